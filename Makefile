@@ -1,0 +1,65 @@
+# Claude Ops. `make` prints what there is.
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BIN     := bin/claudeops
+LINT    := tools/bin/golangci-lint
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build bin/claudeops
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/claudeops
+
+.PHONY: demo
+demo: build ## watch a three-tier incident on a small real service (no key, no network)
+	$(BIN) demo
+
+.PHONY: test
+test: setup lint ## install what the tests need, lint, run every test with the race detector
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: check
+check: fmt test ## format, then everything `make test` does
+
+.PHONY: unit
+unit: ## the tests alone, without set-up and lint
+	$(GO) test -race ./...
+
+.PHONY: setup
+setup: ## install what the tests need (idempotent)
+	@script/setup-tests
+
+.PHONY: lint
+lint: $(LINT) ## lint, layers included
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: $(LINT) ## format
+	$(LINT) fmt ./...
+
+$(LINT): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: bench
+bench: build ## measure speed and memory; the report goes to stdout
+	$(GO) run ./internal/bench -binary $(BIN)
+
+.PHONY: fuzz
+fuzz: ## fuzz the handoff and stream decoders for a minute each
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s ./internal/handoff
+	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s ./internal/agent
+
+.PHONY: docs
+docs: ## write the generated documents again
+	$(GO) test ./internal/config -run Reference -update
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin tools/bin
