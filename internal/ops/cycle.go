@@ -1,0 +1,141 @@
+package ops
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Trigger is what started a cycle.
+type Trigger string
+
+// The triggers of a cycle.
+const (
+	TriggerScheduled Trigger = "scheduled"
+	TriggerManual    Trigger = "manual"
+	TriggerAPI       Trigger = "api"
+	TriggerAlert     Trigger = "alert"
+	TriggerProbe     Trigger = "probe"
+)
+
+// CycleStatus is where a cycle stands. Everything but queued, running and waiting_human is an end.
+type CycleStatus string
+
+// The statuses of a cycle.
+const (
+	CycleQueued       CycleStatus = "queued"
+	CycleRunning      CycleStatus = "running"
+	CycleWaitingHuman CycleStatus = "waiting_human"
+	CycleHealthy      CycleStatus = "healthy"
+	CycleResolved     CycleStatus = "resolved"
+	CycleNeedsHuman   CycleStatus = "needs_human"
+	CycleSuppressed   CycleStatus = "suppressed"
+	CycleBlocked      CycleStatus = "blocked"
+	CyclePartial      CycleStatus = "partial"
+	CycleFailed       CycleStatus = "failed"
+	CycleCancelled    CycleStatus = "cancelled"
+)
+
+// Ended reports whether nothing more will happen in the cycle.
+func (s CycleStatus) Ended() bool {
+	switch s {
+	case CycleQueued, CycleRunning, CycleWaitingHuman:
+		return false
+	case CycleHealthy, CycleResolved, CycleNeedsHuman, CycleSuppressed, CycleBlocked,
+		CyclePartial, CycleFailed, CycleCancelled:
+		return true
+	}
+	return false
+}
+
+// CycleOptions narrow the policy of one cycle; they can only make it stricter.
+type CycleOptions struct {
+	DryRun  bool `json:"dry_run,omitempty"`
+	MaxTier Tier `json:"max_tier,omitempty"`
+}
+
+// Cycle is one run from trigger to end.
+type Cycle struct {
+	ID                CycleID
+	Environment       string
+	Trigger           Trigger
+	Status            CycleStatus
+	Reason            string
+	Policy            Policy
+	Options           CycleOptions
+	Prompt            string
+	WakeAt            *time.Time
+	WakeSeq           int64
+	CancelRequestedAt *time.Time
+	CancelReason      string
+	Owner             Owner
+	Result            json.RawMessage
+	CreatedAt         time.Time
+	StartedAt         *time.Time
+	EndedAt           *time.Time
+}
+
+// NewCycle is what a trigger submits.
+type NewCycle struct {
+	Environment string
+	Trigger     Trigger
+	Prompt      string
+	Options     CycleOptions
+	At          time.Time
+}
+
+// Journal is what has happened in a cycle so far, in order. Next reads nothing else.
+type Journal struct {
+	Sessions  []Session
+	Decisions []Decision
+	Checks    []Check
+	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
+	Spend     Spend
+	Cooldowns []Cooldown
+}
+
+// Last returns the newest session, or nil before the first one.
+func (j Journal) Last() *Session {
+	if len(j.Sessions) == 0 {
+		return nil
+	}
+	return &j.Sessions[len(j.Sessions)-1]
+}
+
+// Session returns the session with that id, or nil.
+func (j Journal) Session(id SessionID) *Session {
+	for i := range j.Sessions {
+		if j.Sessions[i].ID == id {
+			return &j.Sessions[i]
+		}
+	}
+	return nil
+}
+
+// With returns the journal as it will read once r is recorded.
+func (j Journal) With(r Result) Journal {
+	out := j
+	if r.Session != nil {
+		out.Sessions = make([]Session, len(j.Sessions))
+		copy(out.Sessions, j.Sessions)
+		for i := range out.Sessions {
+			if out.Sessions[i].ID == r.Session.ID {
+				out.Sessions[i] = *r.Session
+			}
+		}
+	}
+	if len(r.Checks) > 0 {
+		out.Checks = append(append([]Check{}, j.Checks...), r.Checks...)
+	}
+	return out
+}
+
+// Spend is what was spent before this cycle started.
+type Spend struct {
+	DayUSD float64 `json:"day_usd"`
+}
+
+// Claimed reports what a worker got when it asked for a cycle.
+type Claimed struct {
+	Cycle   Cycle
+	Journal Journal
+}

@@ -1,0 +1,57 @@
+package ops
+
+import (
+	"fmt"
+	"time"
+)
+
+// CycleID names one cycle.
+type CycleID int64
+
+// SessionID names one session row; it is not the id the agent CLI uses for its conversation.
+type SessionID int64
+
+// Owner is the host that writes a journal, with the number of its current term.
+// A write that carries an older term is refused.
+type Owner struct {
+	Host string
+	Term int64
+}
+
+// Tier is a permission level.
+type Tier int
+
+// The three tiers, from looking to full repair.
+const (
+	Tier1 Tier = 1
+	Tier2 Tier = 2
+	Tier3 Tier = 3
+)
+
+// LastTier is the highest tier: its session ends the chain whatever it says.
+const LastTier = Tier3
+
+func (t Tier) String() string { return fmt.Sprintf("Tier %d", int(t)) }
+
+// Title says in the operator's words what the tier may do.
+func (t Tier) Title() string {
+	switch t {
+	case Tier1:
+		return "Observe"
+	case Tier2:
+		return "Safe remediation"
+	case Tier3:
+		return "Full remediation"
+	default:
+		return "Unknown tier"
+	}
+}
+
+// Known reports whether the tier is one of the three.
+func (t Tier) Known() bool { return t >= Tier1 && t <= LastTier }
+
+// Ptr returns a pointer to v: figures that were not reported are nil.
+func Ptr[T any](v T) *T { return &v }
+
+// Clock tells the time; decisions get their time from the caller.
+type Clock func() time.Time

@@ -1,0 +1,140 @@
+package ops
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Level is how urgent an event is.
+type Level string
+
+// The levels of an event.
+const (
+	LevelInfo     Level = "info"
+	LevelWarning  Level = "warning"
+	LevelCritical Level = "critical"
+)
+
+// Event is something an operator may want to know.
+type Event struct {
+	ID          int64
+	At          time.Time
+	CycleID     *CycleID
+	SessionID   *SessionID
+	Environment string
+	Level       Level
+	Kind        string
+	Service     string
+	Message     string
+}
+
+// Verdict is what the supervisor did with a proposal.
+type Verdict string
+
+// The verdicts of a decision.
+const (
+	VerdictEscalate   Verdict = "escalate"
+	VerdictRefused    Verdict = "refused"
+	VerdictSuppressed Verdict = "suppressed"
+	VerdictBlocked    Verdict = "blocked"
+	VerdictNeedsHuman Verdict = "needs_human"
+)
+
+// ProcessMode is how the target of a route was chosen.
+type ProcessMode string
+
+// The process modes.
+const (
+	ProcessTyped   ProcessMode = "typed_handoff"
+	ProcessManager ProcessMode = "manager_process"
+)
+
+// Decision is what the supervisor did with one proposed escalation, and why.
+type Decision struct {
+	ID                     int64
+	CycleID                CycleID
+	SessionID              SessionID
+	SourceHandler          string
+	TargetHandler          string
+	Reason                 string // one sentence, stored, shown and notified unchanged
+	Proposed               string // the agent's own reason
+	Depth                  int
+	MaxDepth               int
+	TargetValidated        bool
+	SelfEscalationRejected bool
+	ProcessMode            ProcessMode
+	ManagerPresent         bool
+	Path                   []string
+	Verdict                Verdict
+	Check                  string          // the name of the check that decided
+	Inputs                 json.RawMessage // everything the decision was computed from
+	At                     time.Time
+}
+
+// Notice is a message to people, waiting in the outbox or delivered from it.
+type Notice struct {
+	ID        int64
+	CycleID   *CycleID
+	Kind      string
+	Level     Level
+	Title     string
+	Body      string
+	Status    NoticeStatus
+	Attempts  int
+	NextAt    time.Time
+	Error     string
+	CreatedAt time.Time
+	SentAt    *time.Time
+}
+
+// NoticeStatus is where a notice stands.
+type NoticeStatus string
+
+// The statuses of a notice.
+const (
+	NoticePending NoticeStatus = "pending"
+	NoticeSent    NoticeStatus = "sent"
+	NoticeDead    NoticeStatus = "dead"    // tried often enough
+	NoticeSkipped NoticeStatus = "skipped" // no target is configured
+)
+
+// ProbePurpose is why probes ran.
+type ProbePurpose string
+
+// The purposes of a probe.
+const (
+	ProbeObserve ProbePurpose = "observe"
+	ProbeVerify  ProbePurpose = "verify"
+	ProbeWatch   ProbePurpose = "watch"
+)
+
+// Check is the result of one probe.
+type Check struct {
+	ID             int64
+	At             time.Time
+	Environment    string
+	CycleID        *CycleID
+	AfterSession   *SessionID // the session whose claim is verified
+	Purpose        ProbePurpose
+	Service        string
+	Probe          string // what was probed, in one line
+	Type           CheckType
+	Status         Health
+	Error          string
+	ResponseTimeMS int64
+}
+
+// Result is what an effect produced. It is recorded in one transaction with the step that follows from it.
+type Result struct {
+	Session *Session
+	Checks  []Check
+	Events  []Event
+}
+
+// Cooldown is what is left of one kind of action on one service.
+type Cooldown struct {
+	Service string    `json:"service"`
+	Action  string    `json:"action"` // restart or redeployment
+	Left    int       `json:"left"`
+	Until   time.Time `json:"until"` // when the next one becomes possible
+}

@@ -1,0 +1,146 @@
+package ops
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SessionStatus is where a session stands.
+type SessionStatus string
+
+// The statuses of a session. Queued means nothing ran; running means a process may exist.
+const (
+	SessionQueued      SessionStatus = "queued"
+	SessionRunning     SessionStatus = "running"
+	SessionCompleted   SessionStatus = "completed"
+	SessionFailed      SessionStatus = "failed"
+	SessionTimedOut    SessionStatus = "timed_out"
+	SessionCancelled   SessionStatus = "cancelled"
+	SessionInterrupted SessionStatus = "interrupted"
+	SessionPartial     SessionStatus = "partial"
+)
+
+// Ended reports whether the session is journaled as over.
+func (s SessionStatus) Ended() bool { return s != SessionQueued && s != SessionRunning }
+
+// ContextMode is how a session got its context.
+type ContextMode string
+
+// The context modes.
+const (
+	ContextFresh   ContextMode = "fresh"
+	ContextResume  ContextMode = "resume"
+	ContextHandoff ContextMode = "handoff"
+)
+
+// OutcomeKind is what a session says at its end, or what the supervisor says of it.
+type OutcomeKind string
+
+// The outcomes. Inconclusive is set by the supervisor, never by an agent.
+const (
+	OutcomeHealthy      OutcomeKind = "healthy"
+	OutcomeResolved     OutcomeKind = "resolved"
+	OutcomeEscalate     OutcomeKind = "escalate"
+	OutcomeNeedsHuman   OutcomeKind = "needs_human"
+	OutcomeInconclusive OutcomeKind = "inconclusive"
+)
+
+// StopCause is why a session was stopped before its own end.
+type StopCause string
+
+// The causes of a stop.
+const (
+	StopNone     StopCause = ""
+	StopUser     StopCause = "user"
+	StopShutdown StopCause = "shutdown"
+	StopWall     StopCause = "wall_limit"
+	StopIdle     StopCause = "idle"
+	StopTool     StopCause = "tool_limit"
+	StopCrash    StopCause = "crash"
+	StopJournal  StopCause = "journal"
+)
+
+// StopError carries a stop cause through a context.
+type StopError struct {
+	Cause StopCause
+	Why   string
+}
+
+func (e *StopError) Error() string {
+	if e.Why == "" {
+		return "stopped: " + string(e.Cause)
+	}
+	return e.Why
+}
+
+// Stop makes the cause with which a context is cancelled.
+func Stop(cause StopCause, why string) error { return &StopError{Cause: cause, Why: why} }
+
+// Figures are the numbers of one run alone. Nil means the agent did not report it.
+type Figures struct {
+	CostUSD          *float64
+	NumTurns         *int64
+	DurationMS       *int64
+	InputTokens      *int64
+	OutputTokens     *int64
+	CacheReadTokens  *int64
+	CacheWriteTokens *int64
+	ContextTokens    *int64
+	ContextWindow    *int64
+}
+
+// Session is one agent process: one handler, one model, one set of figures.
+type Session struct {
+	ID              SessionID
+	CycleID         CycleID
+	ParentID        *SessionID
+	RetryOf         *SessionID
+	Attempt         int
+	Tier            Tier
+	Handler         string
+	Family          string
+	Agent           string
+	Model           string
+	Key             string // in the environment of every process of the session; also names its cgroup and log lines
+	PlannedID       string // the conversation id we give the CLI
+	CLISessionID    string // the conversation id read from its stream
+	Status          SessionStatus
+	Outcome         OutcomeKind
+	OutcomeJSON     json.RawMessage
+	HandoffJSON     []byte // what the agent wrote, byte for byte
+	HandoffError    string // why the file was not read, when it was there and unsafe
+	Failure         string // class of the failure
+	Error           string // the failure in one sentence
+	StopCause       StopCause
+	ContextMode     ContextMode
+	RecoveryLevel   int
+	ExitCode        *int
+	CLIVersion      string
+	PID             int
+	ProcessStarted  string // start time of the process as /proc tells it, so that a reused pid is not mistaken for it
+	StructuredGiven bool   // the CLI's version is known to answer with structured output, and it was asked to
+	Owner           string
+	CreatedAt       time.Time
+	StartedAt       *time.Time
+	EndedAt         *time.Time
+	Figures
+}
+
+// Proposed reports whether the session left a handoff, readable or not.
+func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }
+
+// NewSession is the intent to run a session: a row that is written before anything runs.
+type NewSession struct {
+	ParentID    *SessionID
+	RetryOf     *SessionID
+	Attempt     int
+	Handler     Handler
+	ContextMode ContextMode
+}
+
+// Line is one line of a session's output, redacted.
+type Line struct {
+	Seq  int64
+	At   time.Time
+	Text string
+}
