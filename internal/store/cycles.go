@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.wake_at,
+	c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.created_at, c.started_at, c.ended_at`
+
+const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
+
+func scanCycle(r row) (ops.Cycle, error) {
+	var c ops.Cycle
+	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, toJSON(&c.Policy), toJSON(&c.Options),
+		&c.Prompt, toOptTime(&c.WakeAt), &c.WakeSeq, toOptTime(&c.CancelRequestedAt), &c.CancelReason,
+		toText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), toTime(&c.CreatedAt), toOptTime(&c.StartedAt),
+		toOptTime(&c.EndedAt))
+	return c, err
+}
+
+// SubmitCycle queues a cycle and returns its id; it needs no owner, since anybody may ask.
+func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
+	if n.Environment == "" {
+		return 0, errors.New("submit cycle: no environment given")
+	}
+	options, err := asJSON(n.Options)
+	if err != nil {
+		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	var id ops.CycleID
+	err = s.write(ctx, "submit", func(tx querier) error {
+		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at)
+			VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
+			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, formatTime(s.orNow(n.At))).Scan(&id)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	return id, nil
+}
+
+// RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each one wakes.
+func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
+	var c ops.Cycle
+	err := s.write(ctx, "cancel", func(tx querier) error {
+		var err error
+		if c, err = cycleByID(ctx, tx, id); err != nil {
+			return err
+		}
+		if c.Status.Ended() {
+			return fmt.Errorf("it already ended as %s: %w", c.Status, ops.ErrConflict)
+		}
+		if c.CancelRequestedAt == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE cycles SET cancel_requested_at = ?, cancel_reason = ? WHERE id = ?`,
+				formatTime(s.orNow(at)), reason, id)
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1 WHERE id = ?`, id); err != nil {
+			return err
+		}
+		c, err = cycleByID(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return ops.Cycle{}, fmt.Errorf("cancel cycle %d: %w", id, err)
+	}
+	return c, nil
+}
+
+// CancelRequests returns the cycles that somebody asked to cancel and that have not ended yet.
+func (s *Store) CancelRequests(ctx context.Context) ([]ops.Cycle, error) {
+	return s.openCycles(ctx, "list cancel requests", `c.cancel_requested_at IS NOT NULL`)
+}
+
+// Runnable returns the cycles a worker could claim now, oldest first: queued ones, and waiting ones whose time has come
+// or that somebody asked to cancel.
+func (s *Store) Runnable(ctx context.Context, now time.Time) ([]ops.Cycle, error) {
+	return s.openCycles(ctx, "list runnable cycles",
+		`((c.status = ? AND (c.wake_at IS NULL OR c.wake_at <= ? OR c.cancel_requested_at IS NOT NULL))
+		OR (c.status = ? AND (c.wake_at <= ? OR c.cancel_requested_at IS NOT NULL)))`,
+		ops.CycleQueued, formatTime(now), ops.CycleWaitingHuman, formatTime(now))
+}
+
+// Unfinished returns the cycles that have not ended, oldest first.
+func (s *Store) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
+	return s.openCycles(ctx, "list unfinished cycles", `TRUE`)
+}
+
+func (s *Store) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
+	out, err := list(ctx, s.reader, scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
+}
+
+// Cycle returns one cycle.
+func (s *Store) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
+	c, err := cycleByID(ctx, s.reader, id)
+	if err != nil {
+		return ops.Cycle{}, fmt.Errorf("read cycle %d: %w", id, err)
+	}
+	return c, nil
+}
+
+func cycleByID(ctx context.Context, q querier, id ops.CycleID) (ops.Cycle, error) {
+	return one(ctx, q, scanCycle, selectCycles+` WHERE c.id = ?`, id)
+}
+
+// LastEnded returns when the newest ended cycle of an environment ended; false when none has.
+func (s *Store) LastEnded(ctx context.Context, environment string) (time.Time, bool, error) {
+	var t *time.Time
+	err := s.reader.QueryRowContext(ctx, `SELECT MAX(ended_at) FROM cycles WHERE environment = ?`, environment).
+		Scan(toOptTime(&t))
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("read last ended cycle: %w", err)
+	}
+	if t == nil {
+		return time.Time{}, false, nil
+	}
+	return *t, true, nil
+}

@@ -1,0 +1,16 @@
+// Package store keeps the journal of every cycle in a database and is its only writer.
+//
+// The journal is the truth: what is not written here has not happened. Three rules hold it together.
+//
+// One transaction per transition. The end of a session, the decision about it, the events and notices that tell of it
+// and the intent to run the next session are written together or not at all.
+//
+// Every journal write is fenced. A process registers its host and gets a term; a cycle carries the host and term that
+// claimed it. A write is refused when either is no longer current, so a process that was replaced, or that lost its
+// cycle, cannot change what its successor reads.
+//
+// The slot is an index. At most one cycle per environment is running because the database refuses a second one.
+//
+// Writes go through a single connection, reads through a small pool of their own. Inside an open write transaction only
+// the transaction may be used: asking the writer's pool for a second connection would wait for ever.
+package store

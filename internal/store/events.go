@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.kind, v.service, v.message
+	FROM events v`
+
+func scanEvent(r row) (ops.Event, error) {
+	var e ops.Event
+	err := r.Scan(&e.ID, toTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Kind, &e.Service, &e.Message)
+	return e, err
+}
+
+// EventFilter chooses events; the zero value means all.
+type EventFilter struct {
+	After     int64 // only newer ones, oldest first: what a reader has not seen yet
+	Before    int64 // only older ones: the last id of the page before
+	Level     ops.Level
+	CycleID   *ops.CycleID
+	SessionID *ops.SessionID
+	Limit     int
+}
+
+// Events returns a page of events, newest first; with After the oldest come first.
+func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) {
+	var w filter
+	order := `DESC`
+	if f.After > 0 {
+		order = `ASC`
+		w.add(`v.id > ?`, f.After)
+	}
+	if f.Before > 0 {
+		w.add(`v.id < ?`, f.Before)
+	}
+	if f.Level != "" {
+		w.add(`v.level = ?`, f.Level)
+	}
+	if f.CycleID != nil {
+		w.add(`v.cycle_id = ?`, *f.CycleID)
+	}
+	if f.SessionID != nil {
+		w.add(`v.session_id = ?`, *f.SessionID)
+	}
+	out, err := list(ctx, s.reader, scanEvent, selectEvents+w.where()+` ORDER BY v.id `+order+` LIMIT ?`,
+		append(w.args, pageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return out, nil
+}
+
+// AddEvent records an event that belongs to no transition.
+func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
+	var id int64
+	err := s.write(ctx, "event", func(tx querier) error {
+		var err error
+		id, err = insertEvent(ctx, tx, e, s.clock())
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("record event %s: %w", e.Kind, err)
+	}
+	return id, nil
+}
+
+func insertEvent(ctx context.Context, tx querier, e ops.Event, at time.Time) (int64, error) {
+	if e.At.IsZero() {
+		e.At = at
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		formatTime(e.At), optID(e.CycleID), optID(e.SessionID), e.Environment, e.Level, e.Kind, e.Service, e.Message).Scan(&id)
+	return id, err
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"claudeops/internal/ops"
+)
+
+// RegisterHost begins a new term of a host. Every writer that carries an older one is refused from now on.
+func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
+	if host == "" {
+		return ops.Owner{}, errors.New("register host: no name given")
+	}
+	owner := ops.Owner{Host: host}
+	err := s.write(ctx, "register_host", func(tx querier) error {
+		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at) VALUES (?, 1, ?)
+			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at
+			RETURNING term`, host, formatTime(s.clock())).Scan(&owner.Term)
+	})
+	if err != nil {
+		return ops.Owner{}, fmt.Errorf("register host %s: %w", host, err)
+	}
+	return owner, nil
+}
+
+// held is the cycle that a fenced write belongs to.
+type held struct {
+	id          ops.CycleID
+	environment string
+	status      ops.CycleStatus
+}
+
+// fenceTerm refuses a writer whose term is over.
+func fenceTerm(ctx context.Context, tx querier, owner ops.Owner) error {
+	var term int64
+	err := tx.QueryRowContext(ctx, `SELECT term FROM hosts WHERE host = ?`, owner.Host).Scan(&term)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err != nil || term != owner.Term {
+		return fmt.Errorf("term %d of host %q is not the current one: %w", owner.Term, owner.Host, ops.ErrFenced)
+	}
+	return nil
+}
+
+// fenceCycle refuses a writer whose term is over or that does not hold the cycle.
+func fenceCycle(ctx context.Context, tx querier, owner ops.Owner, id ops.CycleID) (held, error) {
+	return fence(ctx, tx, owner, `FROM cycles c WHERE c.id = ?`, int64(id))
+}
+
+// fenceSession is fenceCycle for the cycle of a session.
+func fenceSession(ctx context.Context, tx querier, owner ops.Owner, id ops.SessionID) (held, error) {
+	return fence(ctx, tx, owner, `FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`, int64(id))
+}
+
+func fence(ctx context.Context, tx querier, owner ops.Owner, from string, id int64) (held, error) {
+	if err := fenceTerm(ctx, tx, owner); err != nil {
+		return held{}, err
+	}
+	var h held
+	var holder ops.Owner
+	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term `+from, id).
+		Scan(&h.id, &h.environment, &h.status, toText(&holder.Host), &holder.Term)
+	if errors.Is(err, sql.ErrNoRows) {
+		return held{}, ops.ErrNotFound
+	}
+	if err != nil {
+		return held{}, err
+	}
+	if holder != owner {
+		return held{}, fmt.Errorf("the cycle is held by %q term %d, not by %q term %d: %w",
+			holder.Host, holder.Term, owner.Host, owner.Term, ops.ErrFenced)
+	}
+	return h, nil
+}
+
+// running refuses a write that only a running cycle takes.
+func (h held) running() error {
+	if h.status != ops.CycleRunning {
+		return fmt.Errorf("the cycle is %s: %w", h.status, ops.ErrConflict)
+	}
+	return nil
+}

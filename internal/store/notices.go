@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
+	n.created_at, n.sent_at FROM notifications n`
+
+func scanNotice(r row) (ops.Notice, error) {
+	var n ops.Notice
+	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, toTime(&n.NextAt),
+		&n.Error, toTime(&n.CreatedAt), toOptTime(&n.SentAt))
+	return n, err
+}
+
+// Notices returns the newest notices, newest first.
+func (s *Store) Notices(ctx context.Context, limit int) ([]ops.Notice, error) {
+	out, err := list(ctx, s.reader, scanNotice, selectNotices+` ORDER BY n.id DESC LIMIT ?`, pageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list notices: %w", err)
+	}
+	return out, nil
+}
+
+// DueNotices returns the notices to try now, the longest due first.
+func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
+	// The status stands in the text, not in an argument: only so can the partial index answer it.
+	out, err := list(ctx, s.reader, scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
+		ORDER BY n.next_at, n.id LIMIT ?`, formatTime(now), pageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due notices: %w", err)
+	}
+	return out, nil
+}
+
+// PendingNotices counts the notices that are neither delivered nor given up.
+func (s *Store) PendingNotices(ctx context.Context) (int, error) {
+	var n int
+	err := s.reader.QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count pending notices: %w", err)
+	}
+	return n, nil
+}
+
+// AddNotice puts a notice that belongs to no transition into the outbox.
+func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
+	var id int64
+	err := s.write(ctx, "notice", func(tx querier) error {
+		var err error
+		id, err = insertNotice(ctx, tx, n, s.clock())
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("add notice: %w", err)
+	}
+	return id, nil
+}
+
+// SettleNotice records what became of one attempt to deliver a notice, together with the event that tells of it. A notice
+// that is no longer pending is ops.ErrConflict.
+func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
+	err := s.write(ctx, "notice", func(tx querier) error {
+		ok, err := changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?
+			WHERE id = ? AND status = 'pending'`,
+			n.Status, n.Attempts, formatTime(s.orNow(n.NextAt)), n.Error, optTime(n.SentAt), n.ID))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return noticeConflict(ctx, tx, n.ID)
+		}
+		if event == nil {
+			return nil
+		}
+		_, err = insertEvent(ctx, tx, *event, s.clock())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("settle notice %d: %w", n.ID, err)
+	}
+	return nil
+}
+
+func noticeConflict(ctx context.Context, q querier, id int64) error {
+	status, err := one(ctx, q, scanString, `SELECT status FROM notifications WHERE id = ?`, id)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("it is already %s: %w", status, ops.ErrConflict)
+}
+
+func insertNotice(ctx context.Context, tx querier, n ops.Notice, at time.Time) (int64, error) {
+	if n.Status == "" {
+		n.Status = ops.NoticePending
+	}
+	if n.CreatedAt.IsZero() {
+		n.CreatedAt = at
+	}
+	if n.NextAt.IsZero() {
+		n.NextAt = n.CreatedAt
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
+		error, created_at, sent_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		optID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, formatTime(n.NextAt),
+		n.Error, formatTime(n.CreatedAt), optTime(n.SentAt)).Scan(&id)
+	return id, err
+}

