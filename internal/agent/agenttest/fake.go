@@ -1,0 +1,240 @@
+package agenttest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// RunIfFake plays the scenario and exits when the test binary was started as the fake. TestMain
+// calls it before anything else.
+func RunIfFake() {
+	if len(os.Args) < 3 || os.Args[1] != marker {
+		return
+	}
+	code, err := runFake(os.Args[2], os.Args[3:])
+	if err != nil {
+		_, _ = io.WriteString(os.Stderr, "fake agent: "+err.Error()+"\n")
+		code = 97
+	}
+	os.Exit(code)
+}
+
+func runFake(dir string, args []string) (int, error) {
+	data, err := os.ReadFile(filepath.Join(dir, scenarioFile))
+	if err != nil {
+		return 0, err
+	}
+	var s Scenario
+	if err := json.Unmarshal(data, &s); err != nil {
+		return 0, fmt.Errorf("read scenario: %w", err)
+	}
+	if slices.Contains(args, "--version") {
+		return version(s)
+	}
+	call, err := record(filepath.Join(dir, callsFolder), args)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range s.Plays {
+		if (p.Tier == 0 || p.Tier == call.Tier) && (p.Attempt == 0 || p.Attempt == call.Attempt) {
+			f := &fake{play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10)}
+			return f.run()
+		}
+	}
+	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d", call.Attempt, call.Tier)
+}
+
+func version(s Scenario) (int, error) {
+	if s.NoVersion {
+		return 1, nil
+	}
+	text := s.Version
+	if text == "" {
+		text = "2.1.325 (Claude Code)"
+	}
+	_, err := io.WriteString(os.Stdout, text+"\n")
+	return 0, err
+}
+
+// record notes the call where the test finds it and counts the runs of its tier.
+func record(dir string, args []string) (Call, error) {
+	stdin, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return Call{}, fmt.Errorf("read standard input: %w", err)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return Call{}, err
+	}
+	c := Call{Args: args, Env: os.Environ(), Dir: wd, Stdin: string(stdin), PID: os.Getpid(), Attempt: 1}
+	if text, ok := c.Var("CLAUDEOPS_TIER"); ok {
+		if c.Tier, err = strconv.Atoi(text); err != nil {
+			return Call{}, fmt.Errorf("read tier: %w", err)
+		}
+	}
+	before, err := readCalls(dir)
+	if err != nil {
+		return Call{}, err
+	}
+	for _, b := range before {
+		if b.Tier == c.Tier {
+			c.Attempt++
+		}
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return Call{}, err
+	}
+	tmp := filepath.Join(dir, fmt.Sprintf("%d.tmp", os.Getpid()))
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return Call{}, err
+	}
+	for n := len(before) + 1; ; n++ {
+		// A link never replaces another run's note, and is never seen half written.
+		err := os.Link(tmp, filepath.Join(dir, fmt.Sprintf("%06d.json", n)))
+		if err == nil || !errors.Is(err, os.ErrExist) {
+			return c, errors.Join(err, os.Remove(tmp))
+		}
+	}
+}
+
+// fake is one run.
+type fake struct {
+	play Play
+	call Call
+	out  *bufio.Writer
+}
+
+func (f *fake) run() (int, error) {
+	f.heedInterrupt()
+	for _, step := range f.play.Steps {
+		if err := f.step(step); err != nil {
+			return 0, err
+		}
+		if err := f.out.Flush(); err != nil {
+			return 0, err
+		}
+	}
+	if f.play.Handoff != "" {
+		dir, _ := f.call.Var("CLAUDEOPS_STATE_DIR")
+		if err := os.WriteFile(filepath.Join(dir, "handoff.json"), []byte(f.play.Handoff), 0o600); err != nil {
+			return 0, err
+		}
+	}
+	return f.play.Exit, nil
+}
+
+func (f *fake) heedInterrupt() {
+	switch f.play.OnInterrupt {
+	case "ignore":
+		signal.Ignore(os.Interrupt)
+	case "result":
+		heard := make(chan os.Signal, 1)
+		signal.Notify(heard, os.Interrupt)
+		go func() {
+			<-heard
+			line := f.expand(Interrupted(), 0) + "\n"
+			_, _ = io.WriteString(os.Stdout, line)
+			os.Exit(1)
+		}()
+	}
+}
+
+func (f *fake) step(s Step) error {
+	s.Out, s.Raw, s.Err = f.expand(s.Out, s.Size), f.expand(s.Raw, s.Size), f.expand(s.Err, s.Size)
+	for n := range max(s.Repeat, 1) {
+		if err := f.print(s, strconv.Itoa(n+1)); err != nil {
+			return err
+		}
+	}
+	if s.Spawn != nil {
+		if err := spawn(*s.Spawn); err != nil {
+			return err
+		}
+	}
+	if s.Run != "" {
+		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", s.Run)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("run %q: %w", s.Run, err)
+		}
+	}
+	if s.Hang {
+		if err := f.out.Flush(); err != nil {
+			return err
+		}
+		s.Sleep = time.Minute // a fake never outlives its test for long
+	}
+	if s.Sleep > 0 {
+		time.Sleep(s.Sleep)
+	}
+	return nil
+}
+
+func (f *fake) print(s Step, n string) error {
+	if s.Err != "" {
+		if _, err := io.WriteString(os.Stderr, strings.ReplaceAll(s.Err, "{{n}}", n)+"\n"); err != nil {
+			return err
+		}
+	}
+	text := s.Raw
+	if s.Out != "" {
+		text += s.Out + "\n"
+	}
+	text = strings.ReplaceAll(text, "{{n}}", n)
+	if s.Chunk <= 0 {
+		_, err := f.out.WriteString(text)
+		return err
+	}
+	for piece := range slices.Chunk([]byte(text), s.Chunk) {
+		if _, err := os.Stdout.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expand replaces what is the same in every repetition.
+func (f *fake) expand(text string, size int) string {
+	id, _ := f.call.Option("--session-id")
+	model, _ := f.call.Option("--model")
+	return strings.NewReplacer(
+		"{{session_id}}", id,
+		"{{model}}", model,
+		"{{tier}}", strconv.Itoa(f.call.Tier),
+		"{{pad}}", strings.Repeat("x", size),
+	).Replace(text)
+}
+
+// spawn starts a process and leaves it.
+func spawn(c Child) error {
+	script := "i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"
+	if c.Command != "" {
+		script = c.Command
+	}
+	if c.IgnoreSignals {
+		script = "trap '' INT TERM HUP; " + script
+	}
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: c.Setsid}
+	if c.KeepOutput {
+		cmd.Stdout = os.Stdout
+	}
+	if c.EmptyEnv {
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	}
+	return cmd.Start()
+}

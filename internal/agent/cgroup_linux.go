@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cgroup is the control group of one session. Where none can be made there is none: it only makes
+// certain what is also done without it.
+type cgroup struct {
+	path string
+}
+
+// cgroupParents are the folders a session's group may lie in: our own group, so that whoever ends
+// the supervisor with all its children ends the sessions too, and the root.
+func cgroupParents() []string {
+	root := ""
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
+			root = dir
+			break
+		}
+	}
+	if root == "" {
+		return nil
+	}
+	parents := []string{root}
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return parents
+	}
+	for line := range strings.Lines(string(data)) {
+		own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if ok && own != "/" && !strings.Contains(own, "..") {
+			parents = []string{filepath.Join(root, own), root}
+		}
+	}
+	return parents
+}
+
+func cgroupName(key string) (string, bool) {
+	if key == "" || len(key) > 200 || strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}) {
+		return "", false
+	}
+	return "claudeops-" + key, true
+}
+
+// makeCgroup makes the group of a session, or returns nil.
+func makeCgroup(key string) *cgroup {
+	name, ok := cgroupName(key)
+	if !ok {
+		return nil
+	}
+	for _, parent := range cgroupParents() {
+		path := filepath.Join(parent, name)
+		if err := os.Mkdir(path, 0o755); err == nil || errors.Is(err, os.ErrExist) {
+			return &cgroup{path: path}
+		}
+	}
+	return nil
+}
+
+// findCgroup returns the group that a dead supervisor left behind, or nil.
+func findCgroup(key string) *cgroup {
+	name, ok := cgroupName(key)
+	if !ok {
+		return nil
+	}
+	for _, parent := range cgroupParents() {
+		path := filepath.Join(parent, name)
+		if _, err := os.Stat(path); err == nil {
+			return &cgroup{path: path}
+		}
+	}
+	return nil
+}
+
+// open returns the folder for a process to be started in.
+func (g *cgroup) open() (*os.File, error) { return os.Open(g.path) }
+
+// kill ends everything in the group. Kernels before 5.14 cannot do that; there the members are
+// killed one by one like all others.
+func (g *cgroup) kill() {
+	if g.populated() {
+		_ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+	}
+}
+
+// members are the processes in the group that live.
+func (g *cgroup) members() []ident {
+	if g == nil {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var out []ident
+	for field := range strings.FieldsSeq(string(data)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if st, err := readStat(pid); err == nil && !st.zombie {
+			out = append(out, st.ident)
+		}
+	}
+	return out
+}
+
+func (g *cgroup) populated() bool {
+	if g == nil {
+		return false
+	}
+	data, err := os.ReadFile(filepath.Join(g.path, "cgroup.events"))
+	return err == nil && bytes.Contains(data, []byte("populated 1"))
+}
+
+// remove takes the group away, with those a session made inside it. The last process may need a
+// moment to leave it; a group that stays is found again by the next sweep.
+func (g *cgroup) remove() {
+	if g == nil {
+		return
+	}
+	for pause := time.Millisecond; pause < 500*time.Millisecond; pause *= 2 {
+		err := syscall.Rmdir(g.path)
+		if err == nil || !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+			return
+		}
+		g.removeInner()
+		time.Sleep(pause)
+	}
+}
+
+func (g *cgroup) removeInner() {
+	entries, err := os.ReadDir(g.path)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			inner := cgroup{path: filepath.Join(g.path, e.Name())}
+			inner.removeInner()
+			_ = syscall.Rmdir(inner.path)
+		}
+	}
+}

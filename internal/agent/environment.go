@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// standardPath is searched when the supervisor has no PATH.
+const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// variables is an environment by name.
+type variables map[string]string
+
+// passing returns the entries of env that the names and prefixes let through.
+func passing(env []string, pass func(name string) bool) variables {
+	out := make(variables)
+	for _, entry := range env {
+		name, value, ok := strings.Cut(entry, "=")
+		if ok && name != "" && pass(name) && !strings.Contains(entry, "\x00") {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// isPlain reports whether a variable is needed to run any program.
+func isPlain(name string) bool {
+	return slices.Contains([]string{"PATH", "LANG", "TZ", "TMPDIR"}, name) || strings.HasPrefix(name, "LC_")
+}
+
+// passes reports whether a variable of the supervisor reaches the agent.
+func (c *Claude) passes(name string) bool {
+	if isPlain(name) || slices.Contains(c.o.ExtraEnv, name) {
+		return true
+	}
+	switch strings.ToLower(name) {
+	case "http_proxy", "https_proxy", "no_proxy", "all_proxy":
+		return true
+	}
+	if name == "BASH_DEFAULT_TIMEOUT_MS" || name == "BASH_MAX_TIMEOUT_MS" {
+		return true
+	}
+	for _, prefix := range []string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// environment builds the environment of the agent from nothing.
+func (c *Claude) environment(spec ops.SessionSpec, f folders) []string {
+	vars := passing(spec.Env, c.passes)
+	vars.standard("PATH", standardPath)
+	vars.standard("DISABLE_AUTOUPDATER", "1")
+	vars.standard("DISABLE_TELEMETRY", "1")
+	vars.standard("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+	vars.standard("CLAUDE_CODE_MAX_RETRIES", "2") // failures are judged here, not waited for there
+	if spec.Limits.Tool > 0 {
+		// A little less than our own limit, so that the CLI ends a command that hangs and the
+		// session can go on.
+		ms := strconv.FormatInt(max(int64(spec.Limits.Tool*9/10/time.Millisecond), 1), 10)
+		vars.standard("BASH_DEFAULT_TIMEOUT_MS", ms)
+		vars.standard("BASH_MAX_TIMEOUT_MS", ms)
+	}
+	vars["HOME"] = f.home
+	vars["CLAUDE_CONFIG_DIR"] = f.config
+	vars["CLAUDEOPS_STATE_DIR"] = f.state
+	vars["CLAUDEOPS_DRY_RUN"] = strconv.FormatBool(spec.DryRun)
+	vars["CLAUDEOPS_TIER"] = strconv.Itoa(int(spec.Session.Tier))
+	vars["CLAUDEOPS_CYCLE_ID"] = strconv.FormatInt(int64(spec.Session.CycleID), 10)
+	vars["CLAUDEOPS_SESSION_ID"] = strconv.FormatInt(int64(spec.Session.ID), 10)
+	vars[keyName] = spec.Session.Key
+	return vars.list()
+}
+
+// standard sets a variable unless the operator did.
+func (v variables) standard(name, value string) {
+	if _, ok := v[name]; !ok {
+		v[name] = value
+	}
+}
+
+func (v variables) list() []string {
+	out := make([]string, 0, len(v))
+	for name, value := range v {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// searchPath returns the PATH of the first environment that has one.
+func searchPath(envs ...[]string) string {
+	for _, env := range envs {
+		if path := passing(env, isPlain)["PATH"]; path != "" {
+			return path
+		}
+	}
+	return standardPath
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"claudeops/internal/ops"
+)
+
+// The classes of failure of a run.
+const (
+	failNotFound = "not_found"   // the program is not there
+	failStart    = "start"       // it could not be started
+	failTooOld   = "too_old"     // its version is too old for the tier
+	failExit     = "exit"        // it exited with an error
+	failNoResult = "no_result"   // it exited without saying how it went
+	failAPI      = "api_error"   // the API refused or failed
+	failAgent    = "agent_error" // the CLI reported another error
+	failWall     = "wall_limit"
+	failIdle     = "idle"
+	failTool     = "tool_limit"
+	failJournal  = "journal" // its output could not be stored
+	failStopped  = "stopped"
+)
+
+// failureOf returns the class of a stop.
+func failureOf(cause ops.StopCause) string {
+	switch cause {
+	case ops.StopWall:
+		return failWall
+	case ops.StopIdle:
+		return failIdle
+	case ops.StopTool:
+		return failTool
+	case ops.StopJournal:
+		return failJournal
+	case ops.StopNone:
+		return ""
+	case ops.StopUser, ops.StopShutdown, ops.StopCrash:
+		return failStopped
+	}
+	return failStopped
+}
+
+const maxSentence = 400
+
+// judge says whether the run failed, and why, in one sentence.
+func (s *session) judge(res *ops.RunResult) {
+	name := s.name
+	switch {
+	case res.Stop != ops.StopNone:
+		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
+	case res.ResultRead && res.IsError:
+		res.Failure, res.Err = s.reported(name)
+	case *res.ExitCode != 0:
+		res.Failure, res.Err = failExit, exitText(name, *res.ExitCode)+s.lastWords()
+	case !res.ResultRead:
+		res.Failure, res.Err = failNoResult, name+" exited 0 without a result event"+s.lastWords()
+	}
+	res.Err = s.show(res.Err, maxSentence)
+}
+
+// reported is the failure the CLI itself told of.
+func (s *session) reported(name string) (class, text string) {
+	r := s.stream.result
+	words := firstLine(r.words())
+	status := whole(r.APIStatus)
+	switch {
+	case status != nil:
+		return failAPI, joinText(fmt.Sprintf("the API answered %d", *status), words)
+	case s.stream.apiError != "":
+		return failAPI, joinText("the API failed with "+s.stream.apiError, words)
+	case r.Subtype != "" && r.Subtype != "success":
+		return failAgent, joinText(name+" ended with "+r.Subtype, words)
+	}
+	return failAgent, joinText(name+" reported an error", words)
+}
+
+func exitText(name string, code int) string {
+	if code > 128 && code < 128+64 {
+		return fmt.Sprintf("%s was ended by signal %d (%v)", name, code-128, syscall.Signal(code-128))
+	}
+	return fmt.Sprintf("%s exited with code %d", name, code)
+}
+
+// lastWords adds what the program said last on its error output.
+func (s *session) lastWords() string {
+	if s.lastError == "" {
+		return ""
+	}
+	return ": " + s.lastError
+}
+
+func joinText(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + ": " + more
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,352 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// keyName is the variable that every process of a session carries.
+const keyName = "CLAUDEOPS_SESSION_KEY"
+
+const (
+	// sweepTime bounds how long the last processes of a session are hunted. One that is stuck in
+	// the kernel cannot be killed at all.
+	sweepTime = 3 * time.Second
+	// drainLimit bounds what is still read of a pipe that something out of reach keeps open.
+	drainLimit = 1 << 20
+)
+
+// command is a program to start.
+type command struct {
+	path  string
+	argv  []string // with the name of the program
+	env   []string
+	dir   string
+	key   string
+	stdin *os.File // nil means /dev/null
+}
+
+// process is a started program. Its pipes stay open until close, so that reading its output to the
+// end does not depend on when it is reaped.
+type process struct {
+	ident
+	key    string
+	stdout *pipe
+	stderr *pipe
+
+	group *cgroup
+	proc  *os.Process
+	done  chan struct{} // closed once the program was reaped; state is set then
+	state *os.ProcessState
+}
+
+// start starts a program in a process group and, where possible, a control group of its own.
+func start(c command) (*process, error) {
+	p := &process{key: c.key, done: make(chan struct{})}
+	files, err := p.openFiles(c.stdin)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.path, err)
+	}
+	p.group = makeCgroup(c.key)
+	ready := make(chan error)
+	go p.own(c, files, ready)
+	err = <-ready
+	closeAll(files)
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("start %s: %w", c.path, err)
+	}
+	return p, nil
+}
+
+// openFiles makes the pipes and returns the child's ends.
+func (p *process) openFiles(stdin *os.File) ([]*os.File, error) {
+	if stdin == nil {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		stdin = null
+	}
+	files := []*os.File{stdin}
+	for _, side := range []**pipe{&p.stdout, &p.stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(files)
+			p.close()
+			return nil, err
+		}
+		*side = &pipe{file: r}
+		files = append(files, w)
+	}
+	return files, nil
+}
+
+// own starts the program and waits for it. The signal a child gets when its parent dies follows the
+// thread that started it, so this goroutine keeps its thread until the child was reaped.
+func (p *process) own(c command, files []*os.File, ready chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.spawn(c, files)
+	if err == nil {
+		if st, statErr := readStat(p.proc.Pid); statErr == nil {
+			p.ident = st.ident
+		} else {
+			p.pid = p.proc.Pid
+		}
+	}
+	ready <- err
+	if err != nil {
+		return
+	}
+	defer close(p.done)
+	if state, err := p.proc.Wait(); err == nil {
+		p.state = state
+	}
+}
+
+func (p *process) spawn(c command, files []*os.File) error {
+	if signal.Ignored(os.Interrupt) {
+		// A supervisor that was started in the background of a script ignores the signal, and its
+		// children would inherit that: then no session could be stopped politely. It still is
+		// ignored, as nobody reads the channel.
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
+	attr := &os.ProcAttr{
+		Dir:   c.dir,
+		Env:   c.env,
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT},
+	}
+	if folder := p.groupFolder(); folder != nil {
+		defer func() { _ = folder.Close() }()
+		attr.Sys.UseCgroupFD = true
+		attr.Sys.CgroupFD = int(folder.Fd())
+		proc, err := startRetrying(c, attr)
+		if err == nil {
+			p.proc = proc
+			return nil
+		}
+		p.group.remove()
+		p.group = nil
+		attr.Sys.UseCgroupFD = false
+	}
+	proc, err := startRetrying(c, attr)
+	p.proc = proc
+	return err
+}
+
+// startRetrying waits a moment for a program that is just being replaced by a newer one.
+func startRetrying(c command, attr *os.ProcAttr) (*os.Process, error) {
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		proc, err := os.StartProcess(c.path, c.argv, attr)
+		if !errors.Is(err, syscall.ETXTBSY) || pause > 200*time.Millisecond {
+			return proc, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (p *process) groupFolder() *os.File {
+	if p.group == nil {
+		return nil
+	}
+	folder, err := p.group.open()
+	if err != nil {
+		p.group.remove()
+		p.group = nil
+		return nil
+	}
+	return folder
+}
+
+// interrupt asks the program to end. It does nothing once the program was reaped.
+func (p *process) interrupt() { _ = p.proc.Signal(os.Interrupt) }
+
+// exitCode returns the exit code, or 128 and the signal that ended the program, as a shell says it.
+// It may be called once done is closed.
+func (p *process) exitCode() int {
+	if p.state == nil {
+		return -1
+	}
+	if ws, ok := p.state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return p.state.ExitCode()
+}
+
+// ended reports whether the program was reaped.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sweep kills whatever is left of the session and returns how many processes that was.
+func (p *process) sweep(ctx context.Context) (int, error) {
+	var roots []ident
+	if !p.ended() {
+		roots = append(roots, p.ident)
+	}
+	return (&sweeper{key: p.key, group: p.group, roots: roots, owned: p.pid}).run(ctx)
+}
+
+// close gives up the pipes and the control group.
+func (p *process) close() {
+	for _, side := range []*pipe{p.stdout, p.stderr} {
+		if side != nil {
+			_ = side.file.Close()
+		}
+	}
+	p.group.remove()
+}
+
+// Sweep kills everything that is left of a session whose supervisor is gone, and returns how many
+// processes that was.
+func Sweep(ctx context.Context, key string) (killed int, err error) {
+	if key == "" {
+		return 0, errors.New("sweep session: it has no key")
+	}
+	group := findCgroup(key)
+	killed, err = (&sweeper{key: key, group: group}).run(ctx)
+	group.remove()
+	return killed, err
+}
+
+// sweeper hunts the processes of one session.
+type sweeper struct {
+	key   string
+	group *cgroup
+	roots []ident // what was seen alive: its descendants belong to the session too
+	owned int     // the pid that another goroutine reaps
+	found map[ident]bool
+}
+
+// run kills until a look finds nothing. A look that follows a find is made twice, because a process
+// that is just being replaced by another program shows no environment for a moment.
+func (s *sweeper) run(ctx context.Context) (int, error) {
+	s.found = make(map[ident]bool)
+	scan := newEnvironScan(keyName, s.key)
+	deadline := time.Now().Add(sweepTime)
+	quiet := 0
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		all, err := pids()
+		if err != nil {
+			return len(s.found), err
+		}
+		// All are found before any is killed: the children of a dead process belong to another one.
+		victims := withDescendants(all, s.roots)
+		victims = append(victims, s.group.members()...)
+		victims = append(victims, scan.holders(all)...)
+		s.group.kill()
+		for _, v := range victims {
+			if !s.found[v] {
+				s.found[v] = true
+				s.roots = append(s.roots, v)
+			}
+			killIdent(v)
+		}
+		s.reap()
+		if len(victims) == 0 && !s.group.populated() {
+			if quiet++; quiet == 2 || len(s.found) == 0 {
+				return len(s.found), nil
+			}
+		} else {
+			quiet = 0
+		}
+		if err := context.Cause(ctx); err != nil {
+			return len(s.found), fmt.Errorf("sweep session %s: %w", s.key, err)
+		}
+		if time.Now().After(deadline) {
+			return len(s.found), fmt.Errorf("sweep session %s: %d processes do not end", s.key, max(len(victims), 1))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// reap takes the exit status of those that became our own children when their parent died.
+func (s *sweeper) reap() {
+	for v := range s.found {
+		if v.pid != s.owned {
+			_, _ = syscall.Wait4(v.pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+// killIdent kills a process unless its pid belongs to another one by now. The handle is taken before
+// the start time is read, so that both are of the same process.
+func killIdent(id ident) {
+	if id.pid == os.Getpid() {
+		return
+	}
+	proc, err := os.FindProcess(id.pid)
+	if err != nil {
+		return
+	}
+	defer func() { _ = proc.Release() }()
+	if id.alive() {
+		_ = proc.Signal(syscall.SIGKILL)
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range slices.Backward(files) {
+		_ = f.Close()
+	}
+}
+
+// pipe is our end of an output of a process.
+type pipe struct {
+	file    *os.File
+	expired bool
+	drained int
+}
+
+// expire makes the reader take what is in the pipe and then see its end, although something still
+// holds the other side open.
+func (p *pipe) expire() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
+
+// Read reads from the pipe. What waits in it is not lost when it expires.
+func (p *pipe) Read(buf []byte) (int, error) {
+	if !p.expired {
+		n, err := p.file.Read(buf)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		p.expired = true
+		_ = p.file.SetReadDeadline(time.Time{})
+		if n > 0 {
+			return n, nil
+		}
+	}
+	if p.drained >= drainLimit {
+		return 0, io.EOF
+	}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return 0, io.EOF
+	}
+	n := 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, _ = syscall.Read(int(fd), buf)
+		return true // never wait: an empty pipe is the end
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	p.drained += n
+	return n, nil
+}

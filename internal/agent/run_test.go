@@ -1,0 +1,717 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/ops"
+	"claudeops/internal/redact"
+)
+
+func TestMain(m *testing.M) {
+	agenttest.RunIfFake()
+	if len(os.Args) == 4 && os.Args[1] == superviseMarker {
+		supervise(os.Args[2], os.Args[3])
+	}
+	os.Exit(m.Run())
+}
+
+const superviseMarker = "supervise-one-session"
+
+// supervise runs a session until it is killed: a supervisor in a process of its own.
+func supervise(bin, key string) {
+	dir, err := os.MkdirTemp("", "supervise-*")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	NewClaude(ClaudeOptions{Bin: bin}).Run(context.Background(), ops.SessionSpec{
+		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: os.Environ(),
+	}, &memory{})
+	os.Exit(0)
+}
+
+// memory is a recorder that keeps everything.
+type memory struct {
+	mu      sync.Mutex
+	pid     int
+	started string
+	lines   []ops.Line
+	batches int
+	seen    chan struct{} // closed once a line holds wanted
+	wanted  string
+	err     error // what Lines answers
+}
+
+func (m *memory) Started(_ context.Context, pid int, started string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pid, m.started = pid, started
+	return nil
+}
+
+func (m *memory) Lines(_ context.Context, lines []ops.Line) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	m.batches++
+	m.lines = append(m.lines, lines...)
+	for _, l := range lines {
+		if m.wanted != "" && strings.Contains(l.Text, m.wanted) {
+			m.wanted = ""
+			close(m.seen)
+		}
+	}
+	return nil
+}
+
+func (m *memory) text() string {
+	var b strings.Builder
+	for _, l := range m.lines {
+		b.WriteString(l.Text + "\n")
+	}
+	return b.String()
+}
+
+// waiting returns a recorder whose seen is closed when a line with that text comes.
+func waiting(text string) *memory { return &memory{wanted: text, seen: make(chan struct{})} }
+
+// testSpec is a session that may be run once.
+func testSpec(t testing.TB) ops.SessionSpec {
+	t.Helper()
+	dir := t.TempDir()
+	key := "test-" + uuid.NewString()
+	t.Cleanup(func() {
+		if killed, err := Sweep(context.Background(), key); err != nil || killed > 0 {
+			t.Errorf("the test left %d processes of the session (%v)", killed, err)
+		}
+	})
+	return ops.SessionSpec{
+		Session: ops.Session{
+			ID: 18, CycleID: 7, Tier: ops.Tier1, Model: "haiku", Key: key, PlannedID: uuid.NewString(),
+		},
+		Prompt:   "Look at the services.",
+		StateDir: filepath.Join(dir, "state"),
+		WorkDir:  filepath.Join(dir, "work"),
+		Env:      os.Environ(),
+		Limits:   ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 2 * time.Second},
+	}
+}
+
+func play(steps ...agenttest.Step) agenttest.Scenario {
+	return agenttest.Scenario{Plays: []agenttest.Play{{Steps: steps}}}
+}
+
+func say(lines ...string) []agenttest.Step { return agenttest.Lines(lines...) }
+
+// runFake runs a scenario and fails the test when anything of the session is left.
+func runFake(t testing.TB, ctx context.Context, s agenttest.Scenario, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+	t.Helper()
+	c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, s), Env: os.Environ()})
+	res := c.Run(ctx, spec, rec)
+	noneLeft(t, spec.Session.Key)
+	return res
+}
+
+func noneLeft(t testing.TB, key string) {
+	t.Helper()
+	all, err := pids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := newEnvironScan(keyName, key).holders(all); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if group := findCgroup(key); group != nil {
+		t.Errorf("the control group %s is left", group.path)
+	}
+}
+
+func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class string) {
+	t.Helper()
+	if res.Stop != cause || res.Failure != class || res.Success() || res.Err == "" || res.StopWhy == "" {
+		t.Errorf("got stop %q, failure %q, error %q, why %q; want stop %q, failure %q",
+			res.Stop, res.Failure, res.Err, res.StopWhy, cause, class)
+	}
+}
+
+func TestASuccessfulSessionTellsItsFigures(t *testing.T) {
+	spec, rec := testSpec(t), &memory{}
+	res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.0315)}}, spec, rec)
+	if !res.Success() || res.Failure != "" || len(res.Warnings) > 0 {
+		t.Fatalf("the session failed: %+v", res)
+	}
+	if res.CLISessionID != spec.Session.PlannedID || res.Model != "haiku" || res.CLIVersion != "2.1.325" || res.Text != "All services are healthy." {
+		t.Errorf("got %+v", res)
+	}
+	got := fmt.Sprint(*res.CostUSD, *res.NumTurns, *res.DurationMS, *res.InputTokens, *res.OutputTokens,
+		*res.CacheReadTokens, *res.CacheWriteTokens, *res.ContextTokens, *res.ContextWindow)
+	if want := "0.0315 2 1180 20 30 2000 200 15 200000"; got != want {
+		t.Errorf("figures: got %s, want %s", got, want)
+	}
+	if len(rec.lines) != 4 || rec.pid == 0 || rec.started == "" {
+		t.Errorf("recorded %d lines of process %d started %q", len(rec.lines), rec.pid, rec.started)
+	}
+	for i, l := range rec.lines {
+		if l.Seq != int64(i+1) || l.At.IsZero() {
+			t.Errorf("line %d has number %d and time %v", i, l.Seq, l.At)
+		}
+	}
+}
+
+func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
+	tests := []struct {
+		name    string
+		play    agenttest.Play
+		failure string
+		err     string
+	}{
+		{"exit 0 without a result", agenttest.Play{Steps: say(agenttest.Init())}, "no_result", "claude exited 0 without a result event"},
+		{"exit 1 after a good result", agenttest.Play{Steps: say(agenttest.Result(0.1, "fine")), Exit: 1}, "exit", "claude exited with code 1"},
+		{
+			"exit 1 with a word on the error output",
+			agenttest.Play{Steps: []agenttest.Step{{Err: "warning"}, {Err: "error: unknown option '--foo'"}, {Err: " "}}, Exit: 1},
+			"exit", "claude exited with code 1: error: unknown option '--foo'",
+		},
+		{
+			"an API error",
+			agenttest.Play{Steps: say(agenttest.APIError(401, "Invalid API key\nmore")), Exit: 1},
+			"api_error", "the API answered 401: Invalid API key",
+		},
+		{"an API error and exit 0", agenttest.Play{Steps: say(agenttest.APIError(500, ""))}, "api_error", "the API answered 500"},
+		{
+			"no conversation to resume",
+			agenttest.Play{Steps: say(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: x"]}`), Exit: 1},
+			"agent_error", "claude ended with error_during_execution: No conversation found with session ID: x",
+		},
+		{
+			"ended by a signal",
+			agenttest.Play{Steps: []agenttest.Step{{Run: "kill -9 $PPID"}, {Hang: true}}},
+			"exit", "claude was ended by signal 9 (killed)",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
+			if res.Success() || res.Failure != tt.failure || res.Err != tt.err || res.ExitCode == nil {
+				t.Errorf("got %q %q (exit %v), want %q %q", res.Failure, res.Err, res.ExitCode, tt.failure, tt.err)
+			}
+		})
+	}
+}
+
+func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
+	const n = 100_000
+	rec := &memory{}
+	steps := append(say(agenttest.Init()),
+		agenttest.Step{Out: agenttest.Text("line {{n}}. {{pad}}"), Size: 40, Repeat: n},
+		agenttest.Step{Out: agenttest.Result(1, "done")})
+	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	if !res.Success() {
+		t.Fatalf("the session failed: %+v", res)
+	}
+	if len(rec.lines) != n+2 {
+		t.Fatalf("recorded %d lines, want %d", len(rec.lines), n+2)
+	}
+	for i, l := range rec.lines {
+		if l.Seq != int64(i+1) {
+			t.Fatalf("line %d has number %d", i, l.Seq)
+		}
+		if i > 0 && i <= n && !strings.Contains(l.Text, "line "+strconv.Itoa(i)+".") {
+			t.Fatalf("line %d is %s", i, l.Text)
+		}
+	}
+	if rec.batches > n/flushLines*4 {
+		t.Errorf("the lines came in %d batches", rec.batches)
+	}
+}
+
+func TestAResultNeedNotBeTheLastLine(t *testing.T) {
+	rec := &memory{}
+	steps := append(say(agenttest.Init(), agenttest.Result(0.5, "done")), agenttest.Step{Out: agenttest.Text("after {{n}}"), Repeat: 500})
+	steps = append(steps, agenttest.Step{Raw: "the very last words"})
+	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	if !res.Success() || res.Text != "done" || len(rec.lines) != 503 {
+		t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
+	}
+	if last := rec.lines[502].Text; last != "the very last words" {
+		t.Errorf("the last line, which has no end, is %q", last)
+	}
+}
+
+func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
+	rec := &memory{}
+	steps := append(say(agenttest.Init()),
+		agenttest.Step{Out: agenttest.Text("{{pad}}"), Size: 8 << 20},
+		agenttest.Step{Out: strings.Replace(agenttest.Result(0.5, "{{pad}}"), `"subtype"`, `"filling":"{{pad}}","subtype"`, 1), Size: 4 << 20},
+		agenttest.Step{Out: "the end"})
+	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	if !res.Success() || res.CostUSD == nil || *res.CostUSD != 0.5 {
+		t.Fatalf("the session failed: %s %s", res.Failure, res.Err)
+	}
+	if len(rec.lines) != 4 || rec.lines[3].Text != "the end" {
+		t.Fatalf("recorded %d lines", len(rec.lines))
+	}
+	long := rec.lines[1].Text
+	if len(long) > maxRecorded+100 || !strings.HasSuffix(long, "bytes]") || !strings.Contains(long, "x … [cut: ") {
+		t.Errorf("the long line was recorded as %d bytes, ending in %q", len(long), long[len(long)-40:])
+	}
+}
+
+func TestALineWrittenInPiecesIsOneLine(t *testing.T) {
+	rec := &memory{}
+	res := runFake(t, t.Context(), play(
+		agenttest.Step{Out: agenttest.Init(), Chunk: 7},
+		agenttest.Step{Out: agenttest.Result(0.5, "grüße"), Chunk: 1},
+	), testSpec(t), rec)
+	if !res.Success() || res.Text != "grüße" || len(rec.lines) != 2 {
+		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
+	}
+}
+
+func TestTheTailWrittenRightBeforeTheExitIsNotLost(t *testing.T) {
+	for range 20 {
+		rec := &memory{}
+		res := runFake(t, t.Context(), play(agenttest.Step{Out: agenttest.Text("tail {{n}}"), Repeat: 150}, agenttest.Step{Out: agenttest.Result(0.5, "done")}), testSpec(t), rec)
+		if !res.Success() || len(rec.lines) != 151 {
+			t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
+		}
+	}
+}
+
+func TestSecretsNeverReachTheRecorderOrTheResult(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{
+		Steps: []agenttest.Step{
+			{Out: agenttest.Init()},
+			{Out: agenttest.Text("it is " + secret), Chunk: 3},
+			{Out: agenttest.Use("toolu_1", "login "+secret)},
+			{Err: "bad login: " + secret},
+			{Out: strings.Replace(agenttest.Structured(0.1, "I used "+secret, `{"summary":"`+secret+`"}`),
+				`"permission_denials":[]`, `"permission_denials":[{"tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"`+secret+`"}}]`, 1)},
+			{Out: agenttest.Use("toolu_2", "login "+secret)},
+		},
+		Exit: 1,
+	}}})
+	rec := &memory{}
+	c := NewClaude(ClaudeOptions{Bin: bin, Env: os.Environ(), Redactor: redact.New([]string{secret})})
+	res := c.Run(t.Context(), testSpec(t), rec)
+	all, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(rec.text(), secret) || strings.Contains(string(all), secret) {
+		t.Errorf("the secret is in the record or the result:\n%s\n%s", rec.text(), all)
+	}
+	if len(rec.lines) != 6 || len(res.Denials) != 1 || string(res.Structured) != `{"summary":"[redacted: secret]"}` {
+		t.Errorf("got %+v", res)
+	}
+	if res.OpenTool != "Bash: login [redacted: secret]" || res.Err != "claude exited with code 1: bad login: [redacted: secret]" {
+		t.Errorf("open tool %q, error %q", res.OpenTool, res.Err)
+	}
+	if !strings.Contains(rec.text(), `{"type":"stderr","text":"bad login: [redacted: secret]"}`) {
+		t.Errorf("the error output is not in the record:\n%s", rec.text())
+	}
+}
+
+func TestAGrandchildThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
+	for _, child := range []agenttest.Child{
+		{Setsid: true, KeepOutput: true},
+		{Setsid: true, KeepOutput: true, IgnoreSignals: true},
+		{Setsid: true, IgnoreSignals: true},
+		{Setsid: true, KeepOutput: true, IgnoreSignals: true, EmptyEnv: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", child), func(t *testing.T) {
+			t.Parallel()
+			rec := &memory{}
+			begun := time.Now()
+			res := runFake(t, t.Context(), play(append(say(agenttest.Init()), agenttest.Step{Spawn: &child}, agenttest.Step{Out: agenttest.Result(0.5, "done")})...), testSpec(t), rec)
+			if took := time.Since(begun); took > 2*time.Second+5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if !res.Success() || len(rec.lines) != 2 {
+				t.Errorf("a result that was read counts: %+v", res)
+			}
+			if len(res.Warnings) == 0 || !strings.Contains(res.Warnings[0], "left running") {
+				t.Errorf("warnings: %q", res.Warnings)
+			}
+		})
+	}
+}
+
+func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
+	spec := testSpec(t)
+	// A key that cannot name a folder has no control group.
+	spec.Session.Key = "no/group/" + spec.Session.Key
+	if makeCgroup(spec.Session.Key) != nil {
+		t.Fatal("there is a control group")
+	}
+	begun := time.Now()
+	res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
+		{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true}},
+		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true, Command: "(trap '' INT TERM; (sleep 60; true); true) & sleep 60"}},
+		{Out: agenttest.Result(0.5, "done")},
+	}}}}, spec, &memory{})
+	if took := time.Since(begun); took > 7*time.Second || !res.Success() {
+		t.Errorf("after %v: %+v", took, res)
+	}
+}
+
+func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
+	spec, rec := testSpec(t), waiting("ready")
+	spec.Session.Key = "no/group/" + spec.Session.Key
+	spec.Limits.Grace = 100 * time.Millisecond
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	s := agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
+		{Spawn: &agenttest.Child{Setsid: true, EmptyEnv: true, IgnoreSignals: true, Command: "echo $$ > " + pidFile + "; while :; do sleep 0.1; done"}},
+		{Run: "while [ ! -s " + pidFile + " ]; do sleep 0.01; done"},
+		{Out: "ready"},
+		{Hang: true},
+	}}}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-rec.seen
+		cancel(ops.Stop(ops.StopUser, "enough"))
+	}()
+	res := runFake(t, ctx, s, spec, rec)
+	wantStop(t, res, ops.StopUser, "stopped")
+	data, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := readStat(pid); err == nil && !st.zombie {
+		t.Errorf("process %d still runs", pid)
+	}
+}
+
+func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
+	tests := []struct {
+		name   string
+		limits ops.Limits
+		steps  []agenttest.Step
+		cause  ops.StopCause
+		class  string
+		open   string
+	}{
+		{
+			"wall", ops.Limits{Wall: 300 * time.Millisecond, Idle: time.Minute, Tool: time.Minute},
+			[]agenttest.Step{{Out: agenttest.Init()}, {Out: "tick", Sleep: 50 * time.Millisecond}, {Hang: true}},
+			ops.StopWall, "wall_limit", "",
+		},
+		{
+			"idle", ops.Limits{Wall: time.Minute, Idle: 300 * time.Millisecond, Tool: time.Minute},
+			[]agenttest.Step{{Out: agenttest.Use("toolu_1", "ls")}, {Out: agenttest.Answer("toolu_1", "ok")}, {Hang: true}},
+			ops.StopIdle, "idle", "",
+		},
+		{
+			"tool", ops.Limits{Wall: time.Minute, Idle: 200 * time.Millisecond, Tool: 600 * time.Millisecond},
+			[]agenttest.Step{{Out: agenttest.Init()}, {Out: agenttest.Use("toolu_1", "sleep 1000")}, {Hang: true}},
+			ops.StopTool, "tool_limit", "Bash: sleep 1000",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			spec := testSpec(t)
+			tt.limits.Grace = 2 * time.Second
+			spec.Limits = tt.limits
+			res := runFake(t, t.Context(), play(tt.steps...), spec, &memory{})
+			wantStop(t, res, tt.cause, tt.class)
+			if res.OpenTool != tt.open {
+				t.Errorf("open tool %q, want %q", res.OpenTool, tt.open)
+			}
+		})
+	}
+}
+
+func TestAStoppedSessionSaysWhoStoppedIt(t *testing.T) {
+	tests := []struct {
+		name   string
+		cancel error
+		cause  ops.StopCause
+		why    string
+	}{
+		{"user", ops.Stop(ops.StopUser, "stopped by alice"), ops.StopUser, "stopped by alice"},
+		{"shutdown", ops.Stop(ops.StopShutdown, ""), ops.StopShutdown, "stopped: shutdown"},
+		{"plain", nil, ops.StopShutdown, "the supervisor is shutting down"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			rec := waiting("ready")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				<-rec.seen
+				cancel(tt.cancel)
+			}()
+			s := agenttest.Scenario{Plays: []agenttest.Play{{
+				OnInterrupt: "result",
+				Steps:       append(say(agenttest.Init(), agenttest.Use("toolu_1", "sleep 9"), "ready"), agenttest.Step{Hang: true}),
+			}}}
+			res := runFake(t, ctx, s, testSpec(t), rec)
+			wantStop(t, res, tt.cause, "stopped")
+			if res.StopWhy != tt.why || !res.ResultRead || *res.ExitCode != 1 {
+				t.Errorf("why %q, result read %v, exit %d", res.StopWhy, res.ResultRead, *res.ExitCode)
+			}
+		})
+	}
+}
+
+func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
+	spec, rec := testSpec(t), waiting("ready")
+	spec.Limits.Grace = 300 * time.Millisecond
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var asked time.Time
+	go func() {
+		<-rec.seen
+		asked = time.Now()
+		cancel(ops.Stop(ops.StopUser, "enough"))
+	}()
+	s := agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
+		{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true}},
+		{Out: agenttest.Result(0.1, "done")},
+		{Out: "ready"},
+		{Hang: true},
+	}}}}
+	res := runFake(t, ctx, s, spec, rec)
+	if took := time.Since(asked); took < spec.Limits.Grace || took > spec.Limits.Grace+5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	wantStop(t, res, ops.StopUser, "stopped")
+	if *res.ExitCode != 128+9 || !res.ResultRead {
+		t.Errorf("exit %d, result read %v", *res.ExitCode, res.ResultRead)
+	}
+}
+
+func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
+	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{Steps: append(say("ready"), agenttest.Step{Hang: true})}}})
+	c := NewClaude(ClaudeOptions{Bin: bin, Env: os.Environ()})
+	type running struct {
+		spec   ops.SessionSpec
+		rec    *memory
+		cancel context.CancelCauseFunc
+		done   chan ops.RunResult
+	}
+	var both [2]running
+	for i := range both {
+		r := running{spec: testSpec(t), rec: waiting("ready"), done: make(chan ops.RunResult, 1)}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r.cancel = cancel
+		go func() { r.done <- c.Run(ctx, r.spec, r.rec) }()
+		both[i] = r
+	}
+	for _, r := range both {
+		<-r.rec.seen
+	}
+	both[0].cancel(ops.Stop(ops.StopUser, "the first"))
+	wantStop(t, <-both[0].done, ops.StopUser, "stopped")
+	noneLeft(t, both[0].spec.Session.Key)
+	select {
+	case res := <-both[1].done:
+		t.Fatalf("the other session ended, too: %+v", res)
+	default:
+	}
+	if st, err := readStat(both[1].rec.pid); err != nil || st.zombie || st.started != both[1].rec.started {
+		t.Errorf("the other session's process is gone: %+v %v", st, err)
+	}
+	both[1].cancel(ops.Stop(ops.StopShutdown, "the second"))
+	wantStop(t, <-both[1].done, ops.StopShutdown, "stopped")
+	noneLeft(t, both[1].spec.Session.Key)
+}
+
+func TestOutputThatCannotBeStoredStopsTheSession(t *testing.T) {
+	for name, steps := range map[string][]agenttest.Step{
+		"while it runs": append(say(agenttest.Init()), agenttest.Step{Hang: true}),
+		"at its end":    say(agenttest.Init(), agenttest.Result(0.1, "done")),
+		"in a flood":    {{Out: agenttest.Text("{{pad}}"), Size: 300, Repeat: 20_000}, {Hang: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			res := runFake(t, t.Context(), play(steps...), testSpec(t), &memory{err: errors.New("disk full")})
+			wantStop(t, res, ops.StopJournal, "journal")
+			if res.StopWhy != "output could not be stored: disk full" {
+				t.Errorf("why %q", res.StopWhy)
+			}
+		})
+	}
+}
+
+func TestASessionIsNotStartedWhenItIsAlreadyCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ops.Stop(ops.StopUser, "never mind"))
+	bin := agenttest.Fake(t, play(agenttest.Step{Hang: true}))
+	res := NewClaude(ClaudeOptions{Bin: bin}).Run(ctx, testSpec(t), &memory{})
+	wantStop(t, res, ops.StopUser, "stopped")
+	if res.ExitCode != nil || len(agenttest.Calls(t, bin)) != 0 {
+		t.Errorf("it ran: %+v", res)
+	}
+}
+
+func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ bin, failure, text string }{
+		{"claude-that-is-not-there", "not_found", "npm install -g @anthropic-ai/claude-code"},
+		{filepath.Join(dir, "none"), "not_found", "CLAUDEOPS_CLAUDE_BIN"},
+		{plain, "not_found", "not executable"},
+		{dir, "not_found", "it is a folder"},
+		{broken, "start", "could not be started"},
+	}
+	for _, tt := range tests {
+		res := NewClaude(ClaudeOptions{Bin: tt.bin}).Run(t.Context(), testSpec(t), &memory{})
+		if res.Failure != tt.failure || !strings.Contains(res.Err, tt.text) || !strings.Contains(res.Err, tt.bin) || res.ExitCode != nil {
+			t.Errorf("%s: got %q %q", tt.bin, res.Failure, res.Err)
+		}
+	}
+}
+
+func TestSweepEndsTheSessionOfADeadSupervisor(t *testing.T) {
+	spec := testSpec(t)
+	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
+		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true}},
+		{Raw: "ready"},
+		{Hang: true},
+	}}}})
+	p, err := start(command{
+		path: bin, argv: []string{bin}, dir: t.TempDir(), key: spec.Session.Key,
+		env: []string{keyName + "=" + spec.Session.Key, "PATH=" + standardPath},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if _, err := p.stdout.Read(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	killed, err := Sweep(t.Context(), spec.Session.Key)
+	if err != nil || killed < 2 {
+		t.Errorf("killed %d, %v", killed, err)
+	}
+	<-p.done
+	noneLeft(t, spec.Session.Key)
+	if killed, err := Sweep(t.Context(), spec.Session.Key); err != nil || killed != 0 {
+		t.Errorf("again: killed %d, %v", killed, err)
+	}
+	if _, err := Sweep(t.Context(), ""); err == nil {
+		t.Error("a sweep without a key must be refused")
+	}
+}
+
+func TestTheAgentEndsWhenItsSupervisorIsKilled(t *testing.T) {
+	spec := testSpec(t)
+	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: []agenttest.Step{{Hang: true}}}}})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	supervisor := exec.CommandContext(t.Context(), self, superviseMarker, bin, spec.Session.Key)
+	if err := supervisor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var calls []agenttest.Call
+	until(t, "the agent started", func() bool {
+		calls = agenttest.Calls(t, bin)
+		return len(calls) == 1
+	})
+	if err := supervisor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = supervisor.Wait()
+	until(t, "the agent ended", func() bool {
+		st, err := readStat(calls[0].PID)
+		return err != nil || st.zombie
+	})
+	if _, err := Sweep(t.Context(), spec.Session.Key); err != nil {
+		t.Error(err)
+	}
+	noneLeft(t, spec.Session.Key)
+}
+
+// until polls for something another process does.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(10 * time.Second)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func TestASupervisorThatIgnoresTheSignalCanStillStopPolitely(t *testing.T) {
+	signal.Ignore(os.Interrupt)
+	defer signal.Reset(os.Interrupt)
+	s := agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: append(say("ready"), agenttest.Step{Hang: true})}}}
+	for range 2 {
+		rec := waiting("ready")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-rec.seen
+			cancel(ops.Stop(ops.StopUser, "enough"))
+		}()
+		if res := runFake(t, ctx, s, testSpec(t), rec); *res.ExitCode != 1 || !res.ResultRead {
+			t.Errorf("the agent did not hear the signal: exit %d", *res.ExitCode)
+		}
+	}
+}
+
+func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
+	spec, rec := testSpec(t), &memory{}
+	spec.Session.Key = "no/group/" + spec.Session.Key
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	t.Cleanup(func() {
+		data, err := os.ReadFile(pidFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
+	})
+	begun := time.Now()
+	res := runFake(t, t.Context(), play(
+		agenttest.Step{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, EmptyEnv: true, Command: "echo $$ > " + pidFile + "; sleep 60"}},
+		agenttest.Step{Run: "while [ ! -s " + pidFile + " ]; do sleep 0.01; done"},
+		agenttest.Step{Out: agenttest.Text("{{n}}"), Repeat: 100},
+		agenttest.Step{Raw: agenttest.Result(0.5, "done")},
+	), spec, rec)
+	if took := time.Since(begun); took > 7*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if !res.Success() || len(rec.lines) != 101 {
+		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
+	}
+}

@@ -1,0 +1,85 @@
+package scripted
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// Names of the variables the agent reads.
+const (
+	envTier      = "CLAUDEOPS_TIER"
+	envStateDir  = "CLAUDEOPS_STATE_DIR"
+	envConfigDir = "CLAUDE_CONFIG_DIR"
+	envHome      = "HOME"
+	envPace      = "CLAUDEOPS_DEMO_PACE"
+)
+
+// environment is what the process was started with.
+type environment []string
+
+func (e environment) lookup(name string) (string, bool) {
+	// The last one wins, as in the environment of a started program.
+	for i := len(e) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(e[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (e environment) tier() (ops.Tier, error) {
+	text, _ := e.lookup(envTier)
+	n, err := strconv.Atoi(text)
+	if tier := ops.Tier(n); err == nil && tier.Known() {
+		return tier, nil
+	}
+	return 0, fmt.Errorf("read %s: want 1, 2 or 3, found %q", envTier, text)
+}
+
+// pace is the factor of every pause; 0 means none.
+func (e environment) pace() (float64, error) {
+	text, ok := e.lookup(envPace)
+	if !ok || text == "" {
+		return 1, nil
+	}
+	pace, err := strconv.ParseFloat(text, 64)
+	if err != nil || pace < 0 || math.IsNaN(pace) || pace > 1000 {
+		return 0, fmt.Errorf("read %s: want a number from 0 to 1000, found %q", envPace, text)
+	}
+	return pace, nil
+}
+
+// expand replaces $NAME and ${NAME}. A name that is not set is an error: a path must not silently move to the root.
+func (e environment) expand(text string) (string, error) {
+	missing := ""
+	out := os.Expand(text, func(name string) string {
+		value, ok := e.lookup(name)
+		if !ok || value == "" {
+			missing = name
+		}
+		return value
+	})
+	if missing != "" {
+		return "", fmt.Errorf("expand %q: the variable %s is not set", text, missing)
+	}
+	return out, nil
+}
+
+// projectDir is where the conversations held in a working folder are kept; empty when there is no place for them.
+func (e environment) projectDir(cwd string) string {
+	base, _ := e.lookup(envConfigDir)
+	if base == "" {
+		home, _ := e.lookup(envHome)
+		if home == "" {
+			return ""
+		}
+		base = filepath.Join(home, ".claude")
+	}
+	return filepath.Join(base, "projects", strings.ReplaceAll(cwd, "/", "-"))
+}

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	maxWarnings = 20
+	maxSummary  = 200
+	synthetic   = "<synthetic>" // the model of messages the CLI makes up itself, such as API errors
+)
+
+// stream is what is known of a session from the events its CLI printed so far. It only looks at
+// text: no clock, no input or output.
+type stream struct {
+	sessionID string
+	version   string
+	model     string // of the conversation, as the CLI was started
+	lastModel string // that wrote the last message
+	open      []toolCall
+	context   int64  // tokens in the last call of the model, 0 when unknown
+	apiError  string // class of the last error the API answered with
+	result    *resultEvent
+	own       usageByModel // the run's own share, where the CLI tells it
+	counted   map[string]bool
+	warnings  []string
+}
+
+// toolCall is a call of a tool that was not answered yet.
+type toolCall struct {
+	id      string
+	name    string
+	input   string // JSON
+	message string
+	parent  string // the call of the subagent that made it
+}
+
+const typePrefix = `{"type":"`
+
+// line reads one line of the CLI's output and reports whether the open tool calls changed. A line
+// that is no event is none of its business.
+func (st *stream) line(text string) (changed bool) {
+	text = strings.TrimLeft(text, " \t")
+	if !strings.HasPrefix(text, "{") {
+		return false
+	}
+	// The CLI writes the type first; then nothing needs to be decoded to know what to skip.
+	kind, known := "", false
+	if rest, ok := strings.CutPrefix(text, typePrefix); ok {
+		kind, _, known = strings.Cut(rest, `"`)
+	}
+	if known && kind != "system" && kind != "assistant" && kind != "user" && kind != "result" {
+		return false
+	}
+	if known && kind == "user" && (len(st.open) == 0 || !strings.Contains(text, `"tool_result"`)) {
+		return false
+	}
+	if known && kind == "result" {
+		return st.final(text)
+	}
+	e, ok := parseEvent(text)
+	if !ok {
+		return false
+	}
+	switch e.kind {
+	case "system":
+		st.system(e)
+	case "assistant":
+		return st.assistant(e)
+	case "user":
+		return st.user(e)
+	case "result":
+		return st.final(text)
+	}
+	return false
+}
+
+func (st *stream) warn(text string) {
+	if len(st.warnings) < maxWarnings && !slices.Contains(st.warnings, text) {
+		st.warnings = append(st.warnings, text)
+	}
+}
+
+func (st *stream) system(e event) {
+	if e.subtype != "init" {
+		return
+	}
+	st.session(e.sessionID)
+	if e.model != "" {
+		st.model = e.model
+	}
+	if e.version != "" {
+		st.version = e.version
+	}
+}
+
+// A conversation id goes back to the CLI as an argument, so it must not look like an option.
+// Compiled once; read only.
+var idShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+
+func (st *stream) session(id string) {
+	switch {
+	case id == "":
+	case idShape.MatchString(id):
+		st.sessionID = id
+	default:
+		st.warn("the CLI reported a session id that cannot be used, so the conversation cannot be resumed")
+	}
+}
+
+func (st *stream) assistant(e event) (changed bool) {
+	if e.err != "" {
+		st.apiError = e.err
+	}
+	if e.parent == "" && e.message.model != synthetic {
+		st.apiError = e.err
+		if e.message.model != "" && e.message.model != st.lastModel {
+			st.lastModel = keep(e.message.model)
+		}
+		if e.message.tokens > 0 {
+			st.context = e.message.tokens
+		}
+	}
+	if len(st.open) > 0 && e.message.id != "" {
+		// The model only goes on after its calls were answered, so an older one was, too.
+		before := len(st.open)
+		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool {
+			return c.parent == e.parent && c.message != e.message.id
+		})
+		changed = len(st.open) != before
+	}
+	for _, b := range e.message.blocks {
+		if b.kind != "tool_use" || b.id == "" {
+			continue
+		}
+		st.open = append(st.open, toolCall{
+			id: keep(b.id), name: keep(b.name), input: keep(b.input), message: keep(e.message.id), parent: keep(e.parent),
+		})
+		changed = true
+	}
+	return changed
+}
+
+// String says in a few words what a tool was called with.
+func (c toolCall) String() string {
+	var fields struct {
+		Command string `json:"command"`
+		Path    string `json:"file_path"`
+		URL     string `json:"url"`
+		Pattern string `json:"pattern"`
+	}
+	// A field of another type is simply not shown.
+	_ = json.Unmarshal([]byte(c.input), &fields)
+	for _, text := range []string{fields.Command, fields.Path, fields.URL, fields.Pattern} {
+		if text != "" {
+			return c.name + ": " + text
+		}
+	}
+	return c.name
+}
+
+func (st *stream) user(e event) (changed bool) {
+	for _, b := range e.message.blocks {
+		if b.kind != "tool_result" {
+			continue
+		}
+		before := len(st.open)
+		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.id == b.toolUseID })
+		changed = changed || len(st.open) != before
+	}
+	return changed
+}
+
+// final takes a result event. The last one counts, only the run's own share is summed: it is given
+// since the result before.
+func (st *stream) final(text string) (changed bool) {
+	var r resultEvent
+	err := json.Unmarshal([]byte(text), &r)
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch):
+		// The rest was read.
+		st.warn(fmt.Sprintf("the field %s of the result event is not of the expected type and was left out", mismatch.Field))
+	case err != nil:
+		st.warn(fmt.Sprintf("a result event could not be read: %v", err))
+		return false
+	}
+	st.result = &r
+	if st.sessionID == "" && !r.failed() {
+		st.session(r.SessionID)
+	}
+	if r.Since != nil && (r.UUID == "" || !st.counted[r.UUID]) {
+		st.own = st.own.plus(r.Since)
+		if st.counted == nil {
+			st.counted = make(map[string]bool)
+		}
+		st.counted[r.UUID] = true
+	}
+	changed = len(st.open) > 0
+	st.open = nil
+	return changed
+}
