@@ -1,0 +1,177 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// Journal is the part of the store that advancing needs.
+type Journal interface {
+	Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error)
+	Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error)
+	Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error
+	Sessions
+}
+
+// Sessions is how a running session is journaled.
+type Sessions interface {
+	StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time) error
+	NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error
+	AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error
+}
+
+// Runner runs one agent.
+type Runner interface {
+	Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult
+}
+
+// Prober checks services without an agent.
+type Prober interface {
+	Run(ctx context.Context, environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check
+}
+
+// HandoffFile is where a session leaves its handoff.
+type HandoffFile interface {
+	Read(dir string) (raw []byte, present bool, err error)
+	Delete(dir string) error
+}
+
+// Parts are what an Advancer works with.
+type Parts struct {
+	Journal      Journal
+	Owner        ops.Owner
+	Environments map[string]ops.Environment
+	Runners      map[string]Runner // by the handler's agent
+	Prober       Prober
+	Handoffs     HandoffFile
+	// Sweep ends every process that carries the session key and says how many there were.
+	Sweep func(ctx context.Context, key string) (int, error)
+	// Settle is how long a claimed repair may take to show in a probe.
+	Settle time.Duration
+	Redact func(string) string
+	Clock  ops.Clock
+	Logger *slog.Logger
+	// Changed is called after every journal write: it only nudges readers, who look at the rows.
+	Changed func(ops.CycleID)
+}
+
+// Advancer takes cycles through their steps.
+type Advancer struct{ Parts }
+
+// New returns an Advancer made of the parts.
+func New(p Parts) *Advancer {
+	if p.Changed == nil {
+		p.Changed = func(ops.CycleID) {}
+	}
+	if p.Redact == nil {
+		p.Redact = func(s string) string { return s }
+	}
+	return &Advancer{p}
+}
+
+// Advance takes the cycle as far as it goes now: to its end, to a wait, or to a stop of ctx. What an effect produced
+// is recorded in one transaction with the step that follows from it, so a crash at any line leaves a journal
+// from which Next continues.
+func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment string) error {
+	env, ok := a.Environments[environment]
+	if !ok {
+		return fmt.Errorf("advance cycle %d: environment %q is not configured", id, environment)
+	}
+	now, err := a.Journal.Claim(ctx, a.Owner, id, env.Policy, a.Clock())
+	if err != nil {
+		return fmt.Errorf("claim cycle %d: %w", id, err)
+	}
+	var done ops.Result
+	for {
+		step := Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
+		if now, err = a.record(ctx, now, done, step); err != nil {
+			return a.release(ctx, id, err)
+		}
+		if err = a.tidy(env, step, done); err != nil {
+			return a.release(ctx, id, err)
+		}
+		if step.Kind == ops.StepFinish || step.Kind == ops.StepRest {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return a.release(ctx, id, nil)
+		}
+		if done, err = a.perform(ctx, env, now, step); err != nil {
+			return a.release(ctx, id, err)
+		}
+	}
+}
+
+// perform does what the step says and returns what came of it.
+func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) (ops.Result, error) {
+	switch step.Kind {
+	case ops.StepProbe:
+		return a.probe(ctx, env, now, step), nil
+	case ops.StepRun:
+		return a.session(ctx, env, now, step.Target)
+	case ops.StepInterrupt:
+		return a.interrupted(ctx, now, step.Target)
+	case ops.StepQueue, ops.StepRest, ops.StepFinish:
+		return ops.Result{}, nil // recorded, and that is all of it
+	}
+	return ops.Result{}, fmt.Errorf("perform step: unknown kind %q", step.Kind)
+}
+
+// record writes the result of the last effect and the next step as one transaction.
+// It must succeed even while ctx is being stopped: what ran has run.
+func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step) (ops.Claimed, error) {
+	id := now.Cycle.ID
+	a.log(ctx, id, done, step)
+	t := ops.Transition{Cycle: id, Result: done, Step: step, At: a.Clock()}
+	if t.Empty() {
+		return now, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	next, err := a.Journal.Commit(ctx, a.Owner, t)
+	if err != nil {
+		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
+	}
+	a.Changed(id)
+	return next, nil
+}
+
+// tidy removes the handoff file once its content is safe in the journal, before anything else is started.
+func (a *Advancer) tidy(env ops.Environment, step ops.Step, done ops.Result) error {
+	if done.Session == nil && step.Kind != ops.StepRun {
+		return nil
+	}
+	if err := a.Handoffs.Delete(env.StateDir); err != nil {
+		return fmt.Errorf("delete handoff file: %w", err)
+	}
+	return nil
+}
+
+// release gives the slot back so that another worker, or the next start, continues from the journal.
+func (a *Advancer) release(ctx context.Context, id ops.CycleID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := a.Journal.Release(ctx, a.Owner, id); err != nil {
+		return fmt.Errorf("release cycle %d: %w (after: %w)", id, err, cause)
+	}
+	return cause
+}
+
+func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, step ops.Step) {
+	attrs := []any{"cycle", id, "step", step.Kind, "row", step.Row}
+	if done.Session != nil {
+		attrs = append(attrs, "session", done.Session.ID, "status", done.Session.Status)
+	} else if step.Target != 0 {
+		attrs = append(attrs, "session", step.Target)
+	}
+	for _, e := range append(append([]ops.Event{}, done.Events...), step.Events...) {
+		if e.Level != ops.LevelInfo {
+			a.Logger.WarnContext(ctx, e.Message, append([]any{"kind", e.Kind, "severity", e.Level}, attrs...)...)
+		}
+	}
+	a.Logger.InfoContext(ctx, step.Reason, attrs...)
+}

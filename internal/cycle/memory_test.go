@@ -1,0 +1,224 @@
+package cycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/internal/cycle"
+	"claudeops/internal/ops"
+)
+
+// memory is a journal in memory: enough to drive Advance through thousands of random chains.
+type memory struct {
+	mu      sync.Mutex
+	cycle   ops.Cycle
+	journal ops.Journal
+	events  []ops.Event
+	notices []ops.Notice
+	lines   []ops.Line
+	steps   []ops.Step
+	fail    func(op string) error // makes a write fail
+}
+
+func newMemory(p ops.Policy) *memory {
+	return &memory{cycle: ops.Cycle{ID: 1, Environment: "default", Status: ops.CycleQueued, Policy: p}, fail: func(string) error { return nil }}
+}
+
+func (m *memory) claimed() ops.Claimed {
+	j := m.journal
+	j.Sessions = append([]ops.Session{}, m.journal.Sessions...)
+	return ops.Claimed{Cycle: m.cycle, Journal: j}
+}
+
+func (m *memory) Claim(_ context.Context, owner ops.Owner, _ ops.CycleID, _ ops.Policy, _ time.Time) (ops.Claimed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cycle.Status.Ended() {
+		return ops.Claimed{}, ops.ErrConflict
+	}
+	m.cycle.Status, m.cycle.Owner = ops.CycleRunning, owner
+	return m.claimed(), nil
+}
+
+func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.Claimed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fail("commit"); err != nil {
+		return ops.Claimed{}, err
+	}
+	if s := t.Result.Session; s != nil {
+		for i := range m.journal.Sessions {
+			if m.journal.Sessions[i].ID == s.ID {
+				if m.journal.Sessions[i].Status.Ended() {
+					return ops.Claimed{}, fmt.Errorf("session %d ended twice: %w", s.ID, ops.ErrConflict)
+				}
+				m.journal.Sessions[i] = *s
+			}
+		}
+	}
+	m.journal.Checks = append(m.journal.Checks, t.Result.Checks...)
+	m.events = append(append(m.events, t.Result.Events...), t.Step.Events...)
+	m.notices = append(m.notices, t.Step.Notices...)
+	m.steps = append(m.steps, t.Step)
+	if t.Step.Decision != nil {
+		m.journal.Decisions = append(m.journal.Decisions, *t.Step.Decision)
+	}
+	if n := t.Step.Session; n != nil {
+		id := ops.SessionID(len(m.journal.Sessions) + 1)
+		m.journal.Sessions = append(m.journal.Sessions, ops.Session{
+			ID: id, CycleID: 1, ParentID: n.ParentID, RetryOf: n.RetryOf, Attempt: n.Attempt, Tier: n.Handler.Tier,
+			Handler: n.Handler.ID, Agent: n.Handler.Agent, Model: n.Handler.Model, Key: fmt.Sprint("key-", id),
+			Status: ops.SessionQueued, ContextMode: n.ContextMode,
+		})
+	}
+	if t.Step.Kind == ops.StepFinish {
+		m.cycle.Status, m.cycle.Reason = t.Step.Status, t.Step.Reason
+	}
+	return m.claimed(), nil
+}
+
+func (m *memory) Release(context.Context, ops.Owner, ops.CycleID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cycle.Status = ops.CycleQueued
+	return nil
+}
+
+func (m *memory) StartSession(_ context.Context, _ ops.Owner, id ops.SessionID, planned string, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fail("start"); err != nil {
+		return err
+	}
+	for i := range m.journal.Sessions {
+		s := &m.journal.Sessions[i]
+		if s.Status == ops.SessionRunning {
+			return fmt.Errorf("session %d is still running: %w", s.ID, ops.ErrConflict)
+		}
+		if s.ID == id {
+			if s.Status != ops.SessionQueued {
+				return fmt.Errorf("session %d is %s: %w", id, s.Status, ops.ErrConflict)
+			}
+			s.Status, s.PlannedID, s.StartedAt = ops.SessionRunning, planned, &at
+		}
+	}
+	return nil
+}
+
+func (m *memory) NoteProcess(context.Context, ops.Owner, ops.SessionID, int, string) error {
+	return nil
+}
+
+func (m *memory) AppendTranscript(_ context.Context, _ ops.Owner, _ ops.SessionID, lines []ops.Line) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lines = append(m.lines, lines...)
+	return nil
+}
+
+// files is a handoff file in memory.
+type files struct {
+	raw     []byte
+	err     error
+	deleted int
+}
+
+func (f *files) Read(string) ([]byte, bool, error) { return f.raw, f.raw != nil || f.err != nil, f.err }
+
+func (f *files) Delete(string) error {
+	f.raw, f.err = nil, nil
+	f.deleted++
+	return nil
+}
+
+// play is an agent whose runs are functions.
+type play func(ctx context.Context, spec ops.SessionSpec) ops.RunResult
+
+func (p play) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+	if err := rec.Started(ctx, 4711, "1"); err != nil {
+		return ops.RunResult{Err: err.Error()}
+	}
+	return p(ctx, spec)
+}
+
+// probes is a prober whose answers are a function.
+type probes func(specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check
+
+func (p probes) Run(_ context.Context, env string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
+	out := p(specs, purpose)
+	for i := range out {
+		out[i].Environment, out[i].Purpose = env, purpose
+	}
+	return out
+}
+
+func success() ops.RunResult {
+	return ops.RunResult{ExitCode: ops.Ptr(0), ResultRead: true, Figures: ops.Figures{CostUSD: ops.Ptr(0.1)}}
+}
+
+func policy(change ...func(*ops.Policy)) ops.Policy {
+	p := ops.Policy{
+		MaxTier: 3, MaxDepth: 2, Entry: "tier1", Mode: ops.ContextHandoff,
+		Handlers: []ops.Handler{
+			{ID: "tier1", Tier: 1, Agent: "claude", Model: "haiku", HandsTo: []string{"tier2"}},
+			{ID: "tier2", Tier: 2, Agent: "claude", Model: "sonnet", HandsTo: []string{"tier3"}},
+			{ID: "tier3", Tier: 3, Agent: "claude", Model: "opus"},
+		},
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func handoffJSON(recommended ops.Tier) []byte {
+	raw, err := json.Marshal(ops.Handoff{
+		SchemaVersion: 1, RecommendedTier: recommended, ServicesAffected: []string{"web"},
+		CheckResults:          []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
+		InvestigationFindings: "wrong upstream", RemediationAttempted: "restarted it, no change", CooldownState: json.RawMessage(`{}`),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// stage is an Advancer with everything around it in memory.
+type stage struct {
+	*cycle.Advancer
+	journal *memory
+	file    *files
+	swept   []string
+}
+
+func newStage(t testing.TB, p ops.Policy, agent func(s *stage) play, change ...func(*cycle.Parts)) *stage {
+	s := &stage{journal: newMemory(p), file: &files{}}
+	dir := t.TempDir()
+	parts := cycle.Parts{
+		Journal: s.journal, Owner: ops.Owner{Host: "h", Term: 1},
+		Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/work", Policy: p}},
+		Runners:      map[string]cycle.Runner{"claude": agent(s)},
+		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),
+		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Sweep: func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
+	}
+	for _, c := range change {
+		c(&parts)
+	}
+	s.Advancer = cycle.New(parts)
+	return s
+}
+
+func (s *stage) advance(t testing.TB) {
+	t.Helper()
+	if err := s.Advance(t.Context(), 1, "default"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSilent() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,147 @@
+package cycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/ops"
+)
+
+// session runs one queued session: running is journaled before the process starts, its end only by the caller,
+// together with what follows from it.
+func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Claimed, id ops.SessionID) (ops.Result, error) {
+	queued := now.Journal.Session(id)
+	if queued == nil {
+		return ops.Result{}, fmt.Errorf("run session %d: %w", id, ops.ErrNotFound)
+	}
+	s := *queued
+	s.PlannedID = uuid.NewString()
+	started := a.Clock()
+	s.StartedAt, s.Status = &started, ops.SessionRunning
+	if err := a.Journal.StartSession(ctx, a.Owner, id, s.PlannedID, started); err != nil {
+		if ctx.Err() != nil {
+			return ops.Result{}, nil // still queued: nothing ran
+		}
+		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
+	}
+	a.Changed(s.CycleID)
+
+	var result ops.Result
+	run := ops.RunResult{}
+	spec, warnings, err := a.prepare(env, now, s)
+	if err == nil {
+		run = a.run(ctx, spec)
+	} else {
+		run.Err, run.Failure = err.Error(), "prepare"
+	}
+	a.conclude(&s, run)
+	if s.Status == ops.SessionCompleted {
+		a.collect(env, &s)
+	}
+	result.Session = &s
+	for _, w := range append(warnings, run.Warnings...) {
+		result.Events = append(result.Events, a.warn(env, s, "session", w))
+	}
+	for _, d := range run.Denials {
+		result.Events = append(result.Events, a.warn(env, s, "permission", fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
+	}
+	return result, nil
+}
+
+// run starts the agent of the session's handler.
+func (a *Advancer) run(ctx context.Context, spec ops.SessionSpec) ops.RunResult {
+	runner, ok := a.Runners[spec.Session.Agent]
+	if !ok {
+		return ops.RunResult{Failure: "agent", Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have",
+			spec.Session.Handler, spec.Session.Agent)}
+	}
+	return runner.Run(ctx, spec, &recorder{a: a, session: spec.Session})
+}
+
+// conclude writes what the run tells into the session.
+func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
+	at := a.Clock()
+	s.EndedAt = &at
+	s.ExitCode, s.CLISessionID, s.CLIVersion = run.ExitCode, run.CLISessionID, run.CLIVersion
+	s.StopCause, s.Failure, s.Error = run.Stop, run.Failure, run.Err
+	s.Figures = run.Figures
+	if s.DurationMS == nil && run.ExitCode != nil {
+		s.DurationMS = ops.Ptr(at.Sub(*s.StartedAt).Milliseconds())
+	}
+	if len(run.Structured) > 0 {
+		s.OutcomeJSON = run.Structured
+	}
+	switch run.Stop {
+	case ops.StopNone:
+		s.Status = ops.SessionFailed
+		if run.Success() {
+			s.Status = ops.SessionCompleted
+		}
+	case ops.StopUser:
+		s.Status = ops.SessionCancelled
+	case ops.StopShutdown, ops.StopCrash:
+		s.Status = ops.SessionInterrupted
+	case ops.StopWall, ops.StopIdle, ops.StopTool:
+		s.Status = ops.SessionTimedOut
+	case ops.StopJournal:
+		s.Status = ops.SessionFailed
+	}
+	if s.Status != ops.SessionCompleted && s.Error == "" {
+		s.Error = run.StopWhy
+	}
+}
+
+// collect takes what a completed session handed up into its row. The file itself is deleted after the row is written.
+func (a *Advancer) collect(env ops.Environment, s *ops.Session) {
+	raw, present, err := a.Handoffs.Read(env.StateDir)
+	switch {
+	case err != nil:
+		s.HandoffError = err.Error()
+	case present && len(raw) == 0:
+		s.HandoffError = "handoff.json is empty"
+	case present:
+		s.HandoffJSON = []byte(a.Redact(string(raw)))
+	}
+	s.Outcome = Conclude(*s)
+}
+
+func (a *Advancer) warn(env ops.Environment, s ops.Session, kind, message string) ops.Event {
+	return ops.Event{
+		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Environment: env.Name,
+		Level: ops.LevelWarning, Kind: kind, Message: message,
+	}
+}
+
+func shorten(raw json.RawMessage) string {
+	const most = 500
+	if len(raw) <= most {
+		return string(raw)
+	}
+	return string(raw[:most]) + " …"
+}
+
+// recorder journals the output of one session.
+type recorder struct {
+	a       *Advancer
+	session ops.Session
+}
+
+func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
+	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Owner, r.session.ID, pid, processStarted)
+}
+
+// Lines stores output that was read, also while the session is being stopped: its end is what explains the stop.
+func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), 30*time.Second, errors.New("the database did not take the output in time"))
+	defer cancel()
+	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner, r.session.ID, lines); err != nil {
+		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)
+	}
+	r.a.Changed(r.session.CycleID)
+	return nil
+}

@@ -1,0 +1,229 @@
+package cycle
+
+import (
+	"fmt"
+	"strings"
+
+	"claudeops/internal/escalation"
+	"claudeops/internal/ops"
+)
+
+func rest(why string) func(view) ops.Step {
+	return func(view) ops.Step { return ops.Step{Kind: ops.StepRest, Reason: why} }
+}
+
+func interrupt(v view) ops.Step {
+	return ops.Step{
+		Kind: ops.StepInterrupt, Target: v.last.ID,
+		Reason: fmt.Sprintf("session %d was running when its supervisor ended", v.last.ID),
+	}
+}
+
+func cancel(v view) ops.Step {
+	why := v.cycle.CancelReason
+	if why == "" {
+		why = "stopped by the operator"
+	}
+	return v.finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, "cycle", "cycle cancelled: "+why))
+}
+
+func observe(v view) ops.Step {
+	return ops.Step{
+		Kind: ops.StepProbe, Purpose: ops.ProbeObserve,
+		Reason: fmt.Sprintf("%d services have probes; their results are facts for Tier 1", len(v.probed())),
+	}
+}
+
+func firstSession(v view) ops.Step {
+	entry, ok := v.policy.Handler(v.policy.Entry)
+	if !ok {
+		reason := fmt.Sprintf("the entry handler %q is not registered", v.policy.Entry)
+		return v.finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, "cycle", reason))
+	}
+	return ops.Step{
+		Kind: ops.StepQueue, Reason: fmt.Sprintf("the cycle starts with %s", entry.ID),
+		Session: &ops.NewSession{Attempt: v.attempt(entry.Tier), Handler: entry, ContextMode: ops.ContextFresh},
+	}
+}
+
+func run(v view) ops.Step {
+	return ops.Step{
+		Kind: ops.StepRun, Target: v.last.ID,
+		Reason: fmt.Sprintf("session %d (%s) is due", v.last.ID, v.last.Tier),
+	}
+}
+
+func runAgain(v view) ops.Step {
+	handler, _ := v.policy.Handler(v.last.Handler)
+	reason := fmt.Sprintf("session %d (Tier 1) was interrupted (%s); it only looks, so it is run again once", v.last.ID, v.last.StopCause)
+	return ops.Step{
+		Kind: ops.StepQueue, Reason: reason,
+		Session: &ops.NewSession{
+			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
+			Handler: handler, ContextMode: v.last.ContextMode,
+		},
+		Events: []ops.Event{v.event(ops.LevelWarning, "session", reason)},
+	}
+}
+
+func giveUpInterrupted(v view) ops.Step {
+	reason := fmt.Sprintf("session %d (%s) was interrupted (%s)", v.last.ID, v.last.Tier, v.last.StopCause)
+	if v.last.Tier > ops.Tier1 {
+		reason += "; what it started may have taken effect, so it is not repeated"
+	} else {
+		reason += " for the second time"
+	}
+	return v.giveUp(reason, ops.LevelCritical)
+}
+
+func giveUpFailed(v view) ops.Step {
+	reason := fmt.Sprintf("session %d (%s) %s: %s", v.last.ID, v.last.Tier, words(v.last.Status), v.last.Error)
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 {
+		// Something is known to be broken by now, and the repair did not come to its end.
+		level = ops.LevelCritical
+	}
+	return v.giveUp(reason, level)
+}
+
+func (v view) giveUp(reason string, level ops.Level) ops.Step {
+	step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
+	if level == ops.LevelCritical {
+		step.Notices = []ops.Notice{v.notice("failed", level, "Repair did not finish", reason)}
+	}
+	return step
+}
+
+func words(s ops.SessionStatus) string {
+	if s == ops.SessionTimedOut {
+		return "timed out"
+	}
+	return string(s)
+}
+
+// route turns a proposal into a decision, and the decision into the next session or the end.
+func route(v view) ops.Step {
+	p := proposalOf(*v.last).known(v.policy.Inventory)
+	d := escalation.Decide(v.policy, v.path(),
+		escalation.Proposal{Session: *v.last, Handoff: p.handoff, Problems: p.problems},
+		escalation.Facts{ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns})
+	d.At = v.now
+	step := v.decided(d, p.handoff)
+	for _, w := range p.warnings {
+		step.Events = append(step.Events, v.event(ops.LevelWarning, "handoff", w))
+	}
+	return step
+}
+
+func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
+	var step ops.Step
+	switch d.Verdict {
+	case ops.VerdictEscalate:
+		target, _ := v.policy.Handler(d.TargetHandler)
+		step = ops.Step{
+			Kind: ops.StepQueue, Reason: d.Reason,
+			Session: &ops.NewSession{
+				ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: ops.ContextHandoff,
+			},
+			Events: []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+		}
+	case ops.VerdictRefused:
+		step = v.finish(ops.CycleNeedsHuman, d.Reason, v.event(ops.LevelCritical, "escalation", d.Reason))
+		step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "An escalation was refused", v.story(d, h))}
+	case ops.VerdictNeedsHuman:
+		step = v.finish(ops.CycleNeedsHuman, d.Reason, v.event(ops.LevelWarning, "escalation", d.Reason))
+		step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "Human attention required", v.story(d, h))}
+	case ops.VerdictSuppressed:
+		step = v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, "escalation", d.Reason))
+	case ops.VerdictBlocked:
+		step = v.finish(ops.CycleBlocked, d.Reason, v.event(ops.LevelWarning, "escalation", d.Reason))
+		step.Notices = []ops.Notice{v.notice("blocked", ops.LevelWarning, "An escalation was blocked", v.story(d, h))}
+	}
+	step.Decision = &d
+	return step
+}
+
+// story tells a person what is known, so that the notice alone is enough to start from.
+func (v view) story(d ops.Decision, h *ops.Handoff) string {
+	var b strings.Builder
+	b.WriteString(d.Reason + ".\n")
+	if h != nil {
+		fmt.Fprintf(&b, "\nAffected: %s\n", strings.Join(h.ServicesAffected, ", "))
+		for _, c := range h.CheckResults {
+			if c.Status != ops.Healthy {
+				fmt.Fprintf(&b, "- %s %s: %s %s\n", c.Service, c.CheckType, c.Status, c.Error)
+			}
+		}
+		if h.InvestigationFindings != "" {
+			fmt.Fprintf(&b, "\nFindings: %s\n", h.InvestigationFindings)
+		}
+		if h.RemediationAttempted != "" {
+			fmt.Fprintf(&b, "\nTried: %s\n", h.RemediationAttempted)
+		}
+	}
+	fmt.Fprintf(&b, "\nSession %d, cycle %d, environment %s. Details: claudeops cycles show %d\n",
+		v.last.ID, v.cycle.ID, v.cycle.Environment, v.cycle.ID)
+	return b.String()
+}
+
+func verify(v view) ops.Step {
+	services := v.doubtful()
+	return ops.Step{
+		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
+		Reason: fmt.Sprintf("session %d says all is well; probes check %s", v.last.ID, strings.Join(services, ", ")),
+	}
+}
+
+func refute(v view) ops.Step {
+	var found []string
+	for _, c := range v.red() {
+		found = append(found, fmt.Sprintf("%s (%s)", c.Service, c.Error))
+	}
+	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find down: %s",
+		v.last.ID, v.last.Tier, strings.Join(found, ", "))
+	step := v.finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelCritical, "verify", reason))
+	step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "A claimed repair did not hold",
+		fmt.Sprintf("%s.\n\nCycle %d, environment %s. Details: claudeops cycles show %d\n", reason, v.cycle.ID, v.cycle.Environment, v.cycle.ID))}
+	return step
+}
+
+func healthy(v view) ops.Step {
+	return v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
+}
+
+func resolved(v view) ops.Step {
+	reason := fmt.Sprintf("%s reports the problem as resolved", v.last.Tier)
+	if n := len(v.checks(ops.ProbeVerify, v.last.ID)); n > 0 {
+		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
+	}
+	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+}
+
+func confirmed(n int) string {
+	if n == 1 {
+		return "1 check confirmed"
+	}
+	return fmt.Sprintf("%d checks confirmed", n)
+}
+
+func (v view) finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step {
+	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
+}
+
+func (v view) event(level ops.Level, kind, message string) ops.Event {
+	e := ops.Event{
+		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
+		Level: level, Kind: kind, Message: message,
+	}
+	if v.last != nil {
+		e.SessionID = &v.last.ID
+	}
+	return e
+}
+
+func (v view) notice(kind string, level ops.Level, title, body string) ops.Notice {
+	return ops.Notice{
+		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: "Claude Ops: " + title, Body: body,
+		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,
+	}
+}

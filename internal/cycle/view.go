@@ -1,0 +1,207 @@
+package cycle
+
+import (
+	"slices"
+	"time"
+
+	"claudeops/internal/handoff"
+	"claudeops/internal/ops"
+)
+
+// view is a cycle as the table looks at it.
+type view struct {
+	cycle   ops.Cycle
+	journal ops.Journal
+	policy  ops.Policy
+	now     time.Time
+	last    *ops.Session
+}
+
+func always(view) bool { return true }
+
+func (v view) ended() bool { return v.cycle.Status.Ended() }
+
+func (v view) waiting() bool {
+	if v.cycle.CancelRequestedAt != nil {
+		return false
+	}
+	return v.cycle.Status == ops.CycleWaitingHuman || (v.cycle.WakeAt != nil && v.cycle.WakeAt.After(v.now))
+}
+
+// inFlight: whoever asks holds the claim and runs nothing yet, so a running session belongs to a worker that died.
+func (v view) inFlight() bool { return v.last != nil && v.last.Status == ops.SessionRunning }
+
+func (v view) cancelRequested() bool { return v.cycle.CancelRequestedAt != nil }
+
+func (v view) untouched() bool { return v.last == nil }
+
+func (v view) unprobed() bool {
+	return v.last == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
+}
+
+func (v view) intended() bool { return v.last.Status == ops.SessionQueued }
+
+func (v view) stopped() bool { return v.last.Status == ops.SessionCancelled }
+
+func (v view) interrupted() bool { return v.last.Status == ops.SessionInterrupted }
+
+// interruptedOnce: Tier 1 only looks, so it may be run again, once.
+func (v view) interruptedOnce() bool {
+	return v.interrupted() && v.last.Tier == ops.Tier1 && v.last.RetryOf == nil
+}
+
+func (v view) failed() bool { return v.last.Status != ops.SessionCompleted }
+
+func (v view) proposed() bool { return v.last.Proposed() }
+
+func (v view) observedOnly() bool { return v.last.Tier == ops.Tier1 }
+
+func (v view) unverified() bool {
+	return len(v.doubtful()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
+}
+
+func (v view) refuted() bool { return len(v.red()) > 0 }
+
+// red lists the checks that contradict the last session's claim.
+func (v view) red() []ops.Check {
+	var out []ops.Check
+	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
+		if c.Status == ops.Down {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// doubtful lists the services whose state the last session's word alone does not settle: those handed up
+// in this chain and those a probe found bad before it, as far as we can probe them ourselves.
+func (v view) doubtful() []string {
+	var names []string
+	for _, s := range v.journal.Sessions {
+		if h := proposalOf(s).handoff; h != nil {
+			names = append(names, h.ServicesAffected...)
+		}
+	}
+	for _, c := range v.checks(ops.ProbeObserve, 0) {
+		if c.Status == ops.Down {
+			names = append(names, c.Service)
+		}
+	}
+	probed := v.probed()
+	var out []string
+	for _, n := range names {
+		name, _ := v.policy.Inventory.Canonical(n)
+		if slices.Contains(probed, name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (v view) probed() []string {
+	var out []string
+	for _, s := range v.policy.Inventory.Services {
+		if s.Probed {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+func (v view) checks(purpose ops.ProbePurpose, after ops.SessionID) []ops.Check {
+	var out []ops.Check
+	for _, c := range v.journal.Checks {
+		if c.Purpose == purpose && (after == 0 || (c.AfterSession != nil && *c.AfterSession == after)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// path lists the handlers that worked in this chain, retries left out, the last one last.
+func (v view) path() []string {
+	var out []string
+	for _, s := range v.journal.Sessions {
+		if len(out) == 0 || out[len(out)-1] != s.Handler {
+			out = append(out, s.Handler)
+		}
+	}
+	return out
+}
+
+func (v view) chainUSD() float64 {
+	var sum float64
+	for _, s := range v.journal.Sessions {
+		if s.CostUSD != nil {
+			sum += *s.CostUSD
+		}
+	}
+	return sum
+}
+
+func (v view) attempt(t ops.Tier) int {
+	n := 1
+	for _, s := range v.journal.Sessions {
+		if s.Tier == t && s.Attempt >= n {
+			n = s.Attempt + 1
+		}
+	}
+	return n
+}
+
+// proposal is what a session handed up. It is empty when the session handed up nothing.
+type proposal struct {
+	handoff  *ops.Handoff
+	problems []string // why there is no valid handoff
+	warnings []string
+}
+
+func proposalOf(s ops.Session) proposal {
+	if s.HandoffError != "" {
+		return proposal{problems: []string{s.HandoffError}}
+	}
+	if len(s.HandoffJSON) == 0 {
+		return proposal{}
+	}
+	h, report := handoff.Parse(s.HandoffJSON, s.Tier)
+	if report.OK() {
+		return proposal{handoff: &h, warnings: report.Warnings}
+	}
+	return proposal{problems: sentences(report.Errors), warnings: report.Warnings}
+}
+
+// known replaces aliases by the services' own names and refuses strangers where the inventory is strict.
+func (p proposal) known(inv ops.Inventory) proposal {
+	if p.handoff == nil {
+		return p
+	}
+	h, report := handoff.CheckInventory(*p.handoff, inv)
+	out := proposal{handoff: &h, warnings: append(append([]string{}, p.warnings...), report.Warnings...)}
+	if !report.OK() {
+		out.handoff, out.problems = nil, sentences(report.Errors)
+	}
+	return out
+}
+
+func sentences(problems []handoff.Problem) []string {
+	out := make([]string, 0, len(problems))
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// Conclude names the outcome of a session that completed without structured output.
+func Conclude(s ops.Session) ops.OutcomeKind {
+	p := proposalOf(s)
+	switch {
+	case len(p.problems) > 0:
+		return ops.OutcomeInconclusive
+	case p.handoff != nil:
+		return ops.OutcomeEscalate
+	case s.Tier == ops.Tier1:
+		return ops.OutcomeHealthy
+	default:
+		return ops.OutcomeResolved
+	}
+}

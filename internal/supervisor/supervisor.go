@@ -1,0 +1,153 @@
+// Package supervisor decides who runs when: it turns schedules and requests into queued cycles and wakes the engine.
+// What a cycle then does is decided in package cycle.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"claudeops/internal/engine"
+	"claudeops/internal/ops"
+)
+
+// Journal is what the supervisor reads and writes.
+type Journal interface {
+	SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
+	RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
+	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
+	Unfinished(ctx context.Context) ([]ops.Cycle, error)
+}
+
+// Options are what a supervisor works with.
+type Options struct {
+	Journal      Journal
+	Engine       engine.Engine
+	Environments []ops.Environment
+	Clock        ops.Clock
+	Jitter       func() float64 // in [-1, 1]; nil means random
+	Logger       *slog.Logger
+}
+
+// Supervisor owns the schedule.
+type Supervisor struct {
+	o    Options
+	mu   sync.Mutex
+	when timetable
+}
+
+// New returns a supervisor that has not started yet.
+func New(o Options) *Supervisor {
+	if o.Jitter == nil {
+		o.Jitter = func() float64 { return rand.Float64()*2 - 1 } //nolint:gosec // spreads load, guards nothing
+	}
+	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}}
+}
+
+// Submit queues a cycle and wakes the engine. It returns as soon as the row is written.
+func (s *Supervisor) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
+	known := slices.ContainsFunc(s.o.Environments, func(e ops.Environment) bool { return e.Name == n.Environment })
+	if !known {
+		return 0, fmt.Errorf("submit cycle: environment %q is not configured: %w", n.Environment, ops.ErrNotFound)
+	}
+	if n.At.IsZero() {
+		n.At = s.o.Clock()
+	}
+	id, err := s.o.Journal.SubmitCycle(ctx, n)
+	if err != nil {
+		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	s.o.Engine.Submit(id)
+	return id, nil
+}
+
+// Cancel marks the cycle and stops its worker.
+func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) error {
+	if _, err := s.o.Journal.RequestCancel(ctx, id, why, s.o.Clock()); err != nil {
+		return fmt.Errorf("cancel cycle %d: %w", id, err)
+	}
+	s.o.Engine.Cancel(id, why)
+	s.o.Engine.Submit(id)
+	return nil
+}
+
+// NextChecks says when each environment is due.
+func (s *Supervisor) NextChecks() map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]time.Time, len(s.when.next))
+	for k, v := range s.when.next {
+		out[k] = v
+	}
+	return out
+}
+
+// Run keeps the schedule until ctx ends.
+func (s *Supervisor) Run(ctx context.Context) error {
+	if err := s.plan(ctx); err != nil {
+		return err
+	}
+	for {
+		wait := s.tick(ctx)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// plan sets the first time of every environment.
+func (s *Supervisor) plan(ctx context.Context) error {
+	now := s.o.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.when.seen = now
+	for _, e := range s.o.Environments {
+		last, ran, err := s.o.Journal.LastEnded(ctx, e.Name)
+		if err != nil {
+			return fmt.Errorf("plan schedule of %s: %w", e.Name, err)
+		}
+		s.when.next[e.Name] = firstDue(now, last, ran, e.Interval)
+	}
+	return nil
+}
+
+// tick submits a cycle for every environment that is due and has none open, and says how long to sleep.
+func (s *Supervisor) tick(ctx context.Context) time.Duration {
+	s.mu.Lock()
+	due := s.when.due(s.o.Clock(), s.o.Environments, s.o.Jitter)
+	wait := s.when.wait(s.o.Clock())
+	s.mu.Unlock()
+	if len(due) == 0 {
+		return wait
+	}
+	open, err := s.o.Journal.Unfinished(ctx)
+	if err != nil {
+		s.complain(ctx, "the schedule could not read the journal", err)
+		return wait
+	}
+	for _, name := range due {
+		if slices.ContainsFunc(open, func(c ops.Cycle) bool { return c.Environment == name && c.Status != ops.CycleWaitingHuman }) {
+			s.o.Logger.InfoContext(ctx, "a scheduled check is skipped: the last one has not ended yet", "environment", name)
+			continue
+		}
+		if _, err := s.Submit(ctx, ops.NewCycle{Environment: name, Trigger: ops.TriggerScheduled}); err != nil {
+			s.complain(ctx, "a scheduled check could not be queued", err)
+		}
+	}
+	return wait
+}
+
+func (s *Supervisor) complain(ctx context.Context, what string, err error) {
+	if !errors.Is(err, context.Canceled) {
+		s.o.Logger.ErrorContext(ctx, what, "error", err)
+	}
+}
