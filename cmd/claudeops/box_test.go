@@ -1,0 +1,319 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// program is the real binary, built once with the race detector and with failpoints.
+var program string
+
+func TestMain(m *testing.M) {
+	agenttest.RunIfFake()
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "claudeops-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program = filepath.Join(dir, "claudeops")
+	build := exec.Command("go", "build", "-race", "-tags", "failpoint", "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build claudeops: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// box is a place where the program runs: its own state folder, environment and agent.
+type box struct {
+	t     testing.TB
+	state string
+	bin   string // the fake agent
+	env   []string
+}
+
+func newBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
+	t.Helper()
+	b := &box{t: t, state: t.TempDir(), bin: agenttest.Fake(t, s)}
+	b.env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(),
+		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_CLAUDE_BIN=" + b.bin, "CLAUDEOPS_ESCALATION_MODE=handoff",
+		"CLAUDEOPS_LISTEN=127.0.0.1:0",
+	}, env...)
+	return b
+}
+
+// ran is how a run of the program ended.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+func (b *box) run(args ...string) ran { return b.runWith(nil, args...) }
+
+func (b *box) runWith(env []string, args ...string) ran {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Dir = b.t.TempDir()
+	c.Env = append(append([]string{}, b.env...), env...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		b.t.Fatalf("run claudeops %v: %v", args, err)
+	}
+	return ran{c.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// once runs a cycle and checks how it ended.
+func (b *box) once(code int) ran {
+	b.t.Helper()
+	r := b.run("once")
+	if r.code != code {
+		b.t.Fatalf("once exited %d, want %d\n%s%s", r.code, code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+func (b *box) read(use func(*store.Store)) {
+	b.t.Helper()
+	s, err := store.OpenReadOnly(context.Background(), store.Options{
+		Path: filepath.Join(b.state, "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	use(s)
+}
+
+// cycle returns the newest cycle with its journal.
+func (b *box) cycle() (out ops.Claimed) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 1})
+		if err != nil || len(cycles) == 0 {
+			b.t.Fatalf("no cycle: %v", err)
+		}
+		if out, err = s.Load(context.Background(), cycles[0].ID); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+func (b *box) events(level ops.Level) (out []ops.Event) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Events(context.Background(), store.EventFilter{Level: level, Limit: 200}); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+func (b *box) notices() (out []ops.Notice) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Notices(context.Background(), 100); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+func (b *box) calls() []agenttest.Call { return agenttest.Calls(b.t, b.bin) }
+
+func (b *box) noHandoff() {
+	b.t.Helper()
+	if _, err := os.Lstat(filepath.Join(b.state, "handoff.json")); !errors.Is(err, os.ErrNotExist) {
+		b.t.Errorf("handoff.json is still there: %v", err)
+	}
+}
+
+// nothingLeft fails when a process of any session of this box lives on.
+func (b *box) nothingLeft() {
+	b.t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range entries {
+		raw, err := os.ReadFile(e)
+		if err == nil && bytes.Contains(raw, []byte("CLAUDEOPS_SESSION_KEY=")) && bytes.Contains(raw, []byte("CLAUDEOPS_STATE_DIR="+b.state+"\x00")) {
+			b.t.Errorf("a process of a session is left: %s", filepath.Dir(e))
+		}
+	}
+}
+
+// daemon is a running serve.
+type daemon struct {
+	*box
+	cmd  *exec.Cmd
+	addr string
+	log  *lockedBuffer
+	done chan error
+}
+
+func (b *box) serve(env ...string) *daemon {
+	b.t.Helper()
+	d := &daemon{box: b, addr: freeAddress(b.t), log: &lockedBuffer{}, done: make(chan error, 1)}
+	d.cmd = exec.Command(program, "serve")
+	d.cmd.Dir = b.t.TempDir()
+	d.cmd.Env = append(append(append([]string{}, b.env...), "CLAUDEOPS_LISTEN="+d.addr), env...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	go func() { d.done <- d.cmd.Wait() }()
+	b.t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		select {
+		case <-d.done:
+		case <-time.After(10 * time.Second):
+		}
+	})
+	return d
+}
+
+func (b *box) ready(env ...string) *daemon {
+	b.t.Helper()
+	d := b.serve(env...)
+	d.until("the daemon is ready", func() bool {
+		status, _ := d.get("/readyz")
+		return status == http.StatusOK
+	})
+	return d
+}
+
+// until waits for something another process does.
+func (d *daemon) until(what string, cond func() bool) {
+	d.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !cond() {
+		select {
+		case err := <-d.done:
+			d.done <- err
+			d.t.Fatalf("the daemon ended (%v) before: %s\n%s", err, what, d.log)
+		default:
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("did not come true: %s\n%s", what, d.log)
+		}
+		pause(20 * time.Millisecond)
+	}
+}
+
+func pause(d time.Duration) { <-time.After(d) }
+
+func (d *daemon) get(path string) (int, string) {
+	r, err := http.Get("http://" + d.addr + path) //nolint:noctx // a test
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = r.Body.Close() }()
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(r.Body)
+	return r.StatusCode, b.String()
+}
+
+func (d *daemon) post(path string, body any) (int, map[string]any) {
+	d.t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r, err := http.Post("http://"+d.addr+path, "application/json", bytes.NewReader(raw)) //nolint:noctx // a test
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	var out map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&out)
+	return r.StatusCode, out
+}
+
+// stop asks the daemon to end and returns its exit code and how long it took.
+func (d *daemon) stop() (int, time.Duration) {
+	d.t.Helper()
+	begun := time.Now()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		d.t.Fatal(err)
+	}
+	select {
+	case err := <-d.done:
+		d.done <- err
+	case <-time.After(30 * time.Second):
+		d.t.Fatalf("the daemon does not end\n%s", d.log)
+	}
+	return d.cmd.ProcessState.ExitCode(), time.Since(begun)
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// lockedBuffer is written by a process and read by a test.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func contains(t testing.TB, what, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s does not hold %q:\n%s", what, w, text)
+		}
+	}
+}

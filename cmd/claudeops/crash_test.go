@@ -1,0 +1,99 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// TestKillAtEveryWrite kills the supervisor with SIGKILL on both sides of every journal write of a three-tier chain,
+// starts it again, and looks at what the journal says.
+func TestKillAtEveryWrite(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "points")
+	b := newBox(t, chain())
+	if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=none:1", "CLAUDEOPS_FAILPOINT_LOG=" + log}, "once"); r.code != 0 {
+		t.Fatalf("the chain itself exits %d\n%s", r.code, r.stderr)
+	}
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := strings.Fields(string(raw))
+	if len(points) < 30 {
+		t.Fatalf("only %d points: %v", len(points), points)
+	}
+	for n, point := range points {
+		t.Run(fmt.Sprintf("%02d-%s", n+1, point), func(t *testing.T) {
+			t.Parallel()
+			killAt(t, n+1)
+		})
+	}
+}
+
+func killAt(t *testing.T, n int) {
+	b := newBox(t, chain())
+	if r := b.runWith([]string{fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n)}, "once"); r.code != -1 {
+		t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+	}
+	if r := b.run("once"); r.code != 0 {
+		t.Fatalf("the next start exits %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	b.nothingLeft()
+	b.noHandoff()
+	starts := map[string]int{}
+	for _, c := range b.calls() {
+		id, _ := c.Var("CLAUDEOPS_SESSION_ID")
+		starts[id]++
+	}
+	b.read(func(s *store.Store) {
+		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cycles {
+			checkAfterCrash(t, c, starts)
+		}
+	})
+}
+
+func checkAfterCrash(t *testing.T, c store.CycleSummary, starts map[string]int) {
+	t.Helper()
+	if !c.Status.Ended() {
+		t.Errorf("cycle %d is still %s", c.ID, c.Status)
+	}
+	completed := map[ops.Tier]int{}
+	interrupted := false
+	for _, s := range c.Sessions {
+		if !s.Status.Ended() {
+			t.Errorf("session %d is still %s", s.ID, s.Status)
+		}
+		if got := starts[strconv.FormatInt(int64(s.ID), 10)]; got > 1 {
+			t.Errorf("session %d was started %d times", s.ID, got)
+		}
+		if s.Status == ops.SessionCompleted {
+			completed[s.Tier]++
+		}
+		interrupted = interrupted || s.Status == ops.SessionInterrupted
+	}
+	for tier, times := range completed {
+		if times > 1 {
+			t.Errorf("%s finished %d times in cycle %d", tier, times, c.ID)
+		}
+	}
+	// A repair that was in flight is not repeated; everything else comes to its end.
+	want := []ops.CycleStatus{ops.CycleResolved}
+	if interrupted {
+		want = append(want, ops.CycleFailed)
+	}
+	if !slices.Contains(want, c.Status) {
+		t.Errorf("cycle %d ended %s (%s)", c.ID, c.Status, c.Reason)
+	}
+}

@@ -1,0 +1,414 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// stubborn is a session that hangs in a tool with a child of its own that ignores every polite signal.
+func stubborn(ignore bool) agenttest.Play {
+	p := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init(), agenttest.Use("toolu_1", "sleep 600")), agenttest.Step{
+		Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true},
+	}, agenttest.Step{Hang: true})}
+	if ignore {
+		p.OnInterrupt = "ignore"
+	}
+	return p
+}
+
+func TestEveryLimitStopsTheSessionWithItsCause(t *testing.T) {
+	silent := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init()), agenttest.Step{Hang: true})}
+	tests := []struct {
+		name  string
+		play  agenttest.Play
+		env   string
+		cause ops.StopCause
+	}{
+		{"wall", stubborn(false), "CLAUDEOPS_SESSION_TIMEOUT=1s", ops.StopWall},
+		{"idle", silent, "CLAUDEOPS_IDLE_TIMEOUT=1s", ops.StopIdle},
+		{"tool", stubborn(false), "CLAUDEOPS_TOOL_TIMEOUT=1s", ops.StopTool},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t, plays(tt.play), tt.env)
+			b.once(8)
+			s := b.cycle().Journal.Sessions[0]
+			if s.Status != ops.SessionTimedOut || s.StopCause != tt.cause || s.Error == "" {
+				t.Errorf("session %s by %s: %s", s.Status, s.StopCause, s.Error)
+			}
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestStoppingASessionLeavesNothingBehind(t *testing.T) {
+	b := newBox(t, plays(stubborn(false)))
+	d := b.ready()
+	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
+	if r := b.run("sessions", "stop", "1"); r.code != 0 {
+		t.Fatalf("stop exits %d: %s", r.code, r.stderr)
+	}
+	d.until("the cycle is cancelled", func() bool { return b.cycle().Cycle.Status == ops.CycleCancelled })
+	s := b.cycle().Journal.Sessions[0]
+	if s.Status != ops.SessionCancelled || s.StopCause != ops.StopUser {
+		t.Errorf("session %s by %s", s.Status, s.StopCause)
+	}
+	b.nothingLeft()
+	if r := b.run("sessions", "stop", "1"); r.code != 5 {
+		t.Errorf("a late stop exits %d", r.code)
+	}
+	if r := b.run("cycles", "cancel", "99"); r.code != 4 {
+		t.Errorf("cancelling an unknown cycle exits %d", r.code)
+	}
+}
+
+func TestShutdownIsBoundedAndRecorded(t *testing.T) {
+	b := newBox(t, plays(stubborn(true)))
+	d := b.ready()
+	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
+	code, took := d.stop()
+	if code != 0 || took > 20*time.Second {
+		t.Errorf("serve exited %d after %s\n%s", code, took, d.log)
+	}
+	c := b.cycle()
+	if s := c.Journal.Sessions[0]; s.Status != ops.SessionInterrupted || s.StopCause != ops.StopShutdown {
+		t.Errorf("session %s by %s", s.Status, s.StopCause)
+	}
+	if c.Cycle.Status != ops.CycleQueued {
+		t.Errorf("the cycle is %s", c.Cycle.Status)
+	}
+	b.nothingLeft()
+	if _, err := os.Lstat(filepath.Join(b.state, "control.sock")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("control.sock is left: %v", err)
+	}
+}
+
+func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
+	b := newBox(t, plays(with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 }), agenttest.Healthy(0.01)))
+	d := b.ready()
+	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-d.done
+	d.done <- nil
+	d2 := b.ready()
+	d2.until("the cycle is finished", func() bool { return b.cycle().Cycle.Status.Ended() })
+	c := b.cycle()
+	if c.Cycle.ID != 1 || c.Cycle.Status != ops.CycleHealthy {
+		t.Errorf("cycle %d ended %s: %s", c.Cycle.ID, c.Cycle.Status, c.Cycle.Reason)
+	}
+	if s := c.Journal.Sessions[0]; s.Status != ops.SessionInterrupted || s.StopCause != ops.StopCrash {
+		t.Errorf("session %s by %s", s.Status, s.StopCause)
+	}
+	b.nothingLeft()
+}
+
+func TestOneDaemonPerStateFolder(t *testing.T) {
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	b.ready()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			c := exec.Command(program, "once") //nolint:noctx // a test
+			c.Env = b.env
+			out, err := c.CombinedOutput()
+			if err == nil || c.ProcessState.ExitCode() != 5 || !strings.Contains(string(out), "in use by pid") {
+				t.Errorf("a second one exits %d: %s", c.ProcessState.ExitCode(), out)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAPortInUseStartsNothing(t *testing.T) {
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	taken := b.ready()
+	other := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_LISTEN="+taken.addr)
+	r := other.run("serve")
+	if r.code != 5 || !strings.Contains(r.stderr, "in use") || !strings.Contains(r.stderr, "CLAUDEOPS_LISTEN") {
+		t.Errorf("serve exits %d: %s", r.code, r.stderr)
+	}
+	if entries, err := os.ReadDir(other.state); err != nil || len(entries) != 0 {
+		t.Errorf("something was started: %v %v", entries, err)
+	}
+}
+
+func TestBadStateFoldersAndDatabases(t *testing.T) {
+	t.Run("corrupt", func(t *testing.T) {
+		b := newBox(t, plays(agenttest.Healthy(0.01)))
+		if err := os.WriteFile(filepath.Join(b.state, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := b.run("once")
+		if r.code != 1 || !strings.Contains(r.stderr, "claudeops.db") || !strings.Contains(r.stderr, "backup") || len(b.calls()) != 0 {
+			t.Errorf("once exits %d: %s", r.code, r.stderr)
+		}
+	})
+	t.Run("newer", func(t *testing.T) {
+		b := newBox(t, plays(agenttest.Healthy(0.01)))
+		b.once(0)
+		raise(t, filepath.Join(b.state, "claudeops.db"))
+		r := b.run("once")
+		if r.code != 1 || !strings.Contains(r.stderr, "newer") || len(b.calls()) != 1 {
+			t.Errorf("once exits %d: %s", r.code, r.stderr)
+		}
+	})
+	t.Run("not a folder", func(t *testing.T) {
+		b := newBox(t, plays(agenttest.Healthy(0.01)))
+		file := filepath.Join(b.state, "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := b.runWith([]string{"CLAUDEOPS_STATE_DIR=" + file}, "once")
+		if r.code == 0 || !strings.Contains(r.stderr, "CLAUDEOPS_STATE_DIR") {
+			t.Errorf("once exits %d: %s", r.code, r.stderr)
+		}
+	})
+}
+
+func TestNoAgentOnTheMachine(t *testing.T) {
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_CLAUDE_BIN=claude-is-not-here")
+	r := b.run("once")
+	if r.code != 8 || !strings.Contains(r.stdout+r.stderr, "npm install -g @anthropic-ai/claude-code") {
+		t.Errorf("once exits %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	r = b.run("doctor")
+	if r.code != 1 || !strings.Contains(r.stdout, "claude-is-not-here") || !strings.Contains(r.stdout, "npm install") {
+		t.Errorf("doctor exits %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+func TestRunBesideADaemon(t *testing.T) {
+	b := newBox(t, plays(agenttest.Healthy(0.02)))
+	d := b.ready()
+	d.until("the first cycle has ended", func() bool { return len(b.calls()) == 1 && b.cycle().Cycle.Status.Ended() })
+	r := b.run("run", "look at the certificates")
+	if r.code != 0 || !strings.Contains(r.stdout, "Cycle #2") {
+		t.Fatalf("run exits %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	prompt, _ := b.calls()[1].Option("-p")
+	contains(t, "Tier 1's prompt", prompt, "look at the certificates")
+	if got := b.cycle().Cycle.Trigger; got != ops.TriggerManual {
+		t.Errorf("trigger is %s", got)
+	}
+	code, body := d.post("/api/v1/cycles", map[string]any{"prompt": "and the disks"})
+	if code != http.StatusAccepted || body["id"] != 3.0 {
+		t.Fatalf("POST answers %d: %v", code, body)
+	}
+	d.until("the third cycle has ended", func() bool { c := b.cycle().Cycle; return c.ID == 3 && c.Status.Ended() })
+	if code, _ := d.post("/api/v1/cycles", map[string]any{"tier": 3}); code < 400 {
+		t.Errorf("a body that chooses a tier is answered %d", code)
+	}
+}
+
+func TestSeveralEnvironmentsSideBySide(t *testing.T) {
+	hang := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init()), agenttest.Step{Hang: true})}
+	b := newBox(t, plays(hang))
+	file := filepath.Join(t.TempDir(), "claudeops.yaml")
+	if err := os.WriteFile(file, []byte("environments:\n  - name: default\n  - name: lab\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.env = append(b.env, "CLAUDEOPS_CONFIG="+file)
+	d := b.ready()
+	d.until("both run", func() bool { return len(b.calls()) == 2 })
+	folders := map[string]bool{}
+	for _, c := range b.calls() {
+		dir, _ := c.Var("CLAUDEOPS_STATE_DIR")
+		folders[dir] = true
+	}
+	if !folders[b.state] || !folders[filepath.Join(b.state, "env", "lab")] {
+		t.Errorf("state folders are %v", folders)
+	}
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("serve exits %d", code)
+	}
+	b.nothingLeft()
+}
+
+func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=a-very-secret-token", "SECRET_OF_THE_HOST=x", "ANTHROPIC_API_KEY=key-for-the-agent-1234")
+	b.once(0)
+	call := b.calls()[0]
+	env := strings.Join(call.Env, "\n")
+	for _, bad := range []string{"a-very-secret-token", "SECRET_OF_THE_HOST"} {
+		if strings.Contains(env, bad) {
+			t.Errorf("the agent sees %s", bad)
+		}
+	}
+	for name, want := range map[string]string{
+		"ANTHROPIC_API_KEY": "key-for-the-agent-1234", "CLAUDEOPS_STATE_DIR": b.state, "CLAUDEOPS_TIER": "1", "CLAUDEOPS_CYCLE_ID": "1",
+		"CLAUDEOPS_SESSION_ID": "1", "CLAUDEOPS_DRY_RUN": "false",
+	} {
+		if got, _ := call.Var(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if home, _ := call.Var("HOME"); !strings.HasPrefix(home, b.state) {
+		t.Errorf("HOME is %s", home)
+	}
+	if call.Dir != filepath.Join(b.state, "work") {
+		t.Errorf("the working folder is %s", call.Dir)
+	}
+}
+
+func TestSecretsDoNotReachTheDatabase(t *testing.T) {
+	secret := "s3cr3t/value+with=signs"
+	b := newBox(t, plays(agenttest.Play{
+		Steps:   agenttest.Lines(agenttest.Init(), agenttest.Text("the key is "+secret), agenttest.Use("toolu_1", "echo "+secret), agenttest.Answer("toolu_1", secret), agenttest.Result(0.01, secret)),
+		Handoff: strings.Replace(agenttest.Handoff(2, "web"), "connection refused", secret, 1),
+	}), "ANTHROPIC_API_KEY="+secret, "CLAUDEOPS_MAX_TIER=1")
+	r := b.run("once")
+	for _, out := range []string{r.stdout, r.stderr} {
+		if strings.Contains(out, secret) {
+			t.Errorf("the secret is printed:\n%s", out)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(b.state, "claudeops.db*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(raw), secret) {
+			t.Errorf("%s holds the secret", filepath.Base(f))
+		}
+	}
+	b.read(func(s *store.Store) {
+		lines, err := s.Transcript(context.Background(), 1, 0, 100)
+		if err != nil || len(lines) != 5 || !strings.Contains(lines[1].Text, "[redacted: secret]") {
+			t.Errorf("the transcript is %v, %v", lines, err)
+		}
+	})
+}
+
+func TestACloudOfLinesIsStoredWhole(t *testing.T) {
+	const lines = 20_000
+	b := newBox(t, plays(agenttest.Play{Steps: []agenttest.Step{
+		{Out: agenttest.Init()}, {Out: `{"type":"note","n":{{n}},"pad":"{{pad}}"}`, Repeat: lines, Size: 250},
+		{Out: agenttest.Result(0.01, "done")}, {Out: `{"type":"after"}`}, {Raw: `{"type":"tail without an end"}`},
+	}}))
+	b.once(0)
+	b.read(func(s *store.Store) {
+		n, err := s.TranscriptCount(context.Background(), 1)
+		if err != nil || n != lines+4 {
+			t.Errorf("%d lines are stored, %v", n, err)
+		}
+		last, err := s.Transcript(context.Background(), 1, n-1, 10)
+		if err != nil || len(last) != 1 || !strings.Contains(last[0].Text, "tail without an end") {
+			t.Errorf("the last line is %v, %v", last, err)
+		}
+	})
+	if s := b.cycle().Journal.Sessions[0]; s.CostUSD == nil || *s.CostUSD != 0.01 {
+		t.Errorf("the result in the middle was not read: %+v", s.Figures)
+	}
+}
+
+func TestDeniedToolsAreEvents(t *testing.T) {
+	result := strings.Replace(agenttest.Result(0.01, "ok"), `"permission_denials":[]`,
+		`"permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"docker restart web"}}]`, 1)
+	b := newBox(t, plays(agenttest.Play{Steps: agenttest.Lines(agenttest.Init(), result)}))
+	b.once(0)
+	found := false
+	for _, e := range b.events(ops.LevelWarning) {
+		found = found || (e.Kind == "permission" && strings.Contains(e.Message, "docker restart web"))
+	}
+	if !found {
+		t.Errorf("events: %+v", b.events(ops.LevelWarning))
+	}
+}
+
+func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
+	b := newBox(t, chain(), "CLAUDEOPS_MAX_TIER=1", "CLAUDEOPS_APPRISE_URLS=json://127.0.0.1:1/x", "PATH=/nonexistent")
+	begun := time.Now()
+	b.once(6)
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("once took %s", took)
+	}
+	found := false
+	for _, e := range b.events(ops.LevelWarning) {
+		found = found || strings.Contains(e.Message, "apprise")
+	}
+	if !found {
+		t.Errorf("no warning about apprise: %+v", b.events(ops.LevelWarning))
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	b := newBox(t, plays(stubborn(false)))
+	if r := b.run("once", "--timeout", "1s"); r.code != 124 {
+		t.Errorf("once exits %d: %s", r.code, r.stderr)
+	}
+	b.nothingLeft()
+	if got := b.cycle().Cycle.Status; got != ops.CycleQueued {
+		t.Errorf("the cycle is %s", got)
+	}
+}
+
+func TestTheDemoRepairsARealService(t *testing.T) {
+	b := &box{t: t, state: t.TempDir(), env: []string{"PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
+	r := b.run("demo", "--once")
+	if r.code != 0 {
+		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	contains(t, "the chain", r.stdout, "Tier 1", "haiku", "$0.02", "Tier 2", "sonnet", "$0.31", "Tier 3", "opus", "$1.20", "Total: $1.53", "resolved", "confirmed by our own probes")
+}
+
+// shortTemp is a folder whose path leaves room for a socket.
+func shortTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "co")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 0 {
+			t.Errorf("the demo left %v, %v", entries, err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return dir
+}
+
+func TestPagesShowTheChain(t *testing.T) {
+	b := newBox(t, chain())
+	d := b.ready()
+	d.until("the chain has ended", func() bool { return b.cycle().Cycle.Status.Ended() })
+	for page, words := range map[string][]string{
+		"/":           {"Claude Ops"},
+		"/sessions":   {"haiku", "sonnet", "opus"},
+		"/sessions/1": {"Escalated to Session #2 (Tier 2)", "$0.03", "$2.50"},
+		"/sessions/2": {"Escalated from Session #1 (Tier 1)", "Escalated to Session #3 (Tier 3)", "$0.47"},
+		"/sessions/3": {"Escalated from Session #2 (Tier 2)", "$2.00"},
+		"/healthz":    {"ok"},
+	} {
+		status, body := d.get(page)
+		if status != http.StatusOK {
+			t.Errorf("%s answers %d", page, status)
+		}
+		contains(t, page, body, words...)
+	}
+	if r := b.runWith([]string{"CLAUDEOPS_LISTEN=" + d.addr}, "healthcheck"); r.code != 0 {
+		t.Errorf("healthcheck exits %d: %s", r.code, r.stderr)
+	}
+	if status, _ := d.get("/sessions/99"); status != http.StatusNotFound {
+		t.Errorf("an unknown session answers %d", status)
+	}
+}

@@ -1,0 +1,21 @@
+package main_test
+
+import (
+	"database/sql"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// raise makes a database look as if a later version had written it.
+func raise(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`); err != nil { //nolint:noctx // a test
+		t.Fatal(err)
+	}
+}

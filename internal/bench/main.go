@@ -1,0 +1,257 @@
+// Command bench measures the built program from outside, with an agent that costs nothing, and prints a table.
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "modernc.org/sqlite" // to count what was stored
+)
+
+func main() {
+	binary := flag.String("binary", "bin/claudeops", "the program to measure")
+	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
+	flag.Parse()
+	if err := run(*binary, *chains, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// figure is one line of the report.
+type figure struct{ what, measured, target string }
+
+func run(binary string, chains int, out io.Writer) error {
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "claudeops-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &bench{binary: binary, dir: dir}
+	fmt.Fprintf(out, "%d cores, %s, %s/%s\n\n| what | measured | target |\n|---|---|---|\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, measure := range []func() ([]figure, error){
+		func() ([]figure, error) { return b.hops(chains) }, b.lines, b.idle,
+	} {
+		figures, err := measure()
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
+			fmt.Fprintf(out, "| %s | %s | %s |\n", f.what, f.measured, f.target)
+		}
+	}
+	return nil
+}
+
+type bench struct {
+	binary, dir string
+	n           int
+}
+
+// agent writes a fake agent: a script that plays body and answers like Claude Code.
+func (b *bench) agent(body string) (string, error) {
+	b.n++
+	path := filepath.Join(b.dir, fmt.Sprintf("agent-%d", b.n))
+	script := "#!/bin/bash\n[ \"$1\" = --version ] && { echo '2.1.325 (Claude Code)'; exit 0; }\n" + body
+	return path, os.WriteFile(path, []byte(script), 0o700) //nolint:gosec // it is run
+}
+
+func (b *bench) command(agent, state string, args ...string) *exec.Cmd {
+	c := exec.Command(b.binary, args...) //nolint:gosec,noctx // the program under measure
+	c.Dir = b.dir
+	c.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CLAUDE_BIN=" + agent,
+		"CLAUDEOPS_ESCALATION_MODE=handoff",
+	}
+	return c
+}
+
+const result = `echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"duration_ms":1,"total_cost_usd":0.001,"result":"ok","session_id":"s"}'`
+
+// hops measures from the end of one tier's process to the first line of the next one's.
+func (b *bench) hops(chains int) ([]figure, error) {
+	times := filepath.Join(b.dir, "times")
+	handoff := `{"schema_version":1,"recommended_tier":%s,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
+	agent, err := b.agent("echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER\" >> " + times + "\n" +
+		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + fmt.Sprintf(handoff, "%d") + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
+		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER\" >> " + times + "\n")
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(b.dir, "hops")
+	for range chains {
+		c := b.command(agent, state, "once", "-q")
+		if out, err := c.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("run chain: %w\n%s", err, out)
+		}
+	}
+	raw, err := os.ReadFile(times)
+	if err != nil {
+		return nil, err
+	}
+	var hops []float64
+	var ended float64
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Fields(line)
+		at, err := strconv.ParseFloat(f[0], 64)
+		if err != nil {
+			return nil, err
+		}
+		if f[1] == "start" && f[2] != "1" {
+			hops = append(hops, (at-ended)*1000)
+		}
+		ended = at
+	}
+	slices.Sort(hops)
+	return []figure{{
+		"hop from the end of tier N to the start of tier N+1",
+		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "p50 ≤ 5 ms",
+	}}, nil
+}
+
+// lines measures one session with 100,000 lines of output.
+func (b *bench) lines() ([]figure, error) {
+	const count = 100_000
+	file := filepath.Join(b.dir, "lines")
+	var text bytes.Buffer
+	for i := range count - 1 {
+		fmt.Fprintf(&text, `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%06d","content":"%s"}]}}`+"\n", i, strings.Repeat("log line of a service ", 10))
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		return nil, err
+	}
+	agent, err := b.agent("cat " + file + "\n" + result + "\n")
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(b.dir, "lines-state")
+	c := b.command(agent, state, "once", "-q")
+	begun := time.Now()
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("run session: %w\n%s", err, out)
+	}
+	took := time.Since(begun)
+	stored, err := countLines(filepath.Join(state, "claudeops.db"))
+	if err != nil {
+		return nil, err
+	}
+	cpu := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return nil, errors.New("no resource usage on this system")
+	}
+	return []figure{
+		{fmt.Sprintf("%d lines, %d MB from one session: stored", count, text.Len()>>20), fmt.Sprint(stored), fmt.Sprint(count)},
+		{"… CPU, agent included", fmt.Sprintf("%.2f s (wall %.2f s)", cpu.Seconds(), took.Seconds()), "< 1.2 s"},
+		{"… peak RSS", fmt.Sprintf("%d MB", usage.Maxrss>>10), "< 80 MB"},
+	}, nil
+}
+
+func countLines(path string) (int, error) {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = db.Close() }()
+	var n int
+	err = db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM transcript`).Scan(&n)
+	return n, err
+}
+
+// idle measures the daemon: how soon it is ready, and what it holds when nothing happens.
+func (b *bench) idle() ([]figure, error) {
+	agent, err := b.agent(result + "\n")
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(b.dir, "idle")
+	if out, err := b.command(agent, state, "once", "-q").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("run first cycle: %w\n%s", err, out)
+	}
+	var ready []float64
+	var rss int
+	for i := range 5 {
+		d, r, err := b.serve(agent, state, i == 4)
+		if err != nil {
+			return nil, err
+		}
+		ready = append(ready, float64(d.Microseconds())/1000)
+		rss = r
+	}
+	slices.Sort(ready)
+	return []figure{
+		{"start to ready", fmt.Sprintf("median %.0f ms of %d", ready[len(ready)/2], len(ready)), "< 60 ms"},
+		{"idle RSS after 5 s", fmt.Sprintf("%d MB", rss), "< 35 MB"},
+	}, nil
+}
+
+func (b *bench) serve(agent, state string, settle bool) (time.Duration, int, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return 0, 0, err
+	}
+	c := b.command(agent, state, "serve", "-q")
+	c.Env = append(c.Env, "CLAUDEOPS_LISTEN="+addr)
+	begun := time.Now()
+	if err := c.Start(); err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = c.Process.Signal(syscall.SIGTERM); _ = c.Wait() }()
+	for {
+		r, err := http.Get("http://" + addr + "/readyz") //nolint:gosec,noctx // loopback
+		if err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Since(begun) > 10*time.Second {
+			return 0, 0, errors.New("the daemon does not become ready")
+		}
+		<-time.After(time.Millisecond)
+	}
+	ready := time.Since(begun)
+	if settle {
+		<-time.After(5 * time.Second)
+	}
+	rss, err := residentMB(c.Process.Pid)
+	return ready, rss, err
+}
+
+func residentMB(pid int) (int, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.Atoi(strings.Fields(rest)[0])
+			return kb >> 10, err
+		}
+	}
+	return 0, errors.New("no VmRSS")
+}

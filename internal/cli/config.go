@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/escalation"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
+	c.AddCommand(a.configCheck(), a.configShow())
+	return c
+}
+
+func (a *app) configCheck() *cobra.Command {
+	return a.withSettings(&cobra.Command{
+		Use: "check", Short: "Check the configuration; exit 3 with file, line, key and fix",
+		Example: `  claudeops config check
+  claudeops config check --config /etc/claudeops/claudeops.yaml`,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			envs := cfg.Environments()
+			for _, e := range envs {
+				if err := escalation.Validate(e.Policy); err != nil {
+					return &codeError{exitConfig, fmt.Errorf("check handlers of %s: %w", e.Name, err)}
+				}
+			}
+			for _, n := range cfg.Notices {
+				fmt.Fprintln(a.Stderr, "note: "+n)
+			}
+			return a.printOne(map[string]any{"valid": true, "file": cfg.File, "environments": len(envs)}, func(w io.Writer) {
+				fmt.Fprintf(w, "valid: %s, environments: %d\n", or(cfg.File, "no file, environment and defaults"), len(envs))
+			})
+		},
+	})
+}
+
+func (a *app) configShow() *cobra.Command {
+	var origin bool
+	c := a.withSettings(&cobra.Command{
+		Use: "show", Short: "Show every setting; secrets are redacted",
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			settings := cfg.Show()
+			var rows []any
+			for _, s := range settings {
+				rows = append(rows, s)
+			}
+			header := tabbed("KEY", "VALUE")
+			if origin {
+				header = tabbed("KEY", "VALUE", "ORIGIN")
+			}
+			return a.print(rows, header, func(i int) string {
+				s := settings[i]
+				if origin {
+					return tabbed(s.Key, shorten(s.Value, 80), s.Origin)
+				}
+				return tabbed(s.Key, shorten(s.Value, 80))
+			})
+		},
+	})
+	c.Flags().BoolVar(&origin, "origin", false, "also say where each value comes from")
+	return c
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/config"
+	"claudeops/internal/daemon"
+	"claudeops/internal/demo"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// demoConfig is an ordinary configuration; %s is the address of the demo's service.
+const demoConfig = `# Written by claudeops demo.
+interval: 1h
+notes: This is a demonstration on one small service, mediabox.
+agent:
+  bin: scripted
+  scenario: builtin:demo
+  env: [CLAUDEOPS_DEMO_BIN, CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
+services:
+  - name: mediabox
+    aliases: [media, jellyfin]
+    probes:
+      - {type: http, url: "%s/health", timeout: 2s}
+`
+
+func (a *app) demoCommand() *cobra.Command {
+	var once, keep bool
+	var addr string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a three-tier incident on a small real service; no key, no network",
+		Long: `Starts a small real HTTP service, breaks its configuration, and lets the built-in scripted agent find it, fail to repair it with a
+restart, escalate, and repair it at Tier 3. Everything happens in a temporary folder. The figures of the agent are made up;
+processes, commands, probes and decisions are real.`,
+		Example: `  claudeops demo           with pages on http://127.0.0.1:8080, until Ctrl-C
+  claudeops demo --once    without pages; prints the chain and exits 0`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.demo(c.Context(), addr, once, keep)
+		},
+	}
+	c.Flags().BoolVar(&once, "once", false, "no pages: play the incident, print the chain, exit")
+	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
+	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the pages; the next free port is used if it is taken")
+	c.AddCommand(a.demoService(), a.demoCtl())
+	return c
+}
+
+func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error) {
+	dir, err := os.MkdirTemp("", "claudeops-demo-")
+	if err != nil {
+		return fmt.Errorf("create demo folder: %w", err)
+	}
+	if keep {
+		fmt.Fprintf(a.Stderr, "state folder: %s\n", dir)
+	} else {
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	service := filepath.Join(dir, "mediabox")
+	if err := os.Mkdir(service, 0o700); err != nil {
+		return fmt.Errorf("create service folder: %w", err)
+	}
+	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
+	if err != nil {
+		return fmt.Errorf("start demo service: %w", err)
+	}
+	defer func() { err = errors.Join(err, keeper.Close()) }()
+	o, err := a.demoOptions(dir, service, self, keeper.URL())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken: a restart will not help.\n", keeper.URL())
+	if _, err := keeper.Do(ctx, demo.Break); err != nil {
+		return fmt.Errorf("break demo service: %w", err)
+	}
+	if once {
+		return a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0)
+	}
+	if o.Config.Listen, err = freeAddress(ctx, addr, a.Stderr); err != nil {
+		return err
+	}
+	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
+		fmt.Fprintf(a.Stderr, "\n  Open http://%s to watch. Ctrl-C ends the demo.\n\n", addr)
+		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, c) })
+	})
+}
+
+func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error) {
+	file := filepath.Join(dir, "claudeops.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, demoConfig, url), 0o600); err != nil {
+		return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
+	}
+	// The operator's own settings stay out of it, but for how fast it plays.
+	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
+		return strings.HasPrefix(pair, "CLAUDEOPS_") && !strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") && !strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
+	})
+	environ = append(environ, "CLAUDEOPS_DEMO_BIN="+self, "CLAUDEOPS_DEMO_DIR="+service)
+	cfg, err := config.Load(config.Input{
+		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
+	})
+	if err != nil {
+		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
+	}
+	logger := a.logger()
+	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Self: self}, nil
+}
+
+// freeAddress returns the address, or the same host with the next free port.
+func freeAddress(ctx context.Context, addr string, say io.Writer) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", usage(fmt.Errorf("--listen is %q: use host:port", addr))
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", usage(fmt.Errorf("--listen is %q: the demo listens on loopback only", addr))
+	}
+	first, err := net.LookupPort("tcp", port)
+	if err != nil {
+		return "", usage(fmt.Errorf("--listen is %q: %w", addr, err))
+	}
+	for p := first; p < first+100 && p < 65536; p++ {
+		try := net.JoinHostPort(host, fmt.Sprint(p))
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", try)
+		if err != nil {
+			continue
+		}
+		if err := ln.Close(); err != nil {
+			return "", fmt.Errorf("close %s: %w", try, err)
+		}
+		if p != first {
+			fmt.Fprintf(say, "port %d is taken; the pages are on port %d\n", first, p)
+		}
+		return try, nil
+	}
+	return "", fmt.Errorf("no free port from %d on: %w", first, ops.ErrConflict)
+}
+
+// demoService is the program of the service the demo repairs.
+func (a *app) demoService() *cobra.Command {
+	var dir, where string
+	c := &cobra.Command{
+		Use: "service", Short: "Run the demo's service", Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ln, err := demo.Listen(c.Context(), where)
+			if err != nil {
+				return err
+			}
+			return demo.Service(c.Context(), dir, ln)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "folder of the service")
+	c.Flags().StringVar(&where, "listen", "", "address, or fd:N")
+	return c
+}
+
+// demoCtl is what the demo's agents work with, since no other program may be needed.
+func (a *app) demoCtl() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "ctl VERB [PATH]", Short: "Look at the demo's service and restart it", Hidden: true, Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return quietly(demo.Ctl(c.Context(), dir, args[0], args[1:], a.Stdout, a.Stderr))
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "folder of the service")
+	return c
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/config"
+	"claudeops/internal/control"
+	"claudeops/internal/daemon"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// finding is what the doctor says about one thing.
+type finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"` // ok, warning, problem
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return a.withSettings(&cobra.Command{
+		Use:   "doctor",
+		Short: "Check that everything a cycle needs is here, and say what to do if not",
+		Long:  "Checks configuration, state folder, database, agent CLI, credentials and notifications. Exit 1 when something must be mended.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			findings := a.examine(c.Context(), cfg)
+			var rows []any
+			worst := exitOK
+			for _, f := range findings {
+				rows = append(rows, f)
+				if f.State == "problem" {
+					worst = exitError
+				}
+			}
+			symbols := map[string]string{"ok": "✓", "warning": "!", "problem": "✗"}
+			err = a.print(rows, tabbed("", "CHECK", "FINDING"), func(i int) string {
+				f := findings[i]
+				text := f.Detail
+				if f.Fix != "" {
+					text += ". " + f.Fix
+				}
+				return tabbed(symbols[f.State], f.Check, text)
+			})
+			return errors.Join(err, quietly(worst))
+		},
+	})
+}
+
+func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
+	out := []finding{{"configuration", "ok", or(cfg.File, "no file; environment and defaults"), ""}}
+	for _, n := range cfg.Notices {
+		out = append(out, finding{"configuration", "warning", n, ""})
+	}
+	out = append(out, stateFolder(cfg), a.database(ctx, cfg), a.agentCLI(ctx, cfg), credentials(cfg), notifications(cfg), running(ctx, cfg), processes())
+	return out
+}
+
+func stateFolder(cfg *config.Config) finding {
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	f, err := os.CreateTemp(cfg.StateDir, ".doctor-*")
+	if err != nil {
+		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
+}
+
+func (a *app) database(ctx context.Context, cfg *config.Config) finding {
+	path := daemon.DatabasePath(cfg)
+	s, err := store.OpenReadOnly(ctx, store.Options{Path: path, Clock: time.Now, Logger: a.logger()})
+	if errors.Is(err, ops.ErrNotFound) {
+		return finding{"database", "ok", "none yet; the first start creates " + path, ""}
+	}
+	if err != nil {
+		return finding{"database", "problem", err.Error(), ""}
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.QuickCheck(ctx); err != nil {
+		return finding{"database", "problem", err.Error(), "Restore a backup of " + path}
+	}
+	n, err := s.Counts(ctx)
+	if err != nil {
+		return finding{"database", "problem", err.Error(), ""}
+	}
+	return finding{"database", "ok", fmt.Sprintf("%s is sound: %d cycles, %d sessions", path, n.Cycles, n.Sessions), ""}
+}
+
+func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
+	if cfg.Agent.Scripted() {
+		return finding{"agent", "ok", "the built-in scripted agent", ""}
+	}
+	path, err := exec.LookPath(cfg.Agent.Bin)
+	if err != nil {
+		return finding{"agent", "problem", fmt.Sprintf("%q is not on this machine", cfg.Agent.Bin), agent.InstallHint}
+	}
+	version, known := agent.NewClaude(agent.ClaudeOptions{Bin: path, Logger: a.logger(), Clock: time.Now}).Version(ctx)
+	switch {
+	case !known:
+		return finding{"agent", "warning", path + " does not tell its version", "It runs without what only a known version can do"}
+	case agent.TooOld(version):
+		return finding{"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, agent.OldestVersion), "Update it: npm install -g @anthropic-ai/claude-code"}
+	}
+	return finding{"agent", "ok", fmt.Sprintf("%s, version %s", path, version), ""}
+}
+
+func credentials(cfg *config.Config) finding {
+	if cfg.Agent.Scripted() || cfg.Agent.APIKey != "" || cfg.Agent.OAuthToken != "" {
+		return finding{"credentials", "ok", "the agent has what it needs", ""}
+	}
+	return finding{
+		"credentials", "warning", "neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
+		"The agent has its own home folder and does not see your login; set one of them, or make one with 'claude setup-token'",
+	}
+}
+
+func notifications(cfg *config.Config) finding {
+	switch {
+	case cfg.AppriseAPI != "":
+		return finding{"notifications", "ok", "through the Apprise API", ""}
+	case len(cfg.AppriseURLs) == 0:
+		return finding{"notifications", "warning", "no target is configured: nobody hears when a human is needed", "Set CLAUDEOPS_APPRISE_URLS"}
+	}
+	if _, err := exec.LookPath("apprise"); err != nil {
+		return finding{"notifications", "problem", "the apprise program is not on this machine", "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API"}
+	}
+	return finding{"notifications", "ok", fmt.Sprintf("%d targets through apprise; try 'claudeops notify test'", len(cfg.AppriseURLs)), ""}
+}
+
+func running(ctx context.Context, cfg *config.Config) finding {
+	r, err := control.Ping(ctx, cfg.StateDir)
+	if err != nil {
+		return finding{"daemon", "ok", "none is running on this state folder", ""}
+	}
+	return finding{"daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), ""}
+}
+
+func processes() finding {
+	if !agent.CgroupAvailable() {
+		return finding{"processes", "warning", "no cgroup can be made here; leftovers of a session are found by its key alone", "Give the service a delegated cgroup (systemd: Delegate=yes)"}
+	}
+	return finding{"processes", "ok", "every session gets its own cgroup", ""}
+}

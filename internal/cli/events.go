@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/api"
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	var level string
+	var cycle int64
+	var limit int
+	var follow bool
+	c := &cobra.Command{
+		Use:   "events",
+		Short: "List what happened, newest first",
+		Example: `  claudeops events --level critical
+  claudeops events --follow -o jsonl`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f := store.EventFilter{Level: ops.Level(level), Limit: limit}
+			if cycle > 0 {
+				f.CycleID = ops.Ptr(ops.CycleID(cycle))
+			}
+			if limit < 1 || limit > 200 {
+				return usage(fmt.Errorf("--limit is %d: use 1 to 200", limit))
+			}
+			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+				events, err := s.Events(c.Context(), f)
+				if err != nil {
+					return fmt.Errorf("list events: %w", err)
+				}
+				if follow {
+					return a.followEvents(c.Context(), s, f, events)
+				}
+				return a.printEvents(events, true)
+			})
+		},
+	}
+	c.Flags().StringVar(&level, "level", "", "only this level: info, warning or critical")
+	c.Flags().Int64Var(&cycle, "cycle", 0, "only events of this cycle")
+	c.Flags().IntVar(&limit, "limit", 50, "how many, at most 200")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new ones, oldest first")
+	return c
+}
+
+func (a *app) printEvents(events []ops.Event, header bool) error {
+	if a.output == "table" && !header {
+		for _, e := range events {
+			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, clean(e.Message)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var rows []any
+	for _, e := range events {
+		rows = append(rows, api.EventRow(e))
+	}
+	return a.print(rows, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(i int) string {
+		e := events[i]
+		cycle := ""
+		if e.CycleID != nil {
+			cycle = fmt.Sprint(*e.CycleID)
+		}
+		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), string(e.Level), e.Kind, cycle, clean(e.Message))
+	})
+}
+
+// followEvents prints the newest ones oldest first and goes on after the last one it printed.
+func (a *app) followEvents(ctx context.Context, s *store.Store, f store.EventFilter, batch []ops.Event) error {
+	if a.output == "json" {
+		a.output = "jsonl" // a list without an end is not one JSON document
+	}
+	for {
+		if f.After == 0 {
+			slices.Reverse(batch) // without a place to go on from, the newest come first
+		}
+		if err := a.printEvents(batch, false); err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			f.After = batch[len(batch)-1].ID
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(300 * time.Millisecond):
+		}
+		var err error
+		if batch, err = s.Events(ctx, f); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("list events: %w", err)
+		}
+	}
+}

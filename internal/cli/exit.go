@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+)
+
+// The exit codes scripts rely on.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitConfig      = 3
+	exitNotFound    = 4
+	exitConflict    = 5
+	exitNeedsHuman  = 6
+	exitBlocked     = 7
+	exitFailed      = 8
+	exitTimeout     = 124
+	exitInterrupted = 130
+)
+
+// Causes with which a command's context ends.
+var (
+	errInterrupted = errors.New("interrupted")
+	errTimeout     = errors.New("the time given by --timeout is over")
+)
+
+// codeError carries an exit code that no general rule gives.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string { return e.err.Error() }
+func (e *codeError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &codeError{exitUsage, err} }
+
+// exitCode turns an error into the code scripts rely on.
+func exitCode(err error) int {
+	var code *codeError
+	var cfg *config.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return code.code
+	case errors.As(err, &cfg):
+		return exitConfig
+	case errors.Is(err, errTimeout):
+		return exitTimeout
+	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, ops.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, ops.ErrConflict):
+		return exitConflict
+	default:
+		return exitError
+	}
+}
+
+// exitOf maps the end of a cycle.
+func exitOf(s ops.CycleStatus) int {
+	switch s {
+	case ops.CycleHealthy, ops.CycleResolved:
+		return exitOK
+	case ops.CycleNeedsHuman, ops.CycleWaitingHuman:
+		return exitNeedsHuman
+	case ops.CycleSuppressed, ops.CycleBlocked:
+		return exitBlocked
+	case ops.CycleFailed, ops.CyclePartial:
+		return exitFailed
+	case ops.CycleCancelled:
+		return exitInterrupted
+	case ops.CycleQueued, ops.CycleRunning:
+		return exitError
+	}
+	return exitError
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/daemon"
+	"claudeops/internal/ops"
+)
+
+func (a *app) notifyCommand() *cobra.Command {
+	c := &cobra.Command{Use: "notify", Short: "Notifications through Apprise"}
+	c.AddCommand(&cobra.Command{
+		Use: "test", Short: "Send a test notification to every configured target",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
+				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
+			}
+			err = daemon.Sender(cfg.AppriseURLs, cfg.AppriseAPI, cfg.StateDir).Send(c.Context(), ops.Notice{
+				Kind: "test", Level: ops.LevelInfo, Title: "Claude Ops: test",
+				Body: "This is a test notification. If you can read it, notifications work.", CreatedAt: time.Now(),
+			})
+			if err != nil {
+				return fmt.Errorf("send test notification: %w", err)
+			}
+			fmt.Fprintln(a.Stderr, "sent")
+			return nil
+		},
+	})
+	return c
+}

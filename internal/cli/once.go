@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/api"
+	"claudeops/internal/daemon"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func (a *app) onceCommand() *cobra.Command {
+	var environment string
+	var timeout time.Duration
+	c := a.withSettings(&cobra.Command{
+		Use:   "once",
+		Short: "Run a single cycle in the foreground",
+		Long: `Runs a single cycle in the foreground and prints its chain. A cycle that a crash left open is finished first. The exit code tells
+how it ended: 0 healthy or resolved, 6 needs a human, 7 blocked by policy, budget or cooldown, 8 failed.`,
+		Example: `  claudeops once
+  claudeops once --dry-run -o json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			if environment == "" {
+				environment = o.Config.Environments()[0].Name
+			}
+			return a.once(c.Context(), o, ops.NewCycle{Environment: environment, Trigger: ops.TriggerManual}, timeout)
+		},
+	})
+	c.Flags().StringVar(&environment, "environment", "", "which environment (default: the first)")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, exit 124 (0 = never)")
+	return c
+}
+
+// once runs a cycle here and reports how it ended.
+func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		defer cancel()
+	}
+	result, err := daemon.Once(ctx, o, n, nil)
+	if err != nil {
+		if errors.Is(err, errTerminated) {
+			return &codeError{exitInterrupted, err}
+		}
+		return err
+	}
+	if err := a.printCycle(result); err != nil {
+		return err
+	}
+	return quietly(exitOf(result.Status))
+}
+
+func (a *app) printCycle(c store.CycleSummary) error {
+	err := a.printOne(api.CycleRow(c), func(w io.Writer) { printChain(w, c) })
+	if err != nil {
+		return fmt.Errorf("print cycle: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// print writes rows: a table for people, or what the API would send for programs.
+func (a *app) print(rows []any, header string, line func(i int) string) error {
+	switch a.output {
+	case "json":
+		enc := json.NewEncoder(a.Stdout)
+		enc.SetIndent("", "  ")
+		if rows == nil {
+			rows = []any{}
+		}
+		return enc.Encode(rows)
+	case "jsonl":
+		enc := json.NewEncoder(a.Stdout)
+		for _, r := range rows {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, header)
+	for i := range rows {
+		fmt.Fprintln(w, line(i))
+	}
+	return w.Flush()
+}
+
+// printOne writes a single thing.
+func (a *app) printOne(row any, text func(w io.Writer)) error {
+	switch a.output {
+	case "json":
+		enc := json.NewEncoder(a.Stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(row)
+	case "jsonl":
+		return json.NewEncoder(a.Stdout).Encode(row)
+	}
+	text(a.Stdout)
+	return nil
+}
+
+func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
+
+// money is an estimate from the agent CLI; one that was not reported is not zero.
+func money(usd *float64) string {
+	switch {
+	case usd == nil:
+		return "n/a"
+	case *usd > 0 && *usd < 0.005:
+		return fmt.Sprintf("$%.4f", *usd)
+	}
+	return fmt.Sprintf("$%.2f", *usd)
+}
+
+func count(n *int64, one, many string) string {
+	switch {
+	case n == nil:
+		return "n/a"
+	case *n == 1:
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", *n, many)
+}
+
+func span(ms *int64) string {
+	if ms == nil {
+		return "n/a"
+	}
+	return duration(time.Duration(*ms) * time.Millisecond)
+}
+
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func stamp(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// clean makes text from an agent safe for a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func shorten(s string, most int) string {
+	r := []rune(clean(s))
+	if len(r) <= most {
+		return string(r)
+	}
+	return string(r[:most-1]) + "…"
+}
+
+func mark(s ops.SessionStatus) string {
+	switch s {
+	case ops.SessionCompleted:
+		return "✓"
+	case ops.SessionQueued:
+		return "○"
+	case ops.SessionRunning:
+		return "●"
+	case ops.SessionFailed, ops.SessionTimedOut, ops.SessionCancelled, ops.SessionInterrupted, ops.SessionPartial:
+		return "✗"
+	}
+	return "?"
+}

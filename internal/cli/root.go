@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"claudeops/internal/config"
+	"claudeops/internal/daemon"
+	"claudeops/internal/store"
+)
+
+// Process is what the operating system gave us.
+type Process struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Environ        []string
+	Version        string
+}
+
+// app is one run of the program.
+type app struct {
+	Process
+	configPath string
+	output     string
+	quiet      bool
+	verbose    bool
+	noColor    bool
+	settings   map[string]string // settings given as flags
+	stateDir   string            // of the configuration that was loaded
+}
+
+// Main runs the program and returns its exit code.
+func Main(args []string, p Process) int {
+	ctx, stop := signalled()
+	defer stop()
+	a := &app{Process: p, settings: map[string]string{}}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && !isSilent(err) {
+		fmt.Fprintln(p.Stderr, "claudeops: "+strings.TrimSpace(err.Error()))
+	}
+	return code
+}
+
+// silent ends the program with a code after everything was said.
+type silent struct{ code int }
+
+func (s *silent) Error() string { return fmt.Sprintf("exit %d", s.code) }
+
+func isSilent(err error) bool {
+	var s *silent
+	return errors.As(err, &s)
+}
+
+func quietly(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &codeError{code, &silent{code}}
+}
+
+// signalled returns a context that ends with the first SIGINT or SIGTERM; a second one ends the program at once.
+func signalled() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s, ok := <-signals
+		if !ok {
+			return
+		}
+		if s == syscall.SIGTERM {
+			cancel(errTerminated)
+		} else {
+			cancel(errInterrupted)
+		}
+		signal.Stop(signals) // the next one has its ordinary effect
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+		cancel(nil)
+	}
+}
+
+// errTerminated is an ordinary request to stop.
+var errTerminated = errors.New("asked to stop")
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "claudeops",
+		Short: "Watch services and repair what breaks, with agents in escalating tiers",
+		Long: `Claude Ops watches your services and repairs what breaks by running agent CLIs as child processes in escalating
+tiers. Tier 1 looks, Tier 2 repairs safely, Tier 3 repairs fully, and at the end stands a human. Every escalation is decided
+by this program from a validated artifact, never by the model.`,
+		Example: `  claudeops demo                     watch a whole incident, no key needed
+  claudeops doctor                   is everything here that I need?
+  claudeops once                     one cycle in the foreground
+  claudeops serve                    the daemon, with pages on http://127.0.0.1:8080`,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			switch a.output {
+			case "table", "json", "jsonl":
+				return nil
+			}
+			return usage(fmt.Errorf("--output is %q: use table, json or jsonl", a.output))
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
+	f.StringVarP(&a.output, "output", "o", "table", "how data is printed: table, json or jsonl")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
+	f.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+	for group, commands := range map[string][]*cobra.Command{
+		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
+		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.eventsCommand()},
+		"setup": {a.doctorCommand(), a.configCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(a.agentCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		strict(c)
+	}
+	return root
+}
+
+// strict makes a wrong word a usage error instead of a page of help.
+func strict(c *cobra.Command) {
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
+		}
+		return nil
+	}
+	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// load reads the configuration.
+func (a *app) load() (*config.Config, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find working folder: %w", err)
+	}
+	return config.Load(config.Input{ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir})
+}
+
+// withSettings gives a command a flag for every setting.
+func (a *app) withSettings(c *cobra.Command) *cobra.Command {
+	for _, s := range config.Flags() {
+		doc := fmt.Sprintf("%s (env %s", s.Doc, s.Env)
+		if s.Default != "" {
+			doc += ", default " + s.Default
+		}
+		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
+		f := c.Flags().VarPF(v, s.Name, "", doc+")")
+		if s.Bool {
+			f.NoOptDefVal = "true"
+		}
+	}
+	return c
+}
+
+// settingValue keeps what a flag was set to; the configuration checks it with everything else.
+type settingValue struct {
+	app  *app
+	key  string
+	flag bool
+}
+
+func (v *settingValue) String() string { return "" }
+
+func (v *settingValue) Set(s string) error {
+	v.app.settings[v.key] = s
+	return nil
+}
+
+func (v *settingValue) Type() string {
+	if v.flag {
+		return "bool"
+	}
+	return "value"
+}
+
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelInfo
+	switch {
+	case a.quiet:
+		level = slog.LevelWarn
+	case a.verbose:
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func (a *app) options() (daemon.Options, error) {
+	c, err := a.load()
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return daemon.Options{}, fmt.Errorf("find own program: %w", err)
+	}
+	return daemon.Options{Config: c, Logger: a.logger(), Clock: time.Now, Version: a.Version, Self: self}, nil
+}
+
+// reading opens the store for a command that only looks.
+func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config) error) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	s, err := store.OpenReadOnly(ctx, store.Options{Path: daemon.DatabasePath(c), Clock: time.Now, Logger: a.logger()})
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	return errors.Join(use(s, c), s.Close())
+}
+
+// terminal reports whether the writer is one that can move its cursor.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/api"
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func (a *app) sessionsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "List, show, read and stop sessions"}
+	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsLogs(), a.sessionsStop())
+	return c
+}
+
+func (a *app) sessionsList() *cobra.Command {
+	var f store.SessionFilter
+	var status string
+	var tier int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List sessions, newest first",
+		Example: `  claudeops sessions list
+  claudeops sessions list --status failed --limit 5 -o json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.Status, f.Tier = ops.SessionStatus(status), ops.Tier(tier)
+			if f.Limit < 1 || f.Limit > 200 {
+				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
+			}
+			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+				sessions, err := s.Sessions(c.Context(), f)
+				if err != nil {
+					return fmt.Errorf("list sessions: %w", err)
+				}
+				var rows []any
+				for _, x := range sessions {
+					rows = append(rows, api.SessionRow(x))
+				}
+				return a.print(rows, tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED"), func(i int) string {
+					x := sessions[i]
+					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status), string(x.Outcome),
+						money(x.CostUSD), span(x.DurationMS), count(x.NumTurns, "", ""), stamp(x.StartedAt))
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "only this status")
+	c.Flags().IntVar(&tier, "tier", 0, "only this tier")
+	c.Flags().StringVar(&f.Environment, "environment", "", "only this environment")
+	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "only sessions older than this id (for paging)")
+	c.Flags().IntVar(&f.Limit, "limit", 20, "how many, at most 200")
+	return c
+}
+
+func (a *app) sessionsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a session and its chain", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := sessionID(args[0])
+			if err != nil {
+				return err
+			}
+			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+				x, err := s.Session(c.Context(), id)
+				if err != nil {
+					return fmt.Errorf("read session %d: %w", id, err)
+				}
+				loaded, err := s.Load(c.Context(), x.CycleID)
+				if err != nil {
+					return fmt.Errorf("read chain: %w", err)
+				}
+				return a.printOne(api.SessionDetail(x), func(w io.Writer) {
+					printSession(w, x, loaded.Journal.Sessions)
+					fmt.Fprintln(w)
+					printChain(w, store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions})
+				})
+			})
+		},
+	}
+}
+
+func printSession(w io.Writer, s ops.Session, chain []ops.Session) {
+	fmt.Fprintf(w, "Session #%d  %s %s  %s %s\n", s.ID, s.Tier, s.Tier.Title(), mark(s.Status), s.Status)
+	if s.ParentID != nil {
+		for _, p := range chain {
+			if p.ID == *s.ParentID {
+				fmt.Fprintf(w, "Escalated from Session #%d (%s)\n", p.ID, p.Tier)
+			}
+		}
+	}
+	if child := childOf(s, chain); child != nil {
+		fmt.Fprintf(w, "Escalated to Session #%d (%s)\n", child.ID, child.Tier)
+	}
+	for _, line := range [][2]string{
+		{"Handler", fmt.Sprintf("%s (%s, %s)", s.Handler, s.Agent, s.Model)},
+		{"Outcome", string(s.Outcome)},
+		{"Stopped", string(s.StopCause)},
+		{"Error", clean(s.Error)},
+		{"Context", string(s.ContextMode)},
+		{"Cost", money(s.CostUSD)},
+		{"Duration", span(s.DurationMS)},
+		{"Turns", count(s.NumTurns, "turn", "turns")},
+		{"Started", stamp(s.StartedAt)},
+		{"Ended", stamp(s.EndedAt)},
+		{"CLI session", s.CLISessionID},
+		{"CLI version", s.CLIVersion},
+		{"Handoff", clean(string(s.HandoffJSON))},
+		{"Handoff error", s.HandoffError},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "  %-14s %s\n", line[0]+":", line[1])
+		}
+	}
+}
+
+// childOf is the last attempt of the tier that the session led to.
+func childOf(s ops.Session, chain []ops.Session) *ops.Session {
+	var found *ops.Session
+	for i := range chain {
+		if chain[i].ParentID != nil && *chain[i].ParentID == s.ID {
+			found = &chain[i]
+		}
+	}
+	return found
+}
+
+func (a *app) sessionsLogs() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use: "logs ID", Short: "Print a session's transcript", Args: cobra.ExactArgs(1),
+		Example: `  claudeops sessions logs 18
+  claudeops sessions logs 18 --follow`,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := sessionID(args[0])
+			if err != nil {
+				return err
+			}
+			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error { return a.logs(c.Context(), s, id, follow) })
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the session ends")
+	return c
+}
+
+func (a *app) logs(ctx context.Context, s *store.Store, id ops.SessionID, follow bool) error {
+	var after int64
+	for {
+		// The state is read first: whatever a session that has ended wrote is then found by the read below.
+		x, err := s.Session(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read session %d: %w", id, err)
+		}
+		for {
+			lines, err := s.Transcript(ctx, id, after, 1000)
+			if err != nil {
+				return fmt.Errorf("read transcript of session %d: %w", id, err)
+			}
+			if len(lines) == 0 {
+				break
+			}
+			for _, l := range lines {
+				if err := a.logLine(l); err != nil {
+					return err
+				}
+				after = l.Seq
+			}
+		}
+		if !follow || x.Status.Ended() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (a *app) logLine(l ops.Line) error {
+	if a.output == "table" {
+		_, err := fmt.Fprintf(a.Stdout, "%s  %s\n", l.At.Local().Format("15:04:05.000"), clean(l.Text))
+		return err
+	}
+	return a.printOne(api.LineRow(l), nil)
+}
+
+func (a *app) sessionsStop() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop ID", Short: "Stop a running session and end its cycle", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := sessionID(args[0])
+			if err != nil {
+				return err
+			}
+			return a.writing(c.Context(), func(s *store.Store) error {
+				x, err := s.Session(c.Context(), id)
+				if err != nil {
+					return fmt.Errorf("read session %d: %w", id, err)
+				}
+				if x.Status.Ended() {
+					return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, x.Status, ops.ErrConflict)
+				}
+				return a.cancel(c.Context(), s, x.CycleID, fmt.Sprintf("session %d was stopped from the command line", id))
+			})
+		},
+	}
+}
+
+func sessionID(s string) (ops.SessionID, error) {
+	n, err := number(s)
+	return ops.SessionID(n), err
+}
+
+func number(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, usage(errors.New(strconv.Quote(s) + " is not an id: ids are numbers from 1 up"))
+	}
+	return n, nil
+}

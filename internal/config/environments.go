@@ -1,0 +1,220 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"claudeops/internal/ops"
+)
+
+// defaultEnvironment is the one that uses the state folder itself.
+const defaultEnvironment = "default"
+
+// Names become folder names and parts of addresses.
+var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// stopGrace is the time between the polite and the final signal to an agent.
+const stopGrace = 10 * time.Second
+
+func environmentFields() []field {
+	return []field{
+		{name: "name", doc: "Name: small letters, digits and dashes, at most 63. Required. `default` uses `state_dir` itself, others `env/NAME` below it."},
+		{name: "repos_dir", def: "as above", doc: "Its own folder of repositories."},
+		{name: "interval", def: "as above", doc: "Its own interval."},
+		{name: "dry_run", def: "as above", doc: "Its own dry run. When a variable or flag sets `dry_run`, the stricter of both holds."},
+		{name: "max_tier", def: "as above", doc: "Its own highest tier. When a variable or flag sets `max_tier`, the stricter of both holds."},
+		{name: "services", def: "as above", doc: "Its own services, in either form."},
+		{name: "notes", def: "as above", doc: "Your own words about it, given to Tier 1."},
+	}
+}
+
+// environment is one entry of `environments`, with what it inherits already filled in.
+type environment struct {
+	name      string
+	reposDir  string
+	interval  time.Duration
+	dryRun    bool
+	maxTier   ops.Tier
+	notes     string
+	inventory inventory
+}
+
+// environments reads the list; without one there is a single environment with the top-level values.
+func (l *loader) environments(c *Config) []environment {
+	base := environment{
+		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, notes: c.Notes,
+	}
+	if n := l.sections["services"]; n != nil {
+		base.inventory = l.file.inventory(n, "services")
+	}
+	var out []environment
+	lines := map[string]int{}
+	if n := l.sections["environments"]; n != nil {
+		for i, item := range l.file.items(n, "environments") {
+			if e, ok := l.environment(c, base, item, fmt.Sprintf("environments[%d]", i), lines); ok {
+				out = append(out, e)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = []environment{base}
+	}
+	return out
+}
+
+func (l *loader) environment(c *Config, base environment, n *yaml.Node, key string, lines map[string]int) (environment, bool) {
+	e := base
+	e.name = ""
+	if n.Kind != yaml.MappingNode {
+		l.problems.add(l.file.at(n), key, "expected keys and values, found "+describe(n), "begin with name: …")
+		return e, false
+	}
+	named := false
+	for _, p := range l.file.pairs(n, key, names(environmentFields()), nil) {
+		at := join(key, p.name)
+		switch p.name {
+		case "name":
+			named = true
+			e.name = l.environmentName(p.value, at, lines)
+		case "services":
+			e.inventory = l.file.inventory(p.value, at)
+		default:
+			s, _ := l.table.find(p.name)
+			if v, ok := l.file.value(p.value, at, s.kind); ok {
+				l.override(c, &e, p, v)
+			}
+		}
+	}
+	if !named {
+		l.problems.add(l.file.at(n), key, "the environment has no name", "add name: …")
+	}
+	return e, e.name != ""
+}
+
+func (l *loader) environmentName(n *yaml.Node, key string, lines map[string]int) string {
+	v, ok := l.file.value(n, key, textKind())
+	if !ok {
+		return ""
+	}
+	name, _ := v.(string)
+	if !environmentName.MatchString(name) {
+		l.problems.add(l.file.at(n), key, fmt.Sprintf("%q is not a name for an environment", name),
+			"use small letters, digits and dashes, beginning with a letter or digit, at most 63")
+		return ""
+	}
+	if line, twice := lines[name]; twice {
+		l.problems.add(l.file.at(n), key, fmt.Sprintf("%q is already used in line %d", name, line), "give every environment its own name")
+		return ""
+	}
+	lines[name] = n.Line
+	return name
+}
+
+// override applies an environment's own value. A value of the variable or flag of the same name is stronger; for
+// the two that protect, the stricter of both holds, so that neither place can loosen the other.
+func (l *loader) override(c *Config, e *environment, p pair, v any) {
+	given := c.origins[p.name]
+	stronger := given.source > sourceFile
+	switch p.name {
+	case "dry_run":
+		own, _ := v.(bool)
+		e.dryRun = own || (stronger && c.DryRun)
+	case "max_tier":
+		own, _ := v.(int)
+		e.maxTier = ops.Tier(own)
+		if stronger {
+			e.maxTier = min(e.maxTier, c.MaxTier)
+		}
+	case "notes":
+		e.notes, _ = v.(string)
+	case "repos_dir", "interval":
+		if stronger {
+			c.Notices = append(c.Notices, fmt.Sprintf("%s of %s is not used: %s is stronger", p.name, l.file.at(p.key), given))
+			return
+		}
+		if p.name == "repos_dir" {
+			e.reposDir, _ = v.(string)
+			return
+		}
+		e.interval, _ = v.(time.Duration)
+	}
+}
+
+// stateDir is where an environment keeps its files.
+func (c *Config) stateDir(name string) string {
+	if name == defaultEnvironment {
+		return c.StateDir
+	}
+	return filepath.Join(c.StateDir, "env", name)
+}
+
+// Environments returns what is watched, ready to run.
+func (c *Config) Environments() []ops.Environment {
+	out := make([]ops.Environment, 0, len(c.environments))
+	for _, e := range c.environments {
+		dir := c.stateDir(e.name)
+		env := ops.Environment{
+			Name:     e.name,
+			StateDir: dir,
+			WorkDir:  filepath.Join(dir, "work"),
+			ReposDir: e.reposDir,
+			Interval: e.interval,
+			Policy:   c.policy(e),
+			Tools:    map[ops.Tier]ops.ToolLists{},
+			Prompts:  map[ops.Tier]ops.PromptFiles{},
+			Limits:   c.Limits,
+			Probes:   slices.Clone(e.inventory.probes),
+			AgentEnv: slices.Clone(c.agentEnv),
+			Notes:    e.notes,
+		}
+		for t, tier := range maps.All(c.Tiers) {
+			env.Tools[t] = tier.Tools
+			env.Prompts[t] = ops.PromptFiles{Fresh: tier.Prompt.Text, Escalation: tier.EscalationPrompt.Text}
+		}
+		out = append(out, env)
+	}
+	return out
+}
+
+// mode is how context travels in fact: resume is not built yet.
+func (c *Config) mode() ops.ContextMode { return ops.ContextHandoff }
+
+func (c *Config) policy(e environment) ops.Policy {
+	agent := "claude"
+	if c.Agent.Scripted() {
+		agent = "scripted"
+	}
+	handlers := make([]ops.Handler, 0, int(ops.LastTier))
+	for t := ops.Tier1; t <= ops.LastTier; t++ {
+		h := ops.Handler{ID: handlerID(t), Tier: t, Family: "claude", Agent: agent, Model: c.Tiers[t].Model}
+		if t < ops.LastTier {
+			h.HandsTo = []string{handlerID(t + 1)}
+		}
+		handlers = append(handlers, h)
+	}
+	return ops.Policy{
+		DryRun:           e.dryRun,
+		MaxTier:          e.maxTier,
+		MaxDepth:         int(ops.LastTier) - 1,
+		Mode:             c.mode(),
+		ContextThreshold: c.ContextThreshold,
+		ApprovalTier:     c.ApprovalTier,
+		BudgetChainUSD:   c.BudgetChainUSD,
+		BudgetDayUSD:     c.BudgetDayUSD,
+		Recovery:         c.Recovery,
+		Entry:            handlerID(ops.Tier1),
+		Handlers:         handlers,
+		Inventory: ops.Inventory{
+			Services: slices.Clone(e.inventory.services.Services),
+			Strict:   e.inventory.services.Strict,
+		},
+	}
+}
+
+func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxFileBytes bounds every file that is read; a prompt is a few kilobytes.
+const maxFileBytes = 1 << 20
+
+// places are the folders paths refer to.
+type places struct {
+	home       string // empty when unknown
+	stateHome  string
+	configHome string
+}
+
+func newPlaces(vars map[string]string) places {
+	p := places{home: vars["HOME"]}
+	// The XDG rules say that a relative value is to be ignored.
+	under := func(variable, rest string) string {
+		if v := vars[variable]; filepath.IsAbs(v) {
+			return v
+		}
+		if filepath.IsAbs(p.home) {
+			return filepath.Join(p.home, rest)
+		}
+		return ""
+	}
+	p.stateHome = under("XDG_STATE_HOME", ".local/state")
+	p.configHome = under("XDG_CONFIG_HOME", ".config")
+	return p
+}
+
+// resolve makes a path absolute.
+func (p places) resolve(v raw) (string, []fault) {
+	path := v.text
+	if rest, ok := strings.CutPrefix(path, "$XDG_STATE_HOME/"); ok && v.at.source == sourceDefault {
+		if p.stateHome == "" {
+			return "", wrong(v, "set CLAUDEOPS_STATE_DIR", "neither XDG_STATE_HOME nor HOME names a folder")
+		}
+		return filepath.Join(p.stateHome, rest), nil
+	}
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		if p.home == "" {
+			return "", wrong(v, "give a full path", "%q needs HOME, which is not set", path)
+		}
+		path = p.home + path[1:]
+	}
+	if strings.ContainsRune(path, 0) {
+		return "", wrong(v, "give a path", "the path holds a zero byte")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(v.dir, path)
+	}
+	return filepath.Clean(path), nil
+}
+
+func pathKind() kind {
+	return kind{name: "folder", parse: func(p places, v raw) (any, []fault) {
+		path, faults := p.resolve(v)
+		return path, faults
+	}}
+}
+
+// programKind reads a name to look up, or a path when it holds a slash: agents run in another folder, so a
+// relative path would no longer lead anywhere.
+func programKind() kind {
+	return kind{name: "name or path", parse: func(p places, v raw) (any, []fault) {
+		if strings.HasPrefix(v.text, "-") {
+			return nil, wrong(v, "give a program name or path", "%q looks like an option", v.text)
+		}
+		if !strings.Contains(v.text, "/") {
+			return v.text, nil
+		}
+		path, faults := p.resolve(v)
+		return path, faults
+	}}
+}
+
+// Prompt is an operator's own prompt and the file it was read from.
+type Prompt struct {
+	Path string
+	Text string
+}
+
+func promptKind() kind {
+	return kind{name: "file", parse: func(p places, v raw) (any, []fault) {
+		path, faults := p.resolve(v)
+		if faults != nil {
+			return nil, faults
+		}
+		text, err := readText(path)
+		if err != nil {
+			return nil, wrong(v, "give the path of a prompt file, or remove the setting to use the built-in prompt", "%s", err)
+		}
+		return Prompt{Path: path, Text: text}, nil
+	}}
+}
+
+// readText reads a small text file that must say something.
+func readText(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("read file: %w", err)
+	}
+	// A pipe would block the start, and gives its text only once.
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("read file: %s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read file: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read file: %w", err)
+	case len(data) > maxFileBytes:
+		return "", fmt.Errorf("read file: %s is larger than %d bytes", path, maxFileBytes)
+	case !utf8.Valid(data):
+		return "", fmt.Errorf("read file: %s is not UTF-8 text", path)
+	case strings.TrimSpace(string(data)) == "":
+		return "", fmt.Errorf("read file: %s is empty", path)
+	}
+	return string(data), nil
+}
+
+// inside reports whether path is folder or lies below it.
+func inside(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with the configuration.
+type Problem struct {
+	Where   string `json:"where"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.Where)
+	if p.Key != "" {
+		b.WriteString(": " + p.Key)
+	}
+	b.WriteString(": " + p.Message)
+	if p.Fix != "" {
+		b.WriteString("; " + p.Fix)
+	}
+	return b.String()
+}
+
+// Error holds every problem that was found, not only the first.
+type Error struct {
+	Problems []Problem
+}
+
+// Error prints one problem per line.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// source is one of the places a value can come from, weakest first.
+type source int
+
+const (
+	sourceDefault source = iota
+	sourceFile
+	sourceEnvironment
+	sourceFlag
+)
+
+// origin is where exactly a value was given.
+type origin struct {
+	source source
+	name   string // file, variable or flag
+	line   int
+	col    int
+}
+
+// where is the long form, for problems.
+func (o origin) where() string {
+	switch o.source {
+	case sourceFile:
+		return fmt.Sprintf("%s:%d:%d", o.name, o.line, o.col)
+	case sourceEnvironment:
+		return "environment variable " + o.name
+	case sourceFlag:
+		return "flag --" + o.name
+	case sourceDefault:
+	}
+	return "default"
+}
+
+// String is the short form, for listings.
+func (o origin) String() string {
+	switch o.source {
+	case sourceFile:
+		return fmt.Sprintf("%s:%d", o.name, o.line)
+	case sourceEnvironment:
+		return "environment " + o.name
+	case sourceFlag:
+		return "flag --" + o.name
+	case sourceDefault:
+	}
+	return "default"
+}
+
+// fault is a problem of a value whose key the parser does not know.
+type fault struct {
+	at      origin
+	message string
+	fix     string
+}
+
+// problemList collects what is wrong while reading goes on.
+type problemList struct {
+	found []locatedProblem
+}
+
+type locatedProblem struct {
+	Problem
+	at origin
+}
+
+func (l *problemList) add(at origin, key, message, fix string) {
+	l.found = append(l.found, locatedProblem{
+		Problem: Problem{Where: at.where(), Key: key, Message: message, Fix: fix},
+		at:      at,
+	})
+}
+
+func (l *problemList) addFaults(key string, faults []fault) {
+	for _, f := range faults {
+		l.add(f.at, key, f.message, f.fix)
+	}
+}
+
+// about reports whether something is already known to be wrong with a key, so that a check that builds on it
+// does not complain a second time.
+func (l *problemList) about(key string) bool {
+	return slices.ContainsFunc(l.found, func(p locatedProblem) bool { return p.Key == key })
+}
+
+// err returns all problems in the order an operator reads the sources: the file from top to bottom, then the
+// environment, then the command line.
+func (l *problemList) err() error {
+	if len(l.found) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(l.found)
+	slices.SortStableFunc(sorted, func(a, b locatedProblem) int {
+		return cmp.Or(cmp.Compare(a.at.source, b.at.source), cmp.Compare(a.at.line, b.at.line), cmp.Compare(a.at.col, b.at.col))
+	})
+	out := &Error{}
+	for _, p := range sorted {
+		out.Problems = append(out.Problems, p.Problem)
+	}
+	return out
+}

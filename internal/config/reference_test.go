@@ -1,0 +1,42 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+func TestReferenceDocumentIsUpToDate(t *testing.T) {
+	const path = "../../docs/configuration.md"
+	want := Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Fatalf("%s is out of date; run go test ./internal/config -update", path)
+	}
+}
+
+func TestReferenceNamesEverySetting(t *testing.T) {
+	text := Reference()
+	for _, s := range settings() {
+		if !strings.Contains(text, "`"+s.key+"`") {
+			t.Errorf("the reference does not name %s", s.key)
+		}
+		if s.env != "" && !strings.Contains(text, "`"+s.env+"`") {
+			t.Errorf("the reference does not name %s", s.env)
+		}
+		if s.doc == "" {
+			t.Errorf("%s has no description", s.key)
+		}
+	}
+}

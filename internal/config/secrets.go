@@ -1,0 +1,109 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Shorter parts of a secret are left alone: removing them would garble ordinary words and hide nothing.
+const (
+	shortestPassword = 4
+	shortestUser     = 6
+	shortestToken    = 16
+)
+
+// secretValues returns every text that must not be stored or shown, longest first so that a part does not spoil
+// the whole.
+func (l *loader) secretValues(c *Config, configured []string, agentVars map[string]string) []string {
+	var out []string
+	add := func(value string, shortest int) {
+		if value = strings.TrimSpace(value); len(value) >= max(1, shortest) && !slices.Contains(out, value) {
+			out = append(out, value)
+		}
+	}
+	add(c.APIToken, 0)
+	for _, u := range c.AppriseURLs {
+		add(u, 0)
+		addCredentials(u, add)
+		addTokens(u, add)
+	}
+	addCredentials(c.AppriseAPI, add)
+	for name, value := range agentVars {
+		switch name {
+		case "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN":
+			add(value, 0)
+		default:
+			if soundsSecret(name) {
+				add(value, shortestPassword*2)
+			}
+			addCredentials(value, add) // a proxy with a password
+		}
+	}
+	for _, entry := range configured {
+		if value, ok := l.vars[entry]; ok && variableName.MatchString(entry) {
+			entry = value
+		}
+		add(entry, 0)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+func soundsSecret(name string) bool {
+	for _, suffix := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// addCredentials adds user and password of a URL, as written and as meant. It does not use a URL parser: Apprise
+// URLs often are none.
+func addCredentials(text string, add func(string, int)) {
+	_, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	at := strings.LastIndex(authority, "@")
+	if at < 0 {
+		return
+	}
+	user, password, _ := strings.Cut(authority[:at], ":")
+	for _, part := range []struct {
+		text     string
+		shortest int
+	}{{user, shortestUser}, {password, shortestPassword}} {
+		add(part.text, part.shortest)
+		if plain, err := url.PathUnescape(part.text); err == nil {
+			add(plain, part.shortest)
+		}
+	}
+}
+
+// addTokens adds the long parts of an Apprise URL: many services carry their token as host or path.
+func addTokens(text string, add func(string, int)) {
+	_, rest, _ := strings.Cut(text, "://")
+	for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/?&=@:,", r) }) {
+		if !strings.Contains(part, ".") { // host names are no secret
+			add(part, shortestToken)
+		}
+	}
+}
+
+// withoutPassword hides the password of a URL that is shown.
+func withoutPassword(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return hidden
+	}
+	return u.Redacted()
+}

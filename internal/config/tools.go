@@ -1,0 +1,189 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// A tool is a name, or a name with a pattern of what it may be used for. Only MCP names may hold a wildcard: a
+// bare one would stand for Task as well.
+var toolEntry = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*|mcp__[A-Za-z0-9_*-]+)(\(.*\))?$`)
+
+// toolName returns the name before any pattern.
+func toolName(entry string) string {
+	name, _, _ := strings.Cut(entry, "(")
+	return strings.TrimSpace(name)
+}
+
+// splitTools splits at commas that do not stand inside a pattern.
+func splitTools(s string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i, r := range s {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',', '\n':
+			if depth <= 0 {
+				out = append(out, s[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(out, s[start:])
+}
+
+func readTools(v raw) ([]string, []fault) {
+	tools := []string{}
+	var faults []fault
+	for _, e := range v.entries(splitTools) {
+		name := toolName(e.text)
+		switch {
+		case !toolEntry.MatchString(e.text):
+			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Grep,Bash(docker ps:*)", "%q is not a tool", e.text)...)
+		case strings.EqualFold(name, "default"):
+			// To the agent CLI this word means every tool it has.
+			faults = append(faults, wrong(e, "name the tools one by one", "%q stands for every tool", e.text)...)
+		default:
+			tools = append(tools, e.text)
+		}
+	}
+	return tools, faults
+}
+
+// startsAgents reports whether a tool starts agents of its own: escalation is decided by the supervisor alone.
+func startsAgents(entry string) bool {
+	name := toolName(entry)
+	return strings.EqualFold(name, "Task") || strings.EqualFold(name, "Agent")
+}
+
+func allowedToolsKind(t ops.Tier) kind {
+	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
+		tools, faults := readTools(v)
+		if t < ops.LastTier {
+			for _, e := range v.entries(splitTools) {
+				if startsAgents(e.text) {
+					faults = append(faults, wrong(e, "remove it: the supervisor alone starts the next tier",
+						"%s is not allowed at %s", toolName(e.text), t)...)
+				}
+			}
+		}
+		if len(tools) == 0 && faults == nil {
+			faults = wrong(v, "name at least one tool", "the list is empty")
+		}
+		return tools, faults
+	}}
+}
+
+func disallowedToolsKind() kind {
+	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
+		tools, faults := readTools(v)
+		return tools, faults
+	}}
+}
+
+// bareNames returns the tools that a list of entries needs to exist.
+func bareNames(entries []string) []string {
+	var out []string
+	for _, e := range entries {
+		if name := toolName(e); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// defaultTools are the lists of a tier whose agent has no guard.
+func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
+	tools := []string{"Bash", "Read", "Grep", "Glob", "WebFetch", "WebSearch"}
+	switch {
+	case t >= ops.Tier2:
+		tools = append(tools, "Write", "Edit")
+	case mode == ops.ContextHandoff:
+		tools = append(tools, "Write") // for the handoff file
+	}
+	disallowed := append([]string{"Task", "Agent"}, never()...)
+	if t <= ops.Tier2 {
+		disallowed = append(disallowed, commands(fullVerbs())...)
+	}
+	if t == ops.Tier1 {
+		disallowed = append(disallowed, commands(safeVerbs())...)
+	}
+	return ops.ToolLists{Tools: tools, Allowed: slices.Clone(tools), Disallowed: disallowed}
+}
+
+// commands turns the first words of commands into patterns.
+func commands(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = fmt.Sprintf("Bash(%s:*)", w)
+	}
+	return out
+}
+
+// never is what no tier may do. A prefix is no wall, only a hint that costs nothing.
+func never() []string {
+	var words []string
+	for _, dir := range []string{
+		"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+		"/sys", "/usr", "/var", "/volumes",
+	} {
+		for _, option := range []string{"-rf", "-fr", "-r", "-R"} {
+			words = append(words, "rm "+option+" "+dir)
+		}
+	}
+	words = append(
+		words,
+		"docker system prune", "docker volume rm", "docker volume prune", "docker rm -v",
+		"docker compose down -v", "docker compose down --volumes", "docker-compose down -v", "docker-compose down --volumes",
+		"docker compose rm -v", "docker-compose rm -v",
+		"git push --force", "git push -f", "git push --force-with-lease", "git push --delete", "git push -d",
+		"git push --mirror", "git push --prune",
+		"sudo", "su", "python -c", "python3 -c", "perl -e", "ruby -e", "node -e", "php -r",
+	)
+	return append(
+		commands(words),
+		// Options after the remote's name, and a forced reference.
+		"Bash(git push * --force*)", "Bash(git push * -f)", "Bash(git push * -f *)", "Bash(git push * +*)",
+		"Bash(git push * --delete *)", "Bash(git push * --mirror*)",
+		// Rules for Edit hold for every tool that changes files.
+		"Edit(//**/ie.yaml)", "Edit(//**/vms.yaml)", "Edit(//volumes/**)",
+	)
+}
+
+// fullVerbs are the commands of full remediation.
+func fullVerbs() []string {
+	return []string{
+		"ansible", "ansible-playbook",
+		"helm upgrade", "helm rollback", "helm install", "helm uninstall", "helm delete",
+		"docker compose down", "docker-compose down",
+		"docker stop", "docker kill", "docker rm", "docker container stop", "docker container kill", "docker container rm",
+		"docker run", "docker compose stop", "docker compose kill", "docker compose rm", "docker-compose stop",
+		"docker-compose kill", "docker-compose rm",
+		"kubectl apply", "kubectl create", "kubectl delete", "kubectl edit", "kubectl patch", "kubectl replace",
+		"kubectl rollout restart", "kubectl rollout undo", "kubectl scale", "kubectl set", "kubectl drain", "kubectl cordon",
+		"systemctl restart", "systemctl start", "systemctl stop", "systemctl reload", "service",
+		"kill", "pkill", "killall", "reboot", "shutdown",
+	}
+}
+
+// safeVerbs are the commands of safe remediation.
+func safeVerbs() []string {
+	return []string{
+		"docker restart", "docker start", "docker container restart", "docker container start",
+		"docker compose up", "docker compose restart", "docker compose start",
+		"docker-compose up", "docker-compose restart", "docker-compose start",
+		"git add", "git commit", "git push", "git pull", "git merge", "git rebase", "git reset", "git checkout", "git switch",
+		"git tag", "git stash", "git rm", "git mv", "git clean", "git restore", "git cherry-pick", "git revert", "git clone",
+		"gh pr create", "gh pr merge", "gh pr close", "gh pr edit", "gh pr comment", "gh issue create", "gh issue close",
+		"gh issue edit", "gh issue comment", "tea pr create", "tea pulls create", "tea issues create",
+		"apprise",
+		"rm", "mv", "cp", "ln", "touch", "mkdir", "rmdir", "tee", "truncate", "dd", "install", "chmod", "chown", "sed -i",
+	}
+}

@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"claudeops/internal/config"
+	"claudeops/internal/control"
+	"claudeops/internal/cycle"
+	"claudeops/internal/engine/local"
+	"claudeops/internal/live"
+	"claudeops/internal/notify"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/supervisor"
+)
+
+// settleTime is how long a claimed repair may take to show in our own probes.
+const settleTime = 10 * time.Second
+
+// Options are what a Host is made from.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Clock   ops.Clock
+	Version string
+	// Self is the path of this program, which is also the scripted agent.
+	Self string
+}
+
+// Host is everything that works on one state folder.
+type Host struct {
+	Options
+	store      *store.Store
+	owner      ops.Owner
+	envs       []ops.Environment
+	engine     *local.Engine
+	supervisor *supervisor.Supervisor
+	outbox     *notify.Outbox
+	hub        *live.Hub
+	control    *control.Server
+	// closeControl ends the socket once, whoever comes first.
+	closeControl func() error
+	cleanups     []cleanup
+	// life ends when the work is stopped; watchers live as long.
+	life     context.Context //nolint:containedctx // it is the host's own life, not a call's
+	watchers sync.WaitGroup
+}
+
+// cleanup is undone last in, first out.
+type cleanup struct {
+	what string
+	undo func() error
+}
+
+// open takes the state folder and builds the parts. Nothing runs yet, and whatever fails leaves nothing behind.
+func open(ctx context.Context, o Options) (h *Host, err error) {
+	h = &Host{Options: o, envs: o.Config.Environments(), hub: live.NewHub()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+			h = nil
+		}
+	}()
+	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.listenControl} {
+		if err := build(ctx); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+func (h *Host) later(what string, undo func() error) {
+	h.cleanups = append(h.cleanups, cleanup{what, undo})
+}
+
+// close undoes everything that open did, the last thing first.
+func (h *Host) close() error {
+	var errs []error
+	for i := len(h.cleanups) - 1; i >= 0; i-- {
+		if err := h.cleanups[i].undo(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", h.cleanups[i].what, err))
+		}
+	}
+	h.cleanups = nil
+	return errors.Join(errs...)
+}
+
+func (h *Host) takeFolder(context.Context) error {
+	for _, e := range h.envs {
+		if err := os.MkdirAll(e.StateDir, 0o700); err != nil {
+			return fmt.Errorf("create state folder: %w; make it writable or set CLAUDEOPS_STATE_DIR", err)
+		}
+	}
+	l, err := takeLock(h.Config.StateDir)
+	if err != nil {
+		return err
+	}
+	h.later("release lock", l.release)
+	return nil
+}
+
+func (h *Host) openStore(ctx context.Context) error {
+	s, err := store.Open(ctx, store.Options{Path: DatabasePath(h.Config), Clock: h.Clock, Logger: h.Logger})
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	h.store = s
+	h.later("close database", s.Close)
+	if s.UncleanStop() {
+		// Only after a crash: it reads the whole file.
+		if err := s.QuickCheck(ctx); err != nil {
+			return fmt.Errorf("check database after an unclean stop: %w", err)
+		}
+	}
+	if err := s.MarkOpen(ctx); err != nil {
+		return fmt.Errorf("mark database as open: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	if h.owner, err = s.RegisterHost(ctx, host); err != nil {
+		return fmt.Errorf("register host: %w", err)
+	}
+	return nil
+}
+
+// DatabasePath is where the journal is kept.
+func DatabasePath(c *config.Config) string { return filepath.Join(c.StateDir, "claudeops.db") }
+
+func (h *Host) build(context.Context) error {
+	byName := map[string]ops.Environment{}
+	for _, e := range h.envs {
+		byName[e.Name] = e
+	}
+	advancer := cycle.New(h.parts(byName))
+	h.engine = local.New(local.Options{
+		Journal: h.store, Advance: advancer.Advance, Clock: h.Clock, Logger: h.Logger,
+		Known: func(name string) bool { _, ok := byName[name]; return ok },
+	})
+	h.supervisor = supervisor.New(supervisor.Options{
+		Journal: h.store, Engine: h.engine, Environments: h.envs, Clock: h.Clock, Logger: h.Logger,
+	})
+	h.outbox = h.newOutbox()
+	return nil
+}
+
+func (h *Host) listenControl(context.Context) error {
+	s, err := control.Listen(h.Config.StateDir, func() { h.engine.Submit(0); h.hub.Nudge() })
+	if err != nil {
+		return err
+	}
+	h.control = s
+	h.closeControl = sync.OnceValue(s.Close)
+	h.later("close control socket", h.closeControl)
+	return nil
+}
+
+// welcome says what the operator should know, and clears what an earlier life left lying about.
+func (h *Host) welcome(ctx context.Context) error {
+	for _, n := range h.Config.Notices {
+		h.Logger.WarnContext(ctx, n)
+	}
+	if h.Config.ApprovalTier > 0 {
+		h.Logger.WarnContext(ctx, "approvals are not available yet: a cycle that needs one ends with needs_human", "approval_tier", h.Config.ApprovalTier)
+	}
+	files := handoffFiles{}
+	for _, e := range h.envs {
+		if err := files.Delete(e.StateDir); err != nil {
+			return fmt.Errorf("delete stale handoff file: %w", err)
+		}
+	}
+	return h.strangers(ctx)
+}
+
+// strangers names the open cycles of environments that are no longer configured: nobody else would.
+func (h *Host) strangers(ctx context.Context) error {
+	open, err := h.store.Unfinished(ctx)
+	if err != nil {
+		return fmt.Errorf("read open cycles: %w", err)
+	}
+	known := map[string]bool{}
+	for _, e := range h.envs {
+		known[e.Name] = true
+	}
+	for _, c := range open {
+		if !known[c.Environment] {
+			h.Logger.WarnContext(ctx, "an open cycle belongs to an environment that is not configured; add it back to continue the cycle",
+				"cycle", c.ID, "environment", c.Environment)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"claudeops/internal/ops"
+)
+
+// lock is the state folder's, held for the life of the process; the kernel gives it back however we end.
+type lock struct{ file *os.File }
+
+// takeLock refuses a second supervisor on the same state folder and names the first.
+func takeLock(stateDir string) (*lock, error) {
+	path := filepath.Join(stateDir, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w; make the state folder writable or set CLAUDEOPS_STATE_DIR", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		holder := readHolder(path)
+		return nil, errors.Join(fmt.Errorf("%w: %s is in use by %s; stop it first or use another state folder", ops.ErrConflict, stateDir, holder), f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	if err := errors.Join(f.Truncate(0), writeHolder(f)); err != nil {
+		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
+	}
+	return &lock{file: f}, nil
+}
+
+func writeHolder(f *os.File) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	_, err = f.WriteAt(fmt.Appendf(nil, "pid %d on %s\n", os.Getpid(), host), 0)
+	return err
+}
+
+func readHolder(path string) string {
+	raw, err := os.ReadFile(path)
+	if text := strings.TrimSpace(string(raw)); err == nil && text != "" {
+		return text
+	}
+	return "another claudeops"
+}
+
+func (l *lock) release() error { return l.file.Close() }

@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// noticeTime is how long a single cycle waits for its notices to be delivered.
+const noticeTime = 10 * time.Second
+
+// Once finishes what a crash left open, runs one cycle to its end or its wait, and delivers its notices.
+// Watch, if given, is called after every change with the store to read from.
+func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Store, ops.CycleID)) (result store.CycleSummary, err error) {
+	h, err := open(ctx, o)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err := h.welcome(ctx); err != nil {
+		return result, err
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := h.control.Serve(); err != nil {
+			h.Logger.ErrorContext(ctx, "the control socket failed", "error", err)
+		}
+	})
+	defer func() { err = errors.Join(err, h.closeControl()); serving.Wait() }()
+
+	open, err := h.store.Unfinished(ctx)
+	if err != nil {
+		return result, fmt.Errorf("read open cycles: %w", err)
+	}
+	changed, unsubscribe := h.hub.Subscribe()
+	defer unsubscribe()
+	if err := h.engine.Start(ctx); err != nil {
+		return result, fmt.Errorf("start engine: %w", err)
+	}
+	for _, c := range open {
+		if err := h.await(ctx, c.ID, changed, watch); err != nil {
+			return result, errors.Join(err, h.stopEngine(ctx))
+		}
+	}
+	id, err := h.supervisor.Submit(ctx, n)
+	if err == nil {
+		err = h.await(ctx, id, changed, watch)
+	}
+	if stopErr := h.stopEngine(ctx); err != nil || stopErr != nil {
+		return result, errors.Join(err, stopErr)
+	}
+	if err := h.outbox.DrainFor(ctx, noticeTime); err != nil {
+		h.Logger.WarnContext(ctx, "notices are still waiting; they are sent by the next run", "error", err)
+	}
+	return h.summary(ctx, id)
+}
+
+func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {
+	loaded, err := h.store.Load(ctx, id)
+	if err != nil {
+		return store.CycleSummary{}, fmt.Errorf("read cycle %d: %w", id, err)
+	}
+	return store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions}, nil
+}
+
+// await returns when the cycle has ended or waits for a person. Rows are looked at after every nudge, and now and then
+// without one.
+func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{}, watch func(*store.Store, ops.CycleID)) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := h.store.Cycle(ctx, id)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return fmt.Errorf("read cycle %d: %w", id, err)
+		case c.Status.Ended() || c.Status == ops.CycleWaitingHuman:
+			return nil
+		}
+		if watch != nil {
+			watch(h.store, id)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		case <-tick.C:
+		}
+	}
+}
+
+func (h *Host) stopEngine(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return h.engine.Stop(ctx)
+}

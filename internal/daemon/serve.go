@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/web"
+)
+
+// stopWithin bounds a shutdown; agents get most of it to end in good order.
+const stopWithin = 18 * time.Second
+
+// Serve works until ctx ends, then stops in good order. Started, if given, hears the address of the pages
+// once everything runs.
+func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+	ln, err := listen(ctx, o.Config.Listen)
+	if err != nil {
+		return err
+	}
+	h, err := open(ctx, o)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+
+	var ready atomic.Bool
+	server := h.pages(ln, &ready)
+	// Everything below lives until the work is stopped, not until ctx ends: pages stay up while agents end.
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	h.life = life
+	var running sync.WaitGroup
+	fail := make(chan error, 4)
+	run := func(what string, f func() error) {
+		running.Go(func() {
+			if err := f(); err != nil && !errors.Is(err, context.Canceled) {
+				fail <- fmt.Errorf("%s: %w", what, err)
+			}
+		})
+	}
+	run("serve pages", func() error { return ignore(server.Serve(ln), http.ErrServerClosed) })
+	run("serve control socket", h.control.Serve)
+	wake, unsubscribe := h.hub.Subscribe()
+	defer unsubscribe()
+	run("deliver notices", func() error { return h.outbox.Run(life, wake) })
+
+	if err = h.welcome(ctx); err == nil {
+		err = h.engine.Start(life)
+	}
+	if err == nil {
+		run("keep schedule", func() error { return h.supervisor.Run(life) })
+		ready.Store(true)
+		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.owner.Term)
+		if started != nil {
+			started(ln.Addr().String(), h)
+		}
+		select {
+		case <-ctx.Done():
+		case err = <-fail:
+		}
+	}
+	ready.Store(false)
+	return errors.Join(err, h.shutdown(ctx, server, end, &running))
+}
+
+// shutdown ends agents first, then what they are watched through.
+func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.CancelCauseFunc, running *sync.WaitGroup) error {
+	h.Logger.InfoContext(context.WithoutCancel(ctx), "stopping", "cause", context.Cause(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	err := h.engine.Stop(ctx)
+	end(ops.Stop(ops.StopShutdown, "the supervisor is shutting down"))
+	quick, cancelQuick := context.WithTimeout(ctx, time.Second)
+	defer cancelQuick()
+	if server.Shutdown(quick) != nil {
+		err = errors.Join(err, server.Close()) // a reader that stays does not hold us
+	}
+	err = errors.Join(err, h.closeControl())
+	running.Wait()
+	h.watchers.Wait()
+	return err
+}
+
+func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
+	host, _, err := net.SplitHostPort(h.Config.Listen)
+	if err != nil {
+		host = ln.Addr().String()
+	}
+	return &http.Server{
+		Handler: web.New(web.Options{
+			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken,
+			Version: h.Version, ListenHosts: []string{host}, Environments: h.envs, NextCheck: h.supervisor.NextChecks,
+			Ready: func() error {
+				if !ready.Load() {
+					return errors.New("starting or stopping")
+				}
+				return nil
+			},
+		}),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+	}
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: the address is in use; stop the other program or set CLAUDEOPS_LISTEN to another port: %w", addr, ops.ErrConflict)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return ln, nil
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}

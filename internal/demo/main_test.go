@@ -1,0 +1,176 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"claudeops/internal/agent/scripted"
+)
+
+// The test binary is the program of the demo too: as `demo service`, `demo ctl`, and two more for the tests.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "demo" {
+		os.Exit(program(os.Args[2], os.Args[3:]))
+	}
+	// A program built with the race detector sleeps a second before it exits, unless told otherwise.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	os.Exit(m.Run())
+}
+
+func program(name string, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, args := cutFlag(args, "--dir")
+	listen, args := cutFlag(args, "--listen")
+	switch name {
+	case "service":
+		ln, err := Listen(ctx, listen)
+		if err == nil {
+			err = Service(ctx, dir, ln)
+		}
+		if err != nil {
+			return complain(os.Stderr, 1, err)
+		}
+		return 0
+	case "ctl":
+		return Ctl(ctx, dir, args[0], args[1:], os.Stdout, os.Stderr)
+	case "keeper":
+		return keepUntilKilled(ctx, dir)
+	case "stubborn-service":
+		// It does not end when asked to.
+		signal.Ignore(syscall.SIGTERM)
+		ln, err := Listen(ctx, listen)
+		if err == nil {
+			err = Service(context.Background(), dir, ln)
+		}
+		return complain(os.Stderr, 1, err)
+	case "agent":
+		return scripted.Main(ctx, args, os.Environ(), os.Stdin, os.Stdout, os.Stderr) //nolint:forbidigo // the test binary is the program here
+	}
+	return 2
+}
+
+func cutFlag(args []string, name string) (value string, rest []string) {
+	i := slices.Index(args, name)
+	if i < 0 || i+1 >= len(args) {
+		return "", args
+	}
+	return args[i+1], slices.Delete(slices.Clone(args), i, i+2)
+}
+
+// keepUntilKilled is a demo that never gets to clean up.
+func keepUntilKilled(ctx context.Context, dir string) int {
+	_, err := StartKeeper(ctx, KeeperConfig{Dir: dir, Command: serviceCommand("service"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return complain(os.Stderr, 1, err)
+	}
+	_, _ = fmt.Fprintln(os.Stdout, "ready")
+	<-ctx.Done()
+	return 0
+}
+
+func serviceCommand(name string) []string { return []string{os.Args[0], "demo", name} }
+
+// shortDir is a folder whose path fits into a socket address, which t.TempDir does not promise.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "demo") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func startKeeper(t *testing.T, dir, service string) *Keeper {
+	t.Helper()
+	k, err := StartKeeper(t.Context(), KeeperConfig{
+		Dir: dir, Command: serviceCommand(service), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
+func do(t *testing.T, k *Keeper, verb Verb) string {
+	t.Helper()
+	text, err := k.Do(t.Context(), verb)
+	if err != nil {
+		t.Fatalf("%s: %v", verb, err)
+	}
+	return text
+}
+
+func health(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/health", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, done := upstreamClient()
+	defer done()
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode
+}
+
+func readPID(t *testing.T, dir string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// gone reports whether a process has ended, even if a parent that is not ours has not reaped it yet.
+func gone(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return true
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(15 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("waited too long for %s", what)
+		case <-tick.C:
+		}
+	}
+}

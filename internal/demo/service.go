@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+const (
+	upstreamTimeout = 2 * time.Second
+	shutdownTimeout = time.Second
+)
+
+// Service is the program of mediabox: it reads its configuration from dir once, serves on ln until ctx ends, and keeps a
+// log and a pid file in dir. It closes ln.
+func Service(ctx context.Context, dir string, ln net.Listener) (err error) {
+	defer func() { _ = ln.Close() }() // twice in the good case, which is harmless
+	logTo, err := openLog(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logTo.Close()) }()
+	log := slog.New(slog.NewTextHandler(logTo, nil))
+	c, err := readConf(dir)
+	if err != nil {
+		log.ErrorContext(ctx, "mediabox cannot start", "error", err)
+		return err
+	}
+	pid := filepath.Join(dir, pidFile)
+	if err := replaceFile(pid, strconv.Itoa(os.Getpid())+"\n"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(pid)) }()
+
+	client, done := upstreamClient()
+	defer done()
+	server := &http.Server{
+		Handler:           routes(c, client, log),
+		ReadHeaderTimeout: upstreamTimeout,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	log.InfoContext(ctx, "mediabox started", "pid", os.Getpid(), "upstream", c.upstream)
+	err = serve(ctx, server, ln)
+	log.InfoContext(ctx, "mediabox stopped", "pid", os.Getpid())
+	return err
+}
+
+// serve runs a server until ctx ends.
+func serve(ctx context.Context, server *http.Server, ln net.Listener) error {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ln) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	// The given context is over; the requests that are still open get a little time of their own.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // what did not end in time is cut off
+	}
+	<-ended
+	return nil
+}
+
+func openLog(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open service log: %w", err)
+	}
+	return f, nil
+}
+
+// upstreamClient talks to loopback only, so it knows no proxy.
+func upstreamClient() (client *http.Client, done func()) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	return &http.Client{Transport: transport, Timeout: upstreamTimeout}, transport.CloseIdleConnections
+}
+
+func routes(c conf, client *http.Client, log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "mediabox")
+	})
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		if err := askLibrary(r.Context(), client, c.upstream); err != nil {
+			log.ErrorContext(r.Context(), "library does not answer", "upstream", c.upstream, "error", err)
+			answer(w, http.StatusBadGateway, "bad gateway: the library does not answer")
+			return
+		}
+		answer(w, http.StatusOK, "ok")
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // the client may have gone
+}
+
+func askLibrary(ctx context.Context, client *http.Client, upstream string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+upstream+"/library", nil)
+	if err != nil {
+		return fmt.Errorf("ask library: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask library: HTTP %d", resp.StatusCode)
+	}
+	return nil
+}

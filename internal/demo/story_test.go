@@ -1,0 +1,119 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tierRun is one session of the scripted agent on the demo.
+type tierRun struct {
+	code    int
+	stream  string
+	handoff map[string]any
+	cost    float64
+	isError bool
+}
+
+// runTier runs the agent as a process of its own, as the supervisor does, and takes the handoff it left.
+func runTier(t *testing.T, demoDir string, tier int) tierRun {
+	t.Helper()
+	state := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "agent", "-p", "look after it",
+		"--output-format", "stream-json", "--verbose", "--model", "haiku", "--tools", "Bash,Read,Write")
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{
+		"GORACE=atexit_sleep_ms=0",
+		"PATH=/nonexistent", // only the shell and the program itself may be needed
+		"CLAUDEOPS_TIER=" + strconv.Itoa(tier), "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_DEMO_PACE=0",
+		"CLAUDEOPS_DEMO_BIN=" + os.Args[0], "CLAUDEOPS_DEMO_DIR=" + demoDir, "CLAUDE_CONFIG_DIR=" + t.TempDir(),
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("tier %d: %v\n%s%s", tier, err, stdout.String(), stderr.String())
+	}
+	run := tierRun{code: cmd.ProcessState.ExitCode(), stream: stdout.String()}
+	for line := range strings.Lines(run.stream) {
+		var e struct {
+			Type    string  `json:"type"`
+			Cost    float64 `json:"total_cost_usd"`
+			IsError bool    `json:"is_error"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "result" {
+			run.cost, run.isError = e.Cost, e.IsError
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(state, "handoff.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return run
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &run.handoff); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestTheScriptedAgentPlaysTheIncidentThroughThreeTiers(t *testing.T) {
+	dir := shortDir(t)
+	k := startKeeper(t, dir, "service")
+	do(t, k, Break)
+
+	pid := readPID(t, dir)
+	first := runTier(t, dir, 1)
+	if first.handoff["recommended_tier"] != 2.0 || !strings.Contains(first.stream, "502 Bad Gateway") || first.cost != 0.02 || first.isError {
+		t.Errorf("tier 1: handoff %v, cost %v\n%s", first.handoff, first.cost, first.stream)
+	}
+	if readPID(t, dir) != pid {
+		t.Error("tier 1 must only look, and the service has a new process")
+	}
+
+	second := runTier(t, dir, 2)
+	if second.handoff["recommended_tier"] != 3.0 || second.cost != 0.31 || !strings.Contains(second.stream, "connection refused") {
+		t.Errorf("tier 2: handoff %v, cost %v\n%s", second.handoff, second.cost, second.stream)
+	}
+	if readPID(t, dir) == pid || health(t, k.URL()) != 502 {
+		t.Error("tier 2 must restart the service, which does not help")
+	}
+
+	third := runTier(t, dir, 3)
+	if third.handoff != nil || third.cost != 1.20 || !strings.Contains(third.stream, "upstream = "+brokenUpstream) {
+		t.Errorf("tier 3: handoff %v, cost %v\n%s", third.handoff, third.cost, third.stream)
+	}
+	if got := health(t, k.URL()); got != 200 {
+		t.Errorf("the service answers %d after the repair", got)
+	}
+}
+
+func TestTheScriptedAgentFindsAHealthyServiceHealthy(t *testing.T) {
+	dir := shortDir(t)
+	startKeeper(t, dir, "service")
+	if run := runTier(t, dir, 1); run.handoff != nil || run.isError || !strings.Contains(run.stream, "Everything is healthy") {
+		t.Errorf("handoff %v\n%s", run.handoff, run.stream)
+	}
+}
+
+func TestTheScriptedAgentAsksForAHumanWhenTheRepairDoesNotHelp(t *testing.T) {
+	dir := shortDir(t)
+	k := startKeeper(t, dir, "service")
+	wrong := confText("also wrong", brokenUpstream)
+	if err := os.WriteFile(filepath.Join(dir, goodConfFile), []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do(t, k, Break)
+	if run := runTier(t, dir, 3); run.handoff == nil || !strings.Contains(run.stream, "A human has to look") {
+		t.Errorf("handoff %v\n%s", run.handoff, run.stream)
+	}
+}

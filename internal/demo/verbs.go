@@ -1,0 +1,186 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Verb is something the keeper can be asked to do.
+type Verb string
+
+// The verbs of the keeper.
+const (
+	Status   Verb = "status"   // is the service running, and how
+	Restart  Verb = "restart"  // a new process with the configuration as it is
+	Break    Verb = "break"    // a wrong configuration, and a restart
+	Redeploy Verb = "redeploy" // the good configuration, and a restart
+	Log      Verb = "log"      // the end of the service's log
+	Config   Verb = "config"   // the service's configuration
+)
+
+// Verbs lists what Control takes.
+func Verbs() []Verb { return []Verb{Status, Restart, Break, Redeploy, Log, Config} }
+
+// logLines is how much of the log is shown.
+const logLines = 12
+
+// shift is the state of the keeper's one worker.
+type shift struct {
+	keeper   *Keeper
+	process  *process
+	restarts int
+}
+
+// handle does a request for as long as both its sender and the keeper want it.
+func (s *shift) handle(life context.Context, r request) reply {
+	ctx, cancel := context.WithCancelCause(life)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	watch.Go(func() {
+		select {
+		case <-r.gone:
+			cancel(errSenderGone)
+		case <-ctx.Done():
+		}
+	})
+	text, err := s.do(ctx, r.verb)
+	return reply{text, err}
+}
+
+func (s *shift) do(ctx context.Context, verb Verb) (string, error) {
+	dir := s.keeper.dir
+	switch verb {
+	case Status:
+		return s.status(), nil
+	case Log:
+		return lastLines(filepath.Join(dir, logFile), logLines)
+	case Config:
+		data, err := os.ReadFile(filepath.Join(dir, confFile))
+		return string(data), err
+	case Restart:
+		return s.restart(ctx)
+	case Break:
+		if err := replaceFile(filepath.Join(dir, confFile), confText("rolled out by config-sync", brokenUpstream)); err != nil {
+			return "", err
+		}
+		return s.restart(ctx)
+	case Redeploy:
+		good, err := os.ReadFile(filepath.Join(dir, goodConfFile))
+		if err != nil {
+			return "", fmt.Errorf("read good configuration: %w", err)
+		}
+		if err := replaceFile(filepath.Join(dir, confFile), string(good)); err != nil {
+			return "", err
+		}
+		return s.restart(ctx)
+	default:
+		return "", fmt.Errorf("unknown verb %q: want one of %s", verb, verbList())
+	}
+}
+
+func verbList() string {
+	names := make([]string, 0, len(Verbs()))
+	for _, v := range Verbs() {
+		names = append(names, string(v))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *shift) status() string {
+	if s.process == nil || !s.process.running() {
+		why := ""
+		if s.process != nil && s.process.err != nil {
+			why = ": " + s.process.err.Error()
+		}
+		return "mediabox is stopped" + why
+	}
+	return fmt.Sprintf("mediabox is running, pid %d, %d restarts, %s", s.process.pid(), s.restarts, s.keeper.URL())
+}
+
+// restart replaces the process by a new one and returns when that one answers.
+func (s *shift) restart(ctx context.Context) (string, error) {
+	k := s.keeper
+	text := "mediabox started"
+	if s.process != nil {
+		text = fmt.Sprintf("mediabox restarted, old pid %d", s.process.pid())
+		s.restarts++
+	}
+	s.stop(ctx)
+	argv := append(slices.Clone(k.command), "--dir", k.dir, "--listen", keeperListener)
+	p, err := startProcess(argv, k.dir, k.handed)
+	if err != nil {
+		return "", err
+	}
+	s.process = p
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
+	k.log.DebugContext(ctx, "demo service started", "pid", p.pid())
+	return fmt.Sprintf("%s, pid %d", text, p.pid()), nil
+}
+
+// stop ends the process, if there is one.
+func (s *shift) stop(ctx context.Context) {
+	if s.process == nil {
+		return
+	}
+	s.process.stop(ctx)
+	s.process = nil
+	// A killed service could not remove it.
+	_ = os.Remove(filepath.Join(s.keeper.dir, pidFile))
+}
+
+// ready waits until the service answers. The request waits in the listener's queue until the new process takes it, so
+// there is nothing to poll.
+func (s *shift) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-s.process.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	client, done := upstreamClient()
+	defer done()
+	client.Timeout = 0
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.keeper.URL()+"/", nil)
+	if err != nil {
+		return fmt.Errorf("ask service: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err == nil {
+		return resp.Body.Close()
+	}
+	if !s.process.running() {
+		return fmt.Errorf("start service: it ended at once (%w); see %s", endOf(s.process), filepath.Join(s.keeper.dir, logFile))
+	}
+	return fmt.Errorf("start service: it does not answer: %w", err)
+}
+
+func endOf(p *process) error {
+	if p.err != nil {
+		return p.err
+	}
+	return errors.New("exit status 0")
+}
+
+func lastLines(path string, n int) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read service log: %w", err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	return strings.Join(lines[max(0, len(lines)-n-1):], ""), nil
+}

@@ -1,0 +1,76 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"claudeops/internal/ops"
+)
+
+// deliver tries one notice and records the result. Its error is the store's, or the end of ctx.
+func (o *Outbox) deliver(ctx context.Context, n ops.Notice) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := o.sender.Send(ctx, n)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		if !errors.Is(cause, errGaveUp) {
+			return cause // a shutdown is no failed attempt
+		}
+		err = cause
+	}
+	var event *ops.Event
+	n, event = o.settled(n, err)
+	switch n.Status {
+	case ops.NoticeSent:
+		o.logger.DebugContext(ctx, "notice delivered", "notice", n.ID, "attempts", n.Attempts)
+	case ops.NoticePending, ops.NoticeDead:
+		o.logger.WarnContext(ctx, "notice not delivered", "notice", n.ID, "attempts", n.Attempts, "status", n.Status, "error", err)
+	case ops.NoticeSkipped:
+	}
+	// What was sent must be recorded even if we are asked to end just now, or it would be sent again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
+		return fmt.Errorf("record notice: %w", err)
+	}
+	if n.Status == ops.NoticeSkipped {
+		o.saidSkip = true
+	}
+	return nil
+}
+
+// settled returns the notice as it stands after an attempt, and what the operator should know of it: the first
+// failure and the last, not each between.
+func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
+	now := o.clock()
+	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: eventKind}
+	if errors.Is(err, ErrNoTarget) {
+		n.Status, n.Error = ops.NoticeSkipped, err.Error()
+		if o.saidSkip {
+			return n, nil
+		}
+		event.Level, event.Message = ops.LevelInfo, "notices are kept in the record only: "+err.Error()
+		return n, event
+	}
+	n.Attempts++
+	if err == nil {
+		n.Status, n.Error, n.SentAt = ops.NoticeSent, "", &now
+		return n, nil
+	}
+	n.Error = err.Error()
+	wait, again := backoff(n.Attempts)
+	switch {
+	case !again:
+		n.Status = ops.NoticeDead
+		event.Message = fmt.Sprintf("notice %q was given up after %d attempts: %s", n.Title, n.Attempts, n.Error)
+	case n.Attempts == 1:
+		n.NextAt = now.Add(wait)
+		event.Message = fmt.Sprintf("notice %q could not be delivered and is tried again: %s", n.Title, n.Error)
+	default:
+		n.NextAt = now.Add(wait)
+		event = nil
+	}
+	return n, event
+}

@@ -1,0 +1,52 @@
+package notify
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// shortestSecret is what may stand in an error although it stands in a URL.
+const shortestSecret = 5
+
+// hider removes from texts what the targets' URLs hold, since nearly every part of such a URL can be a token.
+func hider(urls []string) *strings.Replacer {
+	var secrets []string
+	for _, raw := range urls {
+		raw = strings.TrimSpace(raw)
+		_, rest, ok := strings.Cut(raw, "://")
+		if !ok {
+			rest = raw
+		}
+		secrets = append(secrets, raw, rest)
+		host := hostOf(rest)
+		for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/@:?&=#,", r) }) {
+			if part != host {
+				secrets = append(secrets, part)
+			}
+			if plain, err := url.PathUnescape(part); err == nil && plain != part {
+				secrets = append(secrets, plain)
+			}
+		}
+	}
+	// The longest first, or a part would be replaced and the rest of the whole stay.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) >= shortestSecret {
+			pairs = append(pairs, s, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// hostOf returns what is surely the name of a machine: it helps to find the fault and is no secret.
+func hostOf(rest string) string {
+	authority, _, _ := strings.Cut(rest, "/")
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	host, _, _ := strings.Cut(authority, ":")
+	if strings.Contains(host, ".") || host == "localhost" {
+		return host
+	}
+	return ""
+}

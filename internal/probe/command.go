@@ -1,0 +1,64 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	// pipeDelay is how long a process that left the group may hold the output open.
+	pipeDelay = 500 * time.Millisecond
+	maxOutput = 16 << 10
+)
+
+func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
+	if len(spec.Command) == 0 || spec.Command[0] == "" {
+		return down("no command is configured")
+	}
+	var output head
+	cmd := exec.CommandContext(ctx, spec.Command[0], spec.Command[1:]...)
+	cmd.Env = []string{"PATH=" + p.path}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = pipeDelay
+	if err := cmd.Start(); err != nil {
+		return down("start command: %s", startReason(err))
+	}
+	endGroup(cmd.Process.Pid)
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return healthy()
+	case errors.As(err, &exit):
+		return down("%s%s", ended(exit), output.firstLine())
+	default:
+		return down("run command: %s", err)
+	}
+}
+
+func startReason(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "not found"
+	case errors.As(err, &errno):
+		return errno.Error()
+	default:
+		return err.Error()
+	}
+}
+
+func ended(exit *exec.ExitError) string {
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return "ended by signal: " + status.Signal().String()
+	}
+	return exit.String()
+}

@@ -1,0 +1,19 @@
+package probe
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// endGroup waits for the leader of a process group to end and kills whatever it leaves behind. The leader is not
+// reaped before, so the number of the group cannot belong to anybody else.
+func endGroup(leader int) {
+	for {
+		err := unix.Waitid(unix.P_PID, leader, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = unix.Kill(-leader, unix.SIGKILL)
+}
