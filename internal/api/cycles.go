@@ -1,0 +1,212 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Cycle is a row of cycles with what its sessions add up to.
+type Cycle struct {
+	ID                int64      `json:"id"`
+	Environment       string     `json:"environment"`
+	Trigger           string     `json:"trigger"`
+	Status            string     `json:"status"`
+	Reason            *string    `json:"reason"`
+	Prompt            *string    `json:"prompt"`
+	WakeAt            *time.Time `json:"wake_at"`
+	WakeSeq           int64      `json:"wake_seq"`
+	CancelRequestedAt *time.Time `json:"cancel_requested_at"`
+	CancelReason      *string    `json:"cancel_reason"`
+	Owner             *string    `json:"owner"`
+	Term              int64      `json:"term"`
+	CreatedAt         time.Time  `json:"created_at"`
+	StartedAt         *time.Time `json:"started_at"`
+	EndedAt           *time.Time `json:"ended_at"`
+	Chain
+}
+
+// cycleDetail is a cycle with the policy it runs under and what was decided in it.
+type cycleDetail struct {
+	Cycle
+	Policy      ops.Policy   `json:"policy"`
+	Result      any          `json:"result"`
+	Escalations []escalation `json:"escalations"`
+}
+
+// escalation is the report of one decision.
+type escalation struct {
+	ID                     int64     `json:"id"`
+	CycleID                int64     `json:"cycle_id"`
+	SessionID              int64     `json:"session_id"`
+	SourceHandler          string    `json:"source_handler"`
+	TargetHandler          *string   `json:"target_handler"`
+	Reason                 string    `json:"reason"`
+	Proposed               *string   `json:"proposed"`
+	Depth                  int       `json:"depth"`
+	MaxDepth               int       `json:"max_depth"`
+	TargetValidated        bool      `json:"target_validated"`
+	SelfEscalationRejected bool      `json:"self_escalation_rejected"`
+	ProcessMode            string    `json:"process_mode"`
+	ManagerPresent         bool      `json:"manager_present"`
+	Path                   []string  `json:"path"`
+	Decision               string    `json:"decision"`
+	Check                  *string   `json:"check_name"`
+	At                     time.Time `json:"at"`
+}
+
+// accepted answers a request whose work goes on after the answer.
+type accepted struct {
+	ID     int64  `json:"id"`
+	Status string `json:"status"`
+}
+
+// newCycle is what a caller may say about a cycle. A tier is not among it: every cycle starts at the bottom.
+type newCycle struct {
+	Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
+	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the first tier's prompt."`
+	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. It can only make the configured policy stricter."`
+}
+
+type submitInput struct {
+	Body *newCycle
+}
+
+type submitOutput struct {
+	Location string `header:"Location"`
+	Body     accepted
+}
+
+// CyclePath names a cycle.
+type CyclePath struct {
+	ID int64 `path:"id" minimum:"1"`
+}
+
+type cancelInput struct {
+	CyclePath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500"`
+	}
+}
+
+type cyclesQuery struct {
+	Paging
+	Status      string `query:"status" enum:"queued,running,waiting_human,healthy,resolved,needs_human,suppressed,blocked,partial,failed,cancelled"`
+	Environment string `query:"environment"`
+}
+
+func (s *server) registerCycles(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "run-cycle", Method: http.MethodPost, Path: "/cycles",
+		Summary: "Run a cycle now", Tags: []string{"cycles"}, DefaultStatus: http.StatusAccepted,
+		MaxBodyBytes: maxBody, Errors: []int{http.StatusConflict},
+	}, s.submit)
+	huma.Register(api, huma.Operation{
+		OperationID: "list-cycles", Method: http.MethodGet, Path: "/cycles",
+		Summary: "List cycles, newest first", Tags: []string{"cycles"},
+	}, s.listCycles)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-cycle", Method: http.MethodGet, Path: "/cycles/{id}",
+		Summary: "Show a cycle", Tags: []string{"cycles"}, Errors: []int{http.StatusNotFound},
+	}, s.getCycle)
+	huma.Register(api, huma.Operation{
+		OperationID: "cancel-cycle", Method: http.MethodPost, Path: "/cycles/{id}/cancel",
+		Summary: "Cancel a cycle", Tags: []string{"cycles"}, DefaultStatus: http.StatusAccepted,
+		MaxBodyBytes: maxBody, Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, s.cancel)
+}
+
+func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
+	var asked newCycle
+	if in.Body != nil {
+		asked = *in.Body
+	}
+	environment, err := s.environment(asked.Environment)
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.Control.Submit(ctx, ops.NewCycle{
+		Environment: environment,
+		Trigger:     ops.TriggerAPI,
+		Prompt:      asked.Prompt,
+		Options:     ops.CycleOptions{DryRun: asked.DryRun},
+		At:          s.Clock(),
+	})
+	if err != nil {
+		return nil, s.problem("run a cycle", err)
+	}
+	return &submitOutput{
+		Location: fmt.Sprintf("%s/cycles/%d", prefix, id),
+		Body:     accepted{ID: int64(id), Status: string(ops.CycleQueued)},
+	}, nil
+}
+
+func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cycle]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Cycles(ctx, store.CycleFilter{
+		Status: ops.CycleStatus(q.Status), Environment: q.Environment,
+		Before: ops.CycleID(before), Limit: q.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.problem("list cycles", err)
+	}
+	return &body[list[Cycle]]{page(rows, q.Limit,
+		func(r store.CycleSummary) int64 { return int64(r.ID) },
+		func(r store.CycleSummary) Cycle { return cycleRow(r.Cycle, r.Sessions) })}, nil
+}
+
+func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[cycleDetail], error) {
+	what := fmt.Sprintf("cycle %d", in.ID)
+	loaded, err := s.Store.Load(ctx, ops.CycleID(in.ID))
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[cycleDetail]{cycleWhole(loaded.Cycle, loaded.Journal.Sessions, loaded.Journal.Decisions)}, nil
+}
+
+func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
+	why := "cancelled through the API"
+	if in.Body != nil && in.Body.Reason != "" {
+		why = in.Body.Reason
+	}
+	if err := s.Control.Cancel(ctx, ops.CycleID(in.ID), why); err != nil {
+		return nil, s.problem(fmt.Sprintf("cancel cycle %d", in.ID), err)
+	}
+	return &body[accepted]{accepted{ID: in.ID, Status: "cancelling"}}, nil
+}
+
+func cycleRow(c ops.Cycle, sessions []ops.Session) Cycle {
+	return Cycle{
+		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: string(c.Status),
+		Reason: text(c.Reason), Prompt: text(c.Prompt),
+		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
+		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
+		Owner: text(c.Owner.Host), Term: c.Owner.Term,
+		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, EndedAt: c.EndedAt,
+		Chain: chainOf(sessions),
+	}
+}
+
+func escalationRow(d ops.Decision) escalation {
+	path := d.Path
+	if path == nil {
+		path = []string{}
+	}
+	return escalation{
+		ID: d.ID, CycleID: int64(d.CycleID), SessionID: int64(d.SessionID),
+		SourceHandler: d.SourceHandler, TargetHandler: text(d.TargetHandler),
+		Reason: d.Reason, Proposed: text(d.Proposed), Depth: d.Depth, MaxDepth: d.MaxDepth,
+		TargetValidated: d.TargetValidated, SelfEscalationRejected: d.SelfEscalationRejected,
+		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: path,
+		Decision: string(d.Verdict), Check: text(d.Check), At: d.At,
+	}
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// health is what anybody may know of the process, so it names no service and no reason.
+type health struct {
+	Status              string     `json:"status"`
+	Version             string     `json:"version"`
+	RunningSessions     *int64     `json:"running_sessions"`
+	LastCycleStatus     *string    `json:"last_cycle_status"`
+	LastCycleEndedAt    *time.Time `json:"last_cycle_ended_at"`
+	LastCycleAgeSeconds *int64     `json:"last_cycle_age_seconds"`
+}
+
+// health answers 200 for as long as the process lives: a database that cannot be read is not cured by a restart.
+func (s *server) health(w http.ResponseWriter, r *http.Request) {
+	answer := health{Status: "ok", Version: s.Version}
+	counts, err := s.Store.Counts(r.Context())
+	if err != nil {
+		s.Logger.WarnContext(r.Context(), "cannot read the journal for /healthz", "error", err)
+		answer.Status = "degraded"
+		writeJSON(w, http.StatusOK, answer)
+		return
+	}
+	running := int64(counts.RunningSessions)
+	answer.RunningSessions = &running
+	answer.LastCycleStatus = text(counts.LastCycleStatus)
+	if counts.LastCycleEndedAt != nil {
+		age := int64(s.Clock().Sub(*counts.LastCycleEndedAt).Seconds())
+		answer.LastCycleEndedAt = counts.LastCycleEndedAt
+		answer.LastCycleAgeSeconds = &age
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.Ready != nil {
+		if err := s.Ready(); err != nil {
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ready"})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

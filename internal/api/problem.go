@@ -1,0 +1,32 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+)
+
+// problem turns an error into one a caller may see. What a caller cannot act upon is logged and not shown.
+func (s *server) problem(what string, err error) error {
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		return huma.Error404NotFound(what + ": not found")
+	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
+		return huma.Error409Conflict(err.Error())
+	case errors.Is(err, context.Canceled):
+		return huma.Error503ServiceUnavailable("the request was given up")
+	}
+	s.Logger.Error("cannot answer an API request", "what", what, "error", err)
+	return huma.Error500InternalServerError(what + ": it could not be done; the supervisor's log says why")
+}
+
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail})
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Session is a row of sessions without its long texts. A figure the agent did not report is null.
+type Session struct {
+	ID               int64      `json:"id"`
+	CycleID          int64      `json:"cycle_id"`
+	ParentSessionID  *int64     `json:"parent_session_id"`
+	RetryOfSessionID *int64     `json:"retry_of_session_id"`
+	Attempt          int        `json:"attempt"`
+	Tier             int        `json:"tier"`
+	Handler          string     `json:"handler"`
+	Family           string     `json:"family"`
+	Agent            string     `json:"agent"`
+	Model            string     `json:"model"`
+	PlannedSessionID *string    `json:"planned_session_id"`
+	SessionID        *string    `json:"session_id" doc:"The conversation id read from the agent's stream."`
+	Status           string     `json:"status"`
+	Outcome          *string    `json:"outcome"`
+	Failure          *string    `json:"failure"`
+	Error            *string    `json:"error"`
+	StopCause        *string    `json:"stop_cause"`
+	ContextMode      string     `json:"context_mode"`
+	RecoveryLevel    int        `json:"recovery_level"`
+	ContextTokens    *int64     `json:"context_tokens"`
+	ContextWindow    *int64     `json:"context_window"`
+	CostUSD          *float64   `json:"cost_usd"`
+	NumTurns         *int64     `json:"num_turns"`
+	DurationMS       *int64     `json:"duration_ms"`
+	InputTokens      *int64     `json:"input_tokens"`
+	OutputTokens     *int64     `json:"output_tokens"`
+	CacheReadTokens  *int64     `json:"cache_read_tokens"`
+	CacheWriteTokens *int64     `json:"cache_write_tokens"`
+	ExitCode         *int       `json:"exit_code"`
+	CLIVersion       *string    `json:"cli_version"`
+	Owner            *string    `json:"owner"`
+	CreatedAt        time.Time  `json:"created_at"`
+	StartedAt        *time.Time `json:"started_at"`
+	EndedAt          *time.Time `json:"ended_at"`
+}
+
+// sessionDetail is a whole row of sessions.
+type sessionDetail struct {
+	Session
+	OutcomeJSON  any     `json:"outcome_json" doc:"What the agent answered, or null."`
+	HandoffJSON  any     `json:"handoff_json" doc:"What the agent handed up: the JSON it wrote, or a string where that is not JSON."`
+	HandoffError *string `json:"handoff_error"`
+}
+
+// Chain is every session of one cycle, from the first to the last.
+type Chain struct {
+	Sessions     []Session `json:"sessions"`
+	TotalCostUSD *float64  `json:"total_cost_usd" doc:"Sum of the costs that are known; null when none is."`
+	UnknownCosts int       `json:"unknown_costs" doc:"How many of the sessions have no known cost."`
+}
+
+// SessionPath names a session.
+type SessionPath struct {
+	ID int64 `path:"id" minimum:"1"`
+}
+
+type sessionsQuery struct {
+	Paging
+	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial"`
+	Tier        int    `query:"tier" minimum:"1" maximum:"3"`
+	Environment string `query:"environment"`
+}
+
+func (s *server) registerSessions(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "list-sessions", Method: http.MethodGet, Path: "/sessions",
+		Summary: "List sessions, newest first", Tags: []string{"sessions"},
+	}, s.listSessions)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-session", Method: http.MethodGet, Path: "/sessions/{id}",
+		Summary: "Show a session", Tags: []string{"sessions"}, Errors: []int{http.StatusNotFound},
+	}, s.getSession)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-chain", Method: http.MethodGet, Path: "/sessions/{id}/chain",
+		Summary: "Show all sessions of the session's cycle", Tags: []string{"sessions"}, Errors: []int{http.StatusNotFound},
+	}, s.getChain)
+	huma.Register(api, huma.Operation{
+		OperationID: "stop-session", Method: http.MethodPost, Path: "/sessions/{id}/stop",
+		Summary: "Stop a session and end its cycle", Tags: []string{"sessions"}, DefaultStatus: http.StatusAccepted,
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, s.stopSession)
+}
+
+func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Sessions(ctx, store.SessionFilter{
+		Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
+		Before: ops.SessionID(before), Limit: q.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.problem("list sessions", err)
+	}
+	return &body[list[Session]]{page(rows, q.Limit, func(r ops.Session) int64 { return int64(r.ID) }, sessionRow)}, nil
+}
+
+func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[sessionDetail], error) {
+	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
+	}
+	return &body[sessionDetail]{sessionWhole(row)}, nil
+}
+
+func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
+	rows, err := s.Store.Chain(ctx, ops.SessionID(in.ID))
+	if err == nil && len(rows) == 0 {
+		err = ops.ErrNotFound
+	}
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
+	}
+	return &body[Chain]{chainOf(rows)}, nil
+}
+
+// stopSession ends the whole cycle: what a stopped repair left half done is for a person, not for the next tier.
+func (s *server) stopSession(ctx context.Context, in *SessionPath) (*body[accepted], error) {
+	what := fmt.Sprintf("stop session %d", in.ID)
+	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	if row.Status.Ended() {
+		return nil, huma.Error409Conflict(fmt.Sprintf("%s: it already ended (%s)", what, row.Status))
+	}
+	if err := s.Control.Cancel(ctx, row.CycleID, fmt.Sprintf("session %d was stopped through the API", in.ID)); err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[accepted]{accepted{ID: in.ID, Status: "stopping"}}, nil
+}
+
+func chainOf(rows []ops.Session) Chain {
+	out := Chain{Sessions: make([]Session, 0, len(rows))}
+	for _, row := range rows {
+		out.Sessions = append(out.Sessions, sessionRow(row))
+		if row.CostUSD == nil {
+			out.UnknownCosts++
+			continue
+		}
+		if out.TotalCostUSD == nil {
+			out.TotalCostUSD = new(float64)
+		}
+		*out.TotalCostUSD += *row.CostUSD
+	}
+	return out
+}
+
+func sessionRow(r ops.Session) Session {
+	return Session{
+		ID: int64(r.ID), CycleID: int64(r.CycleID),
+		ParentSessionID: (*int64)(r.ParentID), RetryOfSessionID: (*int64)(r.RetryOf),
+		Attempt: r.Attempt, Tier: int(r.Tier),
+		Handler: r.Handler, Family: r.Family, Agent: r.Agent, Model: r.Model,
+		PlannedSessionID: text(r.PlannedID), SessionID: text(r.CLISessionID),
+		Status: string(r.Status), Outcome: text(r.Outcome), Failure: text(r.Failure), Error: text(r.Error),
+		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: r.RecoveryLevel,
+		ContextTokens: r.ContextTokens, ContextWindow: r.ContextWindow,
+		CostUSD: r.CostUSD, NumTurns: r.NumTurns, DurationMS: r.DurationMS,
+		InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
+		CacheReadTokens: r.CacheReadTokens, CacheWriteTokens: r.CacheWriteTokens,
+		ExitCode: r.ExitCode, CLIVersion: text(r.CLIVersion), Owner: text(r.Owner),
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
+	}
+}
+
+// document returns stored text as the JSON it is, or as a string where it is none.
+func document(raw []byte) any {
+	if len(raw) == 0 {
+		return nil
+	}
+	valid := strings.ToValidUTF8(string(raw), "\uFFFD")
+	if json.Valid([]byte(valid)) {
+		return json.RawMessage(valid)
+	}
+	return valid
+}

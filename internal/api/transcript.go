@@ -1,0 +1,51 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+)
+
+// line is one line of a session's output, redacted.
+type line struct {
+	Seq  int64     `json:"seq"`
+	At   time.Time `json:"at"`
+	Line string    `json:"line"`
+}
+
+type transcriptQuery struct {
+	SessionPath
+	Paging
+}
+
+func (s *server) registerTranscript(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "get-transcript", Method: http.MethodGet, Path: "/sessions/{id}/transcript",
+		Summary: "Read a session's output, oldest line first", Tags: []string{"sessions"},
+		Errors: []int{http.StatusNotFound},
+	}, s.transcript)
+}
+
+func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[line]], error) {
+	after, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	id := ops.SessionID(q.ID)
+	what := fmt.Sprintf("transcript of session %d", q.ID)
+	if _, err := s.Store.Session(ctx, id); err != nil {
+		return nil, s.problem(what, err)
+	}
+	rows, err := s.Store.Transcript(ctx, id, after, q.Limit+1)
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[list[line]]{page(rows, q.Limit,
+		func(l ops.Line) int64 { return l.Seq },
+		func(l ops.Line) line { return line{Seq: l.Seq, At: l.At, Line: l.Text} })}, nil
+}

@@ -1,0 +1,28 @@
+package web
+
+import "claudeops/internal/ops"
+
+type eventView struct {
+	Badge     badge
+	At        stamp
+	Kind      string
+	Service   string
+	Message   string
+	Session   ops.SessionID
+	Cycle     ops.CycleID
+	CyclePath string
+}
+
+func (m moment) event(e ops.Event) eventView {
+	view := eventView{
+		Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(e.Kind), Service: plain(e.Service),
+		Message: plain(e.Message),
+	}
+	if e.SessionID != nil {
+		view.Session = *e.SessionID
+	}
+	if e.CycleID != nil {
+		view.Cycle, view.CyclePath = *e.CycleID, cyclePath(*e.CycleID)
+	}
+	return view
+}

@@ -1,0 +1,246 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	recentCycles = 25
+	recentEvents = 14
+	// needsYouFor is how long a cycle that ended with a call for a person stays on the first page.
+	needsYouFor = 24 * time.Hour
+)
+
+type overviewView struct {
+	Headline badge
+	First    bool // nothing has ever run
+	Next     *nextView
+	Last     *cycleLine
+	Running  []cycleLine
+	Queued   int
+	NeedsYou []cycleLine
+	Today    figure
+	Budget   string
+	Share    string // percent of the day's budget that is spent; empty without a budget
+	Counts   []healthCount
+	Failing  []serviceView
+	Fine     []serviceView
+	Activity []eventView
+	Several  bool // more than one environment, so rows name theirs
+	Probed   bool // some environment has probes
+	Live     bool
+}
+
+type nextView struct {
+	At          stamp
+	In          string
+	Environment string
+}
+
+// cycleLine is one cycle in a sentence.
+type cycleLine struct {
+	ID          ops.CycleID
+	Environment string
+	Title       string
+	Badge       badge
+	Reason      string
+	At          stamp
+	Session     ops.SessionID // the newest one; zero before the first
+	Tier        ops.Tier
+	For         string
+}
+
+func (s *server) overview(w http.ResponseWriter, r *http.Request) {
+	view, err := s.overviewView(r.Context())
+	if err != nil {
+		s.fail(w, r, "overview", err)
+		return
+	}
+	p := page{Title: "Overview", Nav: "overview", Body: view}
+	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
+		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts as soon as its environment is free.", id)
+	}
+	if view.Live {
+		p.Refresh = "/"
+	}
+	s.render(w, r, http.StatusOK, "overview", p)
+}
+
+func (s *server) overviewView(ctx context.Context) (overviewView, error) {
+	m := moment{s.Clock()}
+	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m)}
+	cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Limit: recentCycles})
+	if err != nil {
+		return view, fmt.Errorf("list cycles: %w", err)
+	}
+	view.addCycles(m, cycles)
+	waiting, err := s.needsYou(ctx, m, cycles)
+	if err != nil {
+		return view, err
+	}
+	view.NeedsYou = waiting
+	checks, err := s.Store.LatestChecks(ctx, "")
+	if err != nil {
+		return view, fmt.Errorf("read checks: %w", err)
+	}
+	view.addServices(s.services(m, checks))
+	if err := s.addCost(ctx, m, &view); err != nil {
+		return view, err
+	}
+	events, err := s.Store.Events(ctx, store.EventFilter{Limit: recentEvents})
+	if err != nil {
+		return view, fmt.Errorf("list events: %w", err)
+	}
+	for _, e := range events {
+		view.Activity = append(view.Activity, m.event(e))
+	}
+	for _, e := range s.Environments {
+		view.Probed = view.Probed || len(e.Probes) > 0
+	}
+	view.First = len(cycles) == 0 && len(checks) == 0
+	view.Headline = view.headline()
+	return view, nil
+}
+
+func (s *server) nextCheck(m moment) *nextView {
+	var next *nextView
+	var earliest time.Time
+	for environment, at := range s.NextCheck() {
+		if at.IsZero() || next != nil && !at.Before(earliest) {
+			continue
+		}
+		earliest = at
+		next = &nextView{At: m.stamp(at), In: "due now", Environment: environment}
+		if wait := at.Sub(m.now); wait > 0 {
+			next.In = "in " + coarse(wait)
+		}
+	}
+	return next
+}
+
+func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
+	for _, c := range cycles {
+		switch {
+		case c.Status == ops.CycleRunning:
+			v.Running = append(v.Running, m.cycleLine(c.Cycle, c.Sessions))
+		case c.Status == ops.CycleQueued:
+			v.Queued++
+		case c.Status.Ended() && v.Last == nil:
+			line := m.cycleLine(c.Cycle, c.Sessions)
+			v.Last = &line
+		}
+	}
+	v.Live = len(v.Running) > 0 || v.Queued > 0
+}
+
+// needsYou finds the cycles that left something to a person, unless a later one of the environment ended well.
+func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary) ([]cycleLine, error) {
+	wellSince := map[string]ops.CycleID{}
+	for _, c := range recent {
+		if (c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved) && c.ID > wellSince[c.Environment] {
+			wellSince[c.Environment] = c.ID
+		}
+	}
+	var lines []cycleLine
+	for _, status := range []ops.CycleStatus{ops.CycleWaitingHuman, ops.CycleNeedsHuman} {
+		cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Status: status, Limit: 5})
+		if err != nil {
+			return nil, fmt.Errorf("list cycles that need a person: %w", err)
+		}
+		for _, c := range cycles {
+			over := c.EndedAt != nil && m.now.Sub(*c.EndedAt) > needsYouFor
+			if !over && c.ID > wellSince[c.Environment] {
+				lines = append(lines, m.cycleLine(c.Cycle, c.Sessions))
+			}
+		}
+	}
+	return lines, nil
+}
+
+func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
+	line := cycleLine{
+		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c), Badge: cycleBadge(c.Status),
+		Reason: plain(c.Reason), At: m.stamp(c.CreatedAt),
+	}
+	if c.EndedAt != nil {
+		line.At = m.stamp(*c.EndedAt)
+	}
+	if len(sessions) > 0 {
+		last := sessions[len(sessions)-1]
+		line.Session, line.Tier = last.ID, last.Tier
+		if d, known := m.duration(last); known {
+			line.For = span(d)
+		}
+	}
+	return line
+}
+
+// cycleTitle is what somebody asked for, or else what started the cycle.
+func cycleTitle(c ops.Cycle) string {
+	if title := firstLine(c.Prompt, 90); title != "" {
+		return title
+	}
+	return triggerText(c.Trigger)
+}
+
+func (s *server) addCost(ctx context.Context, m moment, view *overviewView) error {
+	// The budget's day begins at midnight UTC.
+	spent, known, err := s.Store.CostSince(ctx, "", m.now.UTC().Truncate(24*time.Hour))
+	if err != nil {
+		return fmt.Errorf("add up today's cost: %w", err)
+	}
+	view.Today = figure{Text: "Not available"}
+	if known {
+		view.Today = dollars(&spent)
+	}
+	var budget float64
+	for _, e := range s.Environments {
+		if e.Policy.BudgetDayUSD == 0 {
+			return nil // one environment without a limit leaves the sum without one
+		}
+		budget += e.Policy.BudgetDayUSD
+	}
+	view.Budget = dollars(&budget).Text
+	view.Share = percent(min(100, 100*spent/budget))
+	return nil
+}
+
+// headline is the one thing to know.
+func (v *overviewView) headline() badge {
+	broken, unknown := 0, 0
+	worst := badge{Tone: "ok"}
+	for _, service := range v.Failing {
+		if service.Badge.Tone == "unknown" {
+			unknown++
+			continue
+		}
+		broken++
+		if urgency(service.Badge) < urgency(worst) {
+			worst = service.Badge
+		}
+	}
+	switch {
+	case broken == 1:
+		return badge{worst.Tone, worst.Icon, "1 service needs attention"}
+	case broken > 1:
+		return badge{worst.Tone, worst.Icon, fmt.Sprintf("%d services need attention", broken)}
+	case len(v.NeedsYou) > 0:
+		return badge{"hand", "hand", plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
+	case v.First:
+		return badge{"unknown", "circle-question-mark", "No checks yet"}
+	case unknown > 0:
+		return badge{"unknown", "circle-question-mark", plural(unknown, "service was", "services were") + " not checked lately"}
+	case len(v.Fine) > 0:
+		return badge{"ok", "circle-check", "Everything is healthy"}
+	case v.Last == nil:
+		return badge{"run", "loader", "The first check is under way"}
+	}
+	return badge{v.Last.Badge.Tone, v.Last.Badge.Icon, "Last check: " + v.Last.Badge.Word}
+}

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"claudeops/internal/ops"
+)
+
+// run submits a cycle by hand. Where one already runs, the new one waits for it.
+func (s *server) run(w http.ResponseWriter, r *http.Request) {
+	names := environmentNames(s.Environments)
+	environment := r.PostFormValue("environment")
+	if environment == "" {
+		environment = names[0]
+	}
+	if !slices.Contains(names, environment) {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("No environment is called %q.", environment))
+		return
+	}
+	id, err := s.Control.Submit(r.Context(), ops.NewCycle{
+		Environment: environment, Trigger: ops.TriggerManual, At: s.Clock(),
+	})
+	if err != nil {
+		s.fail(w, r, "cycle", err)
+		return
+	}
+	http.Redirect(w, r, fmt.Sprintf("/?queued=%d", id), http.StatusSeeOther)
+}
+
+// stop ends the cycle of a running session.
+func (s *server) stop(w http.ResponseWriter, r *http.Request) {
+	id, ok := sessionID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		return
+	}
+	session, err := s.Store.Session(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "session", err)
+		return
+	}
+	if session.Status.Ended() {
+		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("Session #%d has already ended.", id))
+		return
+	}
+	if err := s.Control.Cancel(r.Context(), session.CycleID, fmt.Sprintf("session %d was stopped from its page", id)); err != nil {
+		s.fail(w, r, "cycle", err)
+		return
+	}
+	http.Redirect(w, r, fmt.Sprintf("/sessions/%d?stopping=1", id), http.StatusSeeOther)
+}
+
+func sessionID(r *http.Request) (ops.SessionID, bool) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	return ops.SessionID(id), err == nil && id > 0
+}

@@ -1,0 +1,293 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	sessionEvents = 100
+	// longText is as much of one document as a page shows.
+	longText = 64 << 10
+)
+
+type sessionView struct {
+	ID         ops.SessionID
+	Tier       ops.Tier
+	TierTitle  string
+	Title      string
+	Cycle      ops.CycleID
+	CyclePath  string
+	CycleBadge badge
+	CycleWhy   string
+	Badge      badge
+	Running    bool
+	For        string
+	Parent     *relative
+	Child      *relative
+	RetryOf    *ops.SessionID
+	Attempt    int
+	Why        []string // why it stopped
+	Facts      []fact
+	Chain      chainView
+	Decisions  []decisionView
+	Handoff    string
+	HandoffWhy string
+	Result     *resultView
+	Outcome    string
+	Events     []eventView
+	Transcript transcriptView
+}
+
+// relative is a session that this one came from or led to.
+type relative struct {
+	ID   ops.SessionID
+	Tier ops.Tier
+}
+
+type fact struct {
+	Name  string
+	Value string
+	Title string
+	At    *stamp // a moment instead of a value
+	Faint bool   // nothing is known
+	Code  bool
+	Broad bool // it is long
+}
+
+// decisionView is the report of one route.
+type decisionView struct {
+	Badge  badge
+	Reason string
+	At     stamp
+	Facts  []fact
+}
+
+func (s *server) session(w http.ResponseWriter, r *http.Request) {
+	id, ok := sessionID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		return
+	}
+	from, ok := transcriptStart(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such page of the transcript.")
+		return
+	}
+	view, err := s.sessionView(r.Context(), id, from)
+	if err != nil {
+		s.fail(w, r, "session", err)
+		return
+	}
+	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Body: view}
+	if view.Running {
+		p.Refresh = transcriptPath(id, from)
+		if r.URL.Query().Get("stopping") != "" {
+			p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)
+		}
+	}
+	s.render(w, r, http.StatusOK, "session", p)
+}
+
+func (s *server) sessionView(ctx context.Context, id ops.SessionID, from int64) (sessionView, error) {
+	session, err := s.Store.Session(ctx, id)
+	if err != nil {
+		return sessionView{}, fmt.Errorf("read session: %w", err)
+	}
+	chain, err := s.Store.Chain(ctx, id)
+	if err != nil {
+		return sessionView{}, fmt.Errorf("read chain: %w", err)
+	}
+	cycle, err := s.Store.Cycle(ctx, session.CycleID)
+	if err != nil {
+		return sessionView{}, fmt.Errorf("read cycle: %w", err)
+	}
+	m := moment{s.Clock()}
+	view := m.sessionView(session, chain, cycle)
+	if err := s.addRecords(ctx, m, &view); err != nil {
+		return view, err
+	}
+	view.Transcript, err = s.transcript(ctx, m, id, from)
+	if err != nil {
+		return view, err
+	}
+	view.Result, err = s.result(ctx, id, view.Transcript.Count)
+	return view, err
+}
+
+func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
+	row := m.sessionRow(session, chain)
+	view := sessionView{
+		ID: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(),
+		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
+		CycleBadge: cycleBadge(cycle.Status), CycleWhy: plain(cycle.Reason),
+		Badge: row.Badge, Running: !session.Status.Ended(),
+		RetryOf: session.RetryOf, Attempt: session.Attempt,
+		Why: whyStopped(session), Chain: m.chain(chain, session.ID),
+		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),
+		Outcome: document(session.OutcomeJSON),
+	}
+	if session.Status == ops.SessionRunning && row.Duration.Known {
+		view.For = row.Duration.Text
+	}
+	if session.ParentID != nil {
+		for _, other := range chain {
+			if other.ID == *session.ParentID {
+				view.Parent = &relative{other.ID, other.Tier}
+			}
+		}
+	}
+	if child := childOf(session, chain); child != nil {
+		view.Child = &relative{child.ID, child.Tier}
+	}
+	view.Facts = m.facts(session, cycle, row, view.Chain)
+	return view
+}
+
+func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) error {
+	decisions, err := s.Store.Decisions(ctx, view.Cycle)
+	if err != nil {
+		return fmt.Errorf("read decisions: %w", err)
+	}
+	for _, d := range decisions {
+		if d.SessionID == view.ID {
+			view.Decisions = append(view.Decisions, m.decision(d))
+		}
+	}
+	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	for _, e := range events {
+		shown := m.event(e)
+		shown.Cycle = 0 // the heading names it
+		view.Events = append(view.Events, shown)
+	}
+	return nil
+}
+
+// whyStopped is every sentence the journal has on how the session ended.
+func whyStopped(s ops.Session) []string {
+	var why []string
+	if cause := stopText(s.StopCause); cause != "" {
+		why = append(why, cause+".")
+	}
+	if s.Error != "" {
+		why = append(why, plain(s.Error))
+	}
+	if s.Failure != "" {
+		why = append(why, "Class of the failure: "+plain(s.Failure)+".")
+	}
+	return why
+}
+
+func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chainView) []fact {
+	facts := []fact{figureFact("Est. cost", row.Cost)}
+	if len(chain.Rows) > 1 {
+		facts = append(facts, figureFact("Chain total", chain.Cost))
+	}
+	facts = append(facts,
+		figureFact("Duration", row.Duration),
+		figureFact("Turns", row.Turns),
+		tokenFact(s),
+		fact{Name: "Model", Value: plain(s.Model)},
+		fact{Name: "Trigger", Value: triggerText(cycle.Trigger)},
+	)
+	if s.StartedAt != nil {
+		facts = append(facts, fact{Name: "Started", At: m.maybe(s.StartedAt)})
+	}
+	if s.EndedAt != nil {
+		facts = append(facts, fact{Name: "Ended", At: m.maybe(s.EndedAt)})
+	}
+	facts = append(facts, fact{Name: "Context", Value: contextText(s.ContextMode)})
+	if s.ExitCode != nil {
+		facts = append(facts, fact{Name: "Exit code", Value: fmt.Sprint(*s.ExitCode)})
+	}
+	facts = append(facts, fact{Name: "Handler", Value: plain(s.Handler), Code: true})
+	if s.CLIVersion != "" {
+		facts = append(facts, fact{Name: "Agent version", Value: plain(s.CLIVersion)})
+	}
+	if s.CLISessionID != "" {
+		facts = append(facts, fact{Name: "Conversation", Value: plain(s.CLISessionID), Code: true, Broad: true})
+	}
+	return facts
+}
+
+func figureFact(name string, f figure) fact {
+	return fact{Name: name, Value: f.Text, Title: f.Exact, Faint: !f.Known}
+}
+
+func tokenFact(s ops.Session) fact {
+	f := s.Figures
+	if f.InputTokens == nil && f.OutputTokens == nil && f.CacheReadTokens == nil && f.CacheWriteTokens == nil {
+		tokens := figureFact("Tokens", sessionFigure(s, count(nil)))
+		tokens.Broad = true
+		return tokens
+	}
+	return fact{
+		Name: "Tokens", Broad: true,
+		Value: fmt.Sprintf("%s in · %s out · %s cached",
+			count(f.InputTokens).Text, count(f.OutputTokens).Text, count(f.CacheReadTokens).Text),
+		Title: "Written to the cache: " + count(f.CacheWriteTokens).Text,
+	}
+}
+
+func (m moment) decision(d ops.Decision) decisionView {
+	target := plain(d.TargetHandler)
+	if target == "" {
+		target = "none"
+	}
+	facts := []fact{
+		{Name: "Source handler", Value: plain(d.SourceHandler), Code: true},
+		{Name: "Target handler", Value: target, Code: true, Faint: d.TargetHandler == ""},
+		{Name: "Depth", Value: fmt.Sprintf("%d of %d", d.Depth, d.MaxDepth)},
+		{Name: "Target validated", Value: yesNo(d.TargetValidated)},
+		{Name: "Self-escalation rejected", Value: yesNo(d.SelfEscalationRejected)},
+		{Name: "Process mode", Value: string(d.ProcessMode), Code: true},
+		{Name: "Manager present", Value: yesNo(d.ManagerPresent)},
+		{Name: "Path", Value: plain(strings.Join(d.Path, " → ")), Code: true},
+	}
+	if d.Check != "" {
+		facts = append(facts, fact{Name: "Decided by", Value: plain(d.Check)})
+	}
+	if d.Proposed != "" {
+		facts = append(facts, fact{Name: "The agent's reason", Value: plain(d.Proposed), Broad: true})
+	}
+	return decisionView{Badge: verdictBadge(d.Verdict), Reason: plain(d.Reason), At: m.stamp(d.At), Facts: facts}
+}
+
+func yesNo(v bool) string {
+	if v {
+		return "Yes"
+	}
+	return "No"
+}
+
+// document returns stored text indented where it is JSON, and as it is where it is not.
+func document(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	var out bytes.Buffer
+	text := string(raw)
+	if json.Indent(&out, raw, "", "  ") == nil {
+		text = out.String()
+	}
+	return shorten(text)
+}
+
+// shorten bounds a document to what a page shows of it.
+func shorten(text string) string {
+	short, cut := clip(plain(text), longText)
+	if cut {
+		return short + "\n… cut here; the whole text is in the journal"
+	}
+	return short
+}

@@ -1,0 +1,172 @@
+package web
+
+import "claudeops/internal/ops"
+
+// badge is a status as it is shown: icon, word and colour, never the colour alone.
+type badge struct {
+	Tone string // ok, warn, bad, run, hand, unknown: one colour each
+	Icon string
+	Word string
+}
+
+func cycleBadge(s ops.CycleStatus) badge {
+	switch s {
+	case ops.CycleQueued:
+		return badge{"unknown", "clock", "Queued"}
+	case ops.CycleRunning:
+		return badge{"run", "loader", "Running"}
+	case ops.CycleWaitingHuman:
+		return badge{"hand", "hand", "Needs approval"}
+	case ops.CycleHealthy:
+		return badge{"ok", "circle-check", "Healthy"}
+	case ops.CycleResolved:
+		return badge{"ok", "circle-check", "Resolved"}
+	case ops.CycleNeedsHuman:
+		return badge{"hand", "hand", "Needs you"}
+	case ops.CycleSuppressed:
+		return badge{"warn", "triangle-alert", "Suppressed"}
+	case ops.CycleBlocked:
+		return badge{"warn", "triangle-alert", "Blocked"}
+	case ops.CyclePartial:
+		return badge{"warn", "triangle-alert", "Partial"}
+	case ops.CycleFailed:
+		return badge{"bad", "octagon-x", "Failed"}
+	case ops.CycleCancelled:
+		return badge{"unknown", "ban", "Cancelled"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(s))}
+}
+
+// sessionBadge tells a session's end by its outcome where it has one. Asking for the next tier is not yet
+// getting it: escalated says whether the supervisor agreed.
+func sessionBadge(s ops.Session, escalated bool) badge {
+	switch s.Status {
+	case ops.SessionQueued:
+		return badge{"unknown", "clock", "Queued"}
+	case ops.SessionRunning:
+		return badge{"run", "loader", "Running"}
+	case ops.SessionCompleted:
+		return outcomeBadge(s.Outcome, escalated)
+	case ops.SessionFailed:
+		return badge{"bad", "octagon-x", "Failed"}
+	case ops.SessionTimedOut:
+		return badge{"bad", "octagon-x", "Timed out"}
+	case ops.SessionCancelled:
+		return badge{"unknown", "ban", "Cancelled"}
+	case ops.SessionInterrupted:
+		return badge{"warn", "triangle-alert", "Interrupted"}
+	case ops.SessionPartial:
+		return badge{"warn", "triangle-alert", "Partial"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(s.Status))}
+}
+
+func outcomeBadge(o ops.OutcomeKind, escalated bool) badge {
+	if escalated {
+		return badge{"warn", "escalate", "Escalated"}
+	}
+	switch o {
+	case ops.OutcomeHealthy:
+		return badge{"ok", "circle-check", "Healthy"}
+	case ops.OutcomeResolved:
+		return badge{"ok", "circle-check", "Resolved"}
+	case ops.OutcomeEscalate:
+		return badge{"warn", "escalate", "Asked to escalate"}
+	case ops.OutcomeNeedsHuman:
+		return badge{"hand", "hand", "Needs you"}
+	case ops.OutcomeInconclusive:
+		return badge{"unknown", "circle-question-mark", "Inconclusive"}
+	}
+	return badge{"ok", "circle-check", "Succeeded"}
+}
+
+func healthBadge(h ops.Health) badge {
+	switch h {
+	case ops.Healthy:
+		return badge{"ok", "circle-check", "Healthy"}
+	case ops.Degraded:
+		return badge{"warn", "triangle-alert", "Degraded"}
+	case ops.Down:
+		return badge{"bad", "octagon-x", "Down"}
+	}
+	return badge{"unknown", "circle-question-mark", "Unknown"}
+}
+
+func levelBadge(l ops.Level) badge {
+	switch l {
+	case ops.LevelInfo:
+		return badge{"unknown", "info", "Info"}
+	case ops.LevelWarning:
+		return badge{"warn", "triangle-alert", "Warning"}
+	case ops.LevelCritical:
+		return badge{"bad", "octagon-x", "Critical"}
+	}
+	return badge{"unknown", "info", plain(string(l))}
+}
+
+func verdictBadge(v ops.Verdict) badge {
+	switch v {
+	case ops.VerdictEscalate:
+		return badge{"ok", "escalate", "Escalated"}
+	case ops.VerdictRefused:
+		return badge{"bad", "octagon-x", "Refused"}
+	case ops.VerdictSuppressed:
+		return badge{"warn", "triangle-alert", "Suppressed"}
+	case ops.VerdictBlocked:
+		return badge{"warn", "triangle-alert", "Blocked"}
+	case ops.VerdictNeedsHuman:
+		return badge{"hand", "hand", "Needs you"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(v))}
+}
+
+// stopText says in the operator's words why a session was stopped.
+func stopText(c ops.StopCause) string {
+	switch c {
+	case ops.StopNone:
+		return ""
+	case ops.StopUser:
+		return "Stopped by a person"
+	case ops.StopShutdown:
+		return "The supervisor was shut down"
+	case ops.StopWall:
+		return "It ran longer than a session may"
+	case ops.StopIdle:
+		return "No output for too long"
+	case ops.StopTool:
+		return "One tool call ran for too long"
+	case ops.StopCrash:
+		return "The supervisor ended unexpectedly while it ran"
+	case ops.StopJournal:
+		return "Its output could not be written to the journal"
+	}
+	return string(c)
+}
+
+func triggerText(t ops.Trigger) string {
+	switch t {
+	case ops.TriggerScheduled:
+		return "Scheduled check"
+	case ops.TriggerManual:
+		return "Run by hand"
+	case ops.TriggerAPI:
+		return "Run through the API"
+	case ops.TriggerAlert:
+		return "Alert"
+	case ops.TriggerProbe:
+		return "Probe turned bad"
+	}
+	return string(t)
+}
+
+func contextText(m ops.ContextMode) string {
+	switch m {
+	case ops.ContextFresh:
+		return "Fresh start"
+	case ops.ContextResume:
+		return "Conversation resumed"
+	case ops.ContextHandoff:
+		return "Facts of the handoff"
+	}
+	return string(m)
+}
