@@ -52,9 +52,10 @@ bench: build ## measure speed and memory; the report goes to stdout
 	$(GO) run ./internal/bench -binary $(BIN)
 
 .PHONY: fuzz
-fuzz: ## fuzz the handoff and stream decoders for a minute each
-	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s ./internal/handoff
-	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s ./internal/agent
+fuzz: ## fuzz the decoders of what agents write, a minute each
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/handoff
+	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/outcome
+	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
 
 .PHONY: docs
 docs: ## write the generated documents again

@@ -98,7 +98,7 @@ func TestAHandoffFileIsAskedForInHandoffModeOnly(t *testing.T) {
 
 func TestEscalationPromptsAreShort(t *testing.T) {
 	for _, tier := range []ops.Tier{2, 3} {
-		text, err := prompts.Escalation(tier, data(tier, func(d *prompts.Data) { d.DryRun = true }))
+		text, err := prompts.Escalation(tier, data(tier, func(d *prompts.Data) { d.DryRun, d.HandoffFile = true, false }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,6 +113,13 @@ func TestEscalationPromptsAreShort(t *testing.T) {
 		}
 		if strings.Contains(text, "handoff.json") {
 			t.Errorf("%s's escalation prompt asks for a file", tier)
+		}
+		byFile, err := prompts.Escalation(tier, data(tier))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(byFile, "handoff.json"); got != (tier < ops.LastTier) {
+			t.Errorf("%s, which reports by file, is told about it: %v", tier, got)
 		}
 	}
 }

@@ -118,18 +118,37 @@ func (b *box) read(use func(*store.Store)) {
 }
 
 // cycle returns the newest cycle with its journal.
-func (b *box) cycle() (out ops.Claimed) {
+func (b *box) cycle() ops.Claimed {
+	b.t.Helper()
+	c, ok := b.newest()
+	if !ok {
+		b.t.Fatal("no cycle was started")
+	}
+	return c
+}
+
+func (b *box) newest() (out ops.Claimed, ok bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 1})
-		if err != nil || len(cycles) == 0 {
-			b.t.Fatalf("no cycle: %v", err)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if ok = len(cycles) > 0; !ok {
+			return
 		}
 		if out, err = s.Load(context.Background(), cycles[0].ID); err != nil {
 			b.t.Fatal(err)
 		}
 	})
-	return out
+	return out, ok
+}
+
+// ended reports whether the cycle with that id is the newest and has ended.
+func (b *box) ended(id ops.CycleID) bool {
+	b.t.Helper()
+	c, ok := b.newest()
+	return ok && c.Cycle.ID == id && c.Cycle.Status.Ended()
 }
 
 func (b *box) events(level ops.Level) (out []ops.Event) {

@@ -106,7 +106,7 @@ func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
 	<-d.done
 	d.done <- nil
 	d2 := b.ready()
-	d2.until("the cycle is finished", func() bool { return b.cycle().Cycle.Status.Ended() })
+	d2.until("the cycle is finished", func() bool { return b.ended(1) })
 	c := b.cycle()
 	if c.Cycle.ID != 1 || c.Cycle.Status != ops.CycleHealthy {
 		t.Errorf("cycle %d ended %s: %s", c.Cycle.ID, c.Cycle.Status, c.Cycle.Reason)
@@ -195,7 +195,7 @@ func TestNoAgentOnTheMachine(t *testing.T) {
 func TestRunBesideADaemon(t *testing.T) {
 	b := newBox(t, plays(agenttest.Healthy(0.02)))
 	d := b.ready()
-	d.until("the first cycle has ended", func() bool { return len(b.calls()) == 1 && b.cycle().Cycle.Status.Ended() })
+	d.until("the first cycle has ended", func() bool { return b.ended(1) })
 	r := b.run("run", "look at the certificates")
 	if r.code != 0 || !strings.Contains(r.stdout, "Cycle #2") {
 		t.Fatalf("run exits %d:\n%s%s", r.code, r.stdout, r.stderr)
@@ -209,7 +209,7 @@ func TestRunBesideADaemon(t *testing.T) {
 	if code != http.StatusAccepted || body["id"] != 3.0 {
 		t.Fatalf("POST answers %d: %v", code, body)
 	}
-	d.until("the third cycle has ended", func() bool { c := b.cycle().Cycle; return c.ID == 3 && c.Status.Ended() })
+	d.until("the third cycle has ended", func() bool { return b.ended(3) })
 	if code, _ := d.post("/api/v1/cycles", map[string]any{"tier": 3}); code < 400 {
 		t.Errorf("a body that chooses a tier is answered %d", code)
 	}
@@ -390,7 +390,7 @@ func shortTemp(t *testing.T) string {
 func TestPagesShowTheChain(t *testing.T) {
 	b := newBox(t, chain())
 	d := b.ready()
-	d.until("the chain has ended", func() bool { return b.cycle().Cycle.Status.Ended() })
+	d.until("the chain has ended", func() bool { return b.ended(1) })
 	for page, words := range map[string][]string{
 		"/":           {"Claude Ops"},
 		"/sessions":   {"haiku", "sonnet", "opus"},

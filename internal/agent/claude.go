@@ -25,6 +25,7 @@ type ClaudeOptions struct {
 	Logger     *slog.Logger
 	Clock      ops.Clock
 	HomeDir    func(stateDir string) string // HOME of the agent; agent/home in the state folder when nil
+	Ability    *ops.Ability                 // of a program that need not be asked for its version
 }
 
 // Claude runs sessions of Claude Code, or of a program that speaks its protocol.
@@ -76,6 +77,7 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	s := newSession(c, spec, p, log)
 	res := s.run(ctx, rec)
 	res.Warnings = append(ready.warnings, res.Warnings...)
+	res.Conversation = fingerprint(ready.config, res.CLISessionID)
 	if res.CLIVersion == "" {
 		res.CLIVersion = ready.version
 	}
@@ -103,6 +105,7 @@ func (c *Claude) notStarted(err error) ops.RunResult {
 // readied is a session that is ready to be started.
 type readied struct {
 	command  command
+	config   string // the CLI's configuration folder
 	version  string
 	warnings []string
 	files    []string // to remove after the session
@@ -128,6 +131,9 @@ func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied,
 	if err != nil {
 		return nil, err
 	}
+	if err := intact(spec); err != nil {
+		return nil, err
+	}
 	r := &readied{}
 	if err := c.checkVersion(ctx, r, path, spec); err != nil {
 		return nil, err
@@ -145,6 +151,7 @@ func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied,
 	if err != nil {
 		return nil, err
 	}
+	r.config = f.config
 	r.command = command{
 		path:  path,
 		argv:  append(append([]string{c.o.Bin}, c.o.Argv0Extra...), args...),

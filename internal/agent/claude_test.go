@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -205,6 +206,23 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 	}
 	if data, err := os.ReadFile(asked); err != nil || len(data) != 4 {
 		t.Errorf("asked %d times, want 2 (%v)", len(data)/2, err)
+	}
+}
+
+func TestAProgramThatHangsWhenAskedForItsVersionIsGivenUp(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\nsleep 60 & sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := NewClaude(ClaudeOptions{Bin: bin})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if version, known := c.Version(ctx); known || time.Since(begun) > 4*time.Second {
+		t.Errorf("got %q after %v", version, time.Since(begun))
+	}
+	if c.knownVersion(bin) != nil {
+		t.Error("an answer that was not awaited is remembered")
 	}
 }
 

@@ -129,14 +129,24 @@ func parseUsage(c *cursor) (tokens int64) {
 		return 0
 	}
 	c.take('{')
+	var u usage
 	for n := 0; c.next('}', &n); {
 		switch c.key() {
-		case "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens":
-			if count := whole(c.number()); count != nil {
-				tokens += *count
-			}
+		case "input_tokens":
+			u.Input = c.number()
+		case "output_tokens":
+			u.Output = c.number()
+		case "cache_read_input_tokens":
+			u.CacheRead = c.number()
+		case "cache_creation_input_tokens":
+			u.CacheWrite = c.number()
 		default:
 			c.skip()
+		}
+	}
+	for _, f := range []*figure{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if count := whole(f); count != nil {
+			tokens += *count
 		}
 	}
 	return tokens

@@ -51,6 +51,8 @@ func (s *session) judge(res *ops.RunResult) {
 	switch {
 	case res.Stop != ops.StopNone:
 		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
+	case s.resumeRefused():
+		res.Failure, res.Err = ops.FailureResumeRefused, joinText(name+" could not continue the conversation", s.refusal())
 	case res.ResultRead && res.IsError:
 		res.Failure, res.Err = s.reported(name)
 	case *res.ExitCode != 0:
@@ -75,6 +77,14 @@ func (s *session) reported(name string) (class, text string) {
 		return failAgent, joinText(name+" ended with "+r.Subtype, words)
 	}
 	return failAgent, joinText(name+" reported an error", words)
+}
+
+// refusal is what the CLI said when it did not continue a conversation.
+func (s *session) refusal() string {
+	if r := s.stream.result; r != nil && r.words() != "" {
+		return firstLine(r.words())
+	}
+	return s.lastError
 }
 
 func exitText(name string, code int) string {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
-	if len(os.Args) == 4 && os.Args[1] == superviseMarker {
-		supervise(os.Args[2], os.Args[3])
+	if len(os.Args) == 5 && os.Args[1] == superviseMarker {
+		supervise(os.Args[2], os.Args[3], os.Args[4])
 	}
 	os.Exit(m.Run())
 }
@@ -34,12 +35,7 @@ func TestMain(m *testing.M) {
 const superviseMarker = "supervise-one-session"
 
 // supervise runs a session until it is killed: a supervisor in a process of its own.
-func supervise(bin, key string) {
-	dir, err := os.MkdirTemp("", "supervise-*")
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func supervise(bin, key, dir string) {
 	NewClaude(ClaudeOptions{Bin: bin}).Run(context.Background(), ops.SessionSpec{
 		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: os.Environ(),
 	}, &memory{})
@@ -425,7 +421,7 @@ func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
 			ops.StopIdle, "idle", "",
 		},
 		{
-			"tool", ops.Limits{Wall: time.Minute, Idle: 200 * time.Millisecond, Tool: 600 * time.Millisecond},
+			"tool", ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: 300 * time.Millisecond},
 			[]agenttest.Step{{Out: agenttest.Init()}, {Out: agenttest.Use("toolu_1", "sleep 1000")}, {Hang: true}},
 			ops.StopTool, "tool_limit", "Bash: sleep 1000",
 		},
@@ -633,7 +629,7 @@ func TestTheAgentEndsWhenItsSupervisorIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	supervisor := exec.CommandContext(t.Context(), self, superviseMarker, bin, spec.Session.Key)
+	supervisor := exec.CommandContext(t.Context(), self, superviseMarker, bin, spec.Session.Key, t.TempDir())
 	if err := supervisor.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -714,4 +710,44 @@ func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T)
 	if !res.Success() || len(rec.lines) != 101 {
 		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
 	}
+}
+
+func TestManySessionsLeaveNothingBehind(t *testing.T) {
+	bin := agenttest.Fake(t, play(
+		agenttest.Step{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true}},
+		agenttest.Step{Spawn: &agenttest.Child{Command: "sleep 60 & sleep 60 & exit"}},
+		agenttest.Step{Out: agenttest.Result(0.1, "done")},
+	))
+	c := NewClaude(ClaudeOptions{Bin: bin})
+	once := func() {
+		spec := testSpec(t)
+		if res := c.Run(t.Context(), spec, &memory{}); !res.Success() {
+			t.Errorf("the session failed: %+v", res)
+		}
+		noneLeft(t, spec.Session.Key)
+	}
+	once()
+	files, routines := openFiles(t), runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 10 {
+				once()
+			}
+		})
+	}
+	all.Wait()
+	if now := openFiles(t); now > files+2 {
+		t.Errorf("%d files are open, %d were before", now, files)
+	}
+	until(t, "every goroutine ended", func() bool { return runtime.NumGoroutine() <= routines+2 })
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }

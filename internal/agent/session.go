@@ -32,6 +32,7 @@ const (
 type session struct {
 	name     string
 	planned  string
+	resumed  bool
 	grace    time.Duration
 	proc     *process
 	redactor *redact.Redactor
@@ -54,7 +55,7 @@ func newSession(c *Claude, spec ops.SessionSpec, p *process, log *slog.Logger) *
 		grace = defaultGrace
 	}
 	return &session{
-		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, grace: grace,
+		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, resumed: spec.Resume != "", grace: grace,
 		proc: p, redactor: c.o.Redactor, clock: c.o.Clock, log: log,
 		stop: newStopping(), watch: newWatchdog(spec.Limits),
 	}

@@ -126,6 +126,10 @@ func (c *Claude) askVersion(ctx context.Context, path string, env []string) (ver
 
 // checkVersion refuses a program that is known to be too old for the tier.
 func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec ops.SessionSpec) error {
+	if c.o.Ability != nil {
+		r.version = c.o.Ability.Version
+		return nil
+	}
 	v := c.versionOf(ctx, path, spec.Env)
 	switch {
 	case !v.known:

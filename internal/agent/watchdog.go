@@ -51,7 +51,7 @@ func (s *stopping) reason() (ops.StopCause, string) {
 func causeOf(ctx context.Context) (ops.StopCause, string) {
 	err := context.Cause(ctx)
 	var stop *ops.StopError
-	if errors.As(err, &stop) {
+	if errors.As(err, &stop) && stop.Cause != ops.StopNone {
 		return stop.Cause, stop.Error()
 	}
 	if err == nil || errors.Is(err, context.Canceled) {

@@ -121,12 +121,12 @@ func TestACycleNeedsNoBody(t *testing.T) {
 }
 
 func TestACallerCannotChooseATierOrAnythingUnknown(t *testing.T) {
+	c := newClient(t)
 	for _, body := range []string{
 		`{"tier":3}`, `{"max_tier":3}`, `{"Tier":3}`, `{"options":{"max_tier":3}}`, `{"trigger":"scheduled"}`,
 		`{"prompt":"x","tier":3}`, `{"dry_run":"yes"}`, `{"environment":"nowhere"}`, `[]`, `{`, `"x"`,
 		`{"prompt":"` + strings.Repeat("x", 20001) + `"}`,
 	} {
-		c := newClient(t)
 		status, _, _ := c.ask(http.MethodPost, "/api/v1/cycles", body)
 		if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 			t.Errorf("%.60s: status %d", body, status)

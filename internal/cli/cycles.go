@@ -69,15 +69,20 @@ func tiers(sessions []ops.Session) string {
 }
 
 func (a *app) cyclesShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a cycle: its chain, its decisions, its events", Args: cobra.ExactArgs(1),
+	var session int64
+	c := &cobra.Command{
+		Use: "show [ID]", Short: "Show a cycle: its chain, its decisions, its events", Args: cobra.MaximumNArgs(1),
+		Example: `  claudeops cycles show 42
+  claudeops cycles show --session 18    the cycle that session belongs to`,
 		RunE: func(c *cobra.Command, args []string) error {
-			n, err := number(args[0])
-			if err != nil {
-				return err
+			if (len(args) == 1) == (session != 0) {
+				return usage(errors.New("give the id of a cycle, or --session with the id of a session"))
 			}
-			id := ops.CycleID(n)
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+				id, err := cycleID(c.Context(), s, args, session)
+				if err != nil {
+					return err
+				}
 				loaded, err := s.Load(c.Context(), id)
 				if err != nil {
 					return fmt.Errorf("read cycle %d: %w", id, err)
@@ -95,12 +100,27 @@ func (a *app) cyclesShow() *cobra.Command {
 					}
 					for i := len(events) - 1; i >= 0; i-- {
 						e := events[i]
-						fmt.Fprintf(w, "  %s  %-8s  %s\n", e.At.Local().Format("15:04:05"), e.Level, clean(e.Message))
+						fmt.Fprintf(w, "  %s  %-8s  %-10s  %s\n", e.At.Local().Format("15:04:05"), e.Level, e.Kind, clean(e.Message))
 					}
 				})
 			})
 		},
 	}
+	c.Flags().Int64Var(&session, "session", 0, "show the cycle of this session")
+	return c
+}
+
+// cycleID is the cycle a command line names, by its own id or by that of one of its sessions.
+func cycleID(ctx context.Context, s *store.Store, args []string, session int64) (ops.CycleID, error) {
+	if session == 0 {
+		n, err := number(args[0])
+		return ops.CycleID(n), err
+	}
+	x, err := s.Session(ctx, ops.SessionID(session))
+	if err != nil {
+		return 0, fmt.Errorf("read session %d: %w", session, err)
+	}
+	return x.CycleID, nil
 }
 
 func (a *app) cyclesCancel() *cobra.Command {

@@ -72,6 +72,8 @@ type Config struct {
 	Notices          []string // what the operator is told at start
 	Secrets          []string // what is removed from everything stored or shown
 
+	routes       []ops.Route
+	windows      map[string]int64
 	environments []environment
 	agentEnv     []string
 	values       *koanf.Koanf
@@ -101,6 +103,7 @@ func Load(in Input) (*Config, error) {
 		c.File = l.file.name
 	}
 	c.environments = l.environments(c)
+	c.routes, c.windows = l.routes(), l.windows()
 	l.check(c)
 	if err := l.problems.err(); err != nil {
 		return nil, err
@@ -161,7 +164,7 @@ func (c *Config) tier(t ops.Tier) Tier {
 		Model:            get[string](c.values, key("model")),
 		Prompt:           get[Prompt](c.values, key("prompt")),
 		EscalationPrompt: get[Prompt](c.values, key("escalation_prompt")),
-		Tools:            defaultTools(t, c.mode()),
+		Tools:            defaultTools(t, c.Mode),
 	}
 	// An operator's lists are passed on literally; only the tools that exist follow from them.
 	if allowed, ok := c.values.Get(key("allowed_tools")).([]string); ok {
@@ -192,8 +195,8 @@ func (l *loader) check(c *Config) {
 
 // notice collects what is accepted but does not act as it reads.
 func (c *Config) notice() {
-	if c.Mode != c.mode() {
-		c.Notices = append(c.Notices, fmt.Sprintf("escalation mode %s is not available yet; %s is used", c.Mode, c.mode()))
+	if c.ApprovalTier > 0 {
+		c.Notices = append(c.Notices, fmt.Sprintf("approvals are not available yet: a cycle that wants to start Tier %d or above ends with needs_human", c.ApprovalTier))
 	}
 	if c.Agent.Scenario != "" && !c.Agent.Scripted() {
 		c.Notices = append(c.Notices, "agent.scenario is not used: only the scripted agent plays one")

@@ -182,9 +182,6 @@ func (c *Config) Environments() []ops.Environment {
 	return out
 }
 
-// mode is how context travels in fact: resume is not built yet.
-func (c *Config) mode() ops.ContextMode { return ops.ContextHandoff }
-
 func (c *Config) policy(e environment) ops.Policy {
 	agent := "claude"
 	if c.Agent.Scripted() {
@@ -202,7 +199,9 @@ func (c *Config) policy(e environment) ops.Policy {
 		DryRun:           e.dryRun,
 		MaxTier:          e.maxTier,
 		MaxDepth:         int(ops.LastTier) - 1,
-		Mode:             c.mode(),
+		Mode:             c.Mode,
+		Routes:           slices.Clone(c.routes),
+		Windows:          maps.Clone(c.windows),
 		ContextThreshold: c.ContextThreshold,
 		ApprovalTier:     c.ApprovalTier,
 		BudgetChainUSD:   c.BudgetChainUSD,

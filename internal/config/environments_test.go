@@ -40,7 +40,7 @@ tiers:
 		t.Errorf("environment is %+v", e)
 	}
 	want := ops.Policy{
-		MaxTier: 2, MaxDepth: 2, Mode: ops.ContextHandoff, ContextThreshold: 0.5, ApprovalTier: 2, BudgetChainUSD: 1, BudgetDayUSD: 2, Entry: "tier1",
+		MaxTier: 2, MaxDepth: 2, Mode: ops.ContextResume, ContextThreshold: 0.5, ApprovalTier: 2, BudgetChainUSD: 1, BudgetDayUSD: 2, Entry: "tier1",
 		Handlers: []ops.Handler{
 			{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "m1", HandsTo: []string{"tier2"}},
 			{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "m2", HandsTo: []string{"tier3"}},

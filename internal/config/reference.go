@@ -27,6 +27,9 @@ func Reference() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.key, referenceEnv(s), s.kind.name, referenceDefault(s), s.doc)
 		}
 	}
+	b.WriteString(referenceRoutes)
+	referenceFields(&b, "A route", routeFields())
+	referenceFields(&b, "A model", modelFields())
 	b.WriteString(referenceServices)
 	referenceFields(&b, "A service", serviceFields())
 	referenceFields(&b, "A probe", probeFields())
@@ -34,7 +37,7 @@ func Reference() string {
 	referenceFields(&b, "An environment", environmentFields())
 	b.WriteString(referenceTools)
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		lists := defaultTools(t, ops.ContextHandoff)
+		lists := defaultTools(t, ops.ContextResume)
 		fmt.Fprintf(&b, "\n### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```\n%s\n```\n",
 			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n"))
 	}
@@ -110,6 +113,23 @@ services:
 ` + "```" + `
 `
 
+const referenceRoutes = `
+## Routes and models
+
+A conversation that read text of strangers can be cut off at a route: the next tier then gets the typed facts only.
+
+` + "```yaml" + `
+escalation:
+  mode: resume
+  routes:
+    - {from: tier2, to: tier3, mode: handoff}
+models:
+  - {name: haiku, context_window: 200000}
+` + "```" + `
+
+A model that stands in no table and that no agent CLI reported is taken to have 200,000 tokens.
+`
+
 const referenceServices = `
 ## Services
 
@@ -138,5 +158,5 @@ const referenceTools = `
 ## Default tool lists
 
 ` + "`allowed_tools`" + ` and ` + "`disallowed_tools`" + ` of a tier replace these. The patterns are a hint to the agent, not a wall: a
-command can be spelled in many ways.
+command can be spelled in many ways. In mode ` + "`handoff`" + ` Tier 1 is also given ` + "`Write`" + `, for the handoff file.
 `

@@ -113,7 +113,7 @@ func escalationSettings() []setting {
 	return []setting{
 		{
 			key: "escalation.mode", env: "CLAUDEOPS_ESCALATION_MODE", def: "resume", kind: modeKind(),
-			doc: "How the next tier gets its context: the conversation continued, or the facts of the handoff. `resume` is not available yet and behaves as `handoff`.",
+			doc: "How the next tier gets its context: the conversation continued, or the facts of the handoff.",
 		},
 		{
 			key: "escalation.resume_context_threshold", env: "CLAUDEOPS_RESUME_CONTEXT_THRESHOLD", def: "0.80", kind: shareKind(),
@@ -121,7 +121,15 @@ func escalationSettings() []setting {
 		},
 		{
 			key: "escalation.approval_tier", env: "CLAUDEOPS_APPROVAL_TIER", def: "0", kind: wholeKind(0, int(ops.LastTier)),
-			doc: "A human must approve before this tier and those above start; 0 turns it off.",
+			doc: "A human must approve before this tier and those above start; 0 turns it off. Approvals are not available yet: a cycle that needs one ends with `needs_human`.",
+		},
+		{
+			key: "escalation.routes", structured: true, kind: kind{name: "list"},
+			doc: "Another mode for single routes. See [Routes and models](#routes-and-models).",
+		},
+		{
+			key: "models", structured: true, kind: kind{name: "list"},
+			doc: "Context windows of models. See [Routes and models](#routes-and-models).",
 		},
 		{
 			key: "limits.session", env: "CLAUDEOPS_SESSION_TIMEOUT", def: "30m", kind: durationKind(0),

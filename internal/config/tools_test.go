@@ -40,11 +40,15 @@ func TestScenario_TaskToolRemovedFromAllowedTools(t *testing.T) {
 }
 
 func TestDefaultToolListsPerTier(t *testing.T) {
+	look := []string{"Bash", "Read", "Grep", "Glob", "WebFetch", "WebSearch"}
+	byFile, _ := mustLoad(t, setup{yaml: "escalation: {mode: handoff}\n"})
+	if got := byFile.Environments()[0].Tools[1].Tools; !slices.Equal(got, append(slices.Clone(look), "Write")) {
+		t.Errorf("Tier 1 cannot write its handoff file with %q", got)
+	}
 	c, _ := mustLoad(t, setup{})
 	lists := c.Environments()[0].Tools
-	look := []string{"Bash", "Read", "Grep", "Glob", "WebFetch", "WebSearch"}
 	want := map[ops.Tier][]string{
-		1: append(slices.Clone(look), "Write"),
+		1: look,
 		2: append(slices.Clone(look), "Write", "Edit"),
 		3: append(slices.Clone(look), "Write", "Edit"),
 	}

@@ -26,6 +26,7 @@ type Sessions interface {
 
 // Runner runs one agent.
 type Runner interface {
+	Able(ctx context.Context, env []string) ops.Ability
 	Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult
 }
 

@@ -391,3 +391,29 @@ func TestEveryChainEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestAProbeThatWasCutShortProvesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := policy(func(p *ops.Policy) {
+		p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}}}
+	})
+	s := newStage(t, p, escalating, func(parts *cycle.Parts) {
+		parts.Prober = probes(func(_ []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
+			if purpose == ops.ProbeVerify && ctx.Err() == nil {
+				cancel(ops.Stop(ops.StopShutdown, "bye"))
+				return nil // nothing came back in time
+			}
+			return []ops.Check{{Service: "web", Status: ops.Down, Error: "HTTP 502"}}
+		})
+	})
+	if err := s.Advance(ctx, 1, "default"); err != nil {
+		t.Fatal(err)
+	}
+	if s.journal.cycle.Status != ops.CycleQueued {
+		t.Fatalf("the cycle is %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
+	}
+	s.advance(t)
+	if s.journal.cycle.Status != ops.CycleNeedsHuman {
+		t.Errorf("the cycle ended %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
+	}
+}

@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ type memory struct {
 	events  []ops.Event
 	notices []ops.Notice
 	lines   []ops.Line
+	lessons []ops.Lesson
 	steps   []ops.Step
 	fail    func(op string) error // makes a write fail
 }
@@ -61,6 +63,7 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 			}
 		}
 	}
+	m.lessons = append(m.lessons, t.Result.Lessons...)
 	m.journal.Checks = append(m.journal.Checks, t.Result.Checks...)
 	m.events = append(append(m.events, t.Result.Events...), t.Step.Events...)
 	m.notices = append(m.notices, t.Step.Notices...)
@@ -146,6 +149,15 @@ func (p play) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) o
 	return p(ctx, spec)
 }
 
+func (p play) Able(context.Context, []string) ops.Ability { return ops.Ability{} }
+
+// structured is an agent whose version is known to answer with structured output.
+type structured struct{ play }
+
+func (structured) Able(context.Context, []string) ops.Ability {
+	return ops.Ability{Version: "2.1.325", Known: true, Structured: true}
+}
+
 // probes is a prober whose answers are a function.
 type probes func(specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check
 
@@ -222,3 +234,12 @@ func (s *stage) advance(t testing.TB) {
 }
 
 func newSilent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

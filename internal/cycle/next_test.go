@@ -7,6 +7,7 @@ import (
 
 	"claudeops/internal/cycle"
 	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
 )
 
 func TestNext(t *testing.T) {
@@ -55,6 +56,21 @@ func TestNext(t *testing.T) {
 		{name: "Tier 1 failed", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Error = "exit 1" })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, says: "exit 1"},
 		{name: "a failed repair is told", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionTimedOut)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "timed out"},
 		{name: "a failed session's handoff is not read", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, handed(2))}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning},
+		{name: "a refused resume falls back to the handoff", row: "resume refused", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionFailed, func(s *ops.Session) {
+			s.ContextMode, s.Failure, s.Error = ops.ContextResume, ops.FailureResumeRefused, "No conversation found"
+		})}, kind: ops.StepQueue, level: ops.LevelWarning, says: "No conversation found"},
+		{name: "a refusal of a session that was not resumed is a failure", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) {
+			s.Failure = ops.FailureResumeRefused
+		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning},
+		{name: "no usable outcome fails", row: "inconclusive", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
+			s.Outcome, s.Error = ops.OutcomeInconclusive, "it said nothing"
+		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, says: "it said nothing"},
+		{name: "no usable outcome of a repair is told", row: "inconclusive", policy: policy(), sessions: []ops.Session{session(2, 2, ops.SessionCompleted, func(s *ops.Session) {
+			s.Outcome = ops.OutcomeInconclusive
+		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1},
+		{name: "an agent can ask for a human", row: "human asked for", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
+			s.Outcome, s.OutcomeJSON = ops.OutcomeNeedsHuman, []byte(outcome.Example(1, ops.OutcomeNeedsHuman))
+		})}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a valid proposal escalates", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "an invalid proposal needs a human", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffJSON = []byte(`{}`) })}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "schema_version"},
 		{name: "an unsafe file needs a human", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffError = "handoff.json is a symlink" })}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "symlink"},

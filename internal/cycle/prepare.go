@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/handoff"
 	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
 	"claudeops/prompts"
 )
 
@@ -30,7 +31,7 @@ func (a *Advancer) prepare(env ops.Environment, now ops.Claimed, s ops.Session) 
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: env.Limits, Tools: env.Tools[s.Tier],
 	}}
-	for _, step := range []preparation{folders, cooldownSnapshot, prompt, environmentPrompt, escalationContext} {
+	for _, step := range []preparation{folders, cooldownSnapshot, report, conversation, prompt, started, environmentPrompt, escalationContext} {
 		if err := step(d); err != nil {
 			return ops.SessionSpec{}, d.warnings, fmt.Errorf("prepare session %d: %w", s.ID, err)
 		}
@@ -81,12 +82,55 @@ func replaceFile(path string, raw []byte) error {
 	return nil
 }
 
+// report says in which form the session has to answer.
+func report(d *draft) error {
+	if d.spec.Session.Structured {
+		d.spec.OutcomeJSON = outcome.Inline()
+	}
+	return nil
+}
+
+// conversation names the one to continue.
+func conversation(d *draft) error {
+	s := d.spec.Session
+	if s.ContextMode != ops.ContextResume {
+		return nil
+	}
+	parent := d.now.Journal.Parent(s)
+	if parent == nil || parent.CLISessionID == "" {
+		return fmt.Errorf("find conversation to continue: %w", ops.ErrNotFound)
+	}
+	d.spec.Resume, d.spec.Conversation = parent.CLISessionID, parent.Conversation
+	return nil
+}
+
+// started tells of a command that was cut off: the CLI drops it from the conversation, but it may have run.
+func started(d *draft) error {
+	s := d.spec.Session
+	before := d.now.Journal.Parent(s)
+	if s.RetryOf != nil {
+		before = d.now.Journal.Session(*s.RetryOf)
+	}
+	if before == nil || before.OpenTool == "" {
+		return nil
+	}
+	d.spec.Prompt = strings.TrimRight(d.spec.Prompt, "\n") + fmt.Sprintf(
+		"\n\n## A command that was cut off\n\nAn earlier session was stopped while this was running. It was started and may have taken effect; look before you repeat it.\n\n%s\n",
+		handoff.Quote(before.OpenTool))
+	return nil
+}
+
 func prompt(d *draft) error {
 	data := promptData(d)
 	tier := d.spec.Session.Tier
 	custom := d.env.Prompts[tier].Fresh
+	if d.spec.Resume != "" {
+		custom = d.env.Prompts[tier].Escalation
+	}
 	var err error
 	switch {
+	case custom == "" && d.spec.Resume != "":
+		d.spec.Prompt, err = prompts.Escalation(tier, data)
 	case custom == "":
 		d.spec.Prompt, err = prompts.Fresh(tier, data)
 	case tier == ops.Tier1:
@@ -106,6 +150,9 @@ func prompt(d *draft) error {
 
 // environmentPrompt puts the environment facts where every tool of the CLI sees them.
 func environmentPrompt(d *draft) error {
+	if d.spec.Resume != "" {
+		return nil // they stand in the conversation already
+	}
 	facts, err := prompts.Facts(promptData(d))
 	if err != nil {
 		return err
@@ -157,7 +204,7 @@ func promptData(d *draft) prompts.Data {
 	tier := d.spec.Session.Tier
 	data := prompts.Data{
 		Environment: d.env.Name, StateDir: d.env.StateDir, ReposDir: d.env.ReposDir, Notes: d.env.Notes,
-		DryRun: d.spec.DryRun, HandoffFile: true, Services: d.env.Policy.Inventory.Services,
+		DryRun: d.spec.DryRun, HandoffFile: !d.spec.Session.Structured, Services: d.env.Policy.Inventory.Services,
 		Example: handoff.Example(tier),
 	}
 	if tier == ops.Tier1 {

@@ -31,19 +31,12 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	}
 	a.Changed(s.CycleID)
 
-	var result ops.Result
-	run := ops.RunResult{}
-	spec, warnings, err := a.prepare(env, now, s)
-	if err == nil {
-		run = a.run(ctx, spec)
-	} else {
-		run.Err, run.Failure = err.Error(), "prepare"
-	}
+	run, warnings := a.start(ctx, env, now, &s)
 	a.conclude(&s, run)
+	result := ops.Result{Session: &s}
 	if s.Status == ops.SessionCompleted {
-		a.collect(env, &s)
+		a.collect(env, &result)
 	}
-	result.Session = &s
 	for _, w := range append(warnings, run.Warnings...) {
 		result.Events = append(result.Events, a.warn(env, s, "session", w))
 	}
@@ -53,14 +46,30 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	return result, nil
 }
 
-// run starts the agent of the session's handler.
-func (a *Advancer) run(ctx context.Context, spec ops.SessionSpec) ops.RunResult {
-	runner, ok := a.Runners[spec.Session.Agent]
+// start prepares the session and runs the agent of its handler to its end.
+func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claimed, s *ops.Session) (ops.RunResult, []string) {
+	runner, ok := a.Runners[s.Agent]
 	if !ok {
-		return ops.RunResult{Failure: "agent", Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have",
-			spec.Session.Handler, spec.Session.Agent)}
+		return ops.RunResult{Failure: "agent", Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent)}, nil
 	}
-	return runner.Run(ctx, spec, &recorder{a: a, session: spec.Session})
+	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
+	if reportsStructured(now, *s) {
+		s.Structured = runner.Able(ctx, env.AgentEnv).Structured
+	}
+	spec, warnings, err := a.prepare(env, now, *s)
+	if err != nil {
+		return ops.RunResult{Failure: "prepare", Err: err.Error()}, warnings
+	}
+	return runner.Run(ctx, spec, &recorder{a: a, session: *s}), warnings
+}
+
+// reportsStructured: in resume mode a session reports by structured output, also when its context had to be handed over.
+func reportsStructured(now ops.Claimed, s ops.Session) bool {
+	from := ""
+	if parent := now.Journal.Parent(s); parent != nil {
+		from = parent.Handler
+	}
+	return now.Cycle.Policy.ModeOf(from, s.Handler) == ops.ContextResume
 }
 
 // conclude writes what the run tells into the session.
@@ -69,7 +78,7 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 	s.EndedAt = &at
 	s.ExitCode, s.CLISessionID, s.CLIVersion = run.ExitCode, run.CLISessionID, run.CLIVersion
 	s.StopCause, s.Failure, s.Error = run.Stop, run.Failure, run.Err
-	s.Figures = run.Figures
+	s.Figures, s.OpenTool, s.Conversation = run.Figures, run.OpenTool, run.Conversation
 	if s.DurationMS == nil && run.ExitCode != nil {
 		s.DurationMS = ops.Ptr(at.Sub(*s.StartedAt).Milliseconds())
 	}
@@ -94,20 +103,6 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 	if s.Status != ops.SessionCompleted && s.Error == "" {
 		s.Error = run.StopWhy
 	}
-}
-
-// collect takes what a completed session handed up into its row. The file itself is deleted after the row is written.
-func (a *Advancer) collect(env ops.Environment, s *ops.Session) {
-	raw, present, err := a.Handoffs.Read(env.StateDir)
-	switch {
-	case err != nil:
-		s.HandoffError = err.Error()
-	case present && len(raw) == 0:
-		s.HandoffError = "handoff.json is empty"
-	case present:
-		s.HandoffJSON = []byte(a.Redact(string(raw)))
-	}
-	s.Outcome = Conclude(*s)
 }
 
 func (a *Advancer) warn(env ops.Environment, s ops.Session, kind, message string) ops.Event {

@@ -6,6 +6,7 @@ import (
 
 	"claudeops/internal/escalation"
 	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
 )
 
 func rest(why string) func(view) ops.Step {
@@ -120,12 +121,14 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 	switch d.Verdict {
 	case ops.VerdictEscalate:
 		target, _ := v.policy.Handler(d.TargetHandler)
+		mode, why := v.contextFor(target)
 		step = ops.Step{
 			Kind: ops.StepQueue, Reason: d.Reason,
-			Session: &ops.NewSession{
-				ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: ops.ContextHandoff,
-			},
-			Events: []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+			Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
+			Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+		}
+		if why != "" {
+			step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
 		}
 	case ops.VerdictRefused:
 		step = v.finish(ops.CycleNeedsHuman, d.Reason, v.event(ops.LevelCritical, "escalation", d.Reason))
@@ -141,6 +144,65 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 	}
 	step.Decision = &d
 	return step
+}
+
+// contextFor chooses how the target gets its context: by continuing the conversation where that is wanted and possible,
+// else by the facts handed over. The reason is empty when it goes as wanted.
+func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
+	if v.policy.ModeOf(v.last.Handler, target.ID) != ops.ContextResume {
+		return ops.ContextHandoff, ""
+	}
+	use, window := v.contextUse(), v.window(target.Model)
+	switch {
+	case v.last.Agent != target.Agent:
+		return ops.ContextHandoff, fmt.Sprintf("%s cannot continue a conversation of %s; it gets the handoff context instead", target.Agent, v.last.Agent)
+	case v.last.CLISessionID == "":
+		return ops.ContextHandoff, fmt.Sprintf("session %d told no conversation id, so %s gets the handoff context instead", v.last.ID, target.Tier)
+	case float64(use) > v.policy.ContextThreshold*float64(window):
+		return ops.ContextHandoff, fmt.Sprintf(
+			"the conversation holds %d of %d tokens (%.0f %%, the limit is %.0f %%), so %s gets the handoff context instead",
+			use, window, 100*float64(use)/float64(window), 100*v.policy.ContextThreshold, target.Tier)
+	}
+	return ops.ContextResume, ""
+}
+
+// handOver gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
+// run again.
+func handOver(v view) ops.Step {
+	handler, _ := v.policy.Handler(v.last.Handler)
+	reason := fmt.Sprintf("session %d could not continue the conversation (%s); %s starts again with the handoff context", v.last.ID, v.last.Error, v.last.Tier)
+	return ops.Step{
+		Kind: ops.StepQueue, Reason: reason,
+		Session: &ops.NewSession{
+			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: handler, ContextMode: ops.ContextHandoff,
+		},
+		Events: []ops.Event{v.event(ops.LevelWarning, "context", reason)},
+	}
+}
+
+func giveUpInconclusive(v view) ops.Step {
+	reason := fmt.Sprintf("session %d (%s) gave no usable outcome: %s", v.last.ID, v.last.Tier, v.last.Error)
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 {
+		level = ops.LevelCritical
+	}
+	return v.giveUp(reason, level)
+}
+
+func askHuman(v view) ops.Step {
+	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, summaryOf(*v.last))
+	step := v.finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelWarning, "escalation", reason))
+	step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "Human attention required",
+		fmt.Sprintf("%s.\n\nCycle %d, environment %s. Details: claudeops cycles show %d\n", reason, v.cycle.ID, v.cycle.Environment, v.cycle.ID))}
+	return step
+}
+
+func summaryOf(s ops.Session) string {
+	o, report := outcome.Parse(s.OutcomeJSON, s.Tier)
+	if !report.OK() {
+		return "it did not say why"
+	}
+	return o.Summary
 }
 
 // story tells a person what is known, so that the notice alone is enough to start from.

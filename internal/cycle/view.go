@@ -50,11 +50,21 @@ func (v view) interruptedOnce() bool {
 	return v.interrupted() && v.last.Tier == ops.Tier1 && v.last.RetryOf == nil
 }
 
+func (v view) resumeRefused() bool {
+	return v.failed() && v.last.ContextMode == ops.ContextResume && v.last.Failure == ops.FailureResumeRefused
+}
+
+func (v view) inconclusive() bool { return v.last.Outcome == ops.OutcomeInconclusive }
+
+func (v view) wantsHuman() bool { return v.last.Outcome == ops.OutcomeNeedsHuman }
+
 func (v view) failed() bool { return v.last.Status != ops.SessionCompleted }
 
 func (v view) proposed() bool { return v.last.Proposed() }
 
-func (v view) observedOnly() bool { return v.last.Tier == ops.Tier1 }
+func (v view) observedOnly() bool {
+	return v.last.Tier == ops.Tier1 && v.last.Outcome != ops.OutcomeResolved
+}
 
 func (v view) unverified() bool {
 	return len(v.doubtful()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
@@ -137,6 +147,33 @@ func (v view) chainUSD() float64 {
 		}
 	}
 	return sum
+}
+
+// contextUse is how many tokens the conversation of the last session holds: what its last model call carried, or,
+// where the stream did not tell, all that the chain has used.
+func (v view) contextUse() int64 {
+	if v.last.ContextTokens != nil {
+		return *v.last.ContextTokens
+	}
+	var sum int64
+	for _, s := range v.journal.Sessions {
+		for _, n := range []*int64{s.InputTokens, s.OutputTokens} {
+			if n != nil {
+				sum += *n
+			}
+		}
+	}
+	return sum
+}
+
+// window is the context window of a model: what a CLI reported last, else the configured table.
+func (v view) window(model string) int64 {
+	for _, table := range []map[string]int64{v.journal.Windows, v.policy.Windows} {
+		if n := table[model]; n > 0 {
+			return n
+		}
+	}
+	return ops.DefaultWindow
 }
 
 func (v view) attempt(t ops.Tier) int {

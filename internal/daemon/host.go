@@ -168,9 +168,6 @@ func (h *Host) welcome(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
 		h.Logger.WarnContext(ctx, n)
 	}
-	if h.Config.ApprovalTier > 0 {
-		h.Logger.WarnContext(ctx, "approvals are not available yet: a cycle that needs one ends with needs_human", "approval_tier", h.Config.ApprovalTier)
-	}
 	files := handoffFiles{}
 	for _, e := range h.envs {
 		if err := files.Delete(e.StateDir); err != nil {

@@ -40,6 +40,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 		}),
 		"scripted": agent.NewClaude(agent.ClaudeOptions{
 			Bin: h.Self, Argv0Extra: scripted, Redactor: r, Logger: h.Logger, Clock: h.Clock, ExtraEnv: h.Config.Agent.Env,
+			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
 		}),
 	}
 }

@@ -26,12 +26,14 @@ type Source struct {
 // characters; what was left out to keep it so is said in the text and returned, one warning each.
 func Context(h ops.Handoff, source Source, earlier []ops.CheckResult) (text string, truncated []string) {
 	f := factsOf(h, source, earlier)
-	for _, indent := range []string{"  ", ""} { // losing the indentation costs nothing
-		if text := f.render(indent, nil); fits(text) {
-			return text, nil
-		}
+	text = f.render("", nil)
+	if !fits(text) {
+		return shrink(f)
 	}
-	return shrink(f)
+	if readable := f.render("  ", nil); fits(readable) {
+		return readable, nil
+	}
+	return text, nil
 }
 
 // facts is what travels, in the order in which it is read best.

@@ -258,7 +258,7 @@ func TestContextAlwaysFitsAndParses(t *testing.T) {
 				return strings.Repeat(word.Draw(t, "word"), rapid.SampledFrom(sizes).Draw(t, "size"))
 			})
 		}
-		long := upTo(0, 1, 5, 190, 210, 4000)
+		long := upTo(0, 1, 1, 5, 5, 190, 210, 210, 4000)
 		check := rapid.Custom(func(t *rapid.T) ops.CheckResult {
 			return ops.CheckResult{
 				Service:   rapid.StringN(0, 20, -1).Draw(t, "service"),
@@ -270,18 +270,18 @@ func TestContextAlwaysFitsAndParses(t *testing.T) {
 		short := rapid.SampledFrom([]string{"", "grafana", "`", "\x00\x00\x00", "ééé"})
 		checks := rapid.Custom(func(t *rapid.T) []ops.CheckResult {
 			some := rapid.SliceOfN(check, 0, 3).Draw(t, "some")
-			times := rapid.SampledFrom([]int{0, 10, 10, 700}).Draw(t, "times")
+			times := rapid.SampledFrom([]int{0, 1, 3, 5, 10, 10, 650}).Draw(t, "times")
 			return append(some, results(times, ops.Degraded, short.Draw(t, "slow"))...)
 		})
 		cooldown := map[string]any{long.Draw(t, "key"): long.Draw(t, "value")}
-		for i := range rapid.SampledFrom([]int{0, 3, 250}).Draw(t, "cooldowns") {
+		for i := range rapid.SampledFrom([]int{0, 3, 3, 3, 250}).Draw(t, "cooldowns") {
 			cooldown[fmt.Sprint("service", i)] = []any{i, map[string]any{"at": "2026-01-01"}}
 		}
 		h := ops.Handoff{
 			Reason:                long.Draw(t, "reason"),
-			ServicesAffected:      slices.Repeat([]string{short.Draw(t, "name")}, rapid.SampledFrom([]int{1, 2, 400}).Draw(t, "names")),
+			ServicesAffected:      slices.Repeat([]string{short.Draw(t, "name")}, rapid.SampledFrom([]int{1, 2, 2, 2, 400}).Draw(t, "names")),
 			CheckResults:          checks.Draw(t, "checks"),
-			InvestigationFindings: upTo(0, 7, 3000, 55_000).Draw(t, "findings"),
+			InvestigationFindings: upTo(0, 7, 3000, 3000, 55_000).Draw(t, "findings"),
 			RemediationAttempted:  long.Draw(t, "attempts"),
 			CooldownState:         encode(cooldown),
 		}

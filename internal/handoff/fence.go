@@ -7,6 +7,12 @@ import (
 	"claudeops/internal/ops"
 )
 
+// Quote writes text that others wrote as a fenced block it cannot close.
+func Quote(text string) string {
+	fence := fenceFor(text)
+	return fence + "\n" + text + "\n" + fence
+}
+
 // Fence writes check results as a fenced block for a prompt. Their texts come from the services, so the fence is
 // longer than any the content could close.
 func Fence(results []ops.CheckResult) string {

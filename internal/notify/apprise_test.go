@@ -81,7 +81,7 @@ func notice(level ops.Level) ops.Notice {
 func realApprise(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("apprise"); err != nil {
-		t.Skip("apprise is not installed: apt install apprise")
+		t.Fatal("apprise is not installed: run script/setup-tests")
 	}
 }
 
@@ -123,6 +123,9 @@ func TestTheRealProgramReportsAFailingTarget(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %q", want, err)
 		}
+	}
+	if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "tokentoken") {
+		t.Errorf("a secret is shown: %v", err)
 	}
 	received.got(t, 1)
 }
@@ -233,7 +236,7 @@ func TestComplaintsShowNoSecrets(t *testing.T) {
 	for said, want := range map[string]string{
 		"2026-01-01 10:00:00,1 - WARNING - Failed at mail.example.org for p@ssword.\nUsage: x": "Failed at mail.example.org for ***.",
 		"2026-01-01 10:00:00,1 - ERROR - bad slack://TokenAAAA/TokenBBBB/TokenCCCC":            "bad ***",
-		"Traceback\n  File x\nValueError: TokenBBBB":                                            "ValueError: ***",
+		"Traceback\n  File x\nValueError: TokenBBBB":                                           "ValueError: ***",
 		"": "it does not say why",
 	} {
 		if got := a.complaint(said); got != want {

@@ -21,7 +21,7 @@ func hider(urls []string) *strings.Replacer {
 		secrets = append(secrets, raw, rest)
 		host := hostOf(rest)
 		for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/@:?&=#,", r) }) {
-			if part != host {
+			if !strings.Contains(host, part) {
 				secrets = append(secrets, part)
 			}
 			if plain, err := url.PathUnescape(part); err == nil && plain != part {

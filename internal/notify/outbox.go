@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -58,19 +57,23 @@ type Outbox struct {
 	clock  ops.Clock
 	logger *slog.Logger
 
-	mu       sync.Mutex // one pass at a time, or a notice would be sent twice
+	turn     chan struct{} // held during a pass: two at once would send a notice twice
 	saidSkip bool
 }
 
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
-	return &Outbox{store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger}
+	return &Outbox{store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, turn: make(chan struct{}, 1)}
 }
 
 // Drain tries every notice that is due. It fails only if the store does, or ctx ends.
 func (o *Outbox) Drain(ctx context.Context) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	}
 	for {
 		due, err := o.store.DueNotices(ctx, o.clock(), batch)
 		if err != nil {

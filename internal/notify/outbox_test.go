@@ -321,7 +321,7 @@ func TestASecondPassWaitsForTheFirst(t *testing.T) {
 func TestDrainForDeliversOrGivesUp(t *testing.T) {
 	cases := []struct {
 		name   string
-		sender func(try int, ctx context.Context) error //nolint:revive // the number of the try leads
+		sender func(try int, ctx context.Context) error
 		took   time.Duration
 		status ops.NoticeStatus
 		tries  int

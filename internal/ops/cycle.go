@@ -91,6 +91,8 @@ type Journal struct {
 	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
 	Spend     Spend
 	Cooldowns []Cooldown
+	// Windows are the context windows the CLIs reported last, by the model they were started with.
+	Windows map[string]int64
 }
 
 // Last returns the newest session, or nil before the first one.
@@ -99,6 +101,14 @@ func (j Journal) Last() *Session {
 		return nil
 	}
 	return &j.Sessions[len(j.Sessions)-1]
+}
+
+// Parent returns the session whose outcome led to s, or nil.
+func (j Journal) Parent(s Session) *Session {
+	if s.ParentID == nil {
+		return nil
+	}
+	return j.Session(*s.ParentID)
 }
 
 // Session returns the session with that id, or nil.

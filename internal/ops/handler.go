@@ -10,6 +10,16 @@ type Handler struct {
 	HandsTo []string `json:"hands_to,omitempty"`
 }
 
+// Route says how context travels between two handlers, where that differs from the policy's mode.
+type Route struct {
+	From string      `json:"from"`
+	To   string      `json:"to"`
+	Mode ContextMode `json:"mode"`
+}
+
+// DefaultWindow is the context window of a model nobody told us anything about.
+const DefaultWindow = 200_000
+
 // Service is one entry of the inventory: what is watched, under all its names.
 type Service struct {
 	Name    string   `json:"name"`
@@ -40,18 +50,21 @@ func (v Inventory) Canonical(name string) (string, bool) {
 
 // Policy is what decides in a cycle. It is stored with the cycle when it starts and never changes after.
 type Policy struct {
-	DryRun           bool        `json:"dry_run"`
-	MaxTier          Tier        `json:"max_tier"`
-	MaxDepth         int         `json:"max_depth"`
-	Mode             ContextMode `json:"mode"`
-	ContextThreshold float64     `json:"context_threshold"`
-	ApprovalTier     Tier        `json:"approval_tier"`
-	BudgetChainUSD   float64     `json:"budget_chain_usd"`
-	BudgetDayUSD     float64     `json:"budget_day_usd"`
-	Recovery         bool        `json:"recovery"`
-	Entry            string      `json:"entry"` // the handler that starts every cycle
-	Handlers         []Handler   `json:"handlers"`
-	Inventory        Inventory   `json:"inventory"`
+	DryRun   bool        `json:"dry_run"`
+	MaxTier  Tier        `json:"max_tier"`
+	MaxDepth int         `json:"max_depth"`
+	Mode     ContextMode `json:"mode"` // resume or handoff: how context travels, and with it how a session reports
+	Routes   []Route     `json:"routes,omitempty"`
+	// Windows are the context windows of models by their configured name; what a CLI reports wins.
+	Windows          map[string]int64 `json:"windows,omitempty"`
+	ContextThreshold float64          `json:"context_threshold"`
+	ApprovalTier     Tier             `json:"approval_tier"`
+	BudgetChainUSD   float64          `json:"budget_chain_usd"`
+	BudgetDayUSD     float64          `json:"budget_day_usd"`
+	Recovery         bool             `json:"recovery"`
+	Entry            string           `json:"entry"` // the handler that starts every cycle
+	Handlers         []Handler        `json:"handlers"`
+	Inventory        Inventory        `json:"inventory"`
 }
 
 // Handler returns the registered handler with that id.
@@ -62,6 +75,16 @@ func (p Policy) Handler(id string) (Handler, bool) {
 		}
 	}
 	return Handler{}, false
+}
+
+// ModeOf is how context travels from one handler to another. The entry handler comes from nobody.
+func (p Policy) ModeOf(from, to string) ContextMode {
+	for _, r := range p.Routes {
+		if r.From == from && r.To == to {
+			return r.Mode
+		}
+	}
+	return p.Mode
 }
 
 // Narrow applies the options of one cycle. The stricter of both holds.

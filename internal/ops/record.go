@@ -129,6 +129,7 @@ type Result struct {
 	Session *Session
 	Checks  []Check
 	Events  []Event
+	Lessons []Lesson
 }
 
 // Cooldown is what is left of one kind of action on one service.

@@ -28,8 +28,9 @@ type SessionSpec struct {
 	Prompt       string
 	SystemPrompt string
 	Tools        ToolLists
-	Resume       string // the conversation to fork; empty for a fresh one
-	OutcomeJSON  string // the JSON Schema of the outcome; empty when none is demanded
+	Resume       string      // the conversation to fork; empty for a fresh one
+	Conversation Fingerprint // what the record of that conversation must look like
+	OutcomeJSON  string      // the JSON Schema of the outcome; empty when none is demanded
 	StateDir     string
 	WorkDir      string
 	DryRun       bool
@@ -41,6 +42,13 @@ type SessionSpec struct {
 type Recorder interface {
 	Started(ctx context.Context, pid int, processStarted string) error
 	Lines(ctx context.Context, lines []Line) error
+}
+
+// Ability is what a program can do, as far as its version tells.
+type Ability struct {
+	Version    string
+	Known      bool
+	Structured bool // it answers with structured output when given a schema
 }
 
 // Denial is a tool call the CLI itself refused.
@@ -67,6 +75,7 @@ type RunResult struct {
 	Err          string // why it failed, in one sentence; empty on success
 	Failure      string // class of the failure
 	OpenTool     string // the tool call that was open when the process ended
+	Conversation Fingerprint
 	Figures
 }
 

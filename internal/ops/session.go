@@ -91,40 +91,52 @@ type Figures struct {
 
 // Session is one agent process: one handler, one model, one set of figures.
 type Session struct {
-	ID              SessionID
-	CycleID         CycleID
-	ParentID        *SessionID
-	RetryOf         *SessionID
-	Attempt         int
-	Tier            Tier
-	Handler         string
-	Family          string
-	Agent           string
-	Model           string
-	Key             string // in the environment of every process of the session; also names its cgroup and log lines
-	PlannedID       string // the conversation id we give the CLI
-	CLISessionID    string // the conversation id read from its stream
-	Status          SessionStatus
-	Outcome         OutcomeKind
-	OutcomeJSON     json.RawMessage
-	HandoffJSON     []byte // what the agent wrote, byte for byte
-	HandoffError    string // why the file was not read, when it was there and unsafe
-	Failure         string // class of the failure
-	Error           string // the failure in one sentence
-	StopCause       StopCause
-	ContextMode     ContextMode
-	RecoveryLevel   int
-	ExitCode        *int
-	CLIVersion      string
-	PID             int
-	ProcessStarted  string // start time of the process as /proc tells it, so that a reused pid is not mistaken for it
-	StructuredGiven bool   // the CLI's version is known to answer with structured output, and it was asked to
-	Owner           string
-	CreatedAt       time.Time
-	StartedAt       *time.Time
-	EndedAt         *time.Time
+	ID             SessionID
+	CycleID        CycleID
+	ParentID       *SessionID
+	RetryOf        *SessionID
+	Attempt        int
+	Tier           Tier
+	Handler        string
+	Family         string
+	Agent          string
+	Model          string
+	Key            string // in the environment of every process of the session; also names its cgroup and log lines
+	PlannedID      string // the conversation id we give the CLI
+	CLISessionID   string // the conversation id read from its stream
+	Status         SessionStatus
+	Outcome        OutcomeKind
+	OutcomeJSON    json.RawMessage
+	HandoffJSON    []byte // what the agent wrote, byte for byte
+	HandoffError   string // why the file was not read, when it was there and unsafe
+	Failure        string // class of the failure
+	Error          string // the failure in one sentence
+	StopCause      StopCause
+	ContextMode    ContextMode
+	RecoveryLevel  int
+	ExitCode       *int
+	CLIVersion     string
+	PID            int
+	ProcessStarted string // start time of the process as /proc tells it, so that a reused pid is not mistaken for it
+	Structured     bool   // structured output was demanded: the CLI's version is known to give it
+	OpenTool       string // the tool call that was open when the process ended; it may have taken effect
+	Conversation   Fingerprint
+	Owner          string
+	CreatedAt      time.Time
+	StartedAt      *time.Time
+	EndedAt        *time.Time
 	Figures
 }
+
+// Fingerprint tells whether the CLI's own record of a conversation is still what the session left.
+type Fingerprint struct {
+	Path string
+	Size int64
+	SHA  string
+}
+
+// FailureResumeRefused is the class of a session whose conversation could not be continued. Nothing ran.
+const FailureResumeRefused = "resume_refused"
 
 // Proposed reports whether the session left a handoff, readable or not.
 func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }

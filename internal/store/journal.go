@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,11 +39,33 @@ func loadClaimed(ctx context.Context, q querier, id ops.CycleID, at time.Time) (
 	if j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id); err != nil {
 		return ops.Claimed{}, err
 	}
+	if j.Windows, err = reportedWindows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
+		return ops.Claimed{}, err
+	}
 	err = q.QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions
 		WHERE ended_at >= ? AND environment = ? AND cycle_id <> ?`,
 		formatTime(dayStart(at)), out.Cycle.Environment, id).Scan(&j.Spend.DayUSD)
 	if err != nil {
 		return ops.Claimed{}, err
+	}
+	return out, nil
+}
+
+// reportedWindows reads the context window that was last reported for each handler's model.
+func reportedWindows(ctx context.Context, q querier, handlers []ops.Handler) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, h := range handlers {
+		if _, done := out[h.Model]; done {
+			continue
+		}
+		window, err := one(ctx, q, scanInt, `SELECT context_window FROM sessions
+			WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
+		if err != nil && !errors.Is(err, ops.ErrNotFound) {
+			return nil, err
+		}
+		if window > 0 {
+			out[h.Model] = window
+		}
 	}
 	return out, nil
 }
@@ -91,6 +114,11 @@ func recordResult(ctx context.Context, tx querier, cycle held, t ops.Transition)
 		c.CycleID = orOf(c.CycleID, cycle.id)
 		if err := insertCheck(ctx, tx, c, t.At); err != nil {
 			return fmt.Errorf("record check of %s: %w", c.Service, err)
+		}
+	}
+	for _, l := range t.Result.Lessons {
+		if err := insertLesson(ctx, tx, cycle, t.Result.Session, l, t.At); err != nil {
+			return fmt.Errorf("remember %s: %w", l.Category, err)
 		}
 	}
 	return recordEvents(ctx, tx, cycle, t.Result.Events, t.At)

@@ -13,7 +13,8 @@ import (
 const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.tier, s.handler,
 	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
 	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.exit_code,
-	s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured_given, s.owner, s.created_at, s.started_at,
+	s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured, s.open_tool, s.conversation_path,
+	COALESCE(s.conversation_size, 0), s.conversation_sha, s.owner, s.created_at, s.started_at,
 	s.ended_at, s.cost_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
 
@@ -23,7 +24,8 @@ func scanSession(r row) (ops.Session, error) {
 		&s.Family, &s.Agent, &s.Model, &s.Key, toText(&s.PlannedID), toText(&s.CLISessionID), &s.Status,
 		toText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), &s.HandoffJSON, toText(&s.HandoffError), toText(&s.Failure),
 		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.ExitCode,
-		toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.StructuredGiven, toText(&s.Owner),
+		toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.Structured, toText(&s.OpenTool), toText(&s.Conversation.Path),
+		&s.Conversation.Size, toText(&s.Conversation.SHA), toText(&s.Owner),
 		toTime(&s.CreatedAt), toOptTime(&s.StartedAt), toOptTime(&s.EndedAt), &s.CostUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
 	return s, err
@@ -144,7 +146,8 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
 		recovery_level = ?, exit_code = ?, cli_version = ?, pid = COALESCE(?, pid),
-		process_started = COALESCE(?, process_started), structured_given = ?, started_at = COALESCE(?, started_at), ended_at = ?,
+		process_started = COALESCE(?, process_started), structured = ?, open_tool = ?, conversation_path = ?,
+		conversation_size = ?, conversation_sha = ?, started_at = COALESCE(?, started_at), ended_at = ?,
 		cost_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
 		cache_write_tokens = ?, context_tokens = ?, context_window = ?
 		WHERE id = ? AND cycle_id = ? AND status IN (?, ?)`,
@@ -152,7 +155,8 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		optText(r.PlannedID), optText(r.CLISessionID), optText(r.Outcome), optText(r.OutcomeJSON), optText(r.HandoffJSON),
 		optText(r.HandoffError), optText(r.Failure), optText(r.Error), optText(r.StopCause), optText(r.ContextMode),
 		r.RecoveryLevel, r.ExitCode, optText(r.CLIVersion), orNull(r.PID),
-		optText(r.ProcessStarted), r.StructuredGiven, optTime(r.StartedAt), formatTime(*ended),
+		optText(r.ProcessStarted), r.Structured, optText(r.OpenTool), optText(r.Conversation.Path),
+		orNull(r.Conversation.Size), optText(r.Conversation.SHA), optTime(r.StartedAt), formatTime(*ended),
 		r.CostUSD, r.NumTurns, r.DurationMS, r.InputTokens, r.OutputTokens, r.CacheReadTokens,
 		r.CacheWriteTokens, r.ContextTokens, r.ContextWindow,
 		r.ID, cycle.id, ops.SessionQueued, ops.SessionRunning))

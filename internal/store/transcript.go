@@ -9,7 +9,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// chunkRows is how many lines one insert takes. A hundred make the cost of a statement vanish behind that of its rows.
+// chunkRows is how many lines one insert takes: fewer pay for more statements, more make the database keep a larger undo log
+// for each of them.
 const chunkRows = 100
 
 // AppendTranscript stores lines of a session's output in one transaction. A number that is taken is ops.ErrConflict.
@@ -37,12 +38,11 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 }
 
 func insertLines(ctx context.Context, tx querier, id ops.SessionID, lines []ops.Line) error {
-	session := any(int64(id))
 	args := make([]any, 0, 4*min(len(lines), chunkRows))
 	for chunk := range slices.Chunk(lines, chunkRows) {
 		args = args[:0]
 		for _, l := range chunk {
-			args = append(args, session, l.Seq, formatTime(l.At), l.Text)
+			args = append(args, int64(id), l.Seq, formatTime(l.At), l.Text)
 		}
 		_, err := tx.ExecContext(ctx, insertTranscript(len(chunk)), args...)
 		if isUnique(err) {

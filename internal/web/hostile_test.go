@@ -29,9 +29,10 @@ func hostile() []string {
 }
 
 func TestHostileTextIsEscapedEverywhere(t *testing.T) {
+	journal := newSite(t).Journal
 	for i, text := range hostile() {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			s := newSite(t)
+			s := siteOver(t, journal)
 			quoted, err := json.Marshal(text)
 			if err != nil {
 				t.Fatal(err)

@@ -92,8 +92,12 @@ func TestPagesReloadOnlyWhileSomethingRuns(t *testing.T) {
 	for _, path := range []string{"/", "/sessions", running} {
 		mustContain(t, s.page(path), `http-equiv="refresh" content="5; url=`+path+`"`)
 	}
-	mustContain(t, s.page(running), "Waiting for the first output…", "Not yet", "Stop session")
-	mustNotContain(t, s.page(ended), "http-equiv", "Stop session")
+	mustContain(t, s.page(running), "Waiting for the first output…", "Not yet", running+"?ask=stop")
+	mustNotContain(t, s.page(ended), "http-equiv", "ask=stop")
+	asked := s.page(running + "?ask=stop")
+	mustContain(t, asked, "Stop session", "Keep running", `action="`+running+`/stop"`)
+	mustNotContain(t, asked, "http-equiv")
+	mustNotContain(t, s.page(ended+"?ask=stop"), "Stop session")
 }
 
 func TestSessionPageTellsWhyItStopped(t *testing.T) {

@@ -56,7 +56,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
-		s.Logger.Error("cannot render a page", "page", name, "error", err)
+		s.Logger.ErrorContext(r.Context(), "cannot render a page", "page", name, "error", err)
 		http.Error(w, "The page could not be made. The supervisor's log says why.", http.StatusInternalServerError)
 		return
 	}

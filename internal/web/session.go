@@ -29,6 +29,7 @@ type sessionView struct {
 	CycleWhy   string
 	Badge      badge
 	Running    bool
+	AskStop    bool // the visitor is asked whether to stop it
 	For        string
 	Parent     *relative
 	Child      *relative
@@ -86,8 +87,10 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "session", err)
 		return
 	}
+	// The question must not be taken away by a reload before it is answered.
+	view.AskStop = view.Running && r.URL.Query().Get("ask") == "stop"
 	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Body: view}
-	if view.Running {
+	if view.Running && !view.AskStop {
 		p.Refresh = transcriptPath(id, from)
 		if r.URL.Query().Get("stopping") != "" {
 			p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)

@@ -72,11 +72,11 @@ func decodeEvent(line string) (streamEvent, bool) {
 	return event, event.Type != ""
 }
 
-// decodeLine makes a line of output readable. What is no event of the stream was written beside it.
+// decodeLine makes a line of output readable. The recorder wraps error output, so what is no event was printed among them.
 func decodeLine(line string) []part {
 	event, ok := decodeEvent(line)
 	if !ok {
-		return []part{newPart("Stderr", "terminal", "warn", line, true)}
+		return []part{newPart("Stdout", "terminal", "", line, true)}
 	}
 	switch event.Type {
 	case "system":

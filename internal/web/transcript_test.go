@@ -25,15 +25,16 @@ func TestTranscriptShowsEachKindOfEvent(t *testing.T) {
 		`{"type":"user","message":{"content":[{"type":"tool_result","content":"Up 3 days"}]}}`,
 		`{"type":"user","message":{"content":[{"type":"tool_result","is_error":true,"content":[{"type":"text","text":"Exit code 3"}]}]}}`,
 		`{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error":"server_error"}`,
-		"npm warn \x1b[31mred\x1b[0m",
+		`{"type":"stderr","text":"npm warn \u001b[31mred\u001b[0m"}`,
+		"not an event",
 		`{"type":"result","subtype":"success","is_error":false,"result":"All is well.","num_turns":3,"duration_ms":1200,"total_cost_usd":0.0315}`,
 		`{"type":"unheard_of","x":1}`,
 	))
 	mustContain(t, body,
 		"claude-haiku with 2 tools: Bash, Read", "I look at the container.",
 		`<strong class="part-name">Bash</strong>`, "docker ps", "Up 3 days",
-		">Failed<", "Exit code 3", "Attempt 1 of 10 follows", ">Stderr<", "npm warn red",
-		"3 turns · 1.2s · $0.03", "unheard_of", "Lines 1–9 of 9")
+		">Failed<", "Exit code 3", "Attempt 1 of 10 follows", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
+		"3 turns · 1.2s · $0.03", "unheard_of", "Lines 1–10 of 10")
 	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
 	mustContain(t, result, "All is well.")
 	mustContain(t, body, "{&#34;type&#34;:&#34;unheard_of&#34;,&#34;x&#34;:1}")

@@ -79,7 +79,8 @@ func record(dir string, args []string) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	c := Call{Args: args, Env: os.Environ(), Dir: wd, Stdin: string(stdin), PID: os.Getpid(), Attempt: 1}
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool { return entry == raceOption })
+	c := Call{Args: args, Env: env, Dir: wd, Stdin: string(stdin), PID: os.Getpid(), Attempt: 1}
 	if text, ok := c.Var("CLAUDEOPS_TIER"); ok {
 		if c.Tier, err = strconv.Atoi(text); err != nil {
 			return Call{}, fmt.Errorf("read tier: %w", err)
@@ -166,7 +167,7 @@ func (f *fake) step(s Step) error {
 		}
 	}
 	if s.Run != "" {
-		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", s.Run)
+		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", f.expand(s.Run, 1, 0))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("run %q: %w", s.Run, err)

@@ -95,6 +95,7 @@ const (
 	scenarioFile = "scenario.json"
 	callsFolder  = "calls"
 	programName  = "claude"
+	raceOption   = "GORACE=atexit_sleep_ms=0"
 )
 
 // Fake writes a program that plays the scenario and returns its path.
@@ -109,7 +110,8 @@ func Fake(tb testing.TB, s Scenario) (bin string) {
 	if err != nil {
 		tb.Fatalf("find test binary: %v", err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexec '%s' %s '%s' \"$@\"\n", self, marker, dir)
+	// Under the race detector a program sleeps a second before it exits, unless it is told not to.
+	script := fmt.Sprintf("#!/bin/sh\n%s exec '%s' %s '%s' \"$@\"\n", raceOption, self, marker, dir)
 	bin = filepath.Join(dir, programName)
 	if err := os.Mkdir(filepath.Join(dir, callsFolder), 0o700); err != nil {
 		tb.Fatalf("make folder: %v", err)

@@ -30,8 +30,9 @@ type Message struct {
 
 // Tool is a tool the model is offered.
 type Tool struct {
-	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"input_schema"`
+	Name     string          `json:"name"`
+	Schema   json.RawMessage `json:"input_schema"`
+	Deferred bool            `json:"defer_loading"` // named, but not usable before it is announced
 }
 
 // Content is a list of blocks; the API also takes a plain text for a single one.
@@ -107,18 +108,23 @@ func (r Request) Answered(id string) bool {
 	return false
 }
 
+// placeholder is a tool Claude Code offers newer models for technical reasons. It cannot be called.
+const placeholder = "DeferredToolPlaceholder"
+
 // ToolNames are the tools on offer, sorted.
 func (r Request) ToolNames() []string {
 	names := make([]string, 0, len(r.Tools))
 	for _, t := range r.Tools {
-		names = append(names, t.Name)
+		if t.Name != placeholder {
+			names = append(names, t.Name)
+		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// Prompts are what the user said, oldest first. What the agent adds on its own behind a tool's
-// result or in a reminder is not counted.
+// Prompts are what the user said, oldest first. What the agent says on its own in the user's name
+// is not counted.
 func (r Request) Prompts() []string {
 	var prompts []string
 	for _, m := range r.Messages {
@@ -160,11 +166,19 @@ func (m Message) prompt() (string, bool) {
 		switch {
 		case b.Type == "tool_result":
 			return "", false
-		case b.Type == "text" && !strings.HasPrefix(b.Text, "<system-reminder>"):
+		case b.Type == "text" && !ownWords(b.Text):
 			texts = append(texts, b.Text)
 		}
 	}
 	return strings.Join(texts, "\n"), len(texts) > 0
+}
+
+// ownWords reports whether a text in the user's name was written by the agent.
+func ownWords(text string) bool {
+	return text == "(no content)" ||
+		strings.HasPrefix(text, "<system-reminder>") ||
+		strings.HasPrefix(text, "[structured-output-enforce]") ||
+		strings.HasPrefix(text, "[Request interrupted by user")
 }
 
 // unpaired returns the id of a tool call without its result in the next message, or of a result

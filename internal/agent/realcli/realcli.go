@@ -32,15 +32,20 @@ func Path(t testing.TB) string {
 }
 
 // Env returns an environment in which the program knows nothing of this machine's user and talks
-// to baseURL only. HOME and CLAUDE_CONFIG_DIR are new with every call. To change a variable, append
-// it: the last one counts.
+// to baseURL only. HOME, CLAUDE_CONFIG_DIR and TMPDIR are new with every call. To change a variable,
+// append it: the last one counts.
 func Env(t testing.TB, baseURL string) []string {
 	t.Helper()
 	home := t.TempDir()
+	temp := filepath.Join(home, "tmp")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatalf("make the agent's temporary folder: %v", err)
+	}
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"LANG=C.UTF-8",
 		"HOME=" + home,
+		"TMPDIR=" + temp,
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(home, ".claude"),
 		"ANTHROPIC_BASE_URL=" + baseURL,
 		"ANTHROPIC_API_KEY=dummy-key-of-a-test",

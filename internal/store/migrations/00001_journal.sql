@@ -78,7 +78,11 @@ CREATE TABLE sessions (
     cli_version         TEXT,
     pid                 INTEGER,
     process_started     TEXT,
-    structured_given    BOOLEAN NOT NULL DEFAULT FALSE,
+    structured          BOOLEAN NOT NULL DEFAULT FALSE,
+    open_tool           TEXT,
+    conversation_path   TEXT,
+    conversation_size   INTEGER,
+    conversation_sha    TEXT,
     owner               TEXT,
     transcript_seq      INTEGER NOT NULL DEFAULT 0,
     transcript_lines    INTEGER NOT NULL DEFAULT 0,
@@ -94,11 +98,13 @@ CREATE INDEX idx_sessions_parent ON sessions (parent_session_id);
 CREATE INDEX idx_sessions_session_id ON sessions (session_id);
 CREATE INDEX idx_sessions_status ON sessions (status, id);
 CREATE INDEX idx_sessions_tier ON sessions (tier, id);
+CREATE INDEX idx_sessions_window ON sessions (model, id, context_window) WHERE context_window IS NOT NULL;
 CREATE INDEX idx_sessions_environment ON sessions (environment, id);
 CREATE INDEX idx_sessions_cost ON sessions (environment, ended_at, cycle_id, cost_usd) WHERE ended_at IS NOT NULL;
 CREATE INDEX idx_sessions_ended ON sessions (ended_at, cost_usd) WHERE ended_at IS NOT NULL;
 
--- No foreign key: the session is looked up once per batch, not once per line.
+-- No foreign key: the session is looked up once per batch, not once per line. Rows stand in the order in which they come,
+-- with the key beside them: kept in the key's own tree, a line over a quarter page would take a page of its own.
 CREATE TABLE transcript (
     session_id INTEGER NOT NULL,
     seq        INTEGER NOT NULL,
@@ -285,6 +291,7 @@ CREATE TABLE memories (
     category    TEXT    NOT NULL,
     service     TEXT    NOT NULL DEFAULT '',
     observation TEXT    NOT NULL,
+    confidence  DOUBLE PRECISION,
     session_id  INTEGER REFERENCES sessions (id),
     created_at  TEXT    NOT NULL,
     updated_at  TEXT    NOT NULL,

@@ -1,0 +1,229 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
+	"claudeops/internal/store"
+)
+
+// speaks is a run that ends with a structured outcome and keeps a record of its conversation, as the CLI does.
+func speaks(n int, cost float64, kind ops.OutcomeKind) agenttest.Play {
+	record := `mkdir -p "$CLAUDE_CONFIG_DIR/projects/x" && echo "{\"tier\":\"$CLAUDEOPS_TIER\"}" > "$CLAUDE_CONFIG_DIR/projects/x/$PLANNED.jsonl"`
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(outcome.Example(ops.Tier(n), kind))); err != nil {
+		panic(err)
+	}
+	return agenttest.Play{Tier: n, Steps: append([]agenttest.Step{{Run: "PLANNED={{session_id}}; " + record}},
+		agenttest.Lines(agenttest.Init(), agenttest.Use("toolu_1", "curl -s http://127.0.0.1/healthz"), agenttest.Answer("toolu_1", "502"),
+			agenttest.Structured(cost, "done", compact.String()))...)}
+}
+
+func conversation() agenttest.Scenario {
+	return plays(speaks(1, 0.03, ops.OutcomeEscalate), speaks(2, 0.47, ops.OutcomeEscalate), speaks(3, 2.00, ops.OutcomeResolved))
+}
+
+func resumeBox(t *testing.T, s agenttest.Scenario, env ...string) *box {
+	t.Helper()
+	return newBox(t, s, append([]string{"CLAUDEOPS_ESCALATION_MODE="}, env...)...)
+}
+
+func TestResumeIsTheDefault(t *testing.T) {
+	t.Parallel()
+	b := resumeBox(t, conversation())
+	r := b.once(0)
+	calls, sessions := b.calls(), b.cycle().Journal.Sessions
+	if len(calls) != 3 || len(sessions) != 3 {
+		t.Fatalf("%d calls, %d sessions\n%s", len(calls), len(sessions), r.stderr)
+	}
+	for i, c := range calls {
+		expect(t, c, "--session-id", sessions[i].PlannedID)
+		expect(t, c, "--model", []string{"haiku", "sonnet", "opus"}[i])
+		expect(t, c, "--json-schema", outcome.Inline())
+		tools, _ := c.Option("--tools")
+		if strings.Contains(tools, "Write") != (i > 0) {
+			t.Errorf("tier %d has %s", i+1, tools)
+		}
+		for _, list := range []string{"--allowedTools", "--disallowedTools"} {
+			if v, _ := c.Option(list); v == "" {
+				t.Errorf("tier %d has no %s", i+1, list)
+			}
+		}
+		if sessions[i].CLISessionID != sessions[i].PlannedID || sessions[i].Conversation.SHA == "" || !sessions[i].Structured {
+			t.Errorf("session %d: id %q, record %+v", i+1, sessions[i].CLISessionID, sessions[i].Conversation)
+		}
+		config, _ := c.Var("CLAUDE_CONFIG_DIR")
+		if !strings.HasPrefix(config, b.state) || c.Dir != calls[0].Dir {
+			t.Errorf("tier %d works in %s with %s", i+1, c.Dir, config)
+		}
+	}
+	if _, resumed := calls[0].Option("--resume"); resumed {
+		t.Error("Tier 1 continues a conversation")
+	}
+	for i := 1; i < 3; i++ {
+		expect(t, calls[i], "--resume", sessions[i-1].CLISessionID)
+		if !strings.Contains(strings.Join(calls[i].Args, " "), "--fork-session") {
+			t.Errorf("tier %d does not fork", i+1)
+		}
+		for _, option := range []string{"--append-system-prompt", "--append-system-prompt-file"} {
+			if v, ok := calls[i].Option(option); ok {
+				t.Errorf("tier %d has %s %.60q", i+1, option, v)
+			}
+		}
+		prompt, _ := calls[i].Option("-p")
+		contains(t, "the escalation prompt", prompt, "do not repeat diagnostics", "Cooldowns")
+	}
+	prompt, _ := calls[0].Option("-p")
+	contains(t, "Tier 1's prompt", prompt, "## Facts about this environment")
+}
+
+func TestAnEditedConversationIsNotResumed(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(string) error{
+		"edited":    func(f string) error { return os.WriteFile(f, []byte("something else entirely"), 0o600) },
+		"truncated": func(f string) error { return os.Truncate(f, 3) },
+		"gone":      os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := resumeBox(t, conversation())
+			// The supervisor is killed when Tier 2 is queued, so that there is time to change the record of Tier 1.
+			if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=commit.after:2"}, "once"); r.code != -1 {
+				t.Fatalf("not killed: %d\n%s", r.code, r.stderr)
+			}
+			files, err := filepath.Glob(filepath.Join(b.state, "agent/config/projects/x/*.jsonl"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("records: %v, %v", files, err)
+			}
+			if err := edit(files[0]); err != nil {
+				t.Fatal(err)
+			}
+			b.run("once")
+			sessions := chainOf(b, 1)
+			if len(sessions) != 4 || sessions[1].Failure != ops.FailureResumeRefused || sessions[2].ContextMode != ops.ContextHandoff {
+				t.Fatalf("sessions: %+v", sessions)
+			}
+			if *sessions[2].RetryOf != sessions[1].ID || *sessions[2].ParentID != sessions[0].ID {
+				t.Errorf("the second attempt is linked to %v and %v", *sessions[2].RetryOf, *sessions[2].ParentID)
+			}
+			contains(t, "the failure", sessions[1].Error, "the record of conversation")
+		})
+	}
+}
+
+func TestARefusedResumeFallsBack(t *testing.T) {
+	t.Parallel()
+	s := conversation()
+	refusal := agenttest.Play{Tier: 2, Attempt: 1, Exit: 1, Steps: agenttest.Lines(
+		`{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"{{session_id}}","errors":["No conversation found with session ID: x"]}`)}
+	s.Plays = append([]agenttest.Play{refusal}, s.Plays...)
+	b := resumeBox(t, s)
+	b.once(0)
+	calls := b.calls()
+	if len(calls) != 4 || calls[2].Tier != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	if _, ok := calls[2].Option("--resume"); ok {
+		t.Error("the second attempt resumes again")
+	}
+	system, _ := calls[2].Option("--append-system-prompt")
+	contains(t, "the system prompt", system, "## Escalation Context")
+	expect(t, calls[2], "--json-schema", outcome.Inline())
+	sessions := b.cycle().Journal.Sessions
+	if sessions[1].Status != ops.SessionFailed || *sessions[2].RetryOf != sessions[1].ID {
+		t.Errorf("sessions: %+v", sessions)
+	}
+	expect(t, calls[3], "--resume", sessions[2].CLISessionID)
+	r := b.run("cycles", "show", "1")
+	contains(t, "cycles show", r.stdout, "again after #2", "Session #4", "context")
+	if bySession := b.run("cycles", "show", "--session", "3"); bySession.stdout != r.stdout {
+		t.Errorf("cycles show --session differs:\n%s", bySession.stdout)
+	}
+}
+
+func TestContextPressureFallsBack(t *testing.T) {
+	t.Parallel()
+	b := resumeBox(t, conversation(), "CLAUDEOPS_RESUME_CONTEXT_THRESHOLD=0.00001")
+	b.once(0)
+	for _, c := range b.calls() {
+		if _, ok := c.Option("--resume"); ok {
+			t.Errorf("tier %d resumes", c.Tier)
+		}
+	}
+	found := false
+	for _, e := range b.events(ops.LevelWarning) {
+		found = found || (e.Kind == "context" && strings.Contains(e.Message, "of 200000 tokens"))
+	}
+	if !found {
+		t.Errorf("no event gives the numbers: %+v", b.events(ops.LevelWarning))
+	}
+	for _, bad := range []string{"0", "1.5", "-1", "many"} {
+		if r := b.runWith([]string{"CLAUDEOPS_RESUME_CONTEXT_THRESHOLD=" + bad}, "config", "check"); r.code != 3 {
+			t.Errorf("threshold %s exits %d", bad, r.code)
+		}
+	}
+}
+
+func TestAnUnknownVersionIsNotAskedForStructuredOutput(t *testing.T) {
+	t.Parallel()
+	s := chain()
+	s.NoVersion = true
+	b := resumeBox(t, s)
+	b.once(0)
+	calls, sessions := b.calls(), b.cycle().Journal.Sessions
+	for _, c := range calls {
+		if _, ok := c.Option("--json-schema"); ok {
+			t.Errorf("tier %d is asked for structured output", c.Tier)
+		}
+	}
+	expect(t, calls[1], "--resume", sessions[0].CLISessionID)
+	warned := false
+	for _, e := range b.events(ops.LevelWarning) {
+		warned = warned || strings.Contains(e.Message, "does not tell its version")
+	}
+	if !warned {
+		t.Error("no warning about the version")
+	}
+}
+
+func TestAnOldVersionMayOnlyLook(t *testing.T) {
+	t.Parallel()
+	s := chain()
+	s.Version = "2.1.100 (Claude Code)"
+	b := resumeBox(t, s)
+	b.once(8)
+	c := b.cycle()
+	if len(b.calls()) != 1 || c.Journal.Last().Failure != "too_old" {
+		t.Errorf("%d calls, the last session failed with %q: %s", len(b.calls()), c.Journal.Last().Failure, c.Journal.Last().Error)
+	}
+	contains(t, "doctor", b.run("doctor").stdout, "2.1.100", "2.1.295")
+}
+
+func TestAHealthyOutcomeCostsOneSession(t *testing.T) {
+	t.Parallel()
+	b := resumeBox(t, plays(speaks(1, 0.01, ops.OutcomeHealthy)))
+	b.once(0)
+	silent := resumeBox(t, plays(agenttest.Healthy(0.01)))
+	silent.once(8)
+	if s := silent.cycle().Journal.Sessions[0]; s.Outcome != ops.OutcomeInconclusive || s.Status != ops.SessionCompleted {
+		t.Errorf("a session that said nothing is %s, %s", s.Status, s.Outcome)
+	}
+}
+
+func chainOf(b *box, id ops.SessionID) (out []ops.Session) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Chain(b.t.Context(), id); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}

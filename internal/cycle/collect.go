@@ -1,0 +1,87 @@
+package cycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
+)
+
+// collect takes what a completed session says into its row: the structured outcome where there is one, else the handoff
+// file. The file itself is deleted after the row is written.
+func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
+	s := r.Session
+	raw, present, err := a.Handoffs.Read(env.StateDir)
+	if a.structured(env, r) {
+		if present {
+			r.Events = append(r.Events, a.warn(env, *s, "handoff", "the session left a handoff file beside its structured outcome; the file is deleted unread"))
+		}
+		return
+	}
+	switch {
+	case err != nil:
+		s.HandoffError = err.Error()
+	case present && len(raw) == 0:
+		s.HandoffError = "handoff.json is empty"
+	case present:
+		s.HandoffJSON = []byte(a.Redact(string(raw)))
+	}
+	s.Outcome = Conclude(*s)
+	if s.Structured && !present {
+		// A program that is known to answer, and did not, has said nothing: silence is not health.
+		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", "it ended without a structured outcome and without a handoff file"
+	}
+}
+
+// structured takes the structured outcome of a session and reports whether there was one that counts.
+func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
+	s := r.Session
+	if len(s.OutcomeJSON) == 0 {
+		return false
+	}
+	o, report := outcome.Parse(s.OutcomeJSON, s.Tier)
+	for _, w := range report.Warnings {
+		r.Events = append(r.Events, a.warn(env, *s, "outcome", w))
+	}
+	if !report.OK() {
+		problem := "the structured outcome is not valid: " + strings.Join(sentences(report.Errors), "; ")
+		if !s.Structured {
+			r.Events = append(r.Events, a.warn(env, *s, "outcome", problem)) // nobody asked for it
+			return false
+		}
+		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", problem
+		if s.Tier == ops.LastTier && asksForHelp(s.OutcomeJSON) {
+			s.HandoffError = problem // however badly it asks, nobody but a human comes after the last tier
+		}
+		return true
+	}
+	s.Outcome = o.Kind
+	if o.Handoff != nil {
+		handoff, err := json.Marshal(o.Handoff)
+		if err != nil { // it was just parsed
+			s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", fmt.Sprintf("keep handoff: %v", err)
+			return true
+		}
+		s.HandoffJSON = handoff
+	}
+	for _, e := range o.Events {
+		event := a.warn(env, *s, "agent", e.Message)
+		event.Level, event.Service = e.Level, e.Service
+		r.Events = append(r.Events, event)
+	}
+	r.Lessons = append(r.Lessons, o.Memories...)
+	return true
+}
+
+// asksForHelp looks into an outcome that is not valid for what it wanted.
+func asksForHelp(raw json.RawMessage) bool {
+	var o struct {
+		Kind    ops.OutcomeKind `json:"outcome"`
+		Handoff json.RawMessage `json:"handoff"`
+	}
+	// A field of another type says nothing either.
+	_ = json.Unmarshal(raw, &o)
+	return o.Kind == ops.OutcomeEscalate || len(o.Handoff) > 0
+}
