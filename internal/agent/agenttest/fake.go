@@ -167,7 +167,7 @@ func (f *fake) step(s Step) error {
 		}
 	}
 	if s.Run != "" {
-		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", f.expand(s.Run, 1, 0))
+		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", f.expand(s.Run, 1))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("run %q: %w", s.Run, err)

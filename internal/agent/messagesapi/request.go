@@ -163,10 +163,7 @@ func (m Message) prompt() (string, bool) {
 	}
 	var texts []string
 	for _, b := range m.Content {
-		switch {
-		case b.Type == "tool_result":
-			return "", false
-		case b.Type == "text" && !ownWords(b.Text):
+		if b.Type == "text" && !ownWords(b.Text) {
 			texts = append(texts, b.Text)
 		}
 	}

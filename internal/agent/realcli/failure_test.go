@@ -22,9 +22,9 @@ func TestAPIFailures(t *testing.T) {
 		words   string
 		retries int
 	}{
-		"401, no retry":       {always(401, "bad key"), "CLAUDE_CODE_MAX_RETRIES=0", "S", 401, "authentication_failed", "api_error", "Invalid API key", 0},
-		"401, one retry":      {always(401, "bad key"), "CLAUDE_CODE_MAX_RETRIES=1", "SS", 401, "authentication_failed", "api_error", "Invalid API key", 1},
-		"401, two retries":    {always(401, "bad key"), "CLAUDE_CODE_MAX_RETRIES=2", "SSS", 401, "authentication_failed", "api_error", "Invalid API key", 2},
+		"401, no retry":       {always(401, "invalid x-api-key"), "CLAUDE_CODE_MAX_RETRIES=0", "S", 401, "authentication_failed", "api_error", "Invalid API key", 0},
+		"401, one retry":      {always(401, "invalid x-api-key"), "CLAUDE_CODE_MAX_RETRIES=1", "SS", 401, "authentication_failed", "api_error", "Invalid API key", 1},
+		"401, two retries":    {always(401, "invalid x-api-key"), "CLAUDE_CODE_MAX_RETRIES=2", "SSS", 401, "authentication_failed", "api_error", "Invalid API key", 2},
 		"403":                 {always(403, "not yours"), "", "S", 403, "authentication_failed", "api_error", "403 not yours", 0},
 		"404":                 {always(404, "model: x"), "", "Sw", 404, "model_not_found", "api_error", "issue with the selected model", 0},
 		"prompt too long":     {always(400, "prompt is too long: 210000 tokens > 200000 maximum"), "", "S", 400, "invalid_request", "prompt_too_long", "Prompt is too long", 0},
@@ -33,9 +33,9 @@ func TestAPIFailures(t *testing.T) {
 		"429, back in 1 hour": {messagesapi.InOrder(messagesapi.Fail(429, "slow down").RetryAfter(time.Hour)), "", "S", 429, "rate_limit", "api_error", "slow down", 0},
 		"500":                 {always(500, "oops"), "", "SSS", 500, "server_error", "api_error", "500 oops", 2},
 		"529":                 {always(busy, "Overloaded"), "", "SSS", busy, "server_error", "api_error", "529 Overloaded", 2},
-		"dropped":             {messagesapi.InOrder(messagesapi.Drop()), "", "SSS", none, "unknown", "api_error", "ECONNRESET", 2},
-		"cut again and again": {messagesapi.InOrder(messagesapi.Text("half").CutAfter(3)), "CLAUDE_CODE_MAX_RETRIES=1", "SSw", none, "unknown", "api_error", "ECONNRESET", 1},
-		"no answer":           {messagesapi.InOrder(messagesapi.Hang()), "API_TIMEOUT_MS=1000", "SSS", none, "unknown", "api_error", "Request timed out", 2},
+		"dropped":             {messagesapi.InOrder(messagesapi.Drop()), "", "SSS", none, "server_error", "api_error", "ECONNRESET", 2},
+		"cut again and again": {messagesapi.InOrder(messagesapi.Text("half").CutAfter(3)), "CLAUDE_CODE_MAX_RETRIES=1", "SSw", none, "server_error", "api_error", "ECONNRESET", 1},
+		"no answer":           {messagesapi.InOrder(messagesapi.Hang()), "API_TIMEOUT_MS=1000", "SSS", none, "server_error", "api_error", "Request timed out", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestAWrongKeyFailsInSeconds(t *testing.T) {
 		if req.N == 1 {
 			asked = time.Now()
 		}
-		return messagesapi.Fail(401, "bad key")
+		return messagesapi.Fail(401, "invalid x-api-key")
 	})
 	out := c.fresh(first, "look around", "haiku", "Bash")
 	if took := time.Since(asked); out.code != 1 || took > 20*time.Second {

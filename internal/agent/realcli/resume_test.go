@@ -168,18 +168,19 @@ func TestAnUnknownConversationIsRefused(t *testing.T) {
 	c.fresh(second, "tier two", "haiku", "Bash").succeeded()
 }
 
-func TestAConversationIsFoundFromItsOwnFolderOrByItsPath(t *testing.T) {
+func TestAConversationIsFoundFromAnotherFolderToo(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.fresh(first, "tier one", "haiku", "Bash").succeeded()
-	path := c.transcript(first)
-	c.dir = t.TempDir()
-	if out := c.fork(first, second, "tier two", "haiku", "Bash", snapshotOff...); out.code != 1 || !strings.Contains(out.stderr, "No conversation found") {
-		t.Errorf("the id from another folder\n%s", out)
-	}
-	c.fork(path, third, "tier two", "haiku", "Bash", snapshotOff...).succeeded()
-	if got := c.last().Prompts(); !slices.Equal(got, []string{"tier one", "tier two"}) {
-		t.Errorf("prompts: %q", got)
+	for id, parent := range map[string]string{second: first, third: c.transcript(first)} {
+		c.dir = t.TempDir()
+		c.fork(parent, id, "tier two", "haiku", "Bash", snapshotOff...).succeeded()
+		if got := c.last().Prompts(); !slices.Equal(got, []string{"tier one", "tier two"}) {
+			t.Errorf("prompts: %q", got)
+		}
+		if _, err := os.Stat(c.transcript(id)); err != nil {
+			t.Errorf("the fork is not kept under its own folder: %v", err)
+		}
 	}
 }
 

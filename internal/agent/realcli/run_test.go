@@ -140,11 +140,22 @@ type event struct {
 	Model     string   `json:"model"`
 	Tools     []string `json:"tools"`
 	Error     string   `json:"error"`
-	Message   struct {
-		ID    string            `json:"id"`
-		Model string            `json:"model"`
-		Usage messagesapi.Usage `json:"usage"`
-	} `json:"message"`
+	Message   message  `json:"message"`
+}
+
+type message struct {
+	ID    string            `json:"id"`
+	Model string            `json:"model"`
+	Usage messagesapi.Usage `json:"usage"`
+}
+
+// UnmarshalJSON leaves out a message that is a mere text, as in the event of a denial.
+func (m *message) UnmarshalJSON(data []byte) error {
+	type plain message
+	if bytes.HasPrefix(data, []byte(`"`)) {
+		return nil
+	}
+	return json.Unmarshal(data, (*plain)(m))
 }
 
 // result is the event that tells how the run went.
@@ -222,7 +233,9 @@ func (o output) String() string {
 	var b strings.Builder
 	b.WriteString("exit code " + jsonOf(o.code) + "\n" + o.stderr)
 	for _, e := range o.events {
-		b.WriteString(e.Raw)
+		if e.Subtype != "init" {
+			b.WriteString(e.Raw)
+		}
 	}
 	return b.String()
 }
