@@ -258,7 +258,7 @@ func (d *daemon) until(what string, cond func() bool) {
 func pause(d time.Duration) { <-time.After(d) }
 
 func (d *daemon) get(path string) (int, string) {
-	r, err := http.Get("http://" + d.addr + path) //nolint:noctx // a test
+	r, err := http.Get("http://" + d.addr + path)
 	if err != nil {
 		return 0, ""
 	}
@@ -274,7 +274,7 @@ func (d *daemon) post(path string, body any) (int, map[string]any) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	r, err := http.Post("http://"+d.addr+path, "application/json", bytes.NewReader(raw)) //nolint:noctx // a test
+	r, err := http.Post("http://"+d.addr+path, "application/json", bytes.NewReader(raw))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func (d *daemon) stop() (int, time.Duration) {
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestOneDaemonPerStateFolder(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			c := exec.Command(program, "once") //nolint:noctx // a test
+			c := exec.Command(program, "once")
 			c.Env = b.env
 			out, err := c.CombinedOutput()
 			if err == nil || c.ProcessState.ExitCode() != 5 || !strings.Contains(string(out), "in use by pid") {
@@ -301,8 +301,11 @@ func TestSecretsDoNotReachTheDatabase(t *testing.T) {
 func TestACloudOfLinesIsStoredWhole(t *testing.T) {
 	const lines = 20_000
 	b := newBox(t, plays(agenttest.Play{Steps: []agenttest.Step{
-		{Out: agenttest.Init()}, {Out: `{"type":"note","n":{{n}},"pad":"{{pad}}"}`, Repeat: lines, Size: 250},
-		{Out: agenttest.Result(0.01, "done")}, {Out: `{"type":"after"}`}, {Raw: `{"type":"tail without an end"}`},
+		{Out: agenttest.Init()},
+		{Out: `{"type":"note","n":{{n}},"pad":"{{pad}}"}`, Repeat: lines, Size: 250},
+		{Out: agenttest.Result(0.01, "done")},
+		{Out: `{"type":"after"}`},
+		{Raw: `{"type":"tail without an end"}`},
 	}}))
 	b.once(0)
 	b.read(func(s *store.Store) {
@@ -373,7 +376,7 @@ func TestTheDemoRepairsARealService(t *testing.T) {
 // shortTemp is a folder whose path leaves room for a socket.
 func shortTemp(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "co")
+	dir, err := os.MkdirTemp("/tmp", "co") //nolint:usetesting // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,20 +87,20 @@ func TestScenario_HandoffFileNotWrittenWhenTier2ResolvesTheIssue(t *testing.T) {
 
 func TestScenario_InvalidHandoffFileRejected(t *testing.T) {
 	for name, text := range map[string]string{
-		"missing fields":    `{"schema_version":1,"recommended_tier":2}`,
-		"unknown version":   strings.Replace(agenttest.Handoff(2, "web"), `"schema_version":1`, `"schema_version":9`, 1),
-		"not JSON":          `escalate please`,
-		"truncated":         agenttest.Handoff(2, "web")[:60],
-		"duplicate key":     strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":1,"recommended_tier":2`, 1),
-		"text behind":       agenttest.Handoff(2, "web") + " {}",
-		"empty services":    strings.Replace(agenttest.Handoff(2, "web"), `["web"]`, `[]`, 1),
-		"wrong status":      strings.Replace(agenttest.Handoff(2, "web"), `"down"`, `"broken"`, 1),
-		"tier as a string":  strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":"2"`, 1),
-		"a tier skipped":    agenttest.Handoff(3, "web"),
-		"the own tier":      agenttest.Handoff(1, "web"),
-		"an unknown tier":   agenttest.Handoff(4, "web"),
-		"an empty file":     " ",
-		"the wrong case":    strings.Replace(agenttest.Handoff(2, "web"), `"schema_version"`, `"Schema_Version"`, 1),
+		"missing fields":   `{"schema_version":1,"recommended_tier":2}`,
+		"unknown version":  strings.Replace(agenttest.Handoff(2, "web"), `"schema_version":1`, `"schema_version":9`, 1),
+		"not JSON":         `escalate please`,
+		"truncated":        agenttest.Handoff(2, "web")[:60],
+		"duplicate key":    strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":1,"recommended_tier":2`, 1),
+		"text behind":      agenttest.Handoff(2, "web") + " {}",
+		"empty services":   strings.Replace(agenttest.Handoff(2, "web"), `["web"]`, `[]`, 1),
+		"wrong status":     strings.Replace(agenttest.Handoff(2, "web"), `"down"`, `"broken"`, 1),
+		"tier as a string": strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":"2"`, 1),
+		"a tier skipped":   agenttest.Handoff(3, "web"),
+		"the own tier":     agenttest.Handoff(1, "web"),
+		"an unknown tier":  agenttest.Handoff(4, "web"),
+		"an empty file":    " ",
+		"the wrong case":   strings.Replace(agenttest.Handoff(2, "web"), `"schema_version"`, `"Schema_Version"`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

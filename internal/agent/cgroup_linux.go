@@ -136,7 +136,7 @@ func (g *cgroup) remove() {
 			return
 		}
 		g.removeInner()
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // the kernel does not tell when a group can be removed
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func called(t *testing.T, spec ops.SessionSpec, o ClaudeOptions) agenttest.Call {
 	t.Helper()
 	o.Bin = agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.1)}})
-	o.Env = os.Environ()
+	o.Env = testEnv()
 	if res := NewClaude(o).Run(t.Context(), spec, &memory{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
@@ -172,7 +172,7 @@ func TestVersions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, tt.s), Env: os.Environ()})
+			c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, tt.s), Env: testEnv()})
 			if version, known := c.Version(t.Context()); version != tt.version || known != tt.known {
 				t.Errorf("got %q, %v", version, known)
 			}
@@ -242,7 +242,7 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 	for _, tt := range tests {
 		tt.s.Plays = []agenttest.Play{agenttest.Healthy(0.1)}
 		bin := agenttest.Fake(t, tt.s)
-		c := NewClaude(ClaudeOptions{Bin: bin, Env: os.Environ()})
+		c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv()})
 		c.Version(t.Context())
 		spec := testSpec(t)
 		spec.Session.Tier = tt.tier

@@ -153,7 +153,7 @@ func startRetrying(c command, attr *os.ProcAttr) (*os.Process, error) {
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 200*time.Millisecond {
 			return proc, err
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // nobody tells when the writer is done
 	}
 }
 
@@ -273,7 +273,7 @@ func (s *sweeper) run(ctx context.Context) (int, error) {
 		if time.Now().After(deadline) {
 			return len(s.found), fmt.Errorf("sweep session %s: %d processes do not end", s.key, max(len(victims), 1))
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // they are not our children, so their end cannot be awaited
 	}
 }
 

@@ -37,7 +37,7 @@ const superviseMarker = "supervise-one-session"
 // supervise runs a session until it is killed: a supervisor in a process of its own.
 func supervise(bin, key, dir string) {
 	NewClaude(ClaudeOptions{Bin: bin}).Run(context.Background(), ops.SessionSpec{
-		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: os.Environ(),
+		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: testEnv(),
 	}, &memory{})
 	os.Exit(0)
 }
@@ -106,10 +106,13 @@ func testSpec(t testing.TB) ops.SessionSpec {
 		Prompt:   "Look at the services.",
 		StateDir: filepath.Join(dir, "state"),
 		WorkDir:  filepath.Join(dir, "work"),
-		Env:      os.Environ(),
+		Env:      testEnv(),
 		Limits:   ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 2 * time.Second},
 	}
 }
+
+// testEnv is the least that programs need.
+func testEnv() []string { return []string{"PATH=" + standardPath} }
 
 func play(steps ...agenttest.Step) agenttest.Scenario {
 	return agenttest.Scenario{Plays: []agenttest.Play{{Steps: steps}}}
@@ -118,9 +121,9 @@ func play(steps ...agenttest.Step) agenttest.Scenario {
 func say(lines ...string) []agenttest.Step { return agenttest.Lines(lines...) }
 
 // runFake runs a scenario and fails the test when anything of the session is left.
-func runFake(t testing.TB, ctx context.Context, s agenttest.Scenario, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+func runFake(ctx context.Context, t testing.TB, s agenttest.Scenario, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
 	t.Helper()
-	c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, s), Env: os.Environ()})
+	c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, s), Env: testEnv()})
 	res := c.Run(ctx, spec, rec)
 	noneLeft(t, spec.Session.Key)
 	return res
@@ -150,7 +153,7 @@ func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class string
 
 func TestASuccessfulSessionTellsItsFigures(t *testing.T) {
 	spec, rec := testSpec(t), &memory{}
-	res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.0315)}}, spec, rec)
+	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.0315)}}, spec, rec)
 	if !res.Success() || res.Failure != "" || len(res.Warnings) > 0 {
 		t.Fatalf("the session failed: %+v", res)
 	}
@@ -205,7 +208,7 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
+			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
 			if res.Success() || res.Failure != tt.failure || res.Err != tt.err || res.ExitCode == nil {
 				t.Errorf("got %q %q (exit %v), want %q %q", res.Failure, res.Err, res.ExitCode, tt.failure, tt.err)
 			}
@@ -219,7 +222,7 @@ func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
 	steps := append(say(agenttest.Init()),
 		agenttest.Step{Out: agenttest.Text("line {{n}}. {{pad}}"), Size: 40, Repeat: n},
 		agenttest.Step{Out: agenttest.Result(1, "done")})
-	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	res := runFake(t.Context(), t, play(steps...), testSpec(t), rec)
 	if !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
@@ -243,7 +246,7 @@ func TestAResultNeedNotBeTheLastLine(t *testing.T) {
 	rec := &memory{}
 	steps := append(say(agenttest.Init(), agenttest.Result(0.5, "done")), agenttest.Step{Out: agenttest.Text("after {{n}}"), Repeat: 500})
 	steps = append(steps, agenttest.Step{Raw: "the very last words"})
-	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	res := runFake(t.Context(), t, play(steps...), testSpec(t), rec)
 	if !res.Success() || res.Text != "done" || len(rec.lines) != 503 {
 		t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
 	}
@@ -258,7 +261,7 @@ func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
 		agenttest.Step{Out: agenttest.Text("{{pad}}"), Size: 8 << 20},
 		agenttest.Step{Out: strings.Replace(agenttest.Result(0.5, "{{pad}}"), `"subtype"`, `"filling":"{{pad}}","subtype"`, 1), Size: 4 << 20},
 		agenttest.Step{Out: "the end"})
-	res := runFake(t, t.Context(), play(steps...), testSpec(t), rec)
+	res := runFake(t.Context(), t, play(steps...), testSpec(t), rec)
 	if !res.Success() || res.CostUSD == nil || *res.CostUSD != 0.5 {
 		t.Fatalf("the session failed: %s %s", res.Failure, res.Err)
 	}
@@ -273,7 +276,7 @@ func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
 
 func TestALineWrittenInPiecesIsOneLine(t *testing.T) {
 	rec := &memory{}
-	res := runFake(t, t.Context(), play(
+	res := runFake(t.Context(), t, play(
 		agenttest.Step{Out: agenttest.Init(), Chunk: 7},
 		agenttest.Step{Out: agenttest.Result(0.5, "grüße"), Chunk: 1},
 	), testSpec(t), rec)
@@ -285,7 +288,7 @@ func TestALineWrittenInPiecesIsOneLine(t *testing.T) {
 func TestTheTailWrittenRightBeforeTheExitIsNotLost(t *testing.T) {
 	for range 20 {
 		rec := &memory{}
-		res := runFake(t, t.Context(), play(agenttest.Step{Out: agenttest.Text("tail {{n}}"), Repeat: 150}, agenttest.Step{Out: agenttest.Result(0.5, "done")}), testSpec(t), rec)
+		res := runFake(t.Context(), t, play(agenttest.Step{Out: agenttest.Text("tail {{n}}"), Repeat: 150}, agenttest.Step{Out: agenttest.Result(0.5, "done")}), testSpec(t), rec)
 		if !res.Success() || len(rec.lines) != 151 {
 			t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
 		}
@@ -307,7 +310,7 @@ func TestSecretsNeverReachTheRecorderOrTheResult(t *testing.T) {
 		Exit: 1,
 	}}})
 	rec := &memory{}
-	c := NewClaude(ClaudeOptions{Bin: bin, Env: os.Environ(), Redactor: redact.New([]string{secret})})
+	c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv(), Redactor: redact.New([]string{secret})})
 	res := c.Run(t.Context(), testSpec(t), rec)
 	all, err := json.Marshal(res)
 	if err != nil {
@@ -338,7 +341,7 @@ func TestAGrandchildThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
 			t.Parallel()
 			rec := &memory{}
 			begun := time.Now()
-			res := runFake(t, t.Context(), play(append(say(agenttest.Init()), agenttest.Step{Spawn: &child}, agenttest.Step{Out: agenttest.Result(0.5, "done")})...), testSpec(t), rec)
+			res := runFake(t.Context(), t, play(append(say(agenttest.Init()), agenttest.Step{Spawn: &child}, agenttest.Step{Out: agenttest.Result(0.5, "done")})...), testSpec(t), rec)
 			if took := time.Since(begun); took > 2*time.Second+5*time.Second {
 				t.Errorf("it took %v", took)
 			}
@@ -360,7 +363,7 @@ func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
 		t.Fatal("there is a control group")
 	}
 	begun := time.Now()
-	res := runFake(t, t.Context(), agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
+	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
 		{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true}},
 		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true, Command: "(trap '' INT TERM; (sleep 60; true); true) & sleep 60"}},
 		{Out: agenttest.Result(0.5, "done")},
@@ -386,7 +389,7 @@ func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
 		<-rec.seen
 		cancel(ops.Stop(ops.StopUser, "enough"))
 	}()
-	res := runFake(t, ctx, s, spec, rec)
+	res := runFake(ctx, t, s, spec, rec)
 	wantStop(t, res, ops.StopUser, "stopped")
 	data, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -411,17 +414,20 @@ func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
 		open   string
 	}{
 		{
-			"wall", ops.Limits{Wall: 300 * time.Millisecond, Idle: time.Minute, Tool: time.Minute},
+			"wall",
+			ops.Limits{Wall: 300 * time.Millisecond, Idle: time.Minute, Tool: time.Minute},
 			[]agenttest.Step{{Out: agenttest.Init()}, {Out: "tick", Sleep: 50 * time.Millisecond}, {Hang: true}},
 			ops.StopWall, "wall_limit", "",
 		},
 		{
-			"idle", ops.Limits{Wall: time.Minute, Idle: 300 * time.Millisecond, Tool: time.Minute},
+			"idle",
+			ops.Limits{Wall: time.Minute, Idle: 300 * time.Millisecond, Tool: time.Minute},
 			[]agenttest.Step{{Out: agenttest.Use("toolu_1", "ls")}, {Out: agenttest.Answer("toolu_1", "ok")}, {Hang: true}},
 			ops.StopIdle, "idle", "",
 		},
 		{
-			"tool", ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: 300 * time.Millisecond},
+			"tool",
+			ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: 300 * time.Millisecond},
 			[]agenttest.Step{{Out: agenttest.Init()}, {Out: agenttest.Use("toolu_1", "sleep 1000")}, {Hang: true}},
 			ops.StopTool, "tool_limit", "Bash: sleep 1000",
 		},
@@ -432,7 +438,7 @@ func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
 			spec := testSpec(t)
 			tt.limits.Grace = 2 * time.Second
 			spec.Limits = tt.limits
-			res := runFake(t, t.Context(), play(tt.steps...), spec, &memory{})
+			res := runFake(t.Context(), t, play(tt.steps...), spec, &memory{})
 			wantStop(t, res, tt.cause, tt.class)
 			if res.OpenTool != tt.open {
 				t.Errorf("open tool %q, want %q", res.OpenTool, tt.open)
@@ -465,7 +471,7 @@ func TestAStoppedSessionSaysWhoStoppedIt(t *testing.T) {
 				OnInterrupt: "result",
 				Steps:       append(say(agenttest.Init(), agenttest.Use("toolu_1", "sleep 9"), "ready"), agenttest.Step{Hang: true}),
 			}}}
-			res := runFake(t, ctx, s, testSpec(t), rec)
+			res := runFake(ctx, t, s, testSpec(t), rec)
 			wantStop(t, res, tt.cause, "stopped")
 			if res.StopWhy != tt.why || !res.ResultRead || *res.ExitCode != 1 {
 				t.Errorf("why %q, result read %v, exit %d", res.StopWhy, res.ResultRead, *res.ExitCode)
@@ -491,7 +497,7 @@ func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
 		{Out: "ready"},
 		{Hang: true},
 	}}}}
-	res := runFake(t, ctx, s, spec, rec)
+	res := runFake(ctx, t, s, spec, rec)
 	if took := time.Since(asked); took < spec.Limits.Grace || took > spec.Limits.Grace+5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
@@ -503,7 +509,7 @@ func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
 
 func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{Steps: append(say("ready"), agenttest.Step{Hang: true})}}})
-	c := NewClaude(ClaudeOptions{Bin: bin, Env: os.Environ()})
+	c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv()})
 	type running struct {
 		spec   ops.SessionSpec
 		rec    *memory
@@ -545,7 +551,7 @@ func TestOutputThatCannotBeStoredStopsTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			res := runFake(t, t.Context(), play(steps...), testSpec(t), &memory{err: errors.New("disk full")})
+			res := runFake(t.Context(), t, play(steps...), testSpec(t), &memory{err: errors.New("disk full")})
 			wantStop(t, res, ops.StopJournal, "journal")
 			if res.StopWhy != "output could not be stored: disk full" {
 				t.Errorf("why %q", res.StopWhy)
@@ -678,7 +684,7 @@ func TestASupervisorThatIgnoresTheSignalCanStillStopPolitely(t *testing.T) {
 			<-rec.seen
 			cancel(ops.Stop(ops.StopUser, "enough"))
 		}()
-		if res := runFake(t, ctx, s, testSpec(t), rec); *res.ExitCode != 1 || !res.ResultRead {
+		if res := runFake(ctx, t, s, testSpec(t), rec); *res.ExitCode != 1 || !res.ResultRead {
 			t.Errorf("the agent did not hear the signal: exit %d", *res.ExitCode)
 		}
 	}
@@ -698,7 +704,7 @@ func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T)
 		}
 	})
 	begun := time.Now()
-	res := runFake(t, t.Context(), play(
+	res := runFake(t.Context(), t, play(
 		agenttest.Step{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, EmptyEnv: true, Command: "echo $$ > " + pidFile + "; sleep 60"}},
 		agenttest.Step{Run: "while [ ! -s " + pidFile + " ]; do sleep 0.01; done"},
 		agenttest.Step{Out: agenttest.Text("{{n}}"), Repeat: 100},

@@ -22,37 +22,37 @@ func TestWatchdog(t *testing.T) {
 	}{
 		{"silence", limits, func(*watchdog) {}, ops.StopIdle, 10 * time.Minute},
 		{"output resets the silence", limits, func(w *watchdog) {
-			time.Sleep(9 * time.Minute)
+			pass(9 * time.Minute)
 			w.heard()
 		}, ops.StopIdle, 19 * time.Minute},
 		{"an open tool call may be silent", limits, func(w *watchdog) {
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			w.heard()
 			w.tools(bash)
 		}, ops.StopTool, 21 * time.Minute},
 		{"output does not prolong a tool call", limits, func(w *watchdog) {
 			w.tools(bash)
-			time.Sleep(15 * time.Minute)
+			pass(15 * time.Minute)
 			w.heard()
 		}, ops.StopTool, 20 * time.Minute},
 		{"a second call has its own time", limits, func(w *watchdog) {
 			w.tools(bash)
-			time.Sleep(5 * time.Minute)
+			pass(5 * time.Minute)
 			w.heard()
 			w.tools([]toolCall{{id: "t1"}, {id: "t2"}})
-			time.Sleep(5 * time.Minute)
+			pass(5 * time.Minute)
 			w.heard()
 			w.tools([]toolCall{{id: "t2"}})
 		}, ops.StopTool, 25 * time.Minute},
 		{"silence counts from the answer", limits, func(w *watchdog) {
 			w.tools(bash)
-			time.Sleep(15 * time.Minute)
+			pass(15 * time.Minute)
 			w.heard()
 			w.tools(nil)
 		}, ops.StopIdle, 25 * time.Minute},
 		{"the wall", limits, func(w *watchdog) {
 			for range 7 {
-				time.Sleep(4 * time.Minute)
+				pass(4 * time.Minute)
 				w.heard()
 			}
 		}, ops.StopWall, 30 * time.Minute},
@@ -86,7 +86,7 @@ func TestAWatchdogWithoutLimitsEndsWithItsContext(t *testing.T) {
 			defer close(ended)
 			newWatchdog(ops.Limits{}).run(ctx, func(cause ops.StopCause, _ string) { t.Errorf("stopped with %q", cause) })
 		}()
-		time.Sleep(1000 * time.Hour)
+		pass(1000 * time.Hour)
 		cancel()
 		<-ended
 	})
@@ -126,4 +126,9 @@ func TestTheCauseComesFromTheContext(t *testing.T) {
 			t.Errorf("%v: got %q %q", tt.cancel, cause, why)
 		}
 	}
+}
+
+// pass lets time pass in a bubble, where that takes none.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // no real time passes
 }

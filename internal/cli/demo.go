@@ -117,7 +117,7 @@ func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error
 	if err != nil {
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
-	logger := a.logger()
+	logger := a.quietLogger() // the demo tells its story itself
 	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Self: self}, nil
 }
 
@@ -130,7 +130,7 @@ func freeAddress(ctx context.Context, addr string, say io.Writer) (string, error
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return "", usage(fmt.Errorf("--listen is %q: the demo listens on loopback only", addr))
 	}
-	first, err := net.LookupPort("tcp", port)
+	first, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
 		return "", usage(fmt.Errorf("--listen is %q: %w", addr, err))
 	}

@@ -48,7 +48,12 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
-	result, err := daemon.Once(ctx, o, n, nil)
+	line := a.newStatus()
+	if line != nil {
+		o.Logger = a.quietLogger() // the line tells the steps
+	}
+	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) { line.show(ctx, s, id) })
+	line.clear()
 	if err != nil {
 		if errors.Is(err, errTerminated) {
 			return &codeError{exitInterrupted, err}

@@ -145,9 +145,7 @@ by this program from a validated artifact, never by the model.`,
 	}
 	root.AddCommand(a.agentCommand())
 	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		strict(c)
-	}
+	strict(root)
 	return root
 }
 
@@ -215,6 +213,14 @@ func (v *settingValue) Type() string {
 		return "bool"
 	}
 	return "value"
+}
+
+// quietLogger leaves the steps out, where something else shows them.
+func (a *app) quietLogger() *slog.Logger {
+	if a.verbose {
+		return a.logger()
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 func (a *app) logger() *slog.Logger {

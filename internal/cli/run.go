@@ -88,9 +88,12 @@ func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle,
 
 // follow waits for the end of a cycle that somebody else runs. An interrupt only ends the waiting.
 func (a *app) follow(ctx context.Context, s *store.Store, id ops.CycleID) error {
+	line := a.newStatus()
+	defer line.clear()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		line.show(ctx, s, id)
 		loaded, err := s.Load(ctx, id)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -99,6 +102,7 @@ func (a *app) follow(ctx context.Context, s *store.Store, id ops.CycleID) error 
 			return fmt.Errorf("read cycle %d: %w", id, err)
 		}
 		if c := loaded.Cycle; c.Status.Ended() || c.Status == ops.CycleWaitingHuman {
+			line.clear()
 			if err := a.printCycle(store.CycleSummary{Cycle: c, Sessions: loaded.Journal.Sessions}); err != nil {
 				return err
 			}

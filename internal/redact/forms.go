@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 	"unicode/utf16"
 )
@@ -37,7 +36,11 @@ func forms(secrets []string) []literal {
 			// The digits of hex and of percent escapes come in either case.
 			add(hex.EncodeToString([]byte(value)), true)
 			for _, text := range percentForms(value) {
-				add(strings.ToLower(text), true)
+				if strings.Contains(text, "%") {
+					add(strings.ToLower(text), true)
+				} else {
+					add(text, false)
+				}
 			}
 		}
 	}
@@ -126,11 +129,25 @@ func base64Forms(value string) []string {
 	return out
 }
 
-// percentForms are the value as part of a URL, where that differs from the value itself.
+// percentForms are the value as part of a URL: of its query, its path, and of neither in particular.
 func percentForms(value string) []string {
-	query := url.QueryEscape(value)
-	if query == value {
-		return nil
+	strict := percent(value, "")
+	return []string{strings.ReplaceAll(strict, "%20", "+"), percent(value, "$&+=:@"), strict}
+}
+
+// percent escapes everything but letters, digits, the unreserved marks of RFC 3986 and those in keep.
+func percent(value, keep string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(value) {
+		c := value[i]
+		if isWord(c) || c == '.' || c == '~' || strings.IndexByte(keep, c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
 	}
-	return []string{query, url.PathEscape(value), strings.ReplaceAll(query, "+", "%20")}
+	return b.String()
 }

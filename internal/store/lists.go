@@ -108,20 +108,20 @@ func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, e
 }
 
 // CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not
-// known when sessions ended and none of them reported a cost.
+// known when sessions ran and none of them reported a cost.
 func (s *Store) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {
 	w := filter{}
 	w.add(`ended_at >= ?`, formatTime(since))
 	if environment != "" {
 		w.add(`environment = ?`, environment)
 	}
-	var ended, reported int
-	err = s.reader.QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0), COUNT(*), COUNT(cost_usd) FROM sessions`+w.where(),
-		w.args...).Scan(&total, &ended, &reported)
+	var ran, reported int
+	err = s.reader.QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0), COUNT(started_at), COUNT(cost_usd) FROM sessions`+w.where(),
+		w.args...).Scan(&total, &ran, &reported)
 	if err != nil {
 		return 0, false, fmt.Errorf("sum costs: %w", err)
 	}
-	return total, ended == 0 || reported > 0, nil
+	return total, ran == 0 || reported > 0, nil
 }
 
 // Counts are the figures of the whole journal that health reports show.

@@ -1,12 +1,20 @@
 package store_test
 
 import (
+	"path/filepath"
 	"testing"
+	"time"
 
 	"claudeops/internal/store"
 	"claudeops/internal/store/storetest"
-	"time"
 )
+
+func TestConformanceOnSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) *store.Store {
+		t.Helper()
+		return openFile(t, filepath.Join(t.TempDir(), "claudeops.db"))
+	})
+}
 
 // openFile opens a store that is closed with the test.
 func openFile(tb testing.TB, path string) *store.Store {

@@ -9,10 +9,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// chunkRows is how many lines one insert takes: fewer pay for more statements, more make the database keep a larger undo log
-// for each of them.
-const chunkRows = 100
-
 // AppendTranscript stores lines of a session's output in one transaction. A number that is taken is ops.ErrConflict.
 func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if len(lines) == 0 {
@@ -37,19 +33,24 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 	return nil
 }
 
+// insertLines uses statements of a few sizes only, so that each of them stays prepared. A larger one than the first would
+// make the database keep more to undo it than the saved statements cost.
 func insertLines(ctx context.Context, tx querier, id ops.SessionID, lines []ops.Line) error {
-	args := make([]any, 0, 4*min(len(lines), chunkRows))
-	for chunk := range slices.Chunk(lines, chunkRows) {
-		args = args[:0]
-		for _, l := range chunk {
-			args = append(args, int64(id), l.Seq, formatTime(l.At), l.Text)
-		}
-		_, err := tx.ExecContext(ctx, insertTranscript(len(chunk)), args...)
-		if isUnique(err) {
-			return fmt.Errorf("lines %d to %d are partly stored already: %w", chunk[0].Seq, chunk[len(chunk)-1].Seq, ops.ErrConflict)
-		}
-		if err != nil {
-			return err
+	for _, rows := range []int{100, 10, 1} {
+		statement := insertTranscript(rows)
+		args := make([]any, 0, 4*rows)
+		for ; len(lines) >= rows; lines = lines[rows:] {
+			args = args[:0]
+			for _, l := range lines[:rows] {
+				args = append(args, int64(id), l.Seq, formatTime(l.At), l.Text)
+			}
+			_, err := tx.ExecContext(ctx, statement, args...)
+			if isUnique(err) {
+				return fmt.Errorf("some of the lines from %d to %d are stored already: %w", lines[0].Seq, lines[rows-1].Seq, ops.ErrConflict)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

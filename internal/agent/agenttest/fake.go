@@ -79,6 +79,7 @@ func record(dir string, args []string) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
+	//nolint:forbidigo // the test wants to know what the environment was
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool { return entry == raceOption })
 	c := Call{Args: args, Env: env, Dir: wd, Stdin: string(stdin), PID: os.Getpid(), Attempt: 1}
 	if text, ok := c.Var("CLAUDEOPS_TIER"); ok {
@@ -180,7 +181,7 @@ func (f *fake) step(s Step) error {
 		s.Sleep = time.Minute // a fake never outlives its test for long
 	}
 	if s.Sleep > 0 {
-		time.Sleep(s.Sleep)
+		time.Sleep(s.Sleep) //nolint:forbidigo // the scenario says so
 	}
 	return nil
 }

@@ -132,22 +132,26 @@ func TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T
 	}
 }
 
-func TestTheStructuredOutputOfTheParentStaysInTheConversation(t *testing.T) {
+func TestEachTierGivesItsOwnStructuredOutput(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, func(req messagesapi.Request) messagesapi.Answer {
 		if req.Prompt() == "tier one" {
-			return messagesapi.Structured("toolu_out", map[string]any{"outcome": "escalate"})
+			return messagesapi.Structured("toolu_one", map[string]any{"outcome": "escalate"})
 		}
-		return messagesapi.Text("end of two")
+		return messagesapi.Structured("toolu_two", map[string]any{"outcome": "resolved"})
 	})
-	c.fresh(first, "tier one", "haiku", "Bash", "--json-schema", `{"type":"object"}`).succeeded()
-	c.fork(first, second, "tier two", "sonnet", "Bash", snapshotOff...).succeeded()
-	got := c.last()
-	if _, ok := got.Result("toolu_out"); !ok || !bytes.Contains(got.Body, []byte(`"outcome":"escalate"`)) {
-		t.Errorf("the outcome is not in the conversation: %s", jsonOf(got.Messages))
+	schema := []string{"--json-schema", `{"type":"object","required":["outcome"]}`}
+	one := c.fresh(first, "tier one", "haiku", "Bash", schema...).succeeded()
+	two := c.fork(first, second, "tier two", "sonnet", "Bash,Read", append(schema, snapshotOff...)...).succeeded()
+	if string(one.Structured) != `{"outcome":"escalate"}` || string(two.Structured) != `{"outcome":"resolved"}` {
+		t.Errorf("structured outputs: %s, %s", one.Structured, two.Structured)
 	}
-	if slices.Contains(got.ToolNames(), "StructuredOutput") {
-		t.Error("structured output is on offer without a schema")
+	got := c.last()
+	if _, ok := got.Result("toolu_one"); !ok || !bytes.Contains(got.Body, []byte(`{"outcome":"escalate"}`)) {
+		t.Errorf("the first outcome is not in the conversation: %s", jsonOf(got.Messages))
+	}
+	if !slices.Equal(got.ToolNames(), []string{"Bash", "Read", "StructuredOutput"}) || len(c.api.Requests()) != 2 {
+		t.Errorf("tools: %q, %d requests", got.ToolNames(), len(c.api.Requests()))
 	}
 }
 
@@ -219,18 +223,18 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 
 func TestTheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
 	t.Parallel()
-	real := filepath.Join(t.TempDir(), "a.b_c d-é+Ä😀,1")
-	if err := os.Mkdir(real, 0o700); err != nil {
+	folder := filepath.Join(t.TempDir(), "a.b_c d-é+Ä😀,1")
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(folder, link); err != nil {
 		t.Fatal(err)
 	}
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = link
 	c.fresh(first, "look around", "haiku", "Bash").succeeded()
-	c.dir = real
+	c.dir = folder
 	info, err := os.Stat(c.transcript(first))
 	if err != nil {
 		found, _ := filepath.Glob(filepath.Join(c.config, "projects", "*", "*"))

@@ -109,7 +109,7 @@ func TestTheWindowFollowsTheModel(t *testing.T) {
 // else is never asked.
 func TestNothingElseIsCalled(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

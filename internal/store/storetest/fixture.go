@@ -135,10 +135,3 @@ func (f *Fixture) EndCycle(tb testing.TB, cycle ops.CycleID) ops.Claimed {
 		Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "all is well",
 	}})
 }
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// status is one line on the terminal that tells what happens right now.
+type status struct {
+	app   *app
+	shown bool
+	lines map[ops.SessionID]progress
+}
+
+// progress is what a running session's transcript tells so far.
+type progress struct {
+	after int64
+	turns int
+	tool  string
+}
+
+// newStatus returns nil where nobody could see the line move: the log then tells one line per step.
+func (a *app) newStatus() *status {
+	if a.quiet || a.output != "table" || !terminal(a.Stderr) {
+		return nil
+	}
+	return &status{app: a, lines: map[ops.SessionID]progress{}}
+}
+
+// show rewrites the line from the rows of the cycle.
+func (s *status) show(ctx context.Context, st *store.Store, id ops.CycleID) {
+	if s == nil {
+		return
+	}
+	loaded, err := st.Load(ctx, id)
+	if err != nil {
+		return // the next change reads again
+	}
+	last := loaded.Journal.Last()
+	if last == nil || last.Status != ops.SessionRunning || last.StartedAt == nil {
+		s.clear()
+		return
+	}
+	p := s.follow(ctx, st, last.ID)
+	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, duration(time.Since(*last.StartedAt).Round(time.Second)))
+	if spent := totalOf(loaded.Journal.Sessions).cost; spent != nil {
+		text += " · est. " + money(spent) + " so far"
+	}
+	if p.tool != "" {
+		text += " · " + p.tool
+	}
+	s.write(text)
+}
+
+// follow reads what was added to a transcript.
+func (s *status) follow(ctx context.Context, st *store.Store, id ops.SessionID) progress {
+	p := s.lines[id]
+	lines, err := st.Transcript(ctx, id, p.after, 500)
+	if err != nil {
+		return p
+	}
+	for _, l := range lines {
+		p = p.read(l)
+	}
+	s.lines[id] = p
+	return p
+}
+
+// read takes one event into account.
+func (p progress) read(l ops.Line) progress {
+	p.after = l.Seq
+	var e struct {
+		Type    string `json:"type"`
+		Message struct {
+			Content []struct {
+				Type  string `json:"type"`
+				Name  string `json:"name"`
+				Input struct {
+					Command string `json:"command"`
+					Path    string `json:"file_path"`
+				} `json:"input"`
+			} `json:"content"`
+		} `json:"message"`
+	}
+	// Other shapes tell nothing about the progress.
+	_ = json.Unmarshal([]byte(l.Text), &e)
+	switch e.Type {
+	case "assistant":
+		p.turns++
+		for _, c := range e.Message.Content {
+			if c.Type == "tool_use" {
+				p.tool = strings.TrimSpace(c.Name + " " + or(c.Input.Command, c.Input.Path))
+			}
+		}
+	case "user":
+		p.tool = ""
+	}
+	return p
+}
+
+func (s *status) write(text string) {
+	width := 100
+	if f, ok := s.app.Stderr.(interface{ Fd() uintptr }); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
+			width = w
+		}
+	}
+	fmt.Fprintf(s.app.Stderr, "\r\x1b[K%s", shorten(text, width-1))
+	s.shown = true
+}
+
+// clear takes the line away, so that what follows stands alone.
+func (s *status) clear() {
+	if s != nil && s.shown {
+		fmt.Fprint(s.app.Stderr, "\r\x1b[K")
+		s.shown = false
+	}
+}

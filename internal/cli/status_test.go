@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"testing"
+
+	"claudeops/internal/ops"
+)
+
+func TestProgress(t *testing.T) {
+	var p progress
+	for i, line := range []string{
+		`{"type":"system","subtype":"init"}`,
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"hm"}]}}`,
+		`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"docker ps"}}]}}`,
+		`not json`,
+	} {
+		p = p.read(ops.Line{Seq: int64(i + 1), Text: line})
+	}
+	if p.turns != 2 || p.tool != "Bash docker ps" || p.after != 4 {
+		t.Errorf("got %+v", p)
+	}
+	if p = p.read(ops.Line{Seq: 5, Text: `{"type":"user","message":{"content":[{"type":"tool_result"}]}}`}); p.tool != "" {
+		t.Errorf("an answered call is still shown: %+v", p)
+	}
+}
+
+func TestMoneyAndTimes(t *testing.T) {
+	for got, want := range map[string]string{
+		money(nil): "n/a", money(ops.Ptr(0.0)): "$0.00", money(ops.Ptr(0.0012)): "$0.0012", money(ops.Ptr(1.5)): "$1.50",
+		span(nil): "n/a", span(ops.Ptr(int64(450))): "450ms", span(ops.Ptr(int64(4500))): "4.5s", span(ops.Ptr(int64(125_000))): "2m5s",
+		count(nil, "turn", "turns"): "n/a", count(ops.Ptr(int64(1)), "turn", "turns"): "1 turn", count(ops.Ptr(int64(2)), "turn", "turns"): "2 turns",
+		clean("a\x1b[31mb\u202e"): "a [31mb ", shorten("abcdef", 4): "abc…",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestATotalOfUnknownsIsUnknown(t *testing.T) {
+	if got := totalOf([]ops.Session{{}, {}}); got.cost != nil || got.turns != nil {
+		t.Errorf("got %+v", got)
+	}
+	one := ops.Session{Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}}
+	if got := totalOf([]ops.Session{one, {}, one}); got.cost == nil || *got.cost != 1 {
+		t.Errorf("got %+v", got)
+	}
+}

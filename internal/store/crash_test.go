@@ -1,0 +1,148 @@
+//go:build failpoint
+
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
+)
+
+// journalWrites are the writes of one small cycle, in order, each one transaction.
+func journalWrites(t *testing.T, s *store.Store) []func() {
+	f := &storetest.Fixture{Store: s, At: storetest.Start}
+	var cycle ops.CycleID
+	var session ops.Session
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []func(){
+		func() { must(s.MarkOpen(t.Context())) },
+		func() { f.Owner = storetest.NewFixture(t, s).Owner },
+		func() { cycle = f.Submit(t, "home") },
+		func() {
+			_, err := s.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
+			must(err)
+		},
+		func() { session = *f.Queue(t, cycle, nil, 1).Journal.Last() },
+		func() { must(s.StartSession(t.Context(), f.Owner, session.ID, "planned", storetest.Start)) },
+		func() { must(s.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
+		func() {
+			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "a"}, {Seq: 2, At: storetest.Start}}))
+		},
+		func() { f.Commit(t, f.Escalation(session, 1)) },
+		func() {
+			due, err := s.DueNotices(t.Context(), storetest.Start.AddDate(1, 0, 0), 1)
+			must(err)
+			due[0].Status = ops.NoticeSent
+			must(s.SettleNotice(t.Context(), due[0], &ops.Event{Level: ops.LevelInfo, Kind: "sent"}))
+		},
+		func() {
+			_, err := s.RequestCancel(t.Context(), cycle, "stop", storetest.Start)
+			must(err)
+		},
+		func() { must(s.Release(t.Context(), f.Owner, cycle)) },
+	}
+}
+
+// everything is all that the writes above leave, without what is random.
+func everything(t *testing.T, path string) string {
+	t.Helper()
+	s := openFile(t, path)
+	defer closeStore(t, s)
+	if err := s.QuickCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{"unclean": s.UncleanStop()}
+	cycles, err := s.Cycles(t.Context(), store.CycleFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range cycles {
+		for j := range cycles[i].Sessions {
+			session := &cycles[i].Sessions[j]
+			session.Key = ""
+			lines, err := s.Transcript(t.Context(), session.ID, 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[fmt.Sprint("lines ", session.ID)] = lines
+		}
+	}
+	out["cycles"] = cycles
+	if out["events"], err = s.Events(t.Context(), store.EventFilter{}); err != nil {
+		t.Fatal(err)
+	}
+	if out["notices"], err = s.Notices(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if out["decisions"], err = s.Decisions(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Killed just before a commit, the write never was; killed just after it, it is all there.
+func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
+	if path := os.Getenv("CRASH_TEST_DB"); path != "" {
+		for _, write := range journalWrites(t, openFile(t, path)) {
+			write()
+		}
+		return
+	}
+	writes := len(journalWrites(t, nil))
+	reached := map[string]bool{}
+	for n := range 2 * writes {
+		dir := t.TempDir()
+		killed, log := filepath.Join(dir, "killed.db"), filepath.Join(dir, "hits")
+		closeStore(t, openFile(t, killed)) // migrated, so that the first hit is the first write
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKillAtEveryWriteLeavesWholeWritesOnly$")
+		cmd.Env = append(os.Environ(), "CRASH_TEST_DB="+killed, fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n+1), "CLAUDEOPS_FAILPOINT_LOG="+log)
+		out, err := cmd.CombinedOutput()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("kill %d: %v\n%s", n, err, out)
+		}
+		hits, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := strings.Fields(string(hits))
+		last := names[len(names)-1]
+		reached[last] = true
+
+		whole := filepath.Join(dir, "whole.db")
+		s := openFile(t, whole)
+		for _, write := range journalWrites(t, s)[:(n+1)/2] {
+			write()
+		}
+		// s stays open, as the killed process left its database.
+		if got, want := everything(t, killed), everything(t, whole); got != want {
+			t.Errorf("killed at %s (hit %d):\n got  %s\n want %s", last, n+1, got, want)
+		}
+	}
+	for op := range strings.FieldsSeq("submit claim commit start_session note_process transcript release notice") {
+		for _, when := range []string{".before", ".after"} {
+			if !reached[op+when] {
+				t.Errorf("no process was killed at %s", op+when)
+			}
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package store_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
+)
+
+// raw opens the file beside the store, as another program would.
+func raw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func run(t *testing.T, db *sql.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(t *testing.T, db *sql.DB, query string, args ...any) string {
+	t.Helper()
+	var v string
+	if err := db.QueryRowContext(t.Context(), query, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// created returns the path of a database that was opened and closed once.
+func created(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	closeStore(t, openFile(t, path))
+	return path
+}
+
+// refuses checks that the file cannot be opened, and that the message names it and says what to do.
+func refuses(t *testing.T, path string, want error, advice string) {
+	t.Helper()
+	_, err := store.Open(t.Context(), store.Options{Path: path})
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want %v", err, want)
+	}
+	for _, part := range []string{path, advice} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	path := created(t)
+	run(t, raw(t, path), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
+	refuses(t, path, store.ErrNewer, "install that version")
+	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("read-only: error is %v, want %v", err, store.ErrNewer)
+	}
+}
+
+func TestOlderSchemaIsNotReadAsItIs(t *testing.T) {
+	path := created(t)
+	run(t, raw(t, path), `UPDATE goose_db_version SET version_id = -1 WHERE version_id > 0`)
+	run(t, raw(t, path), `UPDATE goose_db_version SET version_id = -1`)
+	_, err := store.OpenReadOnly(t.Context(), store.Options{Path: path})
+	if !errors.Is(err, store.ErrOlder) || !strings.Contains(err.Error(), "migrate") {
+		t.Errorf("error is %v, want %v", err, store.ErrOlder)
+	}
+}
+
+func TestDamagedFileIsRefused(t *testing.T) {
+	t.Run("no database", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "claudeops.db")
+		if err := os.WriteFile(path, []byte(strings.Repeat("this is a text file\n", 500)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path, store.ErrCorrupt, "restore a backup")
+	})
+	t.Run("header overwritten", func(t *testing.T) {
+		path := created(t)
+		overwrite(t, path, 0, 64)
+		refuses(t, path, store.ErrCorrupt, "restore a backup")
+	})
+	t.Run("schema overwritten", func(t *testing.T) {
+		path := created(t)
+		overwrite(t, path, 100, 3000)
+		refuses(t, path, store.ErrCorrupt, "restore a backup")
+	})
+	t.Run("another program's", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "claudeops.db")
+		run(t, raw(t, path), `CREATE TABLE sessions (id INTEGER PRIMARY KEY)`)
+		refuses(t, path, store.ErrCorrupt, "another program")
+	})
+	t.Run("folder missing", func(t *testing.T) {
+		refuses(t, filepath.Join(t.TempDir(), "missing", "claudeops.db"), os.ErrNotExist, "folder")
+	})
+}
+
+func overwrite(t *testing.T, path string, at int64, n int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", n)), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestQuickCheckFindsDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	s := openFile(t, path)
+	f := storetest.NewFixture(t, s)
+	session := f.RunningSession(t, "home")
+	lines := make([]ops.Line, 2000)
+	for i := range lines {
+		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: strings.Repeat("x", 200)}
+	}
+	if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.QuickCheck(t.Context()); err != nil {
+		t.Fatalf("a sound database: %v", err)
+	}
+	closeStore(t, s)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, path, info.Size()-20*4096, 10*4096)
+	if err := openFile(t, path).QuickCheck(t.Context()); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("error is %v, want %v", err, store.ErrCorrupt)
+	}
+}
+
+func TestUnfinishedCreationIsCompleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, ops.ErrNotFound) {
+		t.Errorf("read-only: error is %v, want %v", err, ops.ErrNotFound)
+	}
+	// As it is when the process ends between the migration library's own table and the first migration.
+	db := raw(t, path)
+	run(t, db, `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))`)
+	run(t, db, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1)`)
+	storetest.NewFixture(t, openFile(t, path)).Claim(t, "home")
+}
+
+func TestManyMayCreateAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := store.Open(t.Context(), store.Options{Path: path})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			closeStore(t, s)
+		})
+	}
+	wg.Wait()
+	storetest.NewFixture(t, openFile(t, path)).Claim(t, "home")
+}
+
+func TestDatabaseFileIsPrivateWhateverItsName(t *testing.T) {
+	for _, name := range []string{"claudeops.db", "a b?c%20d#e&f=g.db", "ü'\".db"} {
+		path := filepath.Join(t.TempDir(), name)
+		storetest.NewFixture(t, openFile(t, path)).Claim(t, "home")
+		for _, file := range []string{path, path + "-wal"} {
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode().Perm() != 0o600 {
+				t.Errorf("%s has mode %v", file, info.Mode())
+			}
+		}
+	}
+}
+
+func TestUncleanStopIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	daemon := openFile(t, path)
+	if daemon.UncleanStop() {
+		t.Error("a new database looks as if it had been left open")
+	}
+	if err := daemon.MarkOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A command beside it does not take the mark away.
+	closeStore(t, openFile(t, path))
+	if !openFile(t, path).UncleanStop() {
+		t.Error("a database that was left open looks clean")
+	}
+	closeStore(t, daemon)
+	if openFile(t, path).UncleanStop() {
+		t.Error("a clean stop is not seen")
+	}
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+		t.Errorf("the log still has %d bytes after a clean stop", info.Size())
+	}
+	if err := daemon.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+// A kill leaves the files as they are at that moment.
+func TestCommittedRowsSurviveAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	f := storetest.NewFixture(t, openFile(t, path))
+	session := f.RunningSession(t, "home")
+	want := f.Commit(t, f.Escalation(session, 1))
+
+	left := filepath.Join(t.TempDir(), "claudeops.db")
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(left+suffix, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := openFile(t, left).Load(t.Context(), session.CycleID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Journal.Sessions) != len(want.Journal.Sessions) || got.Journal.Last().Key != want.Journal.Last().Key {
+		t.Errorf("journal reads %+v, want %+v", got, want)
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	options := store.Options{Path: path, Clock: func() time.Time { return storetest.Start }}
+	if _, err := store.OpenReadOnly(t.Context(), options); !errors.Is(err, ops.ErrNotFound) {
+		t.Fatalf("without a file: error is %v, want %v", err, ops.ErrNotFound)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Error("looking for a database created one")
+	}
+	writer := openFile(t, path)
+	f := storetest.NewFixture(t, writer)
+	id := f.Claim(t, "home").Cycle.ID
+
+	beside, err := store.OpenReadOnly(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, beside)
+	f.EndCycle(t, id)
+	got, err := beside.Cycle(t.Context(), id)
+	if err != nil || got.Status != ops.CycleHealthy {
+		t.Errorf("beside a writer: %+v, %v", got, err)
+	}
+	if _, err := beside.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
+		t.Error("a read-only store wrote")
+	}
+	if err := beside.QuickCheck(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	closeStore(t, writer)
+	alone, err := store.OpenReadOnly(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, alone)
+	if _, err := alone.Cycle(t.Context(), id); err != nil {
+		t.Errorf("after the writer closed: %v", err)
+	}
+}
+
+func TestWaitingCycles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	s := openFile(t, path)
+	f := storetest.NewFixture(t, s)
+	db := raw(t, path)
+	stored := func(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z") }
+	later := storetest.Start.Add(time.Hour)
+
+	for _, tt := range []struct {
+		name    string
+		status  ops.CycleStatus
+		wakeAt  any
+		cancel  bool
+		now, at bool // runnable at the start, and at the time it waits for
+	}{
+		{"queued for later", ops.CycleQueued, stored(later), false, false, true},
+		{"queued for later, cancelled", ops.CycleQueued, stored(later), true, true, true},
+		{"waits for a human", ops.CycleWaitingHuman, nil, false, false, false},
+		{"waits for a human, with an end", ops.CycleWaitingHuman, stored(later), false, false, true},
+		{"waits for a human, cancelled", ops.CycleWaitingHuman, nil, true, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			id := f.Submit(t, "home")
+			run(t, db, `UPDATE cycles SET status = ?, wake_at = ? WHERE id = ?`, tt.status, tt.wakeAt, id)
+			if tt.cancel {
+				if _, err := s.RequestCancel(t.Context(), id, "stop", storetest.Start); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for at, want := range map[time.Time]bool{storetest.Start: tt.now, later: tt.at} {
+				runnable, err := s.Runnable(t.Context(), at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := len(runnable) == 1; got != want {
+					t.Errorf("runnable at %s: %t, want %t", at, got, want)
+				}
+				_, err = s.Claim(t.Context(), f.Owner, id, storetest.Policy(), at)
+				switch {
+				case want && err != nil:
+					t.Errorf("claim at %s: %v", at, err)
+				case want:
+					if err := s.Release(t.Context(), f.Owner, id); err != nil {
+						t.Fatal(err)
+					}
+					run(t, db, `UPDATE cycles SET status = ?, wake_at = ? WHERE id = ?`, tt.status, tt.wakeAt, id)
+				case !errors.Is(err, ops.ErrConflict):
+					t.Errorf("claim at %s: %v, want %v", at, err, ops.ErrConflict)
+				}
+			}
+			run(t, db, `UPDATE cycles SET status = 'cancelled', ended_at = ? WHERE id = ?`, stored(later), id)
+		})
+	}
+}
+
+func TestLessonsAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	f := storetest.NewFixture(t, openFile(t, path))
+	session := f.RunningSession(t, "home")
+	tr := f.Escalation(session, 1)
+	tr.Result.Lessons = []ops.Lesson{{Category: "timing", Service: "web", Observation: "starts slowly"}}
+	f.Commit(t, tr)
+	got := text(t, raw(t, path), `SELECT environment || ' ' || category || ' ' || service || ' ' || observation || ' ' || session_id FROM memories`)
+	if want := "home timing web starts slowly 1"; got != want {
+		t.Errorf("memory is %q, want %q", got, want)
+	}
+}
