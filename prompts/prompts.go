@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+	"sync"
 	"text/template"
 
 	"claudeops/internal/ops"
@@ -38,8 +39,13 @@ func Escalation(tier ops.Tier, d Data) (string, error) {
 // Facts renders what is known about the environment, for prompts that are not ours.
 func Facts(d Data) (string, error) { return render("facts", d) }
 
+// parsed reads the texts once: they are embedded and never change.
+var parsed = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("prompts").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "*.md")
+})
+
 func render(name string, d Data) (string, error) {
-	t, err := template.New("prompts").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "*.md")
+	t, err := parsed()
 	if err != nil {
 		return "", fmt.Errorf("parse prompts: %w", err)
 	}

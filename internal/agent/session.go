@@ -84,9 +84,7 @@ func (s *session) run(ctx context.Context, rec ops.Recorder) ops.RunResult {
 	s.await(ctx)
 	endWatch()
 	watcher.Wait()
-	s.finish(keep, read)
-	err := s.lines.close()
-	return s.outcome(err)
+	return s.outcome(s.finish(keep, read))
 }
 
 func (s *session) recordStart(ctx context.Context, rec ops.Recorder) {
@@ -121,17 +119,23 @@ func (s *session) await(ctx context.Context) {
 	}
 }
 
-// finish reads the rest of the output and kills whatever is left of the session.
-func (s *session) finish(ctx context.Context, read <-chan struct{}) {
-	waitFor(read, eofTime)
-	s.sweep(ctx)
-	if waitFor(read, lastTime) {
-		return
+// finish reads the rest of the output, kills whatever is left of the session and returns why output could not be stored.
+func (s *session) finish(ctx context.Context, read <-chan struct{}) error {
+	stored := make(chan error, 1)
+	if waitFor(read, eofTime) {
+		// Nothing more can come: the rest is stored while leftovers are looked for.
+		go func() { stored <- s.lines.close() }()
+		s.sweep(ctx)
+		return <-stored
 	}
-	// Something out of our reach holds the output open.
-	s.proc.stdout.expire()
-	s.proc.stderr.expire()
-	<-read
+	s.sweep(ctx)
+	if !waitFor(read, lastTime) {
+		// Something out of our reach holds the output open.
+		s.proc.stdout.expire()
+		s.proc.stderr.expire()
+		<-read
+	}
+	return s.lines.close()
 }
 
 func (s *session) sweep(ctx context.Context) {

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -98,12 +99,8 @@ func (b *bench) hops(chains int) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := filepath.Join(b.dir, "hops")
-	for range chains {
-		c := b.command(agent, state, "once", "-q")
-		if out, err := c.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("run chain: %w\n%s", err, out)
-		}
+	if err := b.chains(agent, times, chains); err != nil {
+		return nil, err
 	}
 	raw, err := os.ReadFile(times)
 	if err != nil {
@@ -129,15 +126,57 @@ func (b *bench) hops(chains int) ([]figure, error) {
 	}}, nil
 }
 
+// chains lets a daemon run so many cycles, one after the other.
+func (b *bench) chains(agent, times string, count int) error {
+	d, err := b.start(agent, filepath.Join(b.dir, "hops"))
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	// A daemon without history starts one by itself.
+	for done := range count {
+		for {
+			raw, err := os.ReadFile(times)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			if bytes.Count(raw, []byte("end 3")) > done {
+				break
+			}
+			if time.Since(d.begun) > 2*time.Minute {
+				return errors.New("the chains do not end")
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+		r, err := http.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
+		if err != nil {
+			return err
+		}
+		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
+			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
+		}
+	}
+	return nil
+}
+
 // lines measures one session with 100,000 lines of output.
 func (b *bench) lines() ([]figure, error) {
 	const count = 100_000
 	file := filepath.Join(b.dir, "lines")
-	var text bytes.Buffer
-	for i := range count - 1 {
-		fmt.Fprintf(&text, `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%06d","content":"%s"}]}}`+"\n", i, strings.Repeat("log line of a service ", 10))
+	// Written in pieces: what this program holds would count as the measured one's peak.
+	out, err := os.Create(file)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+	text := bufio.NewWriter(out)
+	for i := range count - 1 {
+		fmt.Fprintf(text, `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%06d","content":"%s"}]}}`+"\n", i, strings.Repeat("log line of a service ", 10))
+	}
+	if err := errors.Join(text.Flush(), out.Close()); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
 		return nil, err
 	}
 	agent, err := b.agent("cat " + file + "\n" + result + "\n")
@@ -161,7 +200,7 @@ func (b *bench) lines() ([]figure, error) {
 		return nil, errors.New("no resource usage on this system")
 	}
 	return []figure{
-		{fmt.Sprintf("%d lines, %d MB from one session: stored", count, text.Len()>>20), fmt.Sprint(stored), fmt.Sprint(count)},
+		{fmt.Sprintf("%d lines, %d MB from one session: stored", count, info.Size()>>20), fmt.Sprint(stored), fmt.Sprint(count)},
 		{"… CPU, agent included", fmt.Sprintf("%.2f s (wall %.2f s)", cpu.Seconds(), took.Seconds()), "< 1.2 s"},
 		{"… peak RSS", fmt.Sprintf("%d MB", usage.Maxrss>>10), "< 80 MB"},
 	}, nil
@@ -206,40 +245,61 @@ func (b *bench) idle() ([]figure, error) {
 }
 
 func (b *bench) serve(agent, state string, settle bool) (time.Duration, int, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	d, err := b.start(agent, state)
 	if err != nil {
 		return 0, 0, err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return 0, 0, err
-	}
-	c := b.command(agent, state, "serve", "-q")
-	c.Env = append(c.Env, "CLAUDEOPS_LISTEN="+addr)
-	begun := time.Now()
-	if err := c.Start(); err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = c.Process.Signal(syscall.SIGTERM); _ = c.Wait() }()
-	for {
-		r, err := http.Get("http://" + addr + "/readyz") //nolint:noctx // loopback, bounded by the loop
-		if err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		if time.Since(begun) > 10*time.Second {
-			return 0, 0, errors.New("the daemon does not become ready")
-		}
-		<-time.After(time.Millisecond)
-	}
-	ready := time.Since(begun)
+	defer d.stop()
 	if settle {
 		<-time.After(5 * time.Second)
 	}
-	rss, err := residentMB(c.Process.Pid)
-	return ready, rss, err
+	rss, err := residentMB(d.cmd.Process.Pid)
+	return d.ready, rss, err
+}
+
+// daemon is a running serve.
+type daemon struct {
+	cmd   *exec.Cmd
+	addr  string
+	begun time.Time
+	ready time.Duration
+}
+
+func (d *daemon) stop() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	_ = d.cmd.Wait()
+}
+
+// start starts a daemon and waits until it is ready.
+func (b *bench) start(agent, state string) (*daemon, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{addr: l.Addr().String(), cmd: b.command(agent, state, "serve", "-q")}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	d.cmd.Env = append(d.cmd.Env, "CLAUDEOPS_LISTEN="+d.addr)
+	d.begun = time.Now()
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for {
+		r, err := http.Get("http://" + d.addr + "/readyz") //nolint:noctx // loopback, bounded by the loop
+		if err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				d.ready = time.Since(d.begun)
+				return d, nil
+			}
+		}
+		if time.Since(d.begun) > 10*time.Second {
+			d.stop()
+			return nil, errors.New("the daemon does not become ready")
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 func residentMB(pid int) (int, error) {

@@ -137,6 +137,8 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	if err != nil {
 		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
 	}
+	// What was known of other cycles when this one was claimed holds until it is claimed again.
+	next.Journal.Spend, next.Journal.Windows, next.Journal.Cooldowns = now.Journal.Spend, now.Journal.Windows, now.Journal.Cooldowns
 	a.Changed(id)
 	return next, nil
 }

@@ -15,8 +15,7 @@ import (
 	"syscall"
 )
 
-// plan is what the environment asked for. It is package state because a failpoint is reached from every layer, with
-// nothing passed in; it exists in test builds only.
+// plan is what the environment asked for.
 type plan struct {
 	mu   sync.Mutex
 	name string
@@ -24,7 +23,7 @@ type plan struct {
 	log  *os.File
 }
 
-var current = sync.OnceValue(readPlan)
+var current = sync.OnceValue(readPlan) //nolint:gochecknoglobals // reached from every layer with nothing passed in; test builds only
 
 // Hit marks a named place and kills the process there if the environment asked for it.
 func Hit(name string) { current().hit(name) }

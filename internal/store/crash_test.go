@@ -101,7 +101,7 @@ func everything(t *testing.T, path string) string {
 
 // Killed just before a commit, the write never was; killed just after it, it is all there.
 func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
-	if path := os.Getenv("CRASH_TEST_DB"); path != "" {
+	if path := os.Getenv("CRASH_TEST_DB"); path != "" { //nolint:forbidigo // tells the child process what to do
 		for _, write := range journalWrites(t, openFile(t, path)) {
 			write()
 		}
@@ -114,7 +114,7 @@ func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
 		killed, log := filepath.Join(dir, "killed.db"), filepath.Join(dir, "hits")
 		closeStore(t, openFile(t, killed)) // migrated, so that the first hit is the first write
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKillAtEveryWriteLeavesWholeWritesOnly$")
-		cmd.Env = append(os.Environ(), "CRASH_TEST_DB="+killed, fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n+1), "CLAUDEOPS_FAILPOINT_LOG="+log)
+		cmd.Env = append(cmd.Environ(), "CRASH_TEST_DB="+killed, fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n+1), "CLAUDEOPS_FAILPOINT_LOG="+log)
 		out, err := cmd.CombinedOutput()
 		exit, ok := errors.AsType[*exec.ExitError](err)
 		if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

@@ -14,7 +14,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	var out ops.Claimed
 	err := s.read(ctx, func(tx querier) error {
 		var err error
-		out, err = loadClaimed(ctx, tx, id, s.clock())
+		out, err = loadWhole(ctx, tx, id, s.clock())
 		return err
 	})
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	return out, nil
 }
 
-func loadClaimed(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+func loadClaimed(ctx context.Context, q querier, id ops.CycleID) (ops.Claimed, error) {
 	var out ops.Claimed
 	var err error
 	if out.Cycle, err = cycleByID(ctx, q, id); err != nil {
@@ -36,9 +36,17 @@ func loadClaimed(ctx context.Context, q querier, id ops.CycleID, at time.Time) (
 	if j.Decisions, err = decisionsOfCycle(ctx, q, id); err != nil {
 		return ops.Claimed{}, err
 	}
-	if j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id); err != nil {
+	j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)
+	return out, err
+}
+
+// loadWhole is loadClaimed with what other cycles have to do with it, which only a claim needs to look up.
+func loadWhole(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+	out, err := loadClaimed(ctx, q, id)
+	if err != nil {
 		return ops.Claimed{}, err
 	}
+	j := &out.Journal
 	if j.Windows, err = reportedWindows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
 		return ops.Claimed{}, err
 	}
@@ -70,7 +78,8 @@ func reportedWindows(ctx context.Context, q querier, handlers []ops.Handler) (ma
 	return out, nil
 }
 
-// Commit writes one transition in one transaction, and returns the cycle and its journal as they read now.
+// Commit writes one transition in one transaction, and returns the cycle and its journal as they read now. What the
+// journal knows of other cycles (spend, windows) is left out: the caller has it from its claim.
 func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
 	if t.Empty() {
 		return s.Load(ctx, t.Cycle)
@@ -91,7 +100,7 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		out, err = loadClaimed(ctx, tx, t.Cycle, t.At)
+		out, err = loadClaimed(ctx, tx, t.Cycle)
 		return err
 	})
 	if err != nil {

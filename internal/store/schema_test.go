@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"database/sql"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 )
 
 func TestEveryTableExists(t *testing.T) {
-	db := raw(t, created(t))
+	db := raw(t, newFile(t))
 	for table := range strings.FieldsSeq(`sessions cycles escalations recoveries transcript events verifications approvals incidents
 		notifications guard_decisions cooldown_actions checks memories silences hosts`) {
 		if got := text(t, db, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table); got != "1" {
@@ -22,7 +21,7 @@ func TestEveryTableExists(t *testing.T) {
 }
 
 func TestDocumentedColumnsExist(t *testing.T) {
-	db := raw(t, created(t))
+	db := raw(t, newFile(t))
 	for table, columns := range map[string]string{
 		"sessions": `id cycle_id parent_session_id retry_of_session_id attempt tier handler family agent model planned_session_id
 			session_id status outcome outcome_json handoff_json failure error stop_cause context_mode recovery_level context_tokens
@@ -45,7 +44,7 @@ func TestDocumentedColumnsExist(t *testing.T) {
 }
 
 func TestScenario_ParentSessionIDColumnAdded(t *testing.T) {
-	db := raw(t, created(t))
+	db := raw(t, newFile(t))
 	if got := text(t, db, `SELECT type || ' ' || "notnull" FROM pragma_table_info('sessions') WHERE name = 'parent_session_id'`); got != "INTEGER 0" {
 		t.Errorf("column is %s, want INTEGER that may be NULL", got)
 	}
@@ -55,7 +54,7 @@ func TestScenario_ParentSessionIDColumnAdded(t *testing.T) {
 }
 
 func TestScenario_IndexOnParentSessionID(t *testing.T) {
-	db := raw(t, created(t))
+	db := raw(t, newFile(t))
 	for index, column := range map[string]string{"idx_sessions_parent": "parent_session_id", "idx_sessions_session_id": "session_id"} {
 		if got := text(t, db, `SELECT COALESCE(MAX(name), '') FROM pragma_index_info(?)`, index); got != column {
 			t.Errorf("%s covers %q, want %q", index, got, column)
@@ -65,7 +64,7 @@ func TestScenario_IndexOnParentSessionID(t *testing.T) {
 
 // The database itself refuses a second running cycle, whoever writes it.
 func TestSecondRunningCycleIsRefusedByAnIndex(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
 	f.Claim(t, "home")
 	db := raw(t, path)
@@ -88,28 +87,33 @@ func threeTiers(t *testing.T, f *storetest.Fixture) []ops.Session {
 	return f.Commit(t, second).Journal.Sessions
 }
 
+func TestScenario_Tier1SessionHasNoParent(t *testing.T) {
+	chain := threeTiers(t, storetest.NewFixture(t, openFile(t, newFile(t))))
+	if chain[0].Tier != ops.Tier1 || chain[0].ParentID != nil {
+		t.Errorf("%+v", chain[0])
+	}
+}
+
+func TestScenario_Tier2SessionLinksToTier1Parent(t *testing.T) {
+	chain := threeTiers(t, storetest.NewFixture(t, openFile(t, newFile(t))))
+	if chain[1].Tier != ops.Tier2 || chain[1].ParentID == nil || *chain[1].ParentID != chain[0].ID {
+		t.Errorf("%+v", chain[1])
+	}
+}
+
+func TestScenario_Tier3SessionLinksToTier2Parent(t *testing.T) {
+	chain := threeTiers(t, storetest.NewFixture(t, openFile(t, newFile(t))))
+	if chain[2].Tier != ops.Tier3 || chain[2].ParentID == nil || *chain[2].ParentID != chain[1].ID {
+		t.Errorf("%+v", chain[2])
+	}
+}
+
 func TestScenario_FullEscalationChainQueryable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
 	f.RunningSession(t, "office") // another chain stays out of it
 	chain := threeTiers(t, f)
 	all := []ops.SessionID{chain[0].ID, chain[1].ID, chain[2].ID}
-
-	t.Run("TestScenario_Tier1SessionHasNoParent", func(t *testing.T) {
-		if chain[0].Tier != ops.Tier1 || chain[0].ParentID != nil {
-			t.Errorf("%+v", chain[0])
-		}
-	})
-	t.Run("TestScenario_Tier2SessionLinksToTier1Parent", func(t *testing.T) {
-		if chain[1].Tier != ops.Tier2 || chain[1].ParentID == nil || *chain[1].ParentID != chain[0].ID {
-			t.Errorf("%+v", chain[1])
-		}
-	})
-	t.Run("TestScenario_Tier3SessionLinksToTier2Parent", func(t *testing.T) {
-		if chain[2].Tier != ops.Tier3 || chain[2].ParentID == nil || *chain[2].ParentID != chain[1].ID {
-			t.Errorf("%+v", chain[2])
-		}
-	})
 	for _, s := range chain {
 		got, err := f.Store.Chain(t.Context(), s.ID)
 		if err != nil {
@@ -166,19 +170,26 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []ops.SessionID
 	return out
 }
 
+func TestScenario_Tier1CostRecordedIndependently(t *testing.T) {
+	wantFigures(t, ops.Tier1, "0.25 7 45000")
+}
+
 func TestScenario_Tier2CostRecordedIndependently(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	f := storetest.NewFixture(t, openFile(t, path))
-	threeTiers(t, f)
-	db := raw(t, path)
-	for _, tt := range []struct {
-		tier int
-		want string
-	}{{1, "0.25 7 45000"}, {2, "0.47 12 120000"}, {3, "- - -"}} {
-		got := text(t, db, `SELECT COALESCE(cost_usd, '-') || ' ' || COALESCE(num_turns, '-') || ' ' || COALESCE(duration_ms, '-')
-			FROM sessions WHERE tier = ?`, tt.tier)
-		if got != tt.want {
-			t.Errorf("tier %d has %s, want %s", tt.tier, got, tt.want)
-		}
+	wantFigures(t, ops.Tier2, "0.47 12 120000")
+}
+
+func TestFiguresNotReportedAreNull(t *testing.T) {
+	wantFigures(t, ops.Tier3, "- - -")
+}
+
+// wantFigures reads cost, turns and duration of one tier of a chain from its row.
+func wantFigures(t *testing.T, tier ops.Tier, want string) {
+	t.Helper()
+	path := newFile(t)
+	threeTiers(t, storetest.NewFixture(t, openFile(t, path)))
+	got := text(t, raw(t, path), `SELECT COALESCE(cost_usd, '-') || ' ' || COALESCE(num_turns, '-') || ' ' || COALESCE(duration_ms, '-')
+		FROM sessions WHERE tier = ?`, tier)
+	if got != want {
+		t.Errorf("%s has %s, want %s", tier, got, want)
 	}
 }

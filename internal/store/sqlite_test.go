@@ -42,14 +42,6 @@ func text(t *testing.T, db *sql.DB, query string, args ...any) string {
 	return v
 }
 
-// created returns the path of a database that was opened and closed once.
-func created(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	closeStore(t, openFile(t, path))
-	return path
-}
-
 // refuses checks that the file cannot be opened, and that the message names it and says what to do.
 func refuses(t *testing.T, path string, want error, advice string) {
 	t.Helper()
@@ -65,7 +57,7 @@ func refuses(t *testing.T, path string, want error, advice string) {
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
-	path := created(t)
+	path := newFile(t)
 	run(t, raw(t, path), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
 	refuses(t, path, store.ErrNewer, "install that version")
 	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, store.ErrNewer) {
@@ -74,8 +66,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 }
 
 func TestOlderSchemaIsNotReadAsItIs(t *testing.T) {
-	path := created(t)
-	run(t, raw(t, path), `UPDATE goose_db_version SET version_id = -1 WHERE version_id > 0`)
+	path := newFile(t)
+	// Below the first migration there is none; 0 would be a database without tables.
 	run(t, raw(t, path), `UPDATE goose_db_version SET version_id = -1`)
 	_, err := store.OpenReadOnly(t.Context(), store.Options{Path: path})
 	if !errors.Is(err, store.ErrOlder) || !strings.Contains(err.Error(), "migrate") {
@@ -92,12 +84,12 @@ func TestDamagedFileIsRefused(t *testing.T) {
 		refuses(t, path, store.ErrCorrupt, "restore a backup")
 	})
 	t.Run("header overwritten", func(t *testing.T) {
-		path := created(t)
+		path := newFile(t)
 		overwrite(t, path, 0, 64)
 		refuses(t, path, store.ErrCorrupt, "restore a backup")
 	})
 	t.Run("schema overwritten", func(t *testing.T) {
-		path := created(t)
+		path := newFile(t)
 		overwrite(t, path, 100, 3000)
 		refuses(t, path, store.ErrCorrupt, "restore a backup")
 	})
@@ -126,7 +118,7 @@ func overwrite(t *testing.T, path string, at int64, n int) {
 }
 
 func TestQuickCheckFindsDamage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	s := openFile(t, path)
 	f := storetest.NewFixture(t, s)
 	session := f.RunningSession(t, "home")
@@ -201,7 +193,7 @@ func TestDatabaseFileIsPrivateWhateverItsName(t *testing.T) {
 }
 
 func TestUncleanStopIsNoticed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	daemon := openFile(t, path)
 	if daemon.UncleanStop() {
 		t.Error("a new database looks as if it had been left open")
@@ -228,7 +220,7 @@ func TestUncleanStopIsNoticed(t *testing.T) {
 
 // A kill leaves the files as they are at that moment.
 func TestCommittedRowsSurviveAKill(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
 	session := f.RunningSession(t, "home")
 	want := f.Commit(t, f.Escalation(session, 1))
@@ -294,7 +286,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestWaitingCycles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	s := openFile(t, path)
 	f := storetest.NewFixture(t, s)
 	db := raw(t, path)
@@ -349,7 +341,7 @@ func TestWaitingCycles(t *testing.T) {
 }
 
 func TestLessonsAreKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
+	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
 	session := f.RunningSession(t, "home")
 	tr := f.Escalation(session, 1)

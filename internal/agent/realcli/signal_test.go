@@ -59,7 +59,7 @@ func (c *cli) tool() int {
 			return false
 		}
 		pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
-		return err == nil
+		return err == nil && alive(pid)
 	})
 	c.t.Cleanup(func() {
 		if alive(pid) {
@@ -67,6 +67,16 @@ func (c *cli) tool() int {
 		}
 	})
 	return pid
+}
+
+// written waits for a text in the transcript. A call that is not there yet when the program ends
+// is lost, and then the model knows nothing of it.
+func (c *cli) written(text string) {
+	c.t.Helper()
+	eventually(c.t, text+" to be written down", func() bool {
+		data, err := os.ReadFile(c.transcript(first))
+		return err == nil && bytes.Contains(data, []byte(text))
+	})
 }
 
 // alive reports whether the process still is the tool's.
@@ -94,16 +104,23 @@ func TestAnInterruptEndsTheProgramAndItsTool(t *testing.T) {
 	c := newCLI(t, sleeper)
 	run := c.start("look around")
 	tool := c.tool()
+	c.written("toolu_sleep")
 	out := run.end(os.Interrupt)
-	r := out.result()
-	if out.code != 0 && out.code != 1 || !r.IsError || r.Subtype != "error_during_execution" || r.Reason != "aborted_tools" {
-		t.Errorf("result: %+v, exit code %d", r, out.code)
+	// The exit code may be that of a success, and now and then there is no result.
+	if out.code != 0 && out.code != 1 {
+		t.Errorf("exit code %d", out.code)
+	}
+	if len(out.all("result", "")) > 0 {
+		if r := out.result(); !r.IsError || r.Subtype != "error_during_execution" || r.Reason != "aborted_tools" {
+			t.Errorf("result: %+v", r)
+		}
 	}
 	eventually(t, "the tool to end", func() bool { return !alive(tool) })
 
 	// The model is told that the call was rejected, although it had begun.
 	c.fork(first, second, "go on", "haiku", "Bash", snapshotOff...).succeeded()
-	if got, ok := c.last().Result("toolu_sleep"); !ok || !strings.Contains(got.Text, "The tool use was rejected") {
+	got, ok := c.last().Result("toolu_sleep")
+	if !ok || !strings.Contains(got.Text, "The tool use was rejected") && !strings.Contains(got.Text, "its outcome is unknown") {
 		t.Errorf("the call answered %+v", got)
 	}
 }
@@ -131,11 +148,12 @@ func TestATerminationLeavesNoResultAndEndsTheTool(t *testing.T) {
 	eventually(t, "the tool to end", func() bool { return !alive(tool) })
 }
 
-func TestAKillLeavesTheToolRunningAndTheModelIsToldOnResume(t *testing.T) {
+func TestAfterAKillTheToolRunsOnAndTheModelIsTold(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, sleeper)
 	run := c.start("look around")
 	tool := c.tool()
+	c.written("toolu_sleep")
 	out := run.end(os.Kill)
 	if out.code != -1 || len(out.all("result", "")) != 0 {
 		t.Errorf("exit code %d\n%s", out.code, out)

@@ -60,6 +60,15 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 	return s
 }
 
+// load reads a cycle with its own journal, without what a claim looks up beside it.
+func (f *Fixture) load(t *testing.T, cycle ops.CycleID) ops.Claimed {
+	t.Helper()
+	got, err := f.Store.Load(t.Context(), cycle)
+	must(t, err)
+	got.Journal.Spend, got.Journal.Windows = ops.Spend{}, nil
+	return got
+}
+
 func ids[T any, ID comparable](rows []T, id func(T) ID) []ID {
 	out := []ID{}
 	for _, r := range rows {

@@ -32,9 +32,7 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 	tr := f.Escalation(session, 1)
 	got := f.Commit(t, tr)
 
-	loaded, err := f.Store.Load(t.Context(), session.CycleID)
-	must(t, err)
-	equal(t, "returned journal", got, loaded)
+	equal(t, "returned journal", got, f.load(t, session.CycleID))
 
 	if len(got.Journal.Sessions) != 2 || len(got.Journal.Decisions) != 1 {
 		t.Fatalf("journal has %d sessions and %d decisions", len(got.Journal.Sessions), len(got.Journal.Decisions))
@@ -178,8 +176,13 @@ func finishedCycleTakesNothing(t *testing.T, f *Fixture) {
 	equal(t, "reason", got.Cycle.Reason, "the handoff was refused")
 	equal(t, "end", got.Cycle.EndedAt, ops.Ptr(Start.Add(time.Hour)))
 	before := f.snapshot(t, session.CycleID)
-	_, err := f.Store.Commit(t.Context(), f.Owner, f.Escalation(session, 1))
-	wantErr(t, err, ops.ErrConflict)
+	for _, late := range []ops.Step{
+		{Kind: ops.StepRest, Events: []ops.Event{{Level: ops.LevelInfo, Kind: "late"}}},
+		{Kind: ops.StepFinish, Status: ops.CycleHealthy},
+	} {
+		_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{Cycle: session.CycleID, At: Start, Step: late})
+		wantErr(t, err, ops.ErrConflict)
+	}
 	wantErr(t, f.Store.Release(t.Context(), f.Owner, session.CycleID), ops.ErrConflict)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 }
@@ -195,10 +198,12 @@ func intentEndsWithItsCycle(t *testing.T, f *Fixture) {
 
 func restWritesNothing(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
-	ended := f.EndCycle(t, cycle)
+	f.EndCycle(t, cycle)
+	before := f.snapshot(t, cycle)
 	got, err := f.Store.Commit(t.Context(), ops.Owner{}, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest}})
 	must(t, err)
-	equal(t, "rest", got, ended)
+	equal(t, "cycle", got.Cycle, before.Claimed.Cycle)
+	equal(t, "journal", f.snapshot(t, cycle), before)
 }
 
 func rowsKeepTheirOwn(t *testing.T, f *Fixture) {

@@ -40,10 +40,14 @@ func daySpend(t *testing.T, f *Fixture) {
 	f.spend(t, "home", nil, Start)
 	f.spend(t, "office", ops.Ptr(10.0), Start)
 
-	session := f.RunningSession(t, "home")
-	got := f.Commit(t, f.Escalation(session, 1)) // its own 0.25 does not count
-	equal(t, "on commit", got.Journal.Spend.DayUSD, 1.5)
-	got, err := f.Store.Load(t.Context(), session.CycleID)
+	id := f.Claim(t, "home").Cycle.ID
+	session := *f.Queue(t, id, nil, 1).Journal.Last()
+	f.Commit(t, f.Escalation(session, 1)) // its own 0.25 does not count
+	must(t, f.Store.Release(t.Context(), f.Owner, id))
+	got, err := f.Store.Claim(t.Context(), f.Owner, id, Policy(), Start)
+	must(t, err)
+	equal(t, "on claim", got.Journal.Spend.DayUSD, 1.5)
+	got, err = f.Store.Load(t.Context(), id)
 	must(t, err)
 	equal(t, "on load", got.Journal.Spend.DayUSD, 1.5)
 }
