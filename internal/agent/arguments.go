@@ -35,6 +35,10 @@ func (c *Claude) arguments(spec ops.SessionSpec, f folders, r *readied) (args []
 		args = append(args, "--resume", spec.Resume, "--fork-session")
 	}
 	args = appendOption(args, "--session-id", spec.Session.PlannedID)
+	if spec.Resume != "" && r.snapshots {
+		// Otherwise the CLI goes on with the system prompt and the tools of the tier below.
+		args = append(args, "--system-prompt-snapshot", "off")
+	}
 	system := strings.ReplaceAll(spec.SystemPrompt, "\x00", "")
 	if len(system) > maxArgument {
 		name := filepath.Join(f.agent, "system-"+tag+".md")

@@ -104,11 +104,13 @@ func (c *Claude) notStarted(err error) ops.RunResult {
 
 // readied is a session that is ready to be started.
 type readied struct {
-	command  command
-	config   string // the CLI's configuration folder
-	version  string
-	warnings []string
-	files    []string // to remove after the session
+	command command
+	config  string // the CLI's configuration folder
+	version string
+	// snapshots: the program keeps the system prompt and the tools of a conversation it continues, unless told otherwise.
+	snapshots bool
+	warnings  []string
+	files     []string // to remove after the session
 }
 
 func (r *readied) remove() {

@@ -140,7 +140,7 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 	call := called(t, spec, ClaudeOptions{ExtraEnv: []string{"MY_VAR", "HOME"}})
 	agent := filepath.Join(spec.StateDir, "agent")
 	want := []string{
-		"ANTHROPIC_API_KEY=k", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
+		"ANTHROPIC_API_KEY=k", "API_TIMEOUT_MS=300000", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
 		"CLAUDEOPS_CYCLE_ID=7", "CLAUDEOPS_DRY_RUN=true", "CLAUDEOPS_SESSION_ID=18", "CLAUDEOPS_SESSION_KEY=" + spec.Session.Key,
 		"CLAUDEOPS_STATE_DIR=" + spec.StateDir, "CLAUDEOPS_TIER=2",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=o",

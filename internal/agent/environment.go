@@ -60,6 +60,7 @@ func (c *Claude) environment(spec ops.SessionSpec, f folders) []string {
 	vars.standard("DISABLE_TELEMETRY", "1")
 	vars.standard("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
 	vars.standard("CLAUDE_CODE_MAX_RETRIES", "2") // failures are judged here, not waited for there
+	vars.standard("API_TIMEOUT_MS", "300000")     // below our own idle limit, so that the CLI can say what it waited for
 	if spec.Limits.Tool > 0 {
 		// A little less than our own limit, so that the CLI ends a command that hangs and the
 		// session can go on.

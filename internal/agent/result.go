@@ -221,12 +221,18 @@ func (st *stream) share() modelUsage {
 		u := r.Usage
 		out = modelUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
 	}
-	for _, cost := range []*figure{r.TotalCost, r.Cost} {
-		if out.Cost == nil {
-			out.Cost = cost
-		}
+	if out.Cost == nil {
+		out.Cost = r.total()
 	}
 	return out
+}
+
+// total is what the CLI says the conversation has cost.
+func (r *resultEvent) total() *figure {
+	if r.TotalCost != nil {
+		return r.TotalCost
+	}
+	return r.Cost
 }
 
 func price(f *figure) *float64 {

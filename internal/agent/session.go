@@ -33,6 +33,8 @@ type session struct {
 	name     string
 	planned  string
 	resumed  bool
+	before   ops.Fingerprint // the record of the conversation that is continued
+	spent    *float64        // what that conversation had cost
 	grace    time.Duration
 	proc     *process
 	redactor *redact.Redactor
@@ -55,7 +57,7 @@ func newSession(c *Claude, spec ops.SessionSpec, p *process, log *slog.Logger) *
 		grace = defaultGrace
 	}
 	return &session{
-		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, resumed: spec.Resume != "", grace: grace,
+		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, resumed: spec.Resume != "", before: spec.Conversation, spent: spec.SpentUSD, grace: grace,
 		proc: p, redactor: c.o.Redactor, clock: c.o.Clock, log: log,
 		stop: newStopping(), watch: newWatchdog(spec.Limits),
 	}
@@ -233,6 +235,12 @@ func (s *session) outcome(stored error) ops.RunResult {
 		CLIVersion:   st.version,
 		Model:        st.model,
 		Figures:      st.figures(),
+	}
+	if st.result != nil {
+		res.ReportedUSD = price(st.result.total())
+		if s.resumed && st.own == nil {
+			s.ownShare(&res)
+		}
 	}
 	if s.proc.ended() {
 		res.ExitCode = ops.Ptr(s.proc.exitCode())

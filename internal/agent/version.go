@@ -135,7 +135,7 @@ func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec
 	case !v.known:
 		r.warnings = append(r.warnings, fmt.Sprintf("%s does not tell its version, so it is run without what only a known version can do", c.o.Bin))
 	case !olderVersion(v.text, oldestVersion):
-		r.version = v.text
+		r.version, r.snapshots = v.text, true
 	case spec.Session.Tier > ops.Tier1:
 		return &startError{class: failTooOld, text: fmt.Sprintf(
 			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",

@@ -100,7 +100,7 @@ func conversation(d *draft) error {
 	if parent == nil || parent.CLISessionID == "" {
 		return fmt.Errorf("find conversation to continue: %w", ops.ErrNotFound)
 	}
-	d.spec.Resume, d.spec.Conversation = parent.CLISessionID, parent.Conversation
+	d.spec.Resume, d.spec.Conversation, d.spec.SpentUSD = parent.CLISessionID, parent.Conversation, parent.ReportedUSD
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 	s.EndedAt = &at
 	s.ExitCode, s.CLISessionID, s.CLIVersion = run.ExitCode, run.CLISessionID, run.CLIVersion
 	s.StopCause, s.Failure, s.Error = run.Stop, run.Failure, run.Err
-	s.Figures, s.OpenTool, s.Conversation = run.Figures, run.OpenTool, run.Conversation
+	s.Figures, s.OpenTool, s.Conversation, s.ReportedUSD = run.Figures, run.OpenTool, run.Conversation, run.ReportedUSD
 	if s.DurationMS == nil && run.ExitCode != nil {
 		s.DurationMS = ops.Ptr(at.Sub(*s.StartedAt).Milliseconds())
 	}

@@ -30,6 +30,7 @@ type SessionSpec struct {
 	Tools        ToolLists
 	Resume       string      // the conversation to fork; empty for a fresh one
 	Conversation Fingerprint // what the record of that conversation must look like
+	SpentUSD     *float64    // what the CLI reported as the total of that conversation
 	OutcomeJSON  string      // the JSON Schema of the outcome; empty when none is demanded
 	StateDir     string
 	WorkDir      string
@@ -76,6 +77,7 @@ type RunResult struct {
 	Failure      string // class of the failure
 	OpenTool     string // the tool call that was open when the process ended
 	Conversation Fingerprint
+	ReportedUSD  *float64
 	Figures
 }
 

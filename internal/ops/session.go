@@ -121,6 +121,7 @@ type Session struct {
 	Structured     bool   // structured output was demanded: the CLI's version is known to give it
 	OpenTool       string // the tool call that was open when the process ended; it may have taken effect
 	Conversation   Fingerprint
+	ReportedUSD    *float64 // the total the CLI told, which may include the conversation it continued
 	Owner          string
 	CreatedAt      time.Time
 	StartedAt      *time.Time

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -14,11 +15,16 @@ import (
 
 // What only SQLite says or needs stands in this file.
 
+// busyTimeout is how long one process waits for another.
+const busyTimeout = 5 * time.Second
+
+func busyPragma() string { return fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()) }
+
 // openWriter opens the one connection that writes. Its transactions take the write lock at their start: one that read
 // first and wrote later could be refused in the middle.
-func openWriter(path string) (*sql.DB, error) {
+func openWriter(ctx context.Context, path string) (*sql.DB, error) {
 	db, err := openPool(path, url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
+		"_pragma": {busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
 		"_txlock": {"immediate"},
 		"_dqs":    {"0"},
 	})
@@ -26,12 +32,33 @@ func openWriter(path string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
+	if err := connect(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return db, nil
+}
+
+// connect makes the first connection. Two processes that both turn a new file to write-ahead logging get in each other's
+// way, and busy_timeout does not cover that, so it is tried again for as long.
+func connect(ctx context.Context, db *sql.DB) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, busyTimeout, errors.New("another process keeps the database locked"))
+	defer cancel()
+	for {
+		err := db.PingContext(ctx)
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(busyTimeout / 500):
+		}
+	}
 }
 
 func openReaders(path string) (*sql.DB, error) {
 	db, err := openPool(path, url.Values{
-		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
+		"_pragma": {busyPragma(), "query_only(1)"},
 		"_dqs":    {"0"},
 		// Never creates a file, and never writes to it.
 		"mode": {"ro"},
@@ -56,7 +83,7 @@ func checkpoint(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, `PRAGMA busy_timeout = 500`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if _, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil && code(err)&0xff != sqlite3.SQLITE_BUSY {
+	if _, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil && !isBusy(err) {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
@@ -100,6 +127,8 @@ func isCorrupt(err error) bool {
 	}
 	return false
 }
+
+func isBusy(err error) bool { return code(err)&0xff == sqlite3.SQLITE_BUSY }
 
 // code is SQLite's extended result code, 0 for any other error.
 func code(err error) int {

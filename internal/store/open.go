@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if s.writer, err = openWriter(s.path); err != nil {
+	if s.writer, err = openWriter(ctx, s.path); err != nil {
 		return nil, s.openError(err)
 	}
 	if s.reader, err = openReaders(s.path); err != nil {

@@ -15,7 +15,7 @@ const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of
 	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.exit_code,
 	s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured, s.open_tool, s.conversation_path,
 	COALESCE(s.conversation_size, 0), s.conversation_sha, s.owner, s.created_at, s.started_at,
-	s.ended_at, s.cost_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
+	s.ended_at, s.cost_usd, s.reported_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
 
 func scanSession(r row) (ops.Session, error) {
@@ -26,7 +26,7 @@ func scanSession(r row) (ops.Session, error) {
 		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.ExitCode,
 		toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.Structured, toText(&s.OpenTool), toText(&s.Conversation.Path),
 		&s.Conversation.Size, toText(&s.Conversation.SHA), toText(&s.Owner),
-		toTime(&s.CreatedAt), toOptTime(&s.StartedAt), toOptTime(&s.EndedAt), &s.CostUSD, &s.NumTurns, &s.DurationMS,
+		toTime(&s.CreatedAt), toOptTime(&s.StartedAt), toOptTime(&s.EndedAt), &s.CostUSD, &s.ReportedUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
 	return s, err
 }
@@ -148,7 +148,7 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		recovery_level = ?, exit_code = ?, cli_version = ?, pid = COALESCE(?, pid),
 		process_started = COALESCE(?, process_started), structured = ?, open_tool = ?, conversation_path = ?,
 		conversation_size = ?, conversation_sha = ?, started_at = COALESCE(?, started_at), ended_at = ?,
-		cost_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
+		cost_usd = ?, reported_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
 		cache_write_tokens = ?, context_tokens = ?, context_window = ?
 		WHERE id = ? AND cycle_id = ? AND status IN (?, ?)`,
 		r.Status, optText(r.Model),
@@ -157,7 +157,7 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		r.RecoveryLevel, r.ExitCode, optText(r.CLIVersion), orNull(r.PID),
 		optText(r.ProcessStarted), r.Structured, optText(r.OpenTool), optText(r.Conversation.Path),
 		orNull(r.Conversation.Size), optText(r.Conversation.SHA), optTime(r.StartedAt), formatTime(*ended),
-		r.CostUSD, r.NumTurns, r.DurationMS, r.InputTokens, r.OutputTokens, r.CacheReadTokens,
+		r.CostUSD, r.ReportedUSD, r.NumTurns, r.DurationMS, r.InputTokens, r.OutputTokens, r.CacheReadTokens,
 		r.CacheWriteTokens, r.ContextTokens, r.ContextWindow,
 		r.ID, cycle.id, ops.SessionQueued, ops.SessionRunning))
 	if err == nil && !ok {

@@ -285,6 +285,29 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// A command writes beside the daemon; neither is refused because the other was faster.
+func TestTwoProcessesMayWriteAtOnce(t *testing.T) {
+	path := newFile(t)
+	daemon, command := openFile(t, path), openFile(t, path)
+	id := storetest.NewFixture(t, daemon).Submit(t, "home")
+	const each = 50
+	var wg sync.WaitGroup
+	for _, s := range []*store.Store{daemon, command} {
+		wg.Go(func() {
+			for range each {
+				if _, err := s.RequestCancel(t.Context(), id, "stop", storetest.Start); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := daemon.Cycle(t.Context(), id)
+	if err != nil || got.WakeSeq != 2*each {
+		t.Errorf("wake number is %d, want %d (%v)", got.WakeSeq, 2*each, err)
+	}
+}
+
 func TestWaitingCycles(t *testing.T) {
 	path := newFile(t)
 	s := openFile(t, path)

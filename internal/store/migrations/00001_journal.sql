@@ -68,6 +68,7 @@ CREATE TABLE sessions (
     context_tokens      INTEGER,
     context_window      INTEGER,
     cost_usd            DOUBLE PRECISION,
+    reported_usd        DOUBLE PRECISION,
     num_turns           INTEGER,
     duration_ms         INTEGER,
     input_tokens        INTEGER,
