@@ -19,3 +19,16 @@ func raise(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// forget takes away what is known of the records of conversations, so that only the CLI itself can refuse one.
+func forget(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec(`UPDATE sessions SET conversation_path = NULL, conversation_sha = NULL`); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -47,6 +47,7 @@ type session struct {
 
 	stream    stream // belongs to the reader of the output until it ended
 	lastError string // belongs to the reader of the error output until it ended
+	cutOff    string // the tool call that was open when the session was stopped
 	leftovers int
 	oddities  []string
 }
@@ -107,6 +108,10 @@ func (s *session) await(ctx context.Context) {
 	case <-ctx.Done():
 		s.stop.stop(causeOf(ctx))
 	case <-s.stop.asked:
+	}
+	// Noted now: asked to end, the CLI answers the call itself, as if it had never run.
+	if call, open := s.watch.call(); open {
+		s.cutOff = call.String()
 	}
 	why, text := s.stop.reason()
 	s.log.InfoContext(ctx, "stopping session", "cause", string(why), "why", text)
@@ -252,9 +257,10 @@ func (s *session) outcome(stored error) ops.RunResult {
 	if stored != nil && res.Stop == ops.StopNone {
 		res.Stop, res.StopWhy = ops.StopJournal, fmt.Sprintf("output could not be stored: %v", stored)
 	}
-	if n := len(st.open); n > 0 {
-		res.OpenTool = s.show(st.open[n-1].String(), maxSummary)
+	if n := len(st.open); n > 0 && s.cutOff == "" {
+		s.cutOff = st.open[n-1].String()
 	}
+	res.OpenTool = s.show(s.cutOff, maxSummary)
 	if r := st.result; r != nil {
 		res.ResultRead, res.IsError = true, r.failed()
 		res.Text = s.show(r.words(), maxRecorded)

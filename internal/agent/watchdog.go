@@ -73,8 +73,8 @@ type watchdog struct {
 }
 
 type openSince struct {
-	id, name string
-	at       time.Time
+	toolCall
+	at time.Time
 }
 
 func newWatchdog(limits ops.Limits) *watchdog {
@@ -101,11 +101,21 @@ func (w *watchdog) tools(calls []toolCall) {
 		if i := slices.IndexFunc(open, func(o openSince) bool { return o.id == c.id }); i >= 0 {
 			at = open[i].at
 		}
-		w.open = append(w.open, openSince{id: c.id, name: c.name, at: at})
+		w.open = append(w.open, openSince{toolCall: c, at: at})
 	}
 	if l := w.next(); l.cause != ops.StopNone && l.at.Before(w.asleep) {
 		nudge(w.sooner)
 	}
+}
+
+// call returns the tool call that was opened last and is not answered yet.
+func (w *watchdog) call() (toolCall, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) == 0 {
+		return toolCall{}, false
+	}
+	return w.open[len(w.open)-1].toolCall, true
 }
 
 // run stops the session at the first limit it reaches; it returns when the context ends.
