@@ -13,7 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"claudeops/internal/handoff"
 	"claudeops/internal/ops"
+	"claudeops/internal/outcome"
 	"claudeops/internal/store"
 )
 
@@ -77,7 +79,8 @@ func New(o Options) http.Handler {
 	})
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)
-	routes.HandleFunc("GET /schemas/handoff/v1.json", handoffSchema)
+	routes.HandleFunc("GET /schemas/handoff/v1.json", published(handoff.Schema()))
+	routes.HandleFunc("GET /schemas/outcome/v1.json", published(outcome.Schema()))
 	return problems(routes)
 }
 

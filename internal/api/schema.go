@@ -1,13 +1,11 @@
 package api
 
-import (
-	"net/http"
+import "net/http"
 
-	"claudeops/internal/handoff"
-)
-
-// handoffSchema publishes the contract that agents and editors validate a handoff against.
-func handoffSchema(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/schema+json")
-	_, _ = w.Write(handoff.Schema())
+// published serves a JSON Schema that agents and editors validate against.
+func published(schema []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/schema+json")
+		_, _ = w.Write(schema)
+	}
 }

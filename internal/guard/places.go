@@ -47,7 +47,7 @@ func (t placeTable) match(p string, glob bool) bool {
 			return true
 		}
 		for _, pattern := range t.patterns {
-			if intersects(pattern, part) {
+			if hits(part, pattern) {
 				return true
 			}
 		}
@@ -93,7 +93,7 @@ func startsWith(parts, with []string) bool {
 		return false
 	}
 	for i, w := range with {
-		if !intersects(w, parts[i]) {
+		if w != parts[i] && (!strings.ContainsAny(w, "*?") && !strings.ContainsAny(parts[i], "*?[") || !hits(parts[i], w)) {
 			return false
 		}
 	}
@@ -102,6 +102,9 @@ func startsWith(parts, with []string) bool {
 
 // hits is intersects for a pattern the shell expands: it does not match a leading dot.
 func hits(pattern, name string) bool {
+	if strings.Count(pattern, "*") > 4 || len(pattern) > 255 {
+		return true // nobody writes such patterns, and matching them takes long
+	}
 	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
 		return false
 	}
@@ -208,7 +211,7 @@ func (j *judge) protected(p string, glob bool) bool {
 			continue
 		}
 		for part := range strings.SplitSeq(base, "/") {
-			if part == f || (glob && strings.ContainsAny(part, "*?[") && intersects(part, f)) {
+			if part == f || (glob && strings.ContainsAny(part, "*?[") && hits(part, f)) {
 				return true
 			}
 		}

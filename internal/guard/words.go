@@ -55,7 +55,7 @@ func lits(words ...string) []field {
 // reading collects the parts of one word.
 type reading struct {
 	field
-	text strings.Builder
+	text  strings.Builder
 	any   bool // there is a part that makes a word even if it is empty
 	whole bool // it is never split into several words
 	j     *judge

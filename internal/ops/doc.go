@@ -35,8 +35,11 @@
 //	stopped by a person   the last session was cancelled                   finish cancelled
 //	tier 1 interrupted    Tier 1, for the first time                       queue it again (it only looks)
 //	repair interrupted    any other interrupted session                    finish failed, critical event, notice
+//	resume refused        the conversation could not be continued          queue the tier again with the handoff context
 //	session failed        failed or timed out                              finish failed; its handoff is never read
-//	escalation proposed   completed and left a handoff                     escalation.Decide, see below
+//	escalation proposed   completed and handed something up                escalation.Decide, see below
+//	inconclusive          completed without a usable outcome               finish failed
+//	human asked for       completed and asks for a human                   finish needs_human, warning, notice
 //	claim unverified      completed; an affected service has a probe       probe: verify the claim
 //	claim refuted         the probe still finds it down                    finish needs_human, critical event, notice
 //	healthy               Tier 1 completed and handed up nothing           finish healthy
@@ -46,7 +49,9 @@
 // maximum tier, cooldown, budget, approval. What they say becomes:
 //
 //	verdict       step
-//	escalate      queue the target handler, its parent is the session that proposed
+//	escalate      queue the target handler, its parent is the session that proposed; it continues the conversation
+//	              where the route's mode is resume, an id was captured and the context window has room, and gets
+//	              the handoff context otherwise, with an event that says why
 //	refused       finish needs_human, critical event, notice
 //	needs_human   finish needs_human, warning, notice
 //	suppressed    finish suppressed (dry run)

@@ -76,7 +76,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 // open names what shows nothing of the journal and therefore needs no login.
 func open(path string) bool {
 	switch path {
-	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico", "/schemas/handoff/v1.json":
+	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico", "/schemas/handoff/v1.json", "/schemas/outcome/v1.json":
 		return true
 	}
 	return strings.HasPrefix(path, "/assets/")
