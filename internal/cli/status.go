@@ -22,9 +22,10 @@ type status struct {
 
 // progress is what a running session's transcript tells so far.
 type progress struct {
-	after int64
-	turns int
-	tool  string
+	after   int64
+	message string // the last one, which comes in several events
+	turns   int
+	tool    string // called last
 }
 
 // newStatus returns nil where nobody could see the line move: the log then tells one line per step.
@@ -50,7 +51,7 @@ func (s *status) show(ctx context.Context, st *store.Store, id ops.CycleID) {
 		return
 	}
 	p := s.follow(ctx, st, last.ID)
-	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, duration(time.Since(*last.StartedAt).Round(time.Second)))
+	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, time.Since(*last.StartedAt).Round(time.Second))
 	if spent := totalOf(loaded.Journal.Sessions).cost; spent != nil {
 		text += " · est. " + money(spent) + " so far"
 	}
@@ -80,6 +81,7 @@ func (p progress) read(l ops.Line) progress {
 	var e struct {
 		Type    string `json:"type"`
 		Message struct {
+			ID      string `json:"id"`
 			Content []struct {
 				Type  string `json:"type"`
 				Name  string `json:"name"`
@@ -92,16 +94,17 @@ func (p progress) read(l ops.Line) progress {
 	}
 	// Other shapes tell nothing about the progress.
 	_ = json.Unmarshal([]byte(l.Text), &e)
-	switch e.Type {
-	case "assistant":
+	if e.Type != "assistant" {
+		return p
+	}
+	if e.Message.ID == "" || e.Message.ID != p.message {
+		p.message = e.Message.ID
 		p.turns++
-		for _, c := range e.Message.Content {
-			if c.Type == "tool_use" {
-				p.tool = strings.TrimSpace(c.Name + " " + or(c.Input.Command, c.Input.Path))
-			}
+	}
+	for _, c := range e.Message.Content {
+		if c.Type == "tool_use" {
+			p.tool = strings.TrimSpace(c.Name + " " + or(c.Input.Command, c.Input.Path))
 		}
-	case "user":
-		p.tool = ""
 	}
 	return p
 }

@@ -10,17 +10,15 @@ func TestProgress(t *testing.T) {
 	var p progress
 	for i, line := range []string{
 		`{"type":"system","subtype":"init"}`,
-		`{"type":"assistant","message":{"content":[{"type":"text","text":"hm"}]}}`,
-		`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"docker ps"}}]}}`,
+		`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"hm"}]}}`,
+		`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Read","input":{"file_path":"/x"}}]}}`,
+		`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","name":"Bash","input":{"command":"docker ps"}}]}}`,
 		`not json`,
 	} {
 		p = p.read(ops.Line{Seq: int64(i + 1), Text: line})
 	}
-	if p.turns != 2 || p.tool != "Bash docker ps" || p.after != 4 {
+	if p.turns != 2 || p.tool != "Bash docker ps" || p.after != 5 {
 		t.Errorf("got %+v", p)
-	}
-	if p = p.read(ops.Line{Seq: 5, Text: `{"type":"user","message":{"content":[{"type":"tool_result"}]}}`}); p.tool != "" {
-		t.Errorf("an answered call is still shown: %+v", p)
 	}
 }
 

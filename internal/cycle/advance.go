@@ -138,7 +138,8 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
 	}
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
-	next.Journal.Spend, next.Journal.Windows, next.Journal.Cooldowns = now.Journal.Spend, now.Journal.Windows, now.Journal.Cooldowns
+	known := now.Journal
+	next.Journal.Spend, next.Journal.Windows, next.Journal.Cooldowns, next.Journal.Before = known.Spend, known.Windows, known.Cooldowns, known.Before
 	a.Changed(id)
 	return next, nil
 }

@@ -417,3 +417,18 @@ func TestAProbeThatWasCutShortProvesNothing(t *testing.T) {
 		t.Errorf("the cycle ended %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
 	}
 }
+
+func TestATierOneThatKeepsFailingIsToldOnce(t *testing.T) {
+	for before, notices := range map[ops.CycleStatus]int{"": 1, ops.CycleHealthy: 1, ops.CycleNeedsHuman: 1, ops.CycleFailed: 0} {
+		s := newStage(t, policy(), func(*stage) play {
+			return func(context.Context, ops.SessionSpec) ops.RunResult {
+				return ops.RunResult{ExitCode: ops.Ptr(1), Err: "no key"}
+			}
+		})
+		s.journal.journal.Before = before
+		s.advance(t)
+		if len(s.journal.notices) != notices {
+			t.Errorf("after a cycle that ended %q there are %d notices", before, len(s.journal.notices))
+		}
+	}
+}

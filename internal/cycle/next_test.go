@@ -53,18 +53,18 @@ func TestNext(t *testing.T) {
 		{name: "Tier 1 is run again", row: "tier 1 interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted)}, kind: ops.StepQueue, level: ops.LevelWarning},
 		{name: "but only once", row: "repair interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted), session(2, 1, ops.SessionInterrupted, func(s *ops.Session) { s.RetryOf = ops.Ptr(ops.SessionID(1)) })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "second time"},
 		{name: "a repair is never blindly repeated", row: "repair interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionInterrupted)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "may have taken effect"},
-		{name: "Tier 1 failed", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Error = "exit 1" })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, says: "exit 1"},
+		{name: "Tier 1 failed", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Error = "exit 1" })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1, says: "exit 1"},
 		{name: "a failed repair is told", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionTimedOut)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "timed out"},
-		{name: "a failed session's handoff is not read", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, handed(2))}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning},
+		{name: "a failed session's handoff is not read", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, handed(2))}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1},
 		{name: "a refused resume falls back to the handoff", row: "resume refused", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionFailed, func(s *ops.Session) {
 			s.ContextMode, s.Failure, s.Error = ops.ContextResume, ops.FailureResumeRefused, "No conversation found"
 		})}, kind: ops.StepQueue, level: ops.LevelWarning, says: "No conversation found"},
 		{name: "a refusal of a session that was not resumed is a failure", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) {
 			s.Failure = ops.FailureResumeRefused
-		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning},
+		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1},
 		{name: "no usable outcome fails", row: "inconclusive", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
 			s.Outcome, s.Error = ops.OutcomeInconclusive, "it said nothing"
-		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, says: "it said nothing"},
+		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1, says: "it said nothing"},
 		{name: "no usable outcome of a repair is told", row: "inconclusive", policy: policy(), sessions: []ops.Session{session(2, 2, ops.SessionCompleted, func(s *ops.Session) {
 			s.Outcome = ops.OutcomeInconclusive
 		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1},

@@ -89,8 +89,12 @@ func giveUpFailed(v view) ops.Step {
 
 func (v view) giveUp(reason string, level ops.Level) ops.Step {
 	step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
-	if level == ops.LevelCritical {
+	switch {
+	case level == ops.LevelCritical:
 		step.Notices = []ops.Notice{v.notice("failed", level, "Repair did not finish", reason)}
+	case v.journal.Before != ops.CycleFailed:
+		// Nobody watches while Tier 1 cannot look; said once, not every hour.
+		step.Notices = []ops.Notice{v.notice("failed", level, "Tier 1 cannot look", reason)}
 	}
 	return step
 }

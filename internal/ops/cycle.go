@@ -91,6 +91,8 @@ type Journal struct {
 	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
 	Spend     Spend
 	Cooldowns []Cooldown
+	// Before is how the environment's last cycle ended; empty when there was none.
+	Before CycleStatus
 	// Windows are the context windows the CLIs reported last, by the model they were started with.
 	Windows map[string]int64
 }

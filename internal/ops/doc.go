@@ -36,7 +36,8 @@
 //	tier 1 interrupted    Tier 1, for the first time                       queue it again (it only looks)
 //	repair interrupted    any other interrupted session                    finish failed, critical event, notice
 //	resume refused        the conversation could not be continued          queue the tier again with the handoff context
-//	session failed        failed or timed out                              finish failed; its handoff is never read
+//	session failed        failed or timed out                              finish failed; its handoff is never read; notice
+//	                                                                       (at Tier 1 unless the last cycle failed too)
 //	escalation proposed   completed and handed something up                escalation.Decide, see below
 //	inconclusive          completed without a usable outcome               finish failed
 //	human asked for       completed and asks for a human                   finish needs_human, warning, notice

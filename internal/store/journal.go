@@ -50,6 +50,12 @@ func loadWhole(ctx context.Context, q querier, id ops.CycleID, at time.Time) (op
 	if j.Windows, err = reportedWindows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
 		return ops.Claimed{}, err
 	}
+	before, err := one(ctx, q, scanString, `SELECT status FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
+		ORDER BY ended_at DESC, id DESC LIMIT 1`, out.Cycle.Environment, id)
+	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+		return ops.Claimed{}, err
+	}
+	j.Before = ops.CycleStatus(before)
 	err = q.QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions
 		WHERE ended_at >= ? AND environment = ? AND cycle_id <> ?`,
 		formatTime(dayStart(at)), out.Cycle.Environment, id).Scan(&j.Spend.DayUSD)
