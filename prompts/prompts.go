@@ -40,7 +40,7 @@ func Escalation(tier ops.Tier, d Data) (string, error) {
 func Facts(d Data) (string, error) { return render("facts", d) }
 
 // parsed reads the texts once: they are embedded and never change.
-var parsed = sync.OnceValues(func() (*template.Template, error) {
+var parsed = sync.OnceValues(func() (*template.Template, error) { //nolint:gochecknoglobals // a constant that takes work to make
 	return template.New("prompts").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "*.md")
 })
 

@@ -33,13 +33,18 @@ func TestKillAtEveryWrite(t *testing.T) {
 	for n, point := range points {
 		t.Run(fmt.Sprintf("%02d-%s", n+1, point), func(t *testing.T) {
 			t.Parallel()
-			killAt(t, n+1)
+			killAt(t, n+1, newBox(t, chain()))
 		})
+		if n%4 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
+			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, point), func(t *testing.T) {
+				t.Parallel()
+				killAt(t, n+1, resumeBox(t, conversation()))
+			})
+		}
 	}
 }
 
-func killAt(t *testing.T, n int) {
-	b := newBox(t, chain())
+func killAt(t *testing.T, n int, b *box) {
 	if r := b.runWith([]string{fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n)}, "once"); r.code != -1 {
 		t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
 	}

@@ -111,6 +111,9 @@ func Load(in Input) (*Config, error) {
 	agentVars := l.agentVariables(c)
 	c.agentEnv = environList(agentVars)
 	c.Secrets = l.secretValues(c, get[[]string](values, "secrets"), agentVars)
+	for _, name := range l.unknown {
+		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is not one of ours and is not used; 'claudeops config show' lists them", name))
+	}
 	c.notice()
 	return c, nil
 }

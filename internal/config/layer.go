@@ -37,6 +37,7 @@ type loader struct {
 	problems *problemList
 	file     *yamlFile
 	sections map[string]*yaml.Node // services and environments, read later
+	unknown  []string              // variables that look like ours and are not
 }
 
 // take checks one value and adds it to the layer.
@@ -164,13 +165,26 @@ func (l *loader) fromEnvironment() layer {
 		if !strings.HasPrefix(name, ownPrefix) || slices.Contains(known, name) || setForChildren(name) {
 			continue
 		}
-		fix := "remove it"
-		if s := suggest(name, known); s != "" {
-			fix = "did you mean " + s + "?"
+		// A slip of the pen must not go unnoticed; a variable that is something else's must not stop us.
+		if s := slip(name, known); s != "" {
+			l.problems.add(origin{source: sourceEnvironment, name: name}, "", "unknown variable", "did you mean "+s+"?")
+			continue
 		}
-		l.problems.add(origin{source: sourceEnvironment, name: name}, "", "unknown variable", fix)
+		l.unknown = append(l.unknown, name)
 	}
 	return out
+}
+
+// slip returns the variable that an unknown one is most likely a misspelling of.
+func slip(name string, known []string) string {
+	word := strings.TrimPrefix(name, ownPrefix)
+	for _, k := range known {
+		rest, ours := strings.CutPrefix(k, ownPrefix)
+		if ours && editDistance(strings.ToLower(word), strings.ToLower(rest)) <= max(1, len(word)/4) {
+			return k
+		}
+	}
+	return ""
 }
 
 func (l *loader) fromFlags() layer {

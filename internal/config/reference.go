@@ -85,8 +85,8 @@ A value given by a flag wins over one of the environment, that over one of the Y
 The YAML file is the first of these that applies: the path given by ` + "`--config`" + `, the one in ` + "`CLAUDEOPS_CONFIG`" + `,
 ` + "`./claudeops.yaml`" + `, ` + "`$XDG_CONFIG_HOME/claudeops/claudeops.yaml`" + `.
 
-- ` + "`claudeops config check`" + ` tells everything that is wrong, with file, line and column. Unknown keys and unknown
-  ` + "`CLAUDEOPS_*`" + ` variables are errors. ` + "`claudeops config show --origin`" + ` tells where each value came from.
+- ` + "`claudeops config check`" + ` tells everything that is wrong, with file, line and column. Unknown keys are
+  errors, and so are misspelled ` + "`CLAUDEOPS_*`" + ` variables; one that resembles none of ours is mentioned at start. ` + "`claudeops config show --origin`" + ` tells where each value came from.
 - Every value that is given is checked, also one that a stronger source hides.
 - A dot in a key is one level of the file: ` + "`limits.idle`" + ` is ` + "`idle`" + ` below ` + "`limits`" + `. A variable that is set but empty
   counts as not set.
