@@ -181,17 +181,31 @@ func (a *app) load() (*config.Config, error) {
 // withSettings gives a command a flag for every setting.
 func (a *app) withSettings(c *cobra.Command) *cobra.Command {
 	for _, s := range config.Flags() {
-		doc := fmt.Sprintf("%s (env %s", s.Doc, s.Env)
-		if s.Default != "" {
-			doc += ", default " + s.Default
-		}
 		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
-		f := c.Flags().VarPF(v, s.Name, "", doc+")")
+		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
 		if s.Bool {
 			f.NoOptDefVal = "true"
 		}
 	}
 	return c
+}
+
+// flagDoc is one line of help: the first sentence, and where else the value can come from.
+func flagDoc(s config.Flag) string {
+	// A word in backquotes would be taken for the name of the value.
+	text, _, _ := strings.Cut(strings.ReplaceAll(s.Doc, "`", ""), ". ")
+	text = strings.TrimSuffix(text, ".")
+	var from []string
+	if s.Env != "" {
+		from = append(from, "env "+s.Env)
+	}
+	if s.Default != "" {
+		from = append(from, "default "+s.Default)
+	}
+	if len(from) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s (%s)", text, strings.Join(from, ", "))
 }
 
 // settingValue keeps what a flag was set to; the configuration checks it with everything else.
