@@ -38,6 +38,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // an agent with a user of its own runs the program too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	program = filepath.Join(dir, "claudeops")
 	build := exec.Command("go", "build", "-race", "-tags", "failpoint", "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {

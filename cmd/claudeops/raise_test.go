@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"database/sql"
+	"os"
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver
@@ -31,4 +32,15 @@ func forget(t *testing.T, path string) {
 	if _, err := db.Exec(`UPDATE sessions SET conversation_path = NULL, conversation_sha = NULL`); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stateFolder is a state folder whose path leaves room for a socket, and which another user can reach.
+func stateFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "co") //nolint:usetesting // the path of t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

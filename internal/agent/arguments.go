@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,8 +19,15 @@ func (c *Claude) arguments(spec ops.SessionSpec, f folders, r *readied) (args []
 		tag = spec.Session.Key
 	}
 	settings := filepath.Join(f.agent, "settings-"+tag+".json")
-	// The CLI ignores a settings file that is not JSON, so it is always written anew.
-	if err := r.write(settings, "{}\n"); err != nil {
+	content := "{}\n"
+	if spec.Gate != nil {
+		content = string(spec.Gate.Settings)
+	}
+	// The CLI silently ignores a settings file that is not JSON, and with it the hook, so it is checked and always written anew.
+	if !json.Valid([]byte(content)) {
+		return nil, nil, &startError{class: failStart, text: "the settings of the agent are not JSON"}
+	}
+	if err := r.write(settings, content); err != nil {
 		return nil, nil, err
 	}
 	args = []string{"-p"}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -24,8 +25,28 @@ type ClaudeOptions struct {
 	Redactor   *redact.Redactor
 	Logger     *slog.Logger
 	Clock      ops.Clock
-	HomeDir    func(stateDir string) string // HOME of the agent; agent/home in the state folder when nil
-	Ability    *ops.Ability                 // of a program that need not be asked for its version
+	HomeDir    func(stateDir string) string   // HOME of the agent; agent/home in the state folder when nil
+	Ability    *ops.Ability                   // of a program that need not be asked for its version
+	Walls      func(environment string) Walls // nil, or nil for an environment: none
+}
+
+// Walls are the layers of the operating system around an agent's processes.
+type Walls interface {
+	// Check says whether every layer that is switched on can be set up for the tier.
+	Check(tier ops.Tier) error
+	// Prepare comes after the agent's files were written and before Wrap.
+	Prepare(tier ops.Tier) error
+	Wrap(tier ops.Tier, c Walled) (Walled, error)
+	// Collect brings back what the agent left behind the walls.
+	Collect(tier ops.Tier) error
+}
+
+// Walled is a program as it is started behind walls.
+type Walled struct {
+	Path       string
+	Argv, Env  []string
+	Dir        string
+	Credential *syscall.Credential
 }
 
 // Claude runs sessions of Claude Code, or of a program that speaks its protocol.
@@ -69,6 +90,10 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		return c.notStarted(err)
 	}
 	defer ready.remove()
+	walls, err := c.wall(ready, spec)
+	if err != nil {
+		return c.notStarted(err)
+	}
 	p, err := start(ready.command)
 	if err != nil {
 		return c.notStarted(&startError{class: failStart, text: fmt.Sprintf("%s could not be started: %v", c.o.Bin, err)})
@@ -78,11 +103,39 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	res := s.run(ctx, rec)
 	res.Warnings = append(ready.warnings, res.Warnings...)
 	res.Conversation = fingerprint(ready.config, res.CLISessionID)
+	if walls != nil {
+		if err := walls.Collect(spec.Session.Tier); err != nil {
+			res.Warnings = append(res.Warnings, fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err))
+		}
+	}
 	if res.CLIVersion == "" {
 		res.CLIVersion = ready.version
 	}
 	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", res.Failure)
 	return res
+}
+
+// wall puts a session that is ready behind its walls. What cannot be set up starts nothing.
+func (c *Claude) wall(r *readied, spec ops.SessionSpec) (Walls, error) {
+	if c.o.Walls == nil {
+		return nil, nil //nolint:nilnil // no walls is an answer
+	}
+	walls := c.o.Walls(spec.Environment)
+	if walls == nil {
+		return nil, nil //nolint:nilnil // no walls is an answer
+	}
+	tier := spec.Session.Tier
+	for _, step := range []func(ops.Tier) error{walls.Check, walls.Prepare} {
+		if err := step(tier); err != nil {
+			return nil, &startError{class: failLayer, text: err.Error()}
+		}
+	}
+	w, err := walls.Wrap(tier, Walled{Path: r.command.path, Argv: r.command.argv, Env: r.command.env, Dir: r.command.dir})
+	if err != nil {
+		return nil, &startError{class: failLayer, text: err.Error()}
+	}
+	r.command.path, r.command.argv, r.command.env, r.command.dir, r.command.credential = w.Path, w.Argv, w.Env, w.Dir, w.Credential
+	return walls, nil
 }
 
 // startError is why a session could not be started.

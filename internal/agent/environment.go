@@ -68,6 +68,9 @@ func (c *Claude) environment(spec ops.SessionSpec, f folders) []string {
 		vars.standard("BASH_DEFAULT_TIMEOUT_MS", ms)
 		vars.standard("BASH_MAX_TIMEOUT_MS", ms)
 	}
+	if spec.Gate != nil {
+		vars["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
+	}
 	vars["HOME"] = f.home
 	vars["CLAUDE_CONFIG_DIR"] = f.config
 	vars["CLAUDEOPS_STATE_DIR"] = f.state

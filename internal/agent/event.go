@@ -27,6 +27,7 @@ type block struct {
 	name      string
 	toolUseID string
 	input     string // JSON
+	isError   bool
 }
 
 // parseEvent reads an event.
@@ -113,6 +114,8 @@ func parseBlock(c *cursor) (b block) {
 			b.name = c.text()
 		case "tool_use_id":
 			b.toolUseID = c.text()
+		case "is_error":
+			b.isError = c.value() == "true"
 		case "input":
 			b.input = c.value()
 		default:

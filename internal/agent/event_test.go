@@ -44,7 +44,7 @@ func slowEvent(text string) (e event, ok bool) {
 		b, ok := v.(map[string]any)
 		if kind := str(b, "type"); ok && (kind == "tool_use" || kind == "tool_result") {
 			e.message.blocks = append(e.message.blocks, block{
-				kind: kind, id: str(b, "id"), name: str(b, "name"), toolUseID: str(b, "tool_use_id"),
+				kind: kind, id: str(b, "id"), name: str(b, "name"), toolUseID: str(b, "tool_use_id"), isError: b["is_error"] == true,
 			})
 		}
 	}

@@ -10,18 +10,20 @@ import (
 
 // The classes of failure of a run.
 const (
-	failNotFound = "not_found"   // the program is not there
-	failStart    = "start"       // it could not be started
-	failTooOld   = "too_old"     // its version is too old for the tier
-	failExit     = "exit"        // it exited with an error
-	failNoResult = "no_result"   // it exited without saying how it went
-	failAPI      = "api_error"   // the API refused or failed
-	failAgent    = "agent_error" // the CLI reported another error
-	failWall     = "wall_limit"
-	failIdle     = "idle"
-	failTool     = "tool_limit"
-	failJournal  = "journal" // its output could not be stored
-	failStopped  = "stopped"
+	failNotFound  = "not_found"   // the program is not there
+	failStart     = "start"       // it could not be started
+	failTooOld    = "too_old"     // its version is too old for the tier
+	failExit      = "exit"        // it exited with an error
+	failNoResult  = "no_result"   // it exited without saying how it went
+	failAPI       = "api_error"   // the API refused or failed
+	failAgent     = "agent_error" // the CLI reported another error
+	failWall      = "wall_limit"
+	failIdle      = "idle"
+	failTool      = "tool_limit"
+	failJournal   = "journal"   // its output could not be stored
+	failLayer     = "layer"     // a layer of the operating system around it could not be set up
+	failInvariant = "invariant" // a tool ran that no gate had allowed
+	failStopped   = "stopped"
 )
 
 // failureOf returns the class of a stop.
@@ -35,6 +37,8 @@ func failureOf(cause ops.StopCause) string {
 		return failTool
 	case ops.StopJournal:
 		return failJournal
+	case ops.StopInvariant:
+		return failInvariant
 	case ops.StopNone:
 		return ""
 	case ops.StopUser, ops.StopShutdown, ops.StopCrash:

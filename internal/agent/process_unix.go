@@ -34,6 +34,8 @@ type command struct {
 	dir   string
 	key   string
 	stdin *os.File // nil means /dev/null
+	// credential is who it runs as; nil means as ourselves.
+	credential *syscall.Credential
 }
 
 // process is a started program. Its pipes stay open until close, so that reading its output to the
@@ -126,7 +128,7 @@ func (p *process) spawn(c command, files []*os.File) error {
 		Dir:   c.dir,
 		Env:   c.env,
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT, Credential: c.credential},
 	}
 	if folder := p.groupFolder(); folder != nil {
 		defer func() { _ = folder.Close() }()

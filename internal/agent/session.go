@@ -47,6 +47,7 @@ type session struct {
 
 	stream    stream // belongs to the reader of the output until it ended
 	lastError string // belongs to the reader of the error output until it ended
+	allowed   func(toolUseID string) bool
 	cutOff    string // the tool call that was open when the session was stopped
 	leftovers int
 	oddities  []string
@@ -57,11 +58,15 @@ func newSession(c *Claude, spec ops.SessionSpec, p *process, log *slog.Logger) *
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	return &session{
+	s := &session{
 		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, resumed: spec.Resume != "", before: spec.Conversation, spent: spec.SpentUSD, grace: grace,
 		proc: p, redactor: c.o.Redactor, clock: c.o.Clock, log: log,
 		stop: newStopping(), watch: newWatchdog(spec.Limits),
 	}
+	if spec.Gate != nil && spec.Gate.Allowed != nil {
+		s.allowed, s.stream.held = spec.Gate.Allowed, true
+	}
+	return s
 }
 
 // run sees the program to its end: it is read until nothing more comes, and nothing of it is left.
@@ -182,6 +187,7 @@ func (s *session) readOutput() {
 		if s.stream.line(shown) {
 			s.watch.tools(s.stream.open)
 		}
+		s.holdToGate()
 		if dropped > 0 {
 			s.stream.warn(fmt.Sprintf("a line of output was longer than %d bytes and could not be read", maxLine))
 		}
@@ -190,6 +196,17 @@ func (s *session) readOutput() {
 		}
 		s.lines.add(cut(shown, maxRecorded, dropped))
 	}
+}
+
+// holdToGate stops a session in which a tool ran that its gate had not allowed: the hook no longer fires, or something goes
+// round it.
+func (s *session) holdToGate() {
+	for _, id := range s.stream.ran {
+		if !s.allowed(id) {
+			s.stop.stop(ops.StopInvariant, fmt.Sprintf("the tool call %s ran although no gate had allowed it", id))
+		}
+	}
+	s.stream.ran = s.stream.ran[:0]
 }
 
 // readErrors records the error output to its end.

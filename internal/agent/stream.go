@@ -29,6 +29,8 @@ type stream struct {
 	own       usageByModel // the run's own share, where the CLI tells it
 	counted   map[string]bool
 	warnings  []string
+	held      bool     // somebody wants to know which tools ran
+	ran       []string // the calls that did, since somebody looked
 }
 
 // toolCall is a call of a tool that was not answered yet.
@@ -57,7 +59,7 @@ func (st *stream) line(text string) (changed bool) {
 	if known && kind != "system" && kind != "assistant" && kind != "user" && kind != "result" {
 		return false
 	}
-	if known && kind == "user" && (len(st.open) == 0 || !strings.Contains(text, `"tool_result"`)) {
+	if known && kind == "user" && ((len(st.open) == 0 && !st.held) || !strings.Contains(text, `"tool_result"`)) {
 		return false
 	}
 	if known && kind == "result" {
@@ -168,6 +170,9 @@ func (st *stream) user(e event) (changed bool) {
 	for _, b := range e.message.blocks {
 		if b.kind != "tool_result" {
 			continue
+		}
+		if st.held && !b.isError {
+			st.ran = append(st.ran, b.toolUseID)
 		}
 		before := len(st.open)
 		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.id == b.toolUseID })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, finding{"configuration", "warning", n, ""})
 	}
 	out = append(out, stateFolder(cfg), a.database(ctx, cfg), a.agentCLI(ctx, cfg), credentials(cfg), notifications(cfg), running(ctx, cfg), processes())
-	return out
+	return append(out, a.guardLayer(cfg), a.wallLayers(cfg))
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -149,6 +150,37 @@ func running(ctx context.Context, cfg *config.Config) finding {
 		return finding{"daemon", "ok", "none is running on this state folder", ""}
 	}
 	return finding{"daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), ""}
+}
+
+func (a *app) guardLayer(cfg *config.Config) finding {
+	if !cfg.Guard.Enabled {
+		return finding{"guard", "warning", "off: agents are held to their tier by the CLI's own lists only", "Set guard.enabled: true"}
+	}
+	if _, _, err := a.guarded(""); err != nil {
+		return finding{"guard", "problem", err.Error(), "Mend the rules file"}
+	}
+	return finding{"guard", "ok", "every tool call is judged at two gates", ""}
+}
+
+func (a *app) wallLayers(cfg *config.Config) finding {
+	self, err := os.Executable()
+	if err != nil {
+		return finding{"walls", "problem", err.Error(), ""}
+	}
+	var layers []string
+	for _, e := range cfg.Environments() {
+		walls := daemon.Walls(cfg, e, self)
+		layers = walls.Layers(ops.Tier1)
+		for t := ops.Tier1; t <= ops.LastTier; t++ {
+			if err := walls.Check(t); err != nil {
+				return finding{"walls", "problem", err.Error(), ""}
+			}
+		}
+	}
+	if len(layers) == 0 {
+		return finding{"walls", "warning", "none: agents run as the supervisor's user and see its file system", "Set sandbox.bubblewrap: true or sandbox.uid"}
+	}
+	return finding{"walls", "ok", strings.Join(layers, " and "), ""}
 }
 
 func processes() finding {

@@ -135,8 +135,8 @@ by this program from a validated artifact, never by the model.`,
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	for group, commands := range map[string][]*cobra.Command{
 		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
-		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.eventsCommand()},
-		"setup": {a.doctorCommand(), a.configCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
+		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.eventsCommand(), a.cooldownsCommand()},
+		"setup": {a.doctorCommand(), a.configCommand(), a.guardCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

@@ -65,6 +65,7 @@ type Config struct {
 	BudgetDayUSD     float64
 	Recovery         bool
 	Agent            Agent
+	Guard            Guard
 	AppriseURLs      []string
 	AppriseAPI       string
 	Listen           string
@@ -155,6 +156,7 @@ func fill(k *koanf.Koanf, origins map[string]origin) *Config {
 		values:      k,
 		origins:     origins,
 	}
+	c.Guard = c.guard()
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		c.Tiers[t] = c.tier(t)
 	}
@@ -168,6 +170,9 @@ func (c *Config) tier(t ops.Tier) Tier {
 		Prompt:           get[Prompt](c.values, key("prompt")),
 		EscalationPrompt: get[Prompt](c.values, key("escalation_prompt")),
 		Tools:            defaultTools(t, c.Mode),
+	}
+	if c.Guard.Enabled {
+		out.Tools.Allowed = unjudged()
 	}
 	// An operator's lists are passed on literally; only the tools that exist follow from them.
 	if allowed, ok := c.values.Get(key("allowed_tools")).([]string); ok {

@@ -181,6 +181,8 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.chain_usd": "1.5",
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
+		"guard.enabled": "on", "guard.rules": "prompt.md", "guard.require_version": "true", "cooldown.restarts": "3", "cooldown.restart_window": "1h",
+		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "cooldown.redeployment_window": "1h",
 	}
 	for _, s := range settings() {
 		if s.structured || s.key == "database_url" {

@@ -195,7 +195,12 @@ func (c *Config) policy(e environment) ops.Policy {
 		}
 		handlers = append(handlers, h)
 	}
+	var limits []ops.CooldownLimit
+	if c.Guard.Enabled {
+		limits = slices.Clone(c.Guard.Limits) // without the guard nobody reserves, and nothing is ever used up
+	}
 	return ops.Policy{
+		Cooldowns:        limits,
 		DryRun:           e.dryRun,
 		MaxTier:          e.maxTier,
 		MaxDepth:         int(ops.LastTier) - 1,

@@ -19,6 +19,8 @@ func Reference() string {
 		{"Tiers", tierSettings()},
 		{"Escalation, limits and budgets", escalationSettings()},
 		{"Agent and secrets", agentSettings()},
+		{"Guard and cooldowns", guardSettings()},
+		{"Walls", sandboxSettings()},
 		{"Notifications, database and web", edgeSettings()},
 		{"Inventory", inventorySettings()},
 	} {

@@ -40,7 +40,7 @@ func (s setting) flag() string {
 
 // settings returns the table, in the order in which it is shown.
 func settings() []setting {
-	return slices.Concat(generalSettings(), tierSettings(), escalationSettings(), agentSettings(), edgeSettings(), inventorySettings())
+	return slices.Concat(generalSettings(), tierSettings(), escalationSettings(), agentSettings(), guardSettings(), sandboxSettings(), edgeSettings(), inventorySettings())
 }
 
 func generalSettings() []setting {

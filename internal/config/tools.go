@@ -118,6 +118,10 @@ func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
 	return ops.ToolLists{Tools: tools, Allowed: slices.Clone(tools), Disallowed: disallowed}
 }
 
+// unjudged are the tools that need no hook to say yes: with the guard all others run only when it does, so that a hook that
+// does not fire means no.
+func unjudged() []string { return []string{"Read", "Grep", "Glob"} }
+
 // commands turns the first words of commands into patterns.
 func commands(words []string) []string {
 	out := make([]string, len(words))

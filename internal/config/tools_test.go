@@ -114,3 +114,19 @@ func TestWriteIsGivenToTier1OnlyForTheHandoffFile(t *testing.T) {
 		t.Errorf("tools are %q", got)
 	}
 }
+
+func TestWithTheGuardNothingRunsUnjudged(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: "guard: {enabled: true}\ntiers: {3: {allowed_tools: [Bash, Read]}}\n"})
+	lists := c.Environments()[0].Tools
+	for tier, want := range map[ops.Tier][]string{1: {"Read", "Grep", "Glob"}, 2: {"Read", "Grep", "Glob"}, 3: {"Bash", "Read"}} {
+		if !slices.Equal(lists[tier].Allowed, want) {
+			t.Errorf("%s may use %q unasked", tier, lists[tier].Allowed)
+		}
+	}
+	if !slices.Contains(lists[2].Tools, "Bash") {
+		t.Errorf("Tier 2 has only %q", lists[2].Tools)
+	}
+	if got := c.Guard.Limits; len(got) != 2 || got[0].Count != 2 || got[1].Count != 1 {
+		t.Errorf("limits are %+v", got)
+	}
+}

@@ -41,6 +41,18 @@ type HandoffFile interface {
 	Delete(dir string) error
 }
 
+// Gates hold a session to what its tier may do.
+type Gates interface {
+	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (Held, error)
+}
+
+// Held is a session behind its gates.
+type Held interface {
+	Spec() ops.GateSpec
+	// Close ends the gates and names the services that the session took down and did not bring up again.
+	Close(ctx context.Context) ([]string, error)
+}
+
 // Parts are what an Advancer works with.
 type Parts struct {
 	Journal      Journal
@@ -51,6 +63,10 @@ type Parts struct {
 	Handoffs     HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
+	// Gates judge every tool call; nil leaves the CLI's own lists alone.
+	Gates Gates
+	// KnownOnly refuses a program that does not tell its version: it could not be held to its gates.
+	KnownOnly bool
 	// Settle is how long a claimed repair may take to show in a probe.
 	Settle time.Duration
 	Redact func(string) string
@@ -139,7 +155,7 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	}
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
 	known := now.Journal
-	next.Journal.Spend, next.Journal.Windows, next.Journal.Cooldowns, next.Journal.Before = known.Spend, known.Windows, known.Cooldowns, known.Before
+	next.Journal.Spend, next.Journal.Windows, next.Journal.Before = known.Spend, known.Windows, known.Before
 	a.Changed(id)
 	return next, nil
 }

@@ -66,7 +66,7 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 	m.lessons = append(m.lessons, t.Result.Lessons...)
 	m.journal.Checks = append(m.journal.Checks, t.Result.Checks...)
 	m.events = append(append(m.events, t.Result.Events...), t.Step.Events...)
-	m.notices = append(m.notices, t.Step.Notices...)
+	m.notices = append(append(m.notices, t.Result.Notices...), t.Step.Notices...)
 	m.steps = append(m.steps, t.Step)
 	if t.Step.Decision != nil {
 		m.journal.Decisions = append(m.journal.Decisions, *t.Step.Decision)

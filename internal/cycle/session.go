@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,9 +32,9 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	}
 	a.Changed(s.CycleID)
 
-	run, warnings := a.start(ctx, env, now, &s)
-	a.conclude(&s, run)
 	result := ops.Result{Session: &s}
+	run, warnings := a.start(ctx, env, now, &result)
+	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted {
 		a.collect(env, &result)
 	}
@@ -47,20 +48,58 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 }
 
 // start prepares the session and runs the agent of its handler to its end.
-func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claimed, s *ops.Session) (ops.RunResult, []string) {
+func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result) (ops.RunResult, []string) {
+	s := r.Session
 	runner, ok := a.Runners[s.Agent]
 	if !ok {
 		return ops.RunResult{Failure: "agent", Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent)}, nil
 	}
+	able := runner.Able(ctx, env.AgentEnv)
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
-	if reportsStructured(now, *s) {
-		s.Structured = runner.Able(ctx, env.AgentEnv).Structured
-	}
+	s.Structured = able.Structured && reportsStructured(now, *s)
 	spec, warnings, err := a.prepare(env, now, *s)
 	if err != nil {
 		return ops.RunResult{Failure: "prepare", Err: err.Error()}, warnings
 	}
-	return runner.Run(ctx, spec, &recorder{a: a, session: *s}), warnings
+	if a.Gates == nil {
+		return runner.Run(ctx, spec, &recorder{a: a, session: *s}), warnings
+	}
+	if a.KnownOnly && !able.Known {
+		return ops.RunResult{Failure: "gate", Err: "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"}, warnings
+	}
+	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun)
+	if err != nil {
+		return ops.RunResult{Failure: "gate", Err: fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)}, warnings
+	}
+	gate := held.Spec()
+	if !able.Known {
+		gate.Allowed = nil // only a known version is known to ask before every tool
+	}
+	spec.Gate = &gate
+	run := runner.Run(ctx, spec, &recorder{a: a, session: *s})
+	a.leave(ctx, env, held, r)
+	return run, warnings
+}
+
+// leave closes the gates behind a session and tells of what it left half done.
+func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r *ops.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	down, err := held.Close(ctx)
+	if err != nil {
+		r.Events = append(r.Events, a.warn(env, *r.Session, "guard", fmt.Sprintf("the gates did not close cleanly: %v", err)))
+	}
+	if len(down) == 0 {
+		return
+	}
+	message := fmt.Sprintf("session %d took down and did not bring up again: %s", r.Session.ID, strings.Join(down, ", "))
+	event := a.warn(env, *r.Session, "guard", message)
+	event.Level = ops.LevelCritical
+	r.Events = append(r.Events, event)
+	r.Notices = append(r.Notices, ops.Notice{
+		CycleID: &r.Session.CycleID, Kind: "left_down", Level: ops.LevelCritical, Title: "Claude Ops: A service was left down", Body: message + ".\n",
+		Status: ops.NoticePending, NextAt: a.Clock(), CreatedAt: a.Clock(),
+	})
 }
 
 // reportsStructured: in resume mode a session reports by structured output, also when its context had to be handed over.
@@ -97,7 +136,7 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 		s.Status = ops.SessionInterrupted
 	case ops.StopWall, ops.StopIdle, ops.StopTool:
 		s.Status = ops.SessionTimedOut
-	case ops.StopJournal:
+	case ops.StopJournal, ops.StopInvariant:
 		s.Status = ops.SessionFailed
 	}
 	if s.Status != ops.SessionCompleted && s.Error == "" {

@@ -80,8 +80,8 @@ func giveUpInterrupted(v view) ops.Step {
 func giveUpFailed(v view) ops.Step {
 	reason := fmt.Sprintf("session %d (%s) %s: %s", v.last.ID, v.last.Tier, words(v.last.Status), v.last.Error)
 	level := ops.LevelWarning
-	if v.last.Tier > ops.Tier1 {
-		// Something is known to be broken by now, and the repair did not come to its end.
+	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
+		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
 		level = ops.LevelCritical
 	}
 	return v.giveUp(reason, level)

@@ -140,7 +140,11 @@ func (h *Host) build(context.Context) error {
 	for _, e := range h.envs {
 		byName[e.Name] = e
 	}
-	advancer := cycle.New(h.parts(byName))
+	parts, err := h.parts(byName)
+	if err != nil {
+		return err
+	}
+	advancer := cycle.New(parts)
 	h.engine = local.New(local.Options{
 		Journal: h.store, Advance: advancer.Advance, Clock: h.Clock, Logger: h.Logger,
 		Known: func(name string) bool { _, ok := byName[name]; return ok },

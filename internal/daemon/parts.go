@@ -19,14 +19,19 @@ func (handoffFiles) Read(dir string) ([]byte, bool, error) { return handofffile.
 func (handoffFiles) Delete(dir string) error               { return handofffile.Delete(dir) }
 
 // parts chooses the drivers.
-func (h *Host) parts(envs map[string]ops.Environment) cycle.Parts {
+func (h *Host) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 	redactor := redact.New(h.Config.Secrets)
+	gates, err := h.newGates(redactor)
+	if err != nil {
+		return cycle.Parts{}, err
+	}
 	return cycle.Parts{
+		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.store, Owner: h.owner, Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probe.Options{Clock: h.Clock}), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Settle: settleTime, Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
-	}
+	}, nil
 }
 
 func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
@@ -34,12 +39,15 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	if s := h.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
+	walls := h.walls()
 	return map[string]cycle.Runner{
 		"claude": agent.NewClaude(agent.ClaudeOptions{
 			Bin: h.Config.Agent.Bin, Redactor: r, Logger: h.Logger, Clock: h.Clock, ExtraEnv: h.Config.Agent.Env,
+			Walls: walls,
 		}),
 		"scripted": agent.NewClaude(agent.ClaudeOptions{
 			Bin: h.Self, Argv0Extra: scripted, Redactor: r, Logger: h.Logger, Clock: h.Clock, ExtraEnv: h.Config.Agent.Env,
+			Walls:   walls,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
 		}),
 	}

@@ -62,7 +62,8 @@ type Policy struct {
 	BudgetChainUSD   float64          `json:"budget_chain_usd"`
 	BudgetDayUSD     float64          `json:"budget_day_usd"`
 	Recovery         bool             `json:"recovery"`
-	Entry            string           `json:"entry"` // the handler that starts every cycle
+	Cooldowns        []CooldownLimit  `json:"cooldowns,omitempty"` // how often what may be done to a service; empty without the guard
+	Entry            string           `json:"entry"`               // the handler that starts every cycle
 	Handlers         []Handler        `json:"handlers"`
 	Inventory        Inventory        `json:"inventory"`
 }

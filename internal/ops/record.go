@@ -130,6 +130,7 @@ type Result struct {
 	Checks  []Check
 	Events  []Event
 	Lessons []Lesson
+	Notices []Notice
 }
 
 // Cooldown is what is left of one kind of action on one service.

@@ -37,6 +37,15 @@ type SessionSpec struct {
 	DryRun       bool
 	Env          []string // NAME=value, what passes through from the supervisor's own environment
 	Limits       Limits
+	Gate         *GateSpec // nil: the CLI's own lists are all there is
+}
+
+// GateSpec is how a session is tied to its gates.
+type GateSpec struct {
+	Settings    []byte // of the CLI, with the hook that asks the gate
+	ShellPrefix string // the program every shell command goes through
+	// Allowed reports whether a gate allowed the tool call. Nil means that nobody holds the session to it.
+	Allowed func(toolUseID string) bool
 }
 
 // Recorder takes the redacted output of a session, in order, as it comes.

@@ -50,14 +50,15 @@ type StopCause string
 
 // The causes of a stop.
 const (
-	StopNone     StopCause = ""
-	StopUser     StopCause = "user"
-	StopShutdown StopCause = "shutdown"
-	StopWall     StopCause = "wall_limit"
-	StopIdle     StopCause = "idle"
-	StopTool     StopCause = "tool_limit"
-	StopCrash    StopCause = "crash"
-	StopJournal  StopCause = "journal"
+	StopNone      StopCause = ""
+	StopUser      StopCause = "user"
+	StopShutdown  StopCause = "shutdown"
+	StopWall      StopCause = "wall_limit"
+	StopIdle      StopCause = "idle"
+	StopTool      StopCause = "tool_limit"
+	StopCrash     StopCause = "crash"
+	StopJournal   StopCause = "journal"
+	StopInvariant StopCause = "invariant" // a tool ran that no gate had allowed
 )
 
 // StopError carries a stop cause through a context.

@@ -41,7 +41,7 @@ type Transition struct {
 
 // Empty reports whether the transition has nothing to write: the step is derived from the journal as it stands.
 func (t Transition) Empty() bool {
-	return t.Result.Session == nil && len(t.Result.Checks) == 0 && len(t.Result.Events) == 0 &&
+	return t.Result.Session == nil && len(t.Result.Checks) == 0 && len(t.Result.Events) == 0 && len(t.Result.Notices) == 0 &&
 		t.Step.Session == nil && t.Step.Decision == nil && t.Step.Kind != StepFinish &&
 		len(t.Step.Events) == 0 && len(t.Step.Notices) == 0
 }

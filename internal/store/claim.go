@@ -29,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, poli
 		if err := takeCycle(ctx, tx, c, owner, policy, at); err != nil {
 			return err
 		}
-		out, err = loadWhole(ctx, tx, id, at)
+		out, err = s.loadWhole(ctx, tx, id, at)
 		return err
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	var out ops.Claimed
 	err := s.read(ctx, func(tx querier) error {
 		var err error
-		out, err = loadWhole(ctx, tx, id, s.clock())
+		out, err = s.loadWhole(ctx, tx, id, s.clock())
 		return err
 	})
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	return out, nil
 }
 
-func loadClaimed(ctx context.Context, q querier, id ops.CycleID) (ops.Claimed, error) {
+func (s *Store) loadClaimed(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	var out ops.Claimed
 	var err error
 	if out.Cycle, err = cycleByID(ctx, q, id); err != nil {
@@ -36,13 +36,19 @@ func loadClaimed(ctx context.Context, q querier, id ops.CycleID) (ops.Claimed, e
 	if j.Decisions, err = decisionsOfCycle(ctx, q, id); err != nil {
 		return ops.Claimed{}, err
 	}
-	j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)
+	if j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id); err != nil {
+		return ops.Claimed{}, err
+	}
+	// A session of this cycle may have used something up since the last look.
+	if limits := out.Cycle.Policy.Cooldowns; len(limits) > 0 {
+		j.Cooldowns, err = cooldowns(ctx, q, out.Cycle.Environment, limits, s.moment(at))
+	}
 	return out, err
 }
 
 // loadWhole is loadClaimed with what other cycles have to do with it, which only a claim needs to look up.
-func loadWhole(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
-	out, err := loadClaimed(ctx, q, id)
+func (s *Store) loadWhole(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+	out, err := s.loadClaimed(ctx, q, id, at)
 	if err != nil {
 		return ops.Claimed{}, err
 	}
@@ -106,7 +112,7 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		out, err = loadClaimed(ctx, tx, t.Cycle)
+		out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At)
 		return err
 	})
 	if err != nil {
@@ -149,7 +155,7 @@ func recordStep(ctx context.Context, tx querier, cycle held, owner ops.Owner, t 
 	if err := recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
 		return err
 	}
-	for _, n := range t.Step.Notices {
+	for _, n := range append(append([]ops.Notice{}, t.Result.Notices...), t.Step.Notices...) {
 		n.CycleID = orOf(n.CycleID, cycle.id)
 		n.Status = ops.NoticePending
 		if _, err := insertNotice(ctx, tx, n, t.At); err != nil {

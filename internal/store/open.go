@@ -33,6 +33,7 @@ const (
 type Options struct {
 	Path   string
 	Clock  ops.Clock    // nil: the system's
+	Uptime Uptime       // nil: the system's
 	Logger *slog.Logger // nil: no log
 }
 
@@ -40,6 +41,7 @@ type Options struct {
 type Store struct {
 	path    string
 	clock   ops.Clock
+	uptime  Uptime
 	log     *slog.Logger
 	writer  *sql.DB // nil when opened for reading only
 	reader  *sql.DB
@@ -110,9 +112,12 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{path: path, clock: o.Clock, log: o.Logger, statements: newStatements()}
+	s := &Store{path: path, clock: o.Clock, uptime: o.Uptime, log: o.Logger, statements: newStatements()}
 	if s.clock == nil {
 		s.clock = time.Now
+	}
+	if s.uptime == nil {
+		s.uptime = systemUptime()
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

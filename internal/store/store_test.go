@@ -54,7 +54,10 @@ func newFile(tb testing.TB) string {
 // openFile opens a store that is closed with the test.
 func openFile(tb testing.TB, path string) *store.Store {
 	tb.Helper()
-	s, err := store.Open(tb.Context(), store.Options{Path: path, Clock: func() time.Time { return storetest.Start }})
+	s, err := store.Open(tb.Context(), store.Options{
+		Path: path, Clock: func() time.Time { return storetest.Start },
+		Uptime: func() (string, time.Duration) { return "", 0 }, // the time that a test gives is the time
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

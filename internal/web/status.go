@@ -137,6 +137,8 @@ func stopText(c ops.StopCause) string {
 		return "One tool call ran for too long"
 	case ops.StopCrash:
 		return "The supervisor ended unexpectedly while it ran"
+	case ops.StopInvariant:
+		return "A tool ran that no gate had allowed"
 	case ops.StopJournal:
 		return "Its output could not be written to the journal"
 	}

@@ -259,32 +259,47 @@ CREATE INDEX idx_incidents_service ON incidents (environment, service, id);
 CREATE TABLE guard_decisions (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     at          TEXT    NOT NULL,
-    cycle_id    INTEGER REFERENCES cycles (id),
-    session_id  INTEGER REFERENCES sessions (id),
+    cycle_id    INTEGER NOT NULL REFERENCES cycles (id),
+    session_id  INTEGER NOT NULL REFERENCES sessions (id),
+    tier        INTEGER NOT NULL,
+    gate        TEXT    NOT NULL,
     tool_use_id TEXT    NOT NULL DEFAULT '',
-    gate        TEXT    NOT NULL DEFAULT '',
     tool        TEXT    NOT NULL,
-    input       TEXT    NOT NULL,
+    digest      TEXT    NOT NULL DEFAULT '',
     verdict     TEXT    NOT NULL,
     rule        TEXT    NOT NULL DEFAULT '',
+    mutating    BOOLEAN NOT NULL DEFAULT FALSE,
+    took_us     INTEGER NOT NULL DEFAULT 0,
     reason      TEXT    NOT NULL DEFAULT '',
-    mutating    BOOLEAN NOT NULL DEFAULT FALSE
+    input       TEXT    NOT NULL
 );
 CREATE INDEX idx_guard_decisions_session ON guard_decisions (session_id, id);
+CREATE INDEX idx_guard_decisions_tool_use ON guard_decisions (session_id, tool_use_id);
 
+-- What was released or cleared no longer counts. Beside the time stands how long the machine was up, because the time of
+-- day can be set.
 CREATE TABLE cooldown_actions (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     environment TEXT    NOT NULL,
     service     TEXT    NOT NULL,
+    project     TEXT    NOT NULL DEFAULT '',
     action      TEXT    NOT NULL,
-    cycle_id    INTEGER REFERENCES cycles (id),
-    session_id  INTEGER REFERENCES sessions (id),
+    half        TEXT    NOT NULL DEFAULT '',
+    cycle_id    INTEGER NOT NULL REFERENCES cycles (id),
+    session_id  INTEGER NOT NULL REFERENCES sessions (id),
+    tool_use_id TEXT    NOT NULL DEFAULT '',
     status      TEXT    NOT NULL,
-    detail      TEXT    NOT NULL DEFAULT '',
+    counts      BOOLEAN NOT NULL,
+    covered_by  INTEGER REFERENCES cooldown_actions (id),
+    closed_by   INTEGER REFERENCES cooldown_actions (id),
     reserved_at TEXT    NOT NULL,
-    finished_at TEXT
+    boot        TEXT    NOT NULL DEFAULT '',
+    uptime_us   INTEGER NOT NULL DEFAULT 0,
+    used_at     TEXT,
+    cleared_at  TEXT
 );
-CREATE INDEX idx_cooldown_actions_service ON cooldown_actions (environment, service, action, reserved_at);
+CREATE INDEX idx_cooldown_actions_counted ON cooldown_actions (environment, service, action, reserved_at) WHERE counts;
+CREATE INDEX idx_cooldown_actions_session ON cooldown_actions (session_id, service);
 
 CREATE TABLE memories (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,

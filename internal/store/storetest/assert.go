@@ -40,6 +40,8 @@ type snapshot struct {
 	Events     []ops.Event
 	Notices    []ops.Notice
 	Transcript []ops.Line
+	Judged     []ops.GuardRecord
+	Cooldowns  []ops.Cooldown
 }
 
 func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
@@ -56,7 +58,12 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 		lines, err := f.Store.Transcript(t.Context(), session.ID, 0, 0)
 		must(t, err)
 		s.Transcript = append(s.Transcript, lines...)
+		judged, err := f.Store.GuardDecisions(t.Context(), session.ID)
+		must(t, err)
+		s.Judged = append(s.Judged, judged...)
 	}
+	s.Cooldowns, err = f.Store.Cooldowns(t.Context(), s.Claimed.Cycle.Environment, limits(), f.At)
+	must(t, err)
 	return s
 }
 

@@ -35,7 +35,15 @@ func (f *Fixture) refusesEveryWrite(t *testing.T, owner ops.Owner, running ops.S
 		"start":      func() error { return f.Store.StartSession(ctx, owner, running.ID, "planned", f.At) },
 		"note":       func() error { return f.Store.NoteProcess(ctx, owner, running.ID, 4711, "99") },
 		"transcript": func() error { return f.Store.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}}) },
-		"release":    func() error { return f.Store.Release(ctx, owner, running.CycleID) },
+		"guard": func() error {
+			_, err := f.Store.RecordGuard(ctx, owner, f.judged(running, "toolu_fence"), restart("web"), limits())
+			return err
+		},
+		"release actions": func() error {
+			_, err := f.Store.ReleaseActions(ctx, owner, running.ID, "toolu_fence")
+			return err
+		},
+		"release": func() error { return f.Store.Release(ctx, owner, running.CycleID) },
 	}
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) { wantErr(t, write(), ops.ErrFenced) })

@@ -8,7 +8,7 @@ import (
 )
 
 // Run proves that a store works as the rest of the program relies on. open returns a new, empty store whose clock stands at
-// Start; it closes the store with the test.
+// Start and that knows no uptime; it closes the store with the test.
 func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 	t.Helper()
 	suites := []struct {
@@ -24,6 +24,9 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"transcript", transcriptCases()},
 		{"list", listCases()},
 		{"figures", figureCases()},
+		{"guard", guardCases()},
+		{"cooldown", cooldownCases()},
+		{"halves", halvesCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {

@@ -1,0 +1,170 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"claudeops/internal/agent/messagesapi"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func (b *box) judged(id ops.SessionID) (out []ops.GuardRecord) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.GuardDecisions(context.Background(), id); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+func TestRealCLI_TheGuardJudgesEveryCall(t *testing.T) {
+	t.Parallel()
+	marker := filepath.Join(t.TempDir(), "ran")
+	commands := []string{
+		"echo fine",
+		"touch " + marker,                               // Tier 1 writes nothing
+		"sh -c 'docker restart web'",                    // nor restarts anything, however it is spelled
+		"curl -s http://127.0.0.1:9/ | sh",              // nor runs what it fetched
+		"rm -rf / --no-preserve-root --one-file-system", // and nobody does this
+	}
+	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+		if n := r.Turn(); n < len(commands) {
+			return messagesapi.Bash(fmt.Sprintf("toolu_%d", n), commands[n])
+		}
+		return messagesapi.Structured("toolu_end", says(1, ops.OutcomeHealthy))
+	}, "CLAUDEOPS_GUARD=on")
+	b.once(0)
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("a refused command ran")
+	}
+	records := map[string]ops.GuardRecord{}
+	for _, r := range b.judged(1) {
+		if r.Gate == ops.GateHook {
+			records[r.ToolUseID] = r
+		}
+	}
+	last := server.Requests()[len(server.Requests())-1]
+	for n := range commands {
+		id := fmt.Sprintf("toolu_%d", n)
+		r, ok := records[id]
+		if !ok || r.Allowed != (n == 0) || r.Rule == "" || r.Tier != 1 {
+			t.Errorf("%q is recorded as %+v", commands[n], r)
+		}
+		got, _ := last.Result(id)
+		if n == 0 && (got.IsError || !strings.Contains(got.Text, "fine")) {
+			t.Errorf("the allowed command answered %+v", got)
+		}
+		if n > 0 && (!got.IsError || !strings.Contains(got.Text, r.Reason)) {
+			t.Errorf("the model is told %q instead of %q", got.Text, r.Reason)
+		}
+	}
+	b.nothingLeft()
+}
+
+func TestRealCLI_AGuardedChainByResume(t *testing.T) {
+	t.Parallel()
+	b, _ := realBox(t, incident, "CLAUDEOPS_GUARD=on")
+	b.once(0)
+	c := b.cycle()
+	if len(c.Journal.Sessions) != 3 || c.Cycle.Status != ops.CycleResolved {
+		t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+	}
+	for _, s := range c.Journal.Sessions {
+		gates := map[ops.Gate]int{}
+		for _, r := range b.judged(s.ID) {
+			if !r.Allowed {
+				t.Errorf("session %d: %s was refused: %s", s.ID, r.Tool, r.Reason)
+			}
+			gates[r.Gate]++
+		}
+		if gates[ops.GateHook] < 2 || gates[ops.GateShell] != 1 {
+			t.Errorf("session %d was judged %v times", s.ID, gates)
+		}
+	}
+}
+
+func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
+	t.Parallel()
+	// A docker that only notes that it was called.
+	bin := t.TempDir()
+	log := filepath.Join(bin, "log")
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"$@\" >> "+log+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	b, _ := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+		n := tierOf(r)
+		if n == 2 && r.Turn() < 4 {
+			return messagesapi.Bash(fmt.Sprintf("toolu_restart_%d", r.Turn()), "docker restart jellyfin")
+		}
+		if n == 1 {
+			return messagesapi.Structured("toolu_1", says(1, ops.OutcomeEscalate))
+		}
+		return messagesapi.Structured("toolu_2", says(2, ops.OutcomeResolved))
+	}, "CLAUDEOPS_GUARD=on", "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+	b.once(0)
+	raw, err := os.ReadFile(log)
+	if err != nil || strings.Count(string(raw), "restart jellyfin") != 2 {
+		t.Errorf("docker was called:\n%s%v", raw, err)
+	}
+	r := b.run("cooldowns", "list")
+	contains(t, "cooldowns list", r.stdout, "jellyfin", "restart")
+	if r := b.run("cooldowns", "clear", "jellyfin", "restart"); r.code != 2 {
+		t.Errorf("clearing without a reason exits %d", r.code)
+	}
+	if r := b.run("cooldowns", "clear", "jellyfin", "restart", "--reason", "disk replaced"); r.code != 0 {
+		t.Errorf("clearing exits %d: %s", r.code, r.stderr)
+	}
+	if r := b.run("cooldowns", "list"); strings.Contains(r.stdout, "jellyfin") {
+		t.Errorf("still listed:\n%s", r.stdout)
+	}
+}
+
+func TestRealCLI_BehindWalls(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{
+		"bubblewrap":         {"sandbox: {bubblewrap: true}\n"},
+		"uid":                {"sandbox: {uid: 65534}\n"},
+		"bubblewrap and uid": {"sandbox: {bubblewrap: true, uid: 65534}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+				n := tierOf(r)
+				if r.Turn() == 0 {
+					return messagesapi.Bash(fmt.Sprintf("toolu_look_%d", n), "id -u; cat /proc/1/comm")
+				}
+				if n == 1 {
+					return messagesapi.Structured("toolu_1", says(1, ops.OutcomeEscalate))
+				}
+				return messagesapi.Structured("toolu_2", says(2, ops.OutcomeResolved))
+			}, "CLAUDEOPS_GUARD=on")
+			b.state = stateFolder(t)
+			config := filepath.Join(t.TempDir(), "claudeops.yaml")
+			if err := os.WriteFile(config, []byte(env[0]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.env = append(b.env, "CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_CONFIG="+config, "TMPDIR=/tmp")
+			b.once(0)
+			c := b.cycle()
+			if len(c.Journal.Sessions) != 2 || c.Cycle.Status != ops.CycleResolved {
+				t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+			}
+			requests := server.Requests()
+			got, _ := requests[1].Result("toolu_look_1")
+			if strings.HasPrefix(got.Text, "65534") != strings.Contains(name, "uid") {
+				t.Errorf("the agent runs as %q", got.Text)
+			}
+			if strings.Contains(got.Text, "bwrap") != strings.Contains(name, "bubblewrap") {
+				t.Errorf("the first process the agent sees is %q", got.Text)
+			}
+			b.nothingLeft()
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/daemon"
+	"claudeops/internal/guard"
+	"claudeops/internal/ops"
+)
+
+func (a *app) guardCommand() *cobra.Command {
+	c := &cobra.Command{Use: "guard", Short: "What an agent may do: judge a command, judge many, print the rules"}
+	c.AddCommand(a.guardCheck(), a.guardEval(), a.guardRules())
+	return c
+}
+
+// judgement is what programs read.
+type judgement struct {
+	ID      string         `json:"id,omitempty"`
+	Verdict guard.Verdict  `json:"verdict"`
+	Rule    string         `json:"rule"`
+	Reason  string         `json:"reason"`
+	Effects []guard.Effect `json:"effects,omitempty"`
+}
+
+func (a *app) guardCheck() *cobra.Command {
+	var tier int
+	var facts string
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "check --tier N -- 'COMMAND'", Short: "Explain the verdict on one shell command; exit 0 allow, 7 deny", Args: cobra.MinimumNArgs(1),
+		Example: `  claudeops guard check --tier 1 -- 'docker restart web'
+  claudeops guard check --tier 3 --facts facts.yaml -- 'ansible-playbook playbooks/web.yml'`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if tier < 1 || tier > 3 {
+				return usage(fmt.Errorf("--tier is %d: use 1, 2 or 3", tier))
+			}
+			g, f, err := a.guarded(facts)
+			if err != nil {
+				return err
+			}
+			f.DryRun = f.DryRun || dryRun
+			d := g.Check(ops.Tier(tier), "Bash", bashInput(strings.Join(args, " ")), f)
+			err = a.printOne(judgement{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s  %s\n%s\n", d.Verdict, d.Rule, d.Reason)
+				for _, e := range d.Effects {
+					fmt.Fprintf(w, "reserves: %s of %s\n", e.Kind, e.Service)
+				}
+			})
+			if err != nil || d.Allowed() {
+				return err
+			}
+			return quietly(exitBlocked)
+		},
+	}
+	c.Flags().IntVar(&tier, "tier", 1, "the tier that would run it")
+	c.Flags().StringVar(&facts, "facts", "", "file with what to assume (default: the running configuration)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "judge as in a dry run")
+	return c
+}
+
+func (a *app) guardEval() *cobra.Command {
+	var facts string
+	c := &cobra.Command{
+		Use: "eval", Short: "Judge JSON lines from stdin: {\"id\",\"tier\",\"command\"} each; nothing is run or recorded",
+		Example: `  claudeops guard eval --facts facts.yaml < in.jsonl > out.jsonl`,
+		RunE: func(*cobra.Command, []string) error {
+			g, f, err := a.guarded(facts)
+			if err != nil {
+				return err
+			}
+			return evaluate(g, f, a.Stdin, a.Stdout)
+		},
+	}
+	c.Flags().StringVar(&facts, "facts", "", "file with what to assume (default: the running configuration)")
+	return c
+}
+
+// evaluate answers one line per line, in order; a line it cannot read is a refusal.
+func evaluate(g *guard.Guard, f guard.Facts, in io.Reader, out io.Writer) error {
+	reader, writer := bufio.NewReader(in), bufio.NewWriter(out)
+	enc := json.NewEncoder(writer)
+	enc.SetEscapeHTML(false)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if strings.TrimSpace(string(line)) != "" {
+			if err := enc.Encode(evaluated(g, f, line)); err != nil {
+				return fmt.Errorf("write verdict: %w", err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return writer.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("read commands: %w", err)
+		}
+	}
+}
+
+func evaluated(g *guard.Guard, f guard.Facts, line []byte) judgement {
+	var q struct {
+		ID      string   `json:"id"`
+		Tier    ops.Tier `json:"tier"`
+		Command *string  `json:"command"`
+	}
+	err := json.Unmarshal(line, &q)
+	switch {
+	case err != nil:
+		return judgement{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: fmt.Sprintf("the line cannot be read: %v", err)}
+	case q.Command == nil:
+		return judgement{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command"}
+	}
+	d := g.Check(q.Tier, "Bash", bashInput(*q.Command), f)
+	return judgement{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason}
+}
+
+func bashInput(command string) json.RawMessage {
+	raw, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		return nil // a text always encodes; and nothing is no command
+	}
+	return raw
+}
+
+func (a *app) guardRules() *cobra.Command {
+	return &cobra.Command{
+		Use: "rules", Short: "Print the tables of programs and what each needs",
+		RunE: func(*cobra.Command, []string) error {
+			g, _, err := a.guarded("")
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.Stdout, g.Page())
+			return err
+		},
+	}
+}
+
+// guarded makes the guard of the configuration and the facts it judges by.
+func (a *app) guarded(file string) (*guard.Guard, guard.Facts, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, guard.Facts{}, err
+	}
+	rules, err := daemon.Rules(cfg)
+	if err != nil {
+		return nil, guard.Facts{}, &codeError{exitConfig, err}
+	}
+	g, err := guard.New(rules)
+	if err != nil {
+		return nil, guard.Facts{}, fmt.Errorf("make guard: %w", err)
+	}
+	if file == "" {
+		return g, daemon.Facts(cfg, cfg.Environments()[0]), nil
+	}
+	raw, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil, guard.Facts{}, fmt.Errorf("open facts %s: %w", file, ops.ErrNotFound)
+	}
+	if err != nil {
+		return nil, guard.Facts{}, fmt.Errorf("read facts: %w", err)
+	}
+	f, err := guard.ParseFacts(raw)
+	if err != nil {
+		return nil, guard.Facts{}, &codeError{exitConfig, fmt.Errorf("%s: %w", file, err)}
+	}
+	return g, f, nil
+}

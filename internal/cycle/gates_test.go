@@ -1,0 +1,101 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"claudeops/internal/cycle"
+	"claudeops/internal/ops"
+)
+
+// gates is a pair of gates in memory.
+type gates struct {
+	err    error
+	down   []string
+	opened int
+	closed int
+}
+
+func (g *gates) Open(context.Context, ops.Environment, ops.Session, bool) (cycle.Held, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	g.opened++
+	return g, nil
+}
+
+func (g *gates) Spec() ops.GateSpec {
+	return ops.GateSpec{Settings: []byte("{}"), Allowed: func(string) bool { return true }}
+}
+
+func (g *gates) Close(context.Context) ([]string, error) { g.closed++; return g.down, nil }
+
+func TestASessionIsHeldToItsGates(t *testing.T) {
+	for name, tt := range map[string]struct {
+		known bool
+		only  bool
+		runs  bool
+		held  bool
+	}{
+		"a known version is held to them":      {known: true, runs: true, held: true},
+		"an unknown one runs without the hold": {runs: true},
+		"or not at all":                        {only: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &gates{}
+			var seen *ops.GateSpec
+			s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) { p.Gates, p.KnownOnly = g, tt.only })
+			agent := play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult { seen = spec.Gate; return success() })
+			s.Runners["claude"] = agent
+			if tt.known {
+				s.Runners["claude"] = structured{agent}
+			}
+			s.advance(t)
+			if (seen != nil) != tt.runs || (seen != nil && (seen.Allowed != nil) != tt.held) || g.opened != g.closed {
+				t.Errorf("gate %+v, opened %d, closed %d", seen, g.opened, g.closed)
+			}
+			if !tt.runs && s.journal.cycle.Status != ops.CycleFailed {
+				t.Errorf("the cycle is %s", s.journal.cycle.Status)
+			}
+		})
+	}
+}
+
+func TestWithoutGatesNothingStarts(t *testing.T) {
+	ran := false
+	s := newStage(t, policy(), func(*stage) play {
+		return func(context.Context, ops.SessionSpec) ops.RunResult { ran = true; return success() }
+	}, func(p *cycle.Parts) { p.Gates = &gates{err: errors.New("no socket")} })
+	s.advance(t)
+	if ran || s.journal.cycle.Status != ops.CycleFailed || !strings.Contains(s.journal.cycle.Reason, "no socket") {
+		t.Errorf("ran %v; the cycle is %s: %s", ran, s.journal.cycle.Status, s.journal.cycle.Reason)
+	}
+}
+
+func TestAServiceThatWasLeftDownIsTold(t *testing.T) {
+	s := newStage(t, policy(), func(*stage) play {
+		return func(context.Context, ops.SessionSpec) ops.RunResult { return success() }
+	}, func(p *cycle.Parts) { p.Gates = &gates{down: []string{"web"}} })
+	s.advance(t)
+	found := false
+	for _, e := range s.journal.events {
+		found = found || (e.Level == ops.LevelCritical && strings.Contains(e.Message, "did not bring up again: web"))
+	}
+	if !found || len(s.journal.notices) != 1 {
+		t.Errorf("events %+v, notices %+v", s.journal.events, s.journal.notices)
+	}
+}
+
+func TestAToolThatRanUnallowedIsCritical(t *testing.T) {
+	s := newStage(t, policy(), func(*stage) play {
+		return func(context.Context, ops.SessionSpec) ops.RunResult {
+			return ops.RunResult{ExitCode: ops.Ptr(0), Stop: ops.StopInvariant, StopWhy: "the tool call t1 ran although no gate had allowed it"}
+		}
+	})
+	s.advance(t)
+	if s.journal.cycle.Status != ops.CycleFailed || s.journal.events[0].Level != ops.LevelCritical || len(s.journal.notices) != 1 {
+		t.Errorf("the cycle is %s, events %+v", s.journal.cycle.Status, s.journal.events)
+	}
+}

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"claudeops/internal/config"
+	"claudeops/internal/cycle"
+	"claudeops/internal/gate"
+	"claudeops/internal/guard"
+	"claudeops/internal/ops"
+	"claudeops/internal/redact"
+	"claudeops/internal/store"
+)
+
+// gates opens the gates of sessions.
+type gates struct {
+	gate   *gate.Gate
+	store  *store.Store
+	config *config.Config
+	self   string
+}
+
+// newGates makes the guard and its gates; nil without the guard.
+func (h *Host) newGates(r *redact.Redactor) (cycle.Gates, error) {
+	if !h.Config.Guard.Enabled {
+		return nil, nil //nolint:nilnil // no gates is an answer
+	}
+	rules, err := Rules(h.Config)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := guard.New(rules)
+	if err != nil {
+		return nil, fmt.Errorf("make guard: %w", err)
+	}
+	g, err := gate.New(gate.Options{
+		Judge: judge, Ledger: h.store, Owner: h.owner, Limits: h.Config.Guard.Limits, Redact: r.String, Clock: h.Clock, Logger: h.Logger,
+		Dir: gateDir(h.Config), Self: h.Self,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make gates: %w", err)
+	}
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
+}
+
+// gateDir is where the sockets of the gates are. An agent with a user of its own reaches them only inside the state folder,
+// where the walls open just that much.
+func gateDir(c *config.Config) string {
+	if c.Guard.UID != 0 {
+		return filepath.Join(c.StateDir, "gate")
+	}
+	return gate.DefaultDir()
+}
+
+// Open opens the gates of one session.
+func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
+	facts := Facts(g.config, env)
+	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
+	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
+	opened, err := g.gate.Open(ctx, s, facts)
+	if err != nil {
+		return nil, err
+	}
+	prefix, err := opened.ShellPrefix()
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return &held{session: opened, id: s.ID, store: g.store, spec: ops.GateSpec{
+		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed,
+	}}, nil
+}
+
+// held is one session behind its gates.
+type held struct {
+	session *gate.Session
+	id      ops.SessionID
+	store   *store.Store
+	spec    ops.GateSpec
+}
+
+func (h *held) Spec() ops.GateSpec { return h.spec }
+
+func (h *held) Close(ctx context.Context) ([]string, error) {
+	down, err := h.store.OpenHalves(ctx, h.id)
+	return down, errors.Join(err, h.session.Close())
+}
+
+// Facts are what the guard knows of an environment.
+func Facts(c *config.Config, e ops.Environment) guard.Facts {
+	return guard.Facts{
+		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
+		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
+		OwnPaths: []string{c.StateDir, filepath.Join(e.StateDir, "agent")}, Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
+		Resolve: resolve,
+	}
+}
+
+// resolve follows the links of a path as far as it exists; what does not exist yet cannot be a link.
+func resolve(name string) (string, error) {
+	rest := ""
+	for dir := name; ; dir = filepath.Dir(dir) {
+		found, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			return filepath.Join(found, rest), nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || dir == "/" {
+			return "", fmt.Errorf("resolve %s: %w", name, err)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// Rules reads the operator's own rules.
+func Rules(c *config.Config) ([]guard.Rule, error) {
+	if c.Guard.Rules.Path == "" {
+		return nil, nil
+	}
+	rules, err := guard.ParseRules([]byte(c.Guard.Rules.Text), c.Guard.Rules.Path)
+	if err != nil {
+		return nil, fmt.Errorf("read guard rules: %w", err)
+	}
+	return rules, nil
+}

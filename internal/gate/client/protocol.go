@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	// ShellName is the name under which the program acts as the shell of an agent.
+	ShellName = "claudeops-guard-shell"
+	// SocketName is the name of the socket, in the folder of the link with the name ShellName.
+	SocketName = "gate.sock"
+	// MaxInput is the longest input that is judged.
+	MaxInput = 1 << 20
+
+	// patience bounds a question. The CLI waits one second longer for its hook.
+	patience = 9 * time.Second
+	// maxAnswer leaves room for a script and its quotes.
+	maxAnswer = 4 << 20
+)
+
+// Kind says which program asks.
+type Kind string
+
+// The kinds of question.
+const (
+	KindHook  Kind = "hook"
+	KindShell Kind = "shell"
+)
+
+// Verdict is the answer in one word.
+type Verdict string
+
+// The verdicts.
+const (
+	Allow Verdict = "allow"
+	Deny  Verdict = "deny"
+)
+
+// Request is the one line a client writes.
+type Request struct {
+	Kind    Kind            `json:"kind"`
+	Input   json.RawMessage `json:"input,omitempty"`   // of the hook: what the CLI gave it
+	Command string          `json:"command,omitempty"` // of the shell: its one argument
+	Cwd     string          `json:"cwd,omitempty"`     // of the shell
+}
+
+// Answer is the one line the supervisor writes.
+type Answer struct {
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"`
+	Script  string  `json:"script,omitempty"` // for the shell: the text to execute
+}
+
+var errTooLong = errors.New("the input is longer than 1 MiB: do it in smaller steps")
+
+// ask puts one question and reads its answer.
+func ask(socket string, req Request, until time.Time) (Answer, error) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(req); err != nil {
+		return Answer{}, fmt.Errorf("the input is no JSON: %w", err)
+	}
+	dialer := net.Dialer{Deadline: until}
+	conn, err := dialer.Dial("unix", socket)
+	if err != nil {
+		return Answer{}, fmt.Errorf("the supervisor cannot be reached: %w", err)
+	}
+	defer conn.Close() //nolint:errcheck // the answer was read, or there is none
+	if err := conn.SetDeadline(until); err != nil {
+		return Answer{}, fmt.Errorf("the supervisor cannot be asked: %w", err)
+	}
+	if _, err := conn.Write(line.Bytes()); err != nil {
+		return Answer{}, fmt.Errorf("the supervisor cannot be asked: %w", err)
+	}
+	answer, err := bufio.NewReader(io.LimitReader(conn, maxAnswer)).ReadBytes('\n')
+	if err != nil {
+		return Answer{}, fmt.Errorf("the supervisor did not answer: %w", err)
+	}
+	return readAnswer(answer)
+}
+
+func readAnswer(line []byte) (Answer, error) {
+	var a Answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return Answer{}, fmt.Errorf("the answer of the supervisor cannot be read: %w", err)
+	}
+	switch {
+	case a.Verdict != Allow && a.Verdict != Deny:
+		return Answer{}, fmt.Errorf("the supervisor answered %q", a.Verdict)
+	case a.Verdict == Deny && a.Reason == "":
+		return Answer{}, errors.New("the supervisor refused without a reason")
+	}
+	return a, nil
+}
+
+// within runs a question for at most the patience of a client. A panic is an error like any other. What is
+// not done in time is left behind: the program ends.
+func within(limit time.Duration, question func(until time.Time) (Answer, error)) (Answer, error) {
+	type reply struct {
+		answer Answer
+		err    error
+	}
+	done := make(chan reply, 1)
+	until := time.Now().Add(limit)
+	go func() {
+		var r reply
+		defer func() {
+			if p := recover(); p != nil {
+				r = reply{err: fmt.Errorf("the guard broke: %v", p)}
+			}
+			done <- r
+		}()
+		r.answer, r.err = question(until)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-timer.C:
+		return Answer{}, errors.New("the guard got no answer in time")
+	}
+}
+
+// refusal is what the agent reads when nothing could be decided.
+func refusal(err error) string {
+	return fmt.Sprintf("This call is refused because it could not be judged: %v. Try something else, or report it for a human.", err)
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// exitNotRun says, as shells do, that a command was found and could not be executed.
+const exitNotRun = 126
+
+// bash executes what was judged.
+const bash = "/bin/bash"
+
+// Shell asks about the one argument a CLI gives to the program before its shell, and becomes the shell that runs
+// the answer. Self is the path the program was started by: the socket lies beside it. Shell returns only when
+// nothing was run, and then the exit code.
+func Shell(args, environ []string, self string, stderr io.Writer) int {
+	return shell(args, environ, self, stderr, patience, syscall.Exec)
+}
+
+type execFunc func(path string, argv, env []string) error
+
+func shell(args, environ []string, self string, stderr io.Writer, limit time.Duration, exec execFunc) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintln(stderr, refusal(fmt.Errorf("the guard broke: %v", p)))
+			code = exitNotRun
+		}
+	}()
+	answer, err := within(limit, func(until time.Time) (Answer, error) { return askShell(args, self, until) })
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, refusal(err))
+	case answer.Verdict != Allow:
+		fmt.Fprintln(stderr, answer.Reason)
+	case answer.Script == "":
+		fmt.Fprintln(stderr, refusal(errors.New("the supervisor allowed it and gave nothing to execute")))
+	default:
+		if err := exec(bash, []string{bash, "-c", answer.Script}, commandEnvironment(environ)); err != nil {
+			fmt.Fprintln(stderr, refusal(fmt.Errorf("start the shell: %w", err)))
+		}
+	}
+	return exitNotRun
+}
+
+func askShell(args []string, self string, until time.Time) (Answer, error) {
+	if len(args) != 1 {
+		return Answer{}, fmt.Errorf("the shell was given %d arguments, not one", len(args))
+	}
+	if len(args[0]) > MaxInput {
+		return Answer{}, errTooLong
+	}
+	if !filepath.IsAbs(self) {
+		return Answer{}, fmt.Errorf("the shell was started as %q: it needs its full path to find the supervisor", self)
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return Answer{}, fmt.Errorf("find the working folder: %w", err)
+	}
+	return ask(filepath.Join(filepath.Dir(self), SocketName), Request{Kind: KindShell, Command: args[0], Cwd: cwd}, until)
+}
+
+// commandEnvironment leaves out what a command must not know, and what would make bash run more than it was given.
+func commandEnvironment(environ []string) []string {
+	out := make([]string, 0, len(environ))
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !withheld(name) {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func withheld(name string) bool {
+	switch name {
+	case "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+		"CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN":
+		return true
+	case "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS":
+		return true
+	}
+	return strings.HasPrefix(name, "BASH_FUNC_")
+}

@@ -1,0 +1,116 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"claudeops/internal/guard"
+	"claudeops/internal/ops"
+)
+
+// maxRecorded is how much of an input is kept.
+const maxRecorded = 4 << 10
+
+// judge decides about a call and records the decision. What was not recorded is not allowed.
+func (s *Session) judge(ctx context.Context, q question) guard.Decision {
+	start := s.g.o.Clock()
+	d := s.decide(ctx, q)
+	d.Reason = s.g.o.Redact(d.Reason)
+	digest := sha256.Sum256(q.input)
+	record := ops.GuardRecord{
+		At: start, CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.Tier,
+		Gate: q.gate, ToolUseID: q.toolUseID, Tool: q.tool,
+		Input: shorten(s.g.o.Redact(string(q.input))), Digest: hex.EncodeToString(digest[:]),
+		Allowed: d.Allowed(), Rule: d.Rule, Reason: d.Reason, Took: s.g.o.Clock().Sub(start),
+	}
+	var want []ops.Reservation
+	if d.Allowed() {
+		want = reservations(d.Effects)
+		record.Mutating = len(want) > 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.g.limits.record)
+	defer cancel()
+	saved, err := s.g.o.Ledger.RecordGuard(ctx, s.g.o.Owner, record, want, s.g.o.Limits)
+	switch {
+	case err != nil:
+		s.g.o.Logger.ErrorContext(ctx, "a decision of the guard cannot be recorded, so it is a refusal", "session_id", s.session.ID, "tool", q.tool, "error", err)
+		return refused(ruleRecord, "This call is refused because it could not be recorded: try again later, or report it for a human.")
+	case d.Allowed() && !saved.Allowed:
+		if saved.Reason == "" {
+			saved.Reason = "This call is refused by its record: report it for a human."
+		}
+		return refused(saved.Rule, saved.Reason)
+	}
+	return d
+}
+
+// decide asks the judge, and makes sure that the answer is one.
+func (s *Session) decide(ctx context.Context, q question) guard.Decision {
+	if q.refused != nil {
+		return *q.refused
+	}
+	d := s.check(ctx, q)
+	switch {
+	case !d.Allowed() && d.Reason == "":
+		return refused(d.Rule, "This call is refused: report it for a human.")
+	case !d.Allowed():
+		d.Verdict = guard.Deny
+	case q.gate == ops.GateShell && d.Script == "":
+		return refused(ruleShape, "This command is refused because there is no plain form of it to run: write it in a simpler way.")
+	}
+	return d
+}
+
+// check runs the judge for a limited time.
+func (s *Session) check(ctx context.Context, q question) guard.Decision {
+	done := make(chan guard.Decision, 1)
+	facts := s.facts
+	facts.Cwd = q.cwd
+	s.checks.Go(func() {
+		d := refused(rulePanic, "The guard broke on this call, so it is refused: write it in a simpler way, or report it for a human.")
+		defer func() {
+			if p := recover(); p != nil {
+				s.g.o.Logger.ErrorContext(ctx, "the guard broke on a call", "session_id", s.session.ID, "tool", q.tool, "panic", fmt.Sprint(p))
+			}
+			done <- d
+		}()
+		d = s.g.o.Judge.Check(s.session.Tier, q.tool, q.input, facts)
+	})
+	timer := time.NewTimer(s.g.limits.check)
+	defer timer.Stop()
+	select {
+	case d := <-done:
+		return d
+	case <-timer.C:
+		return refused(ruleTimeout, "This call is refused because judging it took too long: write it in a simpler way.")
+	}
+}
+
+func refused(rule, reason string) guard.Decision {
+	return guard.Decision{Verdict: guard.Deny, Rule: rule, Reason: reason}
+}
+
+func reservations(effects []guard.Effect) []ops.Reservation {
+	var out []ops.Reservation
+	for _, e := range effects {
+		out = append(out, ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Half: ops.Half(e.Half)})
+	}
+	return out
+}
+
+// shorten keeps the start of a text, in whole characters.
+func shorten(s string) string {
+	if len(s) <= maxRecorded {
+		return strings.ToValidUTF8(s, "�")
+	}
+	cut := maxRecorded
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strings.ToValidUTF8(s[:cut], "�") + "…"
+}

@@ -1,0 +1,26 @@
+package guard
+
+import (
+	"testing"
+
+	"claudeops/internal/ops"
+)
+
+// BenchmarkCheck gives the mean time of a verdict over the committed cases; it is to stay below 50 µs.
+func BenchmarkCheck(b *testing.B) {
+	g, facts := newGuard(b), testFacts()
+	cases := readCases(b)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		g.Check(ops.Tier2, "Bash", bashInput(b, cases[i%len(cases)].command), facts)
+		i++
+	}
+}
+
+// BenchmarkNew gives the time to read the tables, which the start of a short command pays.
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		newGuard(b)
+	}
+}

@@ -1,0 +1,20 @@
+// Package guard decides, before it runs, whether a tool call of an agent is allowed at the agent's tier.
+//
+// It is pure: no clock, no file system, no network. What it must know of the installation comes in as Facts.
+//
+// # How a Bash command is judged
+//
+//	text      refuse what shells and parsers read differently: control characters, CR, odd comments (text.go, parse.go)
+//	parse     mvdan.cc/sh, printed, and parsed again: what is judged is the printed text, and that is what runs
+//	walk      every simple command of the tree, with the folder and the variables it would see (walk.go, words.go)
+//	unwrap    env, timeout, sh -c, ssh, docker exec and the like: their inner command is judged too (unwrap.go)
+//	look up   program, subcommand, options and operands in the tables of tables/*.rules (table.go, options.go)
+//	judge     small languages in an argument (sed, awk, SQL, jq) and places on disk and in the network (judge_*.go)
+//	collect   the effects that a cooldown counts, by the canonical name of the service (effects.go)
+//
+// Each part yields the lowest tier that may do it, or a refusal. The strictest part wins; the never list and the
+// product's own files come before everything else. What cannot be decided from the text alone is refused.
+//
+// The knowledge of programs is data. Guard.Page prints it for people; operators add rules of their own in YAML, each
+// with examples that are checked when the file is read.
+package guard

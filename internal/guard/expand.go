@@ -1,0 +1,229 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// substitution judges $(…) and says what is known of its output.
+func (j *judge) substitution(s *scope, c *syntax.CmdSubst) value {
+	if c.TempFile || c.ReplyVar {
+		j.refuse(ruleText, "this substitution", "it is not bash", "")
+	}
+	if text, ok := quotedDocument(c); ok {
+		return value{known: true, text: text, inline: true}
+	}
+	j.stmts(s.sub(), c.Stmts)
+	return value{num: numeric(c.Stmts)}
+}
+
+// quotedDocument is the text of $(cat <<'EOF' … EOF), the common way to write a long message.
+func quotedDocument(c *syntax.CmdSubst) (string, bool) {
+	if len(c.Stmts) != 1 || len(c.Stmts[0].Redirs) != 1 || c.Stmts[0].Background {
+		return "", false
+	}
+	call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr)
+	r := c.Stmts[0].Redirs[0]
+	if !ok || len(call.Args) != 1 || len(call.Assigns) != 0 || call.Args[0].Lit() != "cat" || r.Op != syntax.Hdoc || r.N != nil || r.Hdoc == nil {
+		return "", false
+	}
+	var text strings.Builder
+	for _, p := range r.Hdoc.Parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			return "", false
+		}
+		text.WriteString(l.Value)
+	}
+	if !quotedDelimiter(r.Word) && strings.ContainsAny(text.String(), "\\") {
+		return "", false
+	}
+	return strings.TrimRight(text.String(), "\n"), true
+}
+
+func quotedDelimiter(w *syntax.Word) bool {
+	return slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		l, ok := p.(*syntax.Lit)
+		return !ok || strings.ContainsRune(l.Value, '\\')
+	})
+}
+
+// numeric reports whether commands print a number only, so that arithmetic may use it: arithmetic on other text runs
+// what stands in its brackets.
+func numeric(list []*syntax.Stmt) bool {
+	if len(list) != 1 {
+		return false
+	}
+	stages := pipeline(list[0])
+	call, ok := stages[len(stages)-1].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	args := peek(call.Args)
+	has := func(want ...string) bool {
+		return slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(want, a) })
+	}
+	switch args[0] {
+	case "wc":
+		return len(args) == 2 && has("-l", "-c", "-w", "-m")
+	case "nproc", "date":
+		return args[0] == "nproc" || has("+%s", "+%H", "+%M", "+%S", "+%d", "+%j", "+%Y", "+%u", "+%N")
+	case "grep":
+		return has("-c", "--count", "-ci", "-ic")
+	case "curl":
+		return has("/dev/null") && has("%{http_code}", "%{response_code}")
+	case "id":
+		return has("-u", "-g")
+	}
+	return false
+}
+
+// procSubst judges <(…) and >(…).
+func (j *judge) procSubst(s *scope, p *syntax.ProcSubst) {
+	in := s.sub()
+	if p.Op == syntax.CmdOut {
+		in.stdin = inputData
+	}
+	j.stmts(in, p.Stmts)
+}
+
+// arithmetic judges an arithmetic expression. Bash evaluates the values of variables again, and runs the $(…) it
+// finds in their subscripts; so only numbers may go in.
+func (j *judge) arithmetic(s *scope, x syntax.ArithmExpr) {
+	switch x := x.(type) {
+	case nil:
+	case *syntax.BinaryArithm:
+		j.arithmetic(s, x.X)
+		j.arithmetic(s, x.Y)
+		j.counts(s, x.X, isAssign(x.Op))
+	case *syntax.UnaryArithm:
+		j.arithmetic(s, x.X)
+		j.counts(s, x.X, x.Op == syntax.Inc || x.Op == syntax.Dec)
+	case *syntax.ParenArithm:
+		j.arithmetic(s, x.X)
+	case *syntax.Word:
+		j.arithmeticWord(s, x)
+	default:
+		j.refuse(ruleText, "this arithmetic", "it is not bash", "")
+	}
+}
+
+func isAssign(op syntax.BinAritOperator) bool {
+	switch op {
+	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn,
+		syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
+		return true
+	default:
+		return false
+	}
+}
+
+// counts remembers that a variable holds a number after an arithmetic assignment.
+func (j *judge) counts(s *scope, x syntax.ArithmExpr, assigns bool) {
+	if w, ok := x.(*syntax.Word); ok && assigns && w.Lit() != "" {
+		j.variable(w.Lit(), value{num: true})
+		s.set(w.Lit(), value{num: true})
+	}
+}
+
+func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {
+	if name := w.Lit(); name != "" && syntax.ValidName(name) {
+		j.exposes(s, name)
+		if v, ok := s.vars[name]; ok {
+			j.needNumber(v, w.Parts[0].(*syntax.Lit))
+		}
+		return
+	}
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+		case *syntax.SglQuoted:
+			if !numberText(p.Value) {
+				j.notANumber(p.Value)
+			}
+		case *syntax.ParamExp:
+			j.needNumber(j.param(s, p), p.Param)
+		case *syntax.CmdSubst:
+			j.needNumber(j.substitution(s, p), nil)
+		case *syntax.ArithmExp:
+			j.arithmetic(s, p.X)
+		case *syntax.DblQuoted:
+			j.arithmeticWord(s, &syntax.Word{Parts: p.Parts})
+		default:
+			j.notANumber("")
+		}
+	}
+}
+
+func (j *judge) needNumber(v value, name *syntax.Lit) {
+	if v.num || v.known && numberText(v.text) {
+		return
+	}
+	if name != nil && countsItself(name.Value) {
+		return
+	}
+	shown := "a substitution"
+	if name != nil {
+		shown = "$" + name.Value
+	}
+	j.notANumber(shown)
+}
+
+// countsItself are the variables bash fills with numbers.
+func countsItself(name string) bool {
+	switch name {
+	case "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "COLUMNS", "LINES", "OPTIND":
+		return true
+	}
+	return false
+}
+
+func (j *judge) notANumber(shown string) {
+	j.refuse(ruleRunTime, "arithmetic on "+shown, "bash runs commands it finds in a value that is not a number", "compare text with [ … = … ], or count with wc -l")
+}
+
+// numberText reports text that arithmetic reads as a number.
+func numberText(s string) bool {
+	s = strings.TrimLeft(strings.TrimSpace(s), "+-")
+	return s == "" || isDigits(s)
+}
+
+// test judges [[ … ]].
+func (j *judge) test(s *scope, x syntax.TestExpr) {
+	switch x := x.(type) {
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				if w, ok := side.(*syntax.Word); ok {
+					j.comparedNumber(s, w)
+				}
+			}
+		default:
+			j.test(s, x.X)
+			j.test(s, x.Y)
+		}
+	case *syntax.UnaryTest:
+		if w, ok := x.X.(*syntax.Word); ok && (x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar || x.Op == syntax.TsFdTerm) {
+			if f := j.one(s, w); f.dyn || strings.ContainsAny(f.text, "[$`") {
+				j.refuse(ruleRunTime, "[[ "+x.Op.String()+" ]]", "it evaluates a subscript as code", "")
+			}
+			return
+		}
+		j.test(s, x.X)
+	case *syntax.ParenTest:
+		j.test(s, x.X)
+	case *syntax.Word:
+		j.one(s, x)
+	}
+}
+
+// comparedNumber judges one side of -eq and its like, which [[ evaluates as arithmetic.
+func (j *judge) comparedNumber(s *scope, w *syntax.Word) {
+	f := j.one(s, w)
+	if f.dyn && !f.num || !f.dyn && !numberText(f.text) {
+		j.notANumber(f.show())
+	}
+}

@@ -1,0 +1,274 @@
+package guard
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// judgeGit follows -C and requires that changes happen in a configured repository.
+func judgeGit(c *call) {
+	s := c.s.sub()
+	for _, g := range c.before {
+		switch g.name {
+		case "-C":
+			s.cwds = c.j.folder(s, g.value)
+		case "-c":
+			c.gitConfigOption(g.value)
+		case "--git-dir", "--work-tree":
+			c.gitDir(g)
+		}
+	}
+	c.s = s
+	changes := c.row.tier > ops.Tier1
+	for _, p := range append([]string(nil), c.j.paths(s, ".")...) {
+		switch {
+		case c.j.inRepo(p) > 1:
+		case strings.HasPrefix(p, unknownDir):
+			c.j.refuse(ruleRunTime, c.name, "the folder it works in is known only at run time", "use git -C with an absolute path")
+		case changes && !s.remote || c.temporary(p):
+			c.refuse(ruleWrite, "it does not work in a configured repository", "cd into a repository with && first, or use git -C")
+		}
+	}
+}
+
+// gitDir requires that the data of git itself lie in a repository.
+func (c *call) gitDir(g given) {
+	text, plain := g.value.literal()
+	for _, p := range c.j.paths(c.s, text) {
+		if !plain || c.j.inRepo(p) < 2 {
+			c.j.refuse(ruleWrite, "git "+g.name, "the place is not in a configured repository", "use git -C with a repository")
+		}
+	}
+}
+
+// gitConfigOption allows settings that only change how output looks or who commits.
+func (c *call) gitConfigOption(f field) {
+	key, text, _ := strings.Cut(strings.ToLower(f.text), "=")
+	switch {
+	case f.dyn || f.viaVar:
+	case strings.HasPrefix(key, "color.") || strings.HasPrefix(key, "advice.") || strings.HasPrefix(key, "column."):
+		return
+	case key == "user.name" || key == "user.email" || key == "core.quotepath" || key == "log.date" || key == "log.decorate" || key == "diff.renames" || key == "init.defaultbranch" || key == "core.abbrev":
+		return
+	case key == "push.default" && (text == "simple" || text == "current" || text == "upstream"):
+		return
+	case (key == "core.pager" || strings.HasPrefix(key, "pager.")) && (text == "cat" || text == "false" || text == ""):
+		return
+	}
+	c.j.refuse(ruleInline, "git -c "+f.show(), "settings of git may run programs or send data elsewhere", "leave -c out")
+}
+
+// judgePush judges git push: branches only, never by force.
+func judgePush(c *call) {
+	if len(c.operands) > 0 {
+		remote, plain := c.operands[0].literal()
+		if !plain || !simpleName(remote) {
+			c.refuse(ruleSecrets, "it pushes to a place that is not a configured remote", "push to origin")
+		}
+	}
+	for _, f := range c.operands[min(1, len(c.operands)):] {
+		text, plain := f.literal()
+		source, target, mapped := strings.Cut(text, ":")
+		switch {
+		case !plain:
+			c.runTime("refspec")
+		case strings.Contains(text, "+"):
+			c.j.refuse(rulePush, "git push +ref", "it rewrites what others have", "push a new branch and open a pull request")
+		case mapped && source == "":
+			c.j.refuse(rulePush, "git push :ref", "it deletes a branch for everybody", "leave it to a human")
+		case mapped && target == "" || strings.ContainsAny(text, "*?[^~\\") || strings.Count(text, ":") > 1 || strings.IndexFunc(text, odd) >= 0:
+			c.j.refuse(rulePush, "git push "+f.show(), "it names more than one branch", "push one branch by its name")
+		}
+	}
+}
+
+// simpleName reports the name of a remote, not a path or URL.
+func simpleName(s string) bool {
+	return serviceName(s) && !strings.ContainsAny(s, "/@")
+}
+
+// judgePathspec judges git commands that change the files they name.
+func judgePathspec(c *call) {
+	for _, f := range c.operands {
+		c.j.repoFile(c.s, f, c.name)
+	}
+}
+
+// judgeGitRead judges git commands that show files, also those of other commits.
+func judgeGitRead(c *call) {
+	for _, f := range c.operands {
+		if f.dyn {
+			continue // operandsOf said so
+		}
+		if _, name, ok := strings.Cut(f.text, ":"); ok {
+			f = f.withText(name)
+		}
+		f.glob = f.glob || strings.ContainsAny(f.text, "*?[") // git expands patterns itself
+		c.j.read(c.s, f, c.name)
+	}
+}
+
+// repoFile judges one file of a repository by name.
+func (j *judge) repoFile(s *scope, f field, what string) {
+	if f.dyn || f.viaVar || strings.HasPrefix(f.text, ":") {
+		j.refuse(ruleRunTime, what, "the files it changes are known only at run time", "name the files")
+		return
+	}
+	for _, p := range j.paths(s, f.text) {
+		if bad := j.misplaced(p, f.glob, what+" "+f.show()); bad != nil && !s.remote {
+			j.add(*bad)
+		}
+	}
+}
+
+// judgeAdd judges git add: everything may be staged, protected files not by name.
+func judgeAdd(c *call) {
+	for _, f := range c.operands {
+		if f.text == "." || f.text == "-A" {
+			continue
+		}
+		c.j.repoFile(c.s, f, c.name)
+	}
+}
+
+// judgeCheckout judges git checkout, switch and restore: whole branches, or files by name.
+func judgeCheckout(c *call) {
+	files := c.operands
+	for _, f := range files { // a branch may be meant, but git takes a file of that name as well
+		for _, p := range c.j.paths(c.s, f.text) {
+			if c.j.protected(p, f.glob) {
+				c.j.repoFile(c.s, f, c.name)
+			}
+		}
+	}
+	for _, f := range c.checkedOut() {
+		c.fileOnly(f)
+	}
+}
+
+// checkedOut are the files a checkout overwrites; none when it changes the branch.
+func (c *call) checkedOut() []field {
+	files := c.operands
+	switch dash := slices.IndexFunc(c.args, func(f field) bool { return f.text == "--" }); {
+	case c.row.cmd == "git restore":
+		return files
+	case c.has("-b", "-B", "-c", "-C", "--create", "--orphan", "--detach", "--track", "-t"):
+		return nil
+	case dash >= 0:
+		return c.args[dash+1:]
+	case len(files) == 1 && (files[0].text == "." || strings.HasPrefix(files[0].text, "./")):
+		return files
+	case len(files) > 1:
+		return files[1:] // the first names a commit
+	}
+	return nil
+}
+
+// fileOnly requires one file: a folder may hold infrastructure files.
+func (c *call) fileOnly(f field) {
+	c.j.repoFile(c.s, f, c.name)
+	base := path.Base(path.Clean(f.text))
+	if f.glob || strings.HasSuffix(f.text, "/") || path.Ext(base) == "" || base == "." || base == ".." {
+		c.refuse(ruleInventory, f.show()+" may be a folder, which may hold infrastructure files", "name the files")
+	}
+}
+
+// judgeGitRm judges git rm and git mv.
+func judgeGitRm(c *call) {
+	for _, f := range c.operands {
+		c.fileOnly(f)
+	}
+}
+
+// judgeReset judges git reset: the index, or uncommitted work at the highest tier; no other commit's files.
+func judgeReset(c *call) {
+	if !c.has("--hard", "--merge", "--keep") {
+		return
+	}
+	c.j.need(c.s, ops.Tier3, ruleBash, c.name+" --hard")
+	if len(c.operands) > 0 && c.operands[0].text != "HEAD" {
+		c.refuse(ruleInventory, "the files of another commit may change the inventory", "git reset --hard HEAD, or check out a branch")
+	}
+}
+
+// judgeBranch judges git branch: listing is looking, naming one is a change.
+func judgeBranch(c *call) {
+	list := c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "--show-current")
+	switch {
+	case c.has("-D", "-f", "--force", "-M", "-C"):
+		c.j.need(c.s, ops.Tier3, ruleBash, c.name+" by force")
+	case c.has("-d", "--delete", "-m", "--move", "-c", "--copy", "-u", "--set-upstream-to", "--unset-upstream"), len(c.operands) > 0 && !list:
+		c.gitChange()
+	}
+}
+
+// gitChange is a change of the clone.
+func (c *call) gitChange() {
+	c.j.need(c.s, ops.Tier2, ruleBash, c.name)
+	for _, p := range c.j.paths(c.s, ".") {
+		if c.j.inRepo(p) < 2 && !c.s.remote {
+			c.refuse(ruleWrite, "it does not work in a configured repository", "cd into a repository with && first, or use git -C")
+		}
+	}
+	for _, f := range c.operands {
+		if f.dyn || f.viaVar || f.glob {
+			c.runTime("")
+		}
+	}
+}
+
+// judgeTag judges git tag: listing is looking, naming one is a change.
+func judgeTag(c *call) {
+	if c.has("-d", "--delete", "-f", "--force") {
+		c.refuse(rulePush, "it deletes or moves a tag", "leave it to a human")
+	}
+	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n", "-v", "--verify") {
+		c.gitChange()
+	}
+}
+
+// judgeGitConfig judges git config: reading, or the name and address of the committer.
+func judgeGitConfig(c *call) {
+	for _, f := range c.operands {
+		if key := strings.ToLower(f.text); strings.Contains(key, "extraheader") || strings.Contains(key, "credential") || strings.Contains(key, "token") || strings.Contains(key, "password") {
+			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")
+		}
+	}
+	if c.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--show-origin", "--name-only") {
+		return
+	}
+	words := c.operands
+	if len(words) > 0 && (words[0].text == "get" || words[0].text == "list") {
+		return
+	}
+	if len(words) > 0 && words[0].text == "set" {
+		words = words[1:]
+	}
+	if len(words) == 1 && strings.Contains(words[0].text, ".") {
+		return // the value of one key
+	}
+	if len(words) == 2 && len(c.options) == 0 && (words[0].text == "user.name" || words[0].text == "user.email") {
+		c.operands = words[1:]
+		c.gitChange()
+		return
+	}
+	c.refuse(ruleInline, "settings of git may run programs or send data elsewhere", "leave them as they are")
+}
+
+// judgeURL refuses operands that are URLs or paths where a remote's name is expected.
+func judgeRemoteName(c *call) {
+	if len(c.operands) == 0 {
+		return
+	}
+	if text, plain := c.operands[0].literal(); !plain || !simpleName(text) {
+		c.refuse(ruleSecrets, "it talks to a place that is not a configured remote", "name a remote such as origin")
+	}
+	for _, f := range c.operands[1:] {
+		if strings.HasPrefix(f.text, "+") || strings.Contains(f.text, ":") {
+			c.refuse(ruleBash, "a refspec may overwrite branches", "name the branch only")
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package guard
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// unknownDir stands for a folder known only at run time, homeDir for somebody's home.
+const (
+	unknownDir = "?"
+	homeDir    = "~"
+)
+
+// placeTable finds files by the names in their path.
+type placeTable struct {
+	exact    map[string]bool
+	patterns []string   // one component with * or ?
+	pairs    [][]string // two components in a row
+	roots    [][]string // absolute paths
+	broad    bool       // patterns such as * and *.yml do not count as naming one of these files
+}
+
+func newPlaceTable(names []string) placeTable {
+	t := placeTable{exact: map[string]bool{}}
+	for _, n := range names {
+		n = strings.ToLower(n)
+		switch {
+		case strings.HasPrefix(n, "/"):
+			t.roots = append(t.roots, strings.Split(n[1:], "/"))
+		case strings.Contains(n, "/"):
+			t.pairs = append(t.pairs, strings.Split(n, "/"))
+		case strings.ContainsAny(n, "*?"):
+			t.patterns = append(t.patterns, n)
+		default:
+			t.exact[n] = true
+		}
+	}
+	return t
+}
+
+// match reports whether a clean path names such a file or lies below one. With glob the path is a pattern itself.
+func (t placeTable) match(p string, glob bool) bool {
+	parts := strings.Split(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
+	if len(parts) > 64 {
+		return true // nobody writes such paths
+	}
+	for i, part := range parts {
+		if t.exact[part] {
+			return true
+		}
+		if glob && t.broad && broad(part) {
+			if slices.Contains(t.patterns, part) {
+				return true
+			}
+			continue
+		}
+		for _, pattern := range t.patterns {
+			if hits(part, pattern) {
+				return true
+			}
+		}
+		if glob && strings.ContainsAny(part, "*?[") {
+			for name := range t.exact {
+				if hits(part, name) {
+					return true
+				}
+			}
+		}
+		for _, pair := range t.pairs {
+			if startsWith(parts[i:], pair) {
+				return true
+			}
+		}
+	}
+	if path.IsAbs(p) {
+		for _, root := range t.roots {
+			if startsWith(parts, root) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// broad reports patterns for all files, or all of one extension.
+func broad(part string) bool {
+	ext := strings.TrimLeft(part, "*")
+	return ext != part && (ext == "" || ext[0] == '.' && !strings.ContainsAny(ext[1:], "*?[."))
+}
+
+// holds reports whether a folder may have such files somewhere below it.
+func (t placeTable) holds(dir string) bool {
+	if dir == "/" || strings.HasPrefix(dir, homeDir) && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" || path.Dir(dir) == "/home" {
+		return true
+	}
+	parts := strings.Split(strings.ToLower(strings.TrimPrefix(dir, "/")), "/")
+	for _, root := range t.roots {
+		if len(parts) <= len(root) && startsWith(root[:len(parts)], parts) {
+			return true
+		}
+	}
+	return false
+}
+
+func startsWith(parts, with []string) bool {
+	if len(parts) < len(with) {
+		return false
+	}
+	for i, w := range with {
+		if w != parts[i] && (!strings.ContainsAny(w, "*?") && !strings.ContainsAny(parts[i], "*?[") || !hits(parts[i], w)) {
+			return false
+		}
+	}
+	return true
+}
+
+// hits is intersects for a pattern the shell expands: it does not match a leading dot.
+func hits(pattern, name string) bool {
+	if strings.Count(pattern, "*") > 4 || len(pattern) > 255 {
+		return true // nobody writes such patterns, and matching them takes long
+	}
+	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
+		return false
+	}
+	return intersects(pattern, name)
+}
+
+// intersects reports whether some name matches both patterns; a [set] counts as any one character.
+func intersects(a, b string) bool {
+	switch {
+	case a == "" && b == "":
+		return true
+	case a != "" && a[0] == '*':
+		return intersects(a[1:], b) || (b != "" && intersects(a, rest(b)))
+	case b != "" && b[0] == '*':
+		return intersects(a, b[1:]) || (a != "" && intersects(rest(a), b))
+	case a == "" || b == "":
+		return false
+	case a[0] == '?' || b[0] == '?' || a[0] == '[' || b[0] == '[' || a[0] == b[0]:
+		return intersects(rest(a), rest(b))
+	}
+	return false
+}
+
+// rest drops the first character of a pattern.
+func rest(p string) string {
+	if p[0] == '[' {
+		if end := strings.IndexByte(p, ']'); end > 0 {
+			return p[end+1:]
+		}
+	}
+	return p[1:]
+}
+
+// within reports whether a clean absolute path is the folder or lies below it.
+func within(p, dir string) bool {
+	p = path.Clean(p)
+	return dir != "" && (p == dir || dir == "/" || strings.HasPrefix(p, dir+"/"))
+}
+
+// standardDir reports the directories where the system keeps its programs.
+func standardDir(dir string) bool {
+	switch path.Clean(dir) {
+	case "/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin":
+		return true
+	}
+	return false
+}
+
+// paths are the absolute forms a word may have, one for each folder the command may run in.
+func (j *judge) paths(s *scope, text string) []string {
+	switch {
+	case strings.HasPrefix(text, "/"):
+		return []string{j.follow(s, path.Clean(text))}
+	case strings.HasPrefix(text, homeDir):
+		user, tail, _ := strings.Cut(text, "/")
+		return []string{above(user, tail)}
+	case len(s.cwds) == 0:
+		return []string{above(unknownDir, text)}
+	}
+	out := make([]string, 0, len(s.cwds))
+	for _, dir := range s.cwds {
+		p := above(dir, text)
+		if path.IsAbs(p) {
+			p = j.follow(s, p)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// above joins a folder and a relative path; leaving a home or an unknown folder leads nowhere known.
+func above(dir, text string) string {
+	if path.IsAbs(dir) {
+		return path.Join(dir, text)
+	}
+	tail := path.Clean(text)
+	if tail == ".." || strings.HasPrefix(tail, "../") {
+		return unknownDir
+	}
+	return path.Join(dir, tail)
+}
+
+// follow resolves symbolic links where the caller can.
+func (j *judge) follow(s *scope, p string) string {
+	if j.facts.Resolve == nil || s.remote || s.container {
+		return p
+	}
+	target, err := j.facts.Resolve(p)
+	if err != nil {
+		return unknownDir
+	}
+	return path.Clean(target)
+}
+
+// protected reports the infrastructure files nobody changes.
+func (j *judge) protected(p string, glob bool) bool {
+	base := strings.ToLower(p)
+	for _, f := range j.facts.ProtectedFiles {
+		f = strings.ToLower(f)
+		if path.IsAbs(f) {
+			if within(base, f) {
+				return true
+			}
+			continue
+		}
+		for part := range strings.SplitSeq(base, "/") {
+			if part == f || (glob && strings.ContainsAny(part, "*?[") && hits(part, f)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// own reports the files of the product itself.
+func (j *judge) own(p string) bool {
+	if within(p, j.facts.StateDir) {
+		return true
+	}
+	for _, o := range j.facts.OwnPaths {
+		if within(p, o) {
+			return true
+		}
+	}
+	return strings.HasPrefix(path.Base(p), "claudeops") && standardDir(path.Dir(p))
+}
+
+// volumes reports persistent data.
+func (j *judge) volumes(p string) bool {
+	for _, v := range j.facts.VolumesDirs {
+		if within(p, path.Clean(v)) || strings.EqualFold(p, v) {
+			return true
+		}
+	}
+	return within(p, "/var/lib/docker/volumes")
+}
+
+// inRepo returns how deep a path lies below a folder of clones; 0 is outside, 1 the folder itself.
+func (j *judge) inRepo(p string) int {
+	for _, r := range j.repos {
+		if within(p, r) {
+			return 1 + strings.Count(strings.TrimPrefix(p, r), "/")
+		}
+	}
+	return 0
+}
+
+// read judges that a file's content is shown or used.
+func (j *judge) read(s *scope, f field, what string) {
+	if f.proc || f.text == "-" || f.text == "" {
+		return
+	}
+	if f.dyn {
+		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
+		return
+	}
+	for _, p := range j.paths(s, strings.TrimPrefix(f.text, "@")) { // @file is how many programs take a list
+		switch {
+		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
+		case j.own(p):
+			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
+		case j.g.secrets.match(p, f.glob):
+			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
+		}
+	}
+}
+
+// readTree judges that everything below a folder is read.
+func (j *judge) readTree(s *scope, f field, what string) {
+	j.read(s, f, what)
+	for _, p := range j.paths(s, f.text) {
+		if j.g.secrets.holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "" {
+			j.refuse(ruleSecrets, what+" below "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder")
+		}
+	}
+}
+
+// safeDevice reports the devices everybody may write to.
+func safeDevice(p string) bool {
+	switch p {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full":
+		return true
+	}
+	return strings.HasPrefix(p, "/dev/fd/") && isDigits(p[len("/dev/fd/"):])
+}
+
+// write judges that a file is created or changed.
+func (j *judge) write(s *scope, f field, what string) {
+	j.change(s, f, what, false)
+}
+
+// change judges that a file is written or, with remove, deleted or moved away.
+func (j *judge) change(s *scope, f field, what string, remove bool) {
+	if f.proc {
+		return
+	}
+	if f.dyn || f.viaVar || f.text == "" || (f.glob && !remove) {
+		j.refuse(ruleRunTime, what, "the file it changes is known only at run time", "write the file name out")
+		return
+	}
+	what += " " + f.show()
+	for _, p := range j.paths(s, f.text) {
+		if bad := j.misplaced(p, f.glob, what); bad != nil {
+			j.add(*bad)
+			continue
+		}
+		if safeDevice(p) {
+			j.need(s, ops.Tier1, ruleWrite, what)
+			continue
+		}
+		if j.stored == "" {
+			j.stored = what
+		}
+		j.need(s, ops.Tier2, ruleWrite, what)
+	}
+}
+
+// misplaced says why a file may not be changed where it is, or nil.
+func (j *judge) misplaced(p string, glob bool, what string) *finding {
+	bad := finding{need: never, what: what}
+	temporary := j.facts.TempDir != "" && within(p, j.facts.TempDir) && p != j.facts.TempDir
+	switch {
+	case safeDevice(p):
+		return nil
+	case j.volumes(p):
+		bad.rule, bad.why, bad.hint = ruleVolumes, "persistent data volumes are never touched", "report it for a human"
+	case j.protected(p, glob):
+		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read", "propose the change in an issue for a human"
+	case j.own(p) || !temporary && j.g.owned.match(p, glob):
+		bad.rule, bad.why, bad.hint = ruleOwn, "the file steers the supervisor, an agent, a shell or git", "leave it alone"
+	case strings.HasPrefix(p, unknownDir):
+		bad.rule, bad.why = ruleRunTime, "the folder it lies in is known only at run time"
+		bad.hint = "cd into a repository by its absolute path with && first"
+	case j.inRepo(p) > 0 || temporary:
+		return nil
+	default:
+		bad.rule, bad.why = ruleWrite, "files change only inside the configured repositories and the temporary folder"
+		bad.hint = "cd into a repository with && first, or use the temporary folder"
+	}
+	return &bad
+}

@@ -1,0 +1,126 @@
+package guard
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+)
+
+const goodRules = `rules:
+  - id: allow-pihole-gravity
+    program: pihole
+    args: ["-g"]
+    tier: 2
+    cooldown: restart
+    reason: "Gravity update is safe remediation."
+    match: ["pihole -g", "timeout 60 pihole -g"]
+    not_match: ["pihole -r", "sh -c \"pihole uninstall\""]
+  - id: upsmon-any
+    program: upsmon
+    args: ["status", "*", "..."]
+    tier: 1
+    reason: "It only looks."
+    match: ["upsmon status a", "upsmon status a b c"]
+    not_match: ["upsmon status", "upsmon stop a"]
+  - id: no-logs
+    program: docker
+    args: ["logs", "..."]
+    deny: true
+    reason: "Logs hold personal data here."
+    match: ["docker logs web", "ssh ie09 docker logs web"]
+    not_match: ["docker ps"]
+  - id: more-facts
+    services: [traefik]
+    hosts: [ie09]
+    repositories: [/srv/stack]
+    protected: [secrets-map.yaml]
+`
+
+func TestOperatorRulesDecideWhatTheySay(t *testing.T) {
+	rules, err := ParseRules([]byte(goodRules), "rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ want, rule, command string }{
+		{"daa", "allow-pihole-gravity", "pihole -g"},
+		{"daa", "allow-pihole-gravity", "ssh ie01 'pihole -g'"},
+		{"dda", "tool.Bash", "pihole -r"},
+		{"aaa", "upsmon-any", "upsmon status a"},
+		{"ddd", "R3", "upsmon status $x"},
+		{"ddd", "no-logs", "docker logs web"},
+		{"ddd", "no-logs", "docker logs $(docker ps -q)"},
+		{"ddd", "R5", "for i in 1 2; do pihole -g; done"},
+		{"ddd", "never.docker-prune", "pihole -g; docker system prune"},
+		{"aaa", "tool.Bash", "ssh ie09 uptime"},
+		{"daa", "tool.Bash", "echo x > /srv/stack/x.md"},
+		{"ddd", "never.inventory", "echo x > secrets-map.yaml"},
+	} {
+		got, rule := "", ""
+		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+			d := g.Check(tier, "Bash", bashInput(t, c.command), testFacts())
+			got += string(d.Verdict)[:1]
+			rule = d.Rule
+		}
+		if got != c.want || rule != c.rule {
+			t.Errorf("%q: %s by %s, want %s by %s", c.command, got, rule, c.want, c.rule)
+		}
+	}
+	d := g.Check(ops.Tier2, "Bash", bashInput(t, "pihole -g"), testFacts())
+	if want := []Effect{{Kind: EffectRestart, Service: "pihole"}}; !reflect.DeepEqual(d.Effects, want) {
+		t.Errorf("effects %+v, want %+v", d.Effects, want)
+	}
+}
+
+func TestABadRuleRefusesTheWholeFile(t *testing.T) {
+	rule := func(body string) string {
+		return "rules:\n  - id: first\n    hosts: [a]\n  - id: second\n    " + strings.ReplaceAll(strings.TrimSpace(body), "\n", "\n    ") + "\n"
+	}
+	ok := "reason: x\nmatch: [\"foo a\"]\nnot_match: [\"foo b\"]\n"
+	for name, c := range map[string]struct{ file, want string }{
+		"match fails":        {rule("program: foo\nargs: [a]\ntier: 2\nreason: x\nmatch: [\"foo c\"]\nnot_match: [\"foo b\"]"), `match "foo c" is not allowed`},
+		"not_match fires":    {rule("program: foo\nargs: [\"*\"]\ntier: 2\n" + ok), `not_match "foo b" is decided by it`},
+		"deny does not fire": {rule("program: foo\nargs: [b]\ndeny: true\n" + ok), `match "foo a" is not refused`},
+		"known program":      {rule("program: docker\nargs: [system, prune]\ntier: 3\nreason: x\nmatch: [\"docker system prune\"]\nnot_match: [\"docker ps\"]"), "known program"},
+		"never list":         {rule("program: rm\nargs: [\"-rf\", \"/\"]\ntier: 3\nreason: x\nmatch: [\"rm -rf /\"]\nnot_match: [\"rm x\"]"), "known program"},
+		"interpreter":        {rule("program: python3\nargs: [\"...\"]\ntier: 3\nreason: x\nmatch: [\"python3 -c 1\"]\nnot_match: [\"ls\"]"), "known program"},
+		"sudo":               {rule("program: sudo\nargs: [\"...\"]\ntier: 3\nreason: x\nmatch: [\"sudo ls\"]\nnot_match: [\"ls\"]"), "known program"},
+		"own binary":         {rule("program: claudeops\nargs: [run]\ntier: 3\nreason: x\nmatch: [\"claudeops run\"]\nnot_match: [\"ls\"]"), "not the name of a program"},
+		"a path":             {rule("program: /tmp/foo\nargs: [a]\ntier: 3\n" + ok), "not the name of a program"},
+		"no examples":        {rule("program: foo\nargs: [a]\ntier: 2\nreason: x"), "needs examples"},
+		"no reason":          {rule("program: foo\nargs: [a]\ntier: 2\nmatch: [\"foo a\"]\nnot_match: [\"foo b\"]"), "no reason"},
+		"no tier":            {rule("program: foo\nargs: [a]\n" + ok), "either a tier or deny"},
+		"tier and deny":      {rule("program: foo\nargs: [a]\ntier: 2\ndeny: true\n" + ok), "either a tier or deny"},
+		"tier 4":             {rule("program: foo\nargs: [a]\ntier: 4\n" + ok), "tier must be"},
+		"bad cooldown":       {rule("program: foo\nargs: [a]\ntier: 2\ncooldown: daily\n" + ok), "cooldown must be"},
+		"unknown key":        {rule("program: foo\nargs: [a]\ntier: 2\nregex: x\n" + ok), "field regex not found"},
+		"nothing":            {rule("reason: x"), "neither a program nor"},
+		"taken id":           {"rules:\n  - id: never.rm-root\n    hosts: [a]\n", "plain name of its own"},
+		"numbered id":        {"rules:\n  - id: R3\n    hosts: [a]\n", "plain name of its own"},
+		"twice":              {"rules:\n  - id: a\n    hosts: [a]\n  - id: a\n    hosts: [b]\n", "used twice"},
+		"not yaml":           {"rules: [", "read rules"},
+		"unknown top level":  {"rulez: []", "field rulez not found"},
+		"dynamic match":      {rule("program: foo\nargs: [\"*\"]\ntier: 2\nreason: x\nmatch: [\"foo $x\"]\nnot_match: [\"ls\"]"), "is not allowed"},
+		"allowed below":      {rule("program: foo\nargs: [a]\ntier: 3\nreason: x\nmatch: [\"ls\"]\nnot_match: [\"foo b\"]"), "is not allowed by it"},
+	} {
+		rules, err := ParseRules([]byte(c.file), "rules.yaml")
+		if err == nil || !strings.Contains(err.Error(), c.want) || rules != nil {
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
+			continue
+		}
+		if strings.Contains(c.file, "second") && !strings.HasPrefix(err.Error(), "rules.yaml:4: ") {
+			t.Errorf("%s: %q does not say rules.yaml:4", name, err)
+		}
+	}
+}
+
+func TestAnEmptyRuleFileIsNoRules(t *testing.T) {
+	if rules, err := ParseRules([]byte("rules: []\n"), "rules.yaml"); err != nil || len(rules) != 0 {
+		t.Errorf("got %v, %v", rules, err)
+	}
+}

@@ -1,0 +1,147 @@
+package guard
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const (
+	maxCommand = 64 << 10 // longer than any honest command
+	maxNesting = 60       // deeper than any honest command; keeps parser and walker off the end of the stack
+	maxBlocks  = 400      // the same for if, for and their like
+)
+
+// refuseText makes the finding for text that is not judged at all.
+func refuseText(why string) *finding {
+	return &finding{
+		need: never, rule: ruleText, what: "this command", why: why,
+		hint: "write it again in plain text, one simple command at a time",
+	}
+}
+
+// checkText refuses what no parser needs to look at.
+func checkText(src string) *finding {
+	switch {
+	case strings.TrimSpace(src) == "":
+		return refuseText("it is empty")
+	case len(src) > maxCommand:
+		return refuseText("it is longer than 64 kB")
+	case !utf8.ValidString(src):
+		return refuseText("it is not valid UTF-8")
+	case strings.ContainsAny(src, "\r\x00"):
+		return refuseText("it holds a carriage return or a NUL, which shells and parsers read differently")
+	case tooDeep(src):
+		return refuseText("it is nested too deeply")
+	}
+	return nil
+}
+
+// tooDeep bounds how deep parser, printer and walker will recurse. It ignores quotes on purpose, hence the room for
+// prose that is full of the words `if` and `for`.
+func tooDeep(src string) bool {
+	depth := 0
+	for i := range len(src) {
+		switch src[i] {
+		case '(', '{':
+			if depth++; depth > maxNesting {
+				return true
+			}
+		case ')', '}':
+			depth--
+		}
+	}
+	if len(src) < 2*maxBlocks {
+		return false
+	}
+	depth = 0
+	for word := range strings.FieldsFuncSeq(src, func(r rune) bool { return strings.ContainsRune(" \t\n;&|(){}`\"$", r) }) {
+		switch word {
+		case "if", "while", "until", "for", "case", "select", "!", "time", "function", "coproc":
+			if depth++; depth > maxBlocks {
+				return true
+			}
+		case "fi", "done", "esac":
+			depth--
+		}
+	}
+	return false
+}
+
+// odd reports characters that look like something else or like nothing: they are data inside quotes only.
+func odd(r rune) bool {
+	if r < utf8.RuneSelf {
+		return (r < ' ' && r != '\t' && r != '\n') || r == 0x7f
+	}
+	return true
+}
+
+// hidden reports characters that change how text is shown: format and bidi characters, other controls.
+func hidden(r rune) bool {
+	return r >= utf8.RuneSelf && (unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || r == utf8.RuneError)
+}
+
+// checkCharacters refuses odd characters that do not stand inside quotes, a here-document or a comment.
+func checkCharacters(src string, f *syntax.File) *finding {
+	if strings.IndexFunc(src, odd) < 0 {
+		return nil
+	}
+	quoted := quotedSpans(f)
+	for i, r := range src {
+		if !odd(r) || inside(quoted, i) {
+			continue
+		}
+		if hidden(r) {
+			return refuseText("it holds an invisible or text-direction character outside quotes")
+		}
+		if r < utf8.RuneSelf {
+			return refuseText("it holds a control character outside quotes")
+		}
+		return refuseText("it holds a non-ASCII character outside quotes, which may only look like a letter, dash or slash")
+	}
+	return nil
+}
+
+type span struct{ from, to int }
+
+func inside(spans []span, i int) bool {
+	for _, s := range spans {
+		if i >= s.from && i < s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// quotedSpans are the places whose characters are data: quotes, here-documents and comments.
+func quotedSpans(f *syntax.File) []span {
+	var spans []span
+	add := func(n syntax.Node) {
+		spans = append(spans, span{int(n.Pos().Offset()), int(n.End().Offset())})
+	}
+	literals := func(parts []syntax.WordPart) {
+		for _, p := range parts {
+			if lit, ok := p.(*syntax.Lit); ok {
+				add(lit)
+			}
+		}
+	}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.SglQuoted:
+			add(n)
+		case *syntax.DblQuoted:
+			literals(n.Parts)
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				literals(n.Hdoc.Parts)
+			}
+		case *syntax.Comment:
+			add(n)
+		}
+		return true
+	})
+	return spans
+}

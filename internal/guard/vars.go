@@ -1,0 +1,185 @@
+package guard
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// param evaluates $x and ${x…} and judges what stands inside it.
+func (j *judge) param(s *scope, p *syntax.ParamExp) value {
+	if p.Param == nil || p.Flags != nil || p.NestedParam != nil {
+		j.refuse(ruleRunTime, "this expansion", "its value is known only at run time", "write the value out")
+		return value{}
+	}
+	name := p.Param.Value
+	j.exposes(s, name)
+	if p.Index != nil && !allElements(p.Index) {
+		j.arithmetic(s, p.Index)
+	}
+	if p.Slice != nil {
+		j.arithmetic(s, p.Slice.Offset)
+		j.arithmetic(s, p.Slice.Length)
+	}
+	if p.Repl != nil {
+		j.one(s, p.Repl.Orig)
+		j.one(s, p.Repl.With)
+	}
+	if p.Exp != nil {
+		j.expansion(s, name, p.Exp)
+	}
+	switch {
+	case p.Excl && p.Names == 0 && p.Index == nil:
+		j.refuse(ruleRunTime, "${!"+name+"}", "it reads a variable whose name is known only at run time", "name the variable")
+		return value{}
+	case p.Length:
+		return value{num: true}
+	case name == "?" || name == "#" || name == "$" || name == "!":
+		return value{num: true}
+	case countsItself(name) && !s.has(name) && p.Exp == nil:
+		return value{num: true}
+	case name == "@" || name == "*" || p.Index != nil || p.Excl:
+		return value{many: name != "*"}
+	case p.Slice != nil || p.Repl != nil || p.Exp != nil:
+		return value{}
+	}
+	return s.vars[name]
+}
+
+// expansion judges the operator of ${x:-…} and its like.
+func (j *judge) expansion(s *scope, name string, e *syntax.Expansion) {
+	word := j.one(s, e.Word)
+	switch e.Op {
+	case syntax.OtherParamOps:
+		if strings.ContainsAny(word.text, "PA") {
+			j.refuse(ruleRunTime, "${"+name+"@"+word.show()+"}", "it turns text into code", "")
+		}
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		j.variable(name, value{})
+		s.set(name, value{})
+	default:
+	}
+}
+
+func allElements(x syntax.ArithmExpr) bool {
+	w, ok := x.(*syntax.Word)
+	return ok && (w.Lit() == "@" || w.Lit() == "*")
+}
+
+// exposes refuses to expand a variable of the environment that may hold a secret.
+func (j *judge) exposes(s *scope, name string) {
+	_, assigned := s.vars[name]
+	switch {
+	case strings.HasSuffix(name, "_proxy"):
+	case name != strings.ToUpper(name) || harmlessEnv(name):
+		return
+	case assigned && !secretName(name):
+		return
+	}
+	j.refuse(ruleSecrets, "$"+name, "the environment may hold secrets", "use what the programs print, not the environment")
+}
+
+// secretName reports names that hold secrets by custom, whoever set them.
+func secretName(name string) bool {
+	for _, part := range []string{
+		"TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "API_KEY", "_KEY", "CRED", "PRIVATE", "_AUTH", "DSN",
+		"DATABASE_URL", "PGPASS", "MYSQL_PWD", "_PASS", "COOKIE", "WEBHOOK", "PROXY", "ANTHROPIC", "CLAUDE", "SESSION",
+	} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// harmlessEnv are the variables every shell has.
+func harmlessEnv(name string) bool {
+	if name == "" || name[0] < 'A' || name[0] > 'Z' {
+		return true // positional and special parameters
+	}
+	switch name {
+	case "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PATH", "LANG", "TERM", "TZ", "UID", "EUID",
+		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
+		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
+		"PIPESTATUS", "FUNCNAME", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
+		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_CYCLE_ID", "CLAUDEOPS_SESSION_ID":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_")
+}
+
+// assign judges x=… and remembers what is known of x.
+func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
+	if a.Name == nil {
+		return
+	}
+	name := a.Name.Value
+	if a.Index != nil {
+		j.arithmetic(s, a.Index)
+	}
+	v := value{}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				j.arithmetic(s, e.Index)
+			}
+			if e.Value != nil {
+				j.fields(s, e.Value)
+			}
+		}
+	} else if a.Value != nil {
+		f := j.one(s, a.Value)
+		v = value{known: !f.dyn && !f.proc, text: f.text, num: f.dyn && f.num && f.text == string(rune(hole)), glob: f.glob}
+	} else {
+		v.known = true
+	}
+	j.variable(name, v)
+	if a.Append || a.Index != nil || a.Array != nil {
+		v = value{}
+	}
+	if !env {
+		s.set(name, v)
+	}
+}
+
+// variable refuses the variables that change what programs do or which program runs.
+func (j *judge) variable(name string, v value) {
+	switch j.g.variables.verdict(name) {
+	case "own":
+		j.refuse(ruleOwn, name+"=", "the variable belongs to the supervisor or to a nested agent", "leave it alone")
+		return
+	case "cat":
+		if v.known && (v.text == "cat" || v.text == "less" || v.text == "0" || v.text == "") {
+			return
+		}
+	case "path":
+		if v.known && standardPath(v.text) {
+			return
+		}
+	case "temp":
+		if v.known && within(v.text, j.facts.TempDir) {
+			return
+		}
+	case "refuse":
+	default:
+		return
+	}
+	j.refuse(ruleRunTime, name+"=", "the variable changes which code a program runs or where it connects", "run the command without it")
+}
+
+// standardPath reports whether a PATH value holds system directories only.
+func standardPath(list string) bool {
+	for dir := range strings.SplitSeq(list, ":") {
+		if !standardDir(dir) {
+			return false
+		}
+	}
+	return true
+}
+
+// unsettable refuses to remove variables that others obey.
+func (j *judge) unsettable(name string) {
+	if j.g.variables.verdict(name) == "own" {
+		j.refuse(ruleOwn, "unset "+name, "the variable belongs to the supervisor", "leave it alone")
+	}
+}

@@ -1,0 +1,289 @@
+package guard
+
+import (
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/ops"
+)
+
+// outcome are the folders a command may leave behind when it succeeds and when it fails.
+type outcome struct{ ok, fail []string }
+
+// any is an outcome that leaves the folder as it is.
+func (s *scope) any() outcome { return outcome{s.cwds, s.cwds} }
+
+// stmts walks commands that run one after the other.
+func (j *judge) stmts(s *scope, list []*syntax.Stmt) outcome {
+	out := s.any()
+	for _, st := range list {
+		out = j.stmt(s, st)
+		s.cwds = union(out.ok, out.fail)
+		if s.errexit {
+			s.cwds = out.ok
+		}
+	}
+	return out
+}
+
+// stmt walks one statement with its redirects.
+func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
+	if s.depth++; s.depth > maxNesting {
+		j.refuse(ruleText, "this command", "it is nested too deeply", "write it as several simple commands")
+		return s.any()
+	}
+	defer func() { s.depth-- }()
+	if j.rest--; j.rest < 0 {
+		j.refuse(ruleText, "this command", "it holds too many commands", "run fewer at a time")
+		return s.any()
+	}
+	if st.Coprocess || st.Disown {
+		j.refuse(ruleLauncher, "this command", "it runs on unseen", "run it in the foreground")
+	}
+	inner := s
+	if st.Background {
+		inner = s.sub()
+		j.background(inner, st)
+	}
+	stdin := inner.stdin
+	j.redirects(inner, st)
+	out := inner.any()
+	switch {
+	case st.Cmd == nil:
+	case st.Negated:
+		inner.tolerant(func() { out = j.command(inner, st.Cmd) })
+	default:
+		out = j.command(inner, st.Cmd)
+	}
+	inner.stdin = stdin
+	if st.Background {
+		return s.any()
+	}
+	if st.Negated {
+		out.ok, out.fail = out.fail, out.ok
+	}
+	return out
+}
+
+// background allows looking in the background of a script that waits for it, nothing else.
+func (j *judge) background(s *scope, st *syntax.Stmt) {
+	before := j.worst
+	j.worst = nil
+	probe := *j
+	probe.stmt(s.sub(), &syntax.Stmt{Cmd: st.Cmd, Redirs: st.Redirs})
+	j.rest, j.worst = probe.rest, before
+	if !j.waits || probe.worst != nil && probe.worst.need > ops.Tier1 {
+		j.refuse(ruleLauncher, "a command in the background", "it would outlive the call unseen", "run it in the foreground")
+	}
+}
+
+// command walks one command.
+func (j *judge) command(s *scope, c syntax.Command) outcome {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		return j.call(s, c)
+	case *syntax.BinaryCmd:
+		return j.binary(s, c)
+	case *syntax.Block:
+		return j.stmts(s, c.Stmts)
+	case *syntax.Subshell:
+		j.stmts(s.sub(), c.Stmts)
+	case *syntax.IfClause:
+		j.ifClause(s, c)
+	case *syntax.WhileClause:
+		j.while(s, c)
+	case *syntax.ForClause:
+		j.forClause(s, c)
+	case *syntax.CaseClause:
+		j.caseClause(s, c)
+	case *syntax.FuncDecl:
+		j.define(s, c)
+	case *syntax.ArithmCmd:
+		j.arithmetic(s, c.X)
+	case *syntax.TestClause:
+		j.test(s, c.X)
+	case *syntax.DeclClause:
+		j.declare(s, c)
+	case *syntax.LetClause:
+		j.refuse(ruleRunTime, "let", "it evaluates text as code", "use $(( ))")
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			return j.stmt(s, c.Stmt)
+		}
+	case *syntax.CoprocClause:
+		j.stmt(s.sub(), c.Stmt)
+		j.refuse(ruleLauncher, "coproc", "it runs on unseen", "run it in the foreground")
+	default:
+		j.refuse(ruleText, "this command", "it uses a form of the shell that is not known here", "write it as simple commands")
+	}
+	return s.any()
+}
+
+// binary walks && || and pipes.
+func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
+	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+		left := s.sub()
+		j.stmt(left, c.X)
+		right := s.sub()
+		right.stdin, right.files = j.produced(s, c.X)
+		j.stmt(right, c.Y)
+		s.forget(assigned(c.Y))
+		return s.any()
+	}
+	var x outcome
+	s.tolerant(func() { x = j.stmt(s, c.X) })
+	cwds, maybe := s.cwds, s.maybe
+	s.cwds, s.maybe = x.ok, true
+	if c.Op == syntax.OrStmt {
+		s.cwds = x.fail
+	}
+	y := j.stmt(s, c.Y)
+	s.cwds, s.maybe = cwds, maybe
+	if c.Op == syntax.OrStmt {
+		s.forget(assigned(c.Y))
+		return outcome{union(x.ok, y.ok), y.fail}
+	}
+	return outcome{y.ok, union(x.fail, y.fail)}
+}
+
+// branch walks commands that may or may not run.
+func (j *judge) branch(s *scope, list ...[]*syntax.Stmt) {
+	for _, stmts := range list {
+		b := s.sub()
+		j.stmts(b, stmts)
+		s.cwds = union(s.cwds, b.cwds)
+		for _, st := range stmts {
+			s.forget(assigned(st))
+		}
+	}
+}
+
+func (j *judge) ifClause(s *scope, c *syntax.IfClause) {
+	s.tolerant(func() { j.stmts(s, c.Cond) })
+	j.branch(s, c.Then)
+	if c.Else != nil {
+		j.ifClause(s, c.Else)
+	}
+}
+
+func (j *judge) while(s *scope, c *syntax.WhileClause) {
+	body := s.sub()
+	body.loop = true
+	for _, st := range slices.Concat(c.Cond, c.Do) {
+		body.forget(assigned(st))
+	}
+	body.tolerant(func() { j.stmts(body, c.Cond) })
+	j.stmts(body, c.Do)
+	if !slices.Equal(body.cwds, s.cwds) {
+		body.cwds, s.cwds = nil, nil // a cd in a loop leads anywhere
+		j.stmts(body, c.Do)
+	}
+	if endless(c) {
+		j.endless = true
+		j.refuse(ruleLoop, "an endless loop", "it never ends by itself", "repeat a limited number of times")
+	}
+	for _, st := range slices.Concat(c.Cond, c.Do) {
+		s.forget(assigned(st))
+	}
+}
+
+// endless reports `while true` without a way out.
+func endless(c *syntax.WhileClause) bool {
+	if len(c.Cond) != 1 {
+		return false
+	}
+	call, ok := c.Cond[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	name := call.Args[0].Lit()
+	if always := name == "true" || name == ":"; always && c.Until || name == "false" && !c.Until || !always && name != "false" {
+		return false
+	}
+	leaves := false
+	for _, st := range c.Do {
+		syntax.Walk(st, func(n syntax.Node) bool {
+			if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+				switch call.Args[0].Lit() {
+				case "break", "exit", "return":
+					leaves = true
+				}
+			}
+			return true
+		})
+	}
+	return !leaves
+}
+
+// maxItems is how many values of a loop variable are tried one by one.
+const maxItems = 16
+
+func (j *judge) forClause(s *scope, c *syntax.ForClause) {
+	var changed []assignment
+	for _, st := range c.Do {
+		changed = append(changed, assigned(st)...)
+	}
+	body := s.sub()
+	body.loop = true
+	body.forget(changed)
+	name, values := "", []value{{}}
+	switch loop := c.Loop.(type) {
+	case *syntax.WordIter:
+		name = loop.Name.Value
+		j.variable(name, value{})
+		if loop.InPos.IsValid() {
+			values = j.loopValues(s, loop.Items)
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post} {
+			if x != nil {
+				j.arithmetic(body, x)
+			}
+		}
+	}
+	if sets(changed, name) || c.Select {
+		values = []value{{}}
+	}
+	for _, v := range values {
+		if j.rest < 0 {
+			break
+		}
+		if name != "" {
+			body.set(name, v)
+		}
+		j.stmts(body, c.Do)
+	}
+	if !slices.Equal(s.cwds, body.cwds) {
+		s.cwds, body.cwds = nil, nil // a cd in a loop leads anywhere
+		j.stmts(body, c.Do)
+	}
+	s.forget(append(changed, assignment{name: name}))
+}
+
+// loopValues are the values a loop variable takes, or one unknown value.
+func (j *judge) loopValues(s *scope, items []*syntax.Word) []value {
+	var values []value
+	for _, f := range j.words(s, items) {
+		if f.dyn || f.proc {
+			return []value{{num: f.num && f.text == string(rune(hole))}}
+		}
+		values = append(values, value{known: true, text: f.text, glob: f.glob})
+	}
+	if len(values) == 0 || len(values) > maxItems {
+		return []value{{}}
+	}
+	return values
+}
+
+func (j *judge) caseClause(s *scope, c *syntax.CaseClause) {
+	j.one(s, c.Word)
+	for _, item := range c.Items {
+		for _, p := range item.Patterns {
+			j.one(s, p)
+		}
+	}
+	for _, item := range c.Items {
+		j.branch(s, item.Stmts)
+	}
+}

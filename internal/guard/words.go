@@ -1,0 +1,219 @@
+package guard
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// hole stands in a field's text for a part that is known only at run time. Commands never hold a NUL themselves.
+const hole = '\x00'
+
+// field is one word of a command as the program would see it, as far as that is known.
+type field struct {
+	text   string
+	dyn    bool // has a part known only at run time
+	split  bool // that part may become several words, or none
+	viaVar bool // has a part that came out of a variable
+	glob   bool // has a pattern the shell expands
+	proc   bool // is a process substitution
+	num    bool // its run-time parts are numbers
+}
+
+func (f field) withText(s string) field {
+	f.text = s
+	f.dyn = f.dyn && strings.IndexByte(s, hole) >= 0
+	return f
+}
+
+// literal returns the text when nothing about the word is left to the run time.
+func (f field) literal() (string, bool) {
+	return f.text, !f.dyn && !f.viaVar && !f.glob && !f.proc
+}
+
+// show is the text for a message.
+func (f field) show() string {
+	s := strings.ReplaceAll(f.text, string(rune(hole)), "…")
+	if utf8.RuneCountInString(s) > 60 {
+		s = string([]rune(s)[:57]) + "…"
+	}
+	return s
+}
+
+// lit makes a field of plain text.
+func lit(s string) field { return field{text: s} }
+
+func lits(words ...string) []field {
+	out := make([]field, len(words))
+	for i, w := range words {
+		out[i] = lit(w)
+	}
+	return out
+}
+
+// reading collects the parts of one word.
+type reading struct {
+	field
+	text  strings.Builder
+	any   bool // there is a part that makes a word even if it is empty
+	whole bool // it is never split into several words
+	j     *judge
+	s     *scope
+}
+
+// fields evaluates a word and judges the commands inside it.
+func (j *judge) fields(s *scope, w *syntax.Word) []field {
+	expanded, plain := braces(w)
+	if !plain && expanded != nil {
+		out := make([]field, 0, len(expanded))
+		for _, text := range expanded {
+			out = append(out, j.fields(s, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: text}}})...)
+		}
+		return out
+	}
+	r := &reading{j: j, s: s}
+	r.num = true
+	for _, p := range w.Parts {
+		r.part(p, false)
+	}
+	if !plain {
+		r.dyn, r.split, r.num = true, true, false
+	}
+	f := r.field
+	f.text = r.text.String()
+	if f.text == "" && !r.any && !f.dyn {
+		return nil // an unquoted empty variable is no word
+	}
+	return []field{f}
+}
+
+// one evaluates a word that cannot become several, such as the value of an assignment.
+func (j *judge) one(s *scope, w *syntax.Word) field {
+	if w == nil {
+		return field{}
+	}
+	r := &reading{j: j, s: s, whole: true}
+	r.num = true
+	for _, p := range w.Parts {
+		r.part(p, false)
+	}
+	f := r.field
+	f.text, f.glob, f.split = r.text.String(), false, false
+	return f
+}
+
+// words evaluates a list of words.
+func (j *judge) words(s *scope, list []*syntax.Word) []field {
+	out := make([]field, 0, len(list))
+	for _, w := range list {
+		out = append(out, j.fields(s, w)...)
+	}
+	return out
+}
+
+// part adds one part of a word.
+func (r *reading) part(p syntax.WordPart, quoted bool) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		r.any = true
+		if quoted {
+			r.text.WriteString(unescapeQuoted(p.Value))
+		} else {
+			r.unquoted(p.Value)
+		}
+	case *syntax.SglQuoted:
+		r.any = true
+		if p.Dollar {
+			text, ok := ansiC(p.Value)
+			if !ok {
+				r.dynamic(value{}, true)
+				return
+			}
+			r.text.WriteString(text)
+			return
+		}
+		r.text.WriteString(p.Value)
+	case *syntax.DblQuoted:
+		r.any = true
+		if p.Dollar {
+			r.dynamic(value{}, true) // translated at run time
+		}
+		for _, q := range p.Parts {
+			r.part(q, true)
+		}
+	case *syntax.ParamExp:
+		r.dynamic(r.j.param(r.s, p), quoted)
+	case *syntax.CmdSubst:
+		r.dynamic(r.j.substitution(r.s, p), quoted)
+	case *syntax.ArithmExp:
+		r.j.arithmetic(r.s, p.X)
+		r.dynamic(value{num: true}, true)
+	case *syntax.ProcSubst:
+		r.j.procSubst(r.s, p)
+		r.any, r.proc = true, true
+		r.text.WriteString("/dev/fd/63")
+	case *syntax.ExtGlob:
+		r.glob = true
+		r.dynamic(value{}, true)
+	default:
+		r.dynamic(value{}, false)
+	}
+}
+
+// dynamic adds the value of an expansion.
+func (r *reading) dynamic(v value, quoted bool) {
+	quoted = quoted || r.whole
+	_, ifs := r.s.vars["IFS"]
+	switch {
+	case v.known && (quoted || v.glob && !ifs && !strings.ContainsAny(v.text, " \t\n")):
+		r.any = true
+		r.viaVar = r.viaVar || !v.inline
+		r.glob = r.glob || v.glob
+		r.text.WriteString(v.text)
+	case v.known && !ifs && !strings.ContainsAny(v.text, " \t\n*?["):
+		r.viaVar = r.viaVar || !v.inline
+		r.text.WriteString(v.text)
+	default:
+		r.dyn = true
+		r.num = r.num && v.num
+		r.split = r.split || !quoted && !v.num || v.many
+		r.text.WriteByte(hole)
+	}
+}
+
+// unquoted adds text outside quotes: backslashes quote, patterns are expanded.
+func (r *reading) unquoted(s string) {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\':
+			if i++; i == len(s) {
+				r.text.WriteByte(c) // nothing left to quote
+			} else if s[i] != '\n' {
+				r.text.WriteByte(s[i])
+			}
+		case '*', '?', '[':
+			r.glob = r.glob || c != '[' || strings.IndexByte(s[i:], ']') > 0
+			r.text.WriteByte(c)
+		default:
+			r.text.WriteByte(c)
+		}
+	}
+}
+
+// unescapeQuoted removes the backslashes that double quotes know.
+func unescapeQuoted(s string) string {
+	if !strings.ContainsRune(s, '\\') {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\\n", s[i+1]) >= 0 {
+			if i++; s[i] == '\n' {
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
