@@ -47,15 +47,47 @@ func (r *reader) parse(src string) (script, *finding) {
 	if bad != nil {
 		return script{}, bad
 	}
+	if strings.TrimSuffix(printed, "\n") == src {
+		return script{first, printed}, nil // it was plain already
+	}
 	second, err := r.parsers[bash].Parse(strings.NewReader(printed), "")
 	if err != nil {
 		return script{}, refuseText("it cannot be written down in a plain form")
 	}
 	again, bad := r.print(second)
-	if bad != nil || again != printed {
+	if bad != nil || again != printed || shape(first) != shape(second) {
 		return script{}, refuseText("it has no single plain form")
 	}
 	return script{second, printed}, nil
+}
+
+// shape is the structure of a tree with all its literals: printing must not change it.
+func shape(f *syntax.File) string {
+	var b strings.Builder
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(n.Value, "\t", "")) // <<- drops tabs
+		case *syntax.SglQuoted:
+			b.WriteString(n.Value)
+		case *syntax.Stmt:
+			b.WriteByte(1)
+		case *syntax.Word:
+			b.WriteByte(2)
+		case *syntax.Assign:
+			b.WriteByte(3)
+		case *syntax.Redirect:
+			b.WriteString(n.Op.String())
+		case *syntax.BinaryCmd:
+			b.WriteString(n.Op.String())
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Subshell, *syntax.Block:
+			b.WriteByte(4)
+		case *syntax.DblQuoted, *syntax.ParamExp, *syntax.ArithmExp:
+			b.WriteByte(5)
+		}
+		return true
+	})
+	return b.String()
 }
 
 // parseAs checks the text and parses it in one shell language.
