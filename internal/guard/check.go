@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -131,7 +132,7 @@ func (g *Guard) writeTool(tier ops.Tier, tool string, fields map[string]json.Raw
 		return refuseTool(tool, "it names no file", "give the absolute path as text")
 	}
 	handoff := path.Join(j.facts.StateDir, "handoff.json")
-	if j.facts.HandoffMode && j.facts.StateDir != "" && path.Clean(name) == handoff && j.follow(s, handoff) == handoff {
+	if j.facts.HandoffMode && j.facts.StateDir != "" && path.Clean(name) == handoff && slices.Equal(j.follow(s, name), []string{handoff}) {
 		return decide(tier, facts, nil, "tool."+tool)
 	}
 	j.write(s, lit(name), tool+" of")

@@ -76,6 +76,8 @@ func numeric(list []*syntax.Stmt) bool {
 		return has("/dev/null") && has("%{http_code}", "%{response_code}")
 	case "id":
 		return has("-u", "-g")
+	case "stat":
+		return has("-c", "--format") && has("%s", "%Y", "%X", "%Z", "%a", "%u", "%g", "%h")
 	}
 	return false
 }

@@ -12,7 +12,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Facts are what the guard must know of the installation and the session.
+// Facts are what the guard must know of the installation and the session. Its folders are real ones: where Resolve
+// follows links, they have none.
 type Facts struct {
 	Cwd      string // the folder the call would run in
 	ReposDir string // the clones the agent may work in
@@ -34,7 +35,8 @@ type Facts struct {
 	DryRun   bool
 	// HandoffMode lets an agent write the handoff file in the state folder.
 	HandoffMode bool
-	// Resolve follows the symbolic links of an absolute path; nil takes paths as they are written.
+	// Resolve follows the symbolic links of a clean absolute path, as far as it exists; nil takes paths as they are
+	// written. An error means that the path cannot be told, and that nothing may be done with it.
 	Resolve func(name string) (string, error)
 }
 

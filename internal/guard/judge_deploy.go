@@ -99,6 +99,7 @@ func judgeAnsible(c *call) {
 	switch text, _ := module.value.literal(); {
 	case c.has("--list-hosts", "--version"):
 	case has && (text == "ping" || text == "ansible.builtin.ping") && !c.has("-a", "--args"):
+		c.j.need(c.s, ops.Tier3, ruleBash, c.name+" -m ping") // connecting evaluates the variables of the repository
 	default:
 		c.refuse(ruleInline, "ad-hoc modules run anything anywhere", "use a playbook of a repository with ansible-playbook")
 	}
@@ -134,7 +135,7 @@ func judgeHelm(c *call) {
 // chart requires a chart of a repository.
 func (c *call) chart(f field) {
 	text, plain := f.literal()
-	relative := strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") || strings.HasPrefix(text, "charts/")
+	relative := text == "." || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") || strings.HasPrefix(text, "charts/")
 	if !plain || strings.Contains(text, "://") || !path.IsAbs(text) && !relative {
 		c.refuse(rulePath, "its chart "+f.show()+" is not one of a configured repository", "use the chart in the repository by its absolute path")
 		return

@@ -96,7 +96,7 @@ func deployJudgements() map[string]judgement {
 		"composeup":     {judgeComposeUp, false, "with -d"},
 		"compose":       {judgeCompose, false, "without a service Tier 3"},
 		"playbook":      {judgePlaybook, false, "playbooks and inventories of a repository, plain variables"},
-		"ansible":       {judgeAnsible, false, "-m ping and --list-hosts only"},
+		"ansible":       {judgeAnsible, false, "--list-hosts at Tier 1, -m ping at Tier 3"},
 		"inventory":     {judgeInventory, false, "inventories of a repository"},
 		"helm":          {judgeHelm, false, "charts of a repository"},
 		"chartread":     {judgeChartRead, false, "charts of a repository"},

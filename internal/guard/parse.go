@@ -114,6 +114,9 @@ func (r *reader) parseAs(src string, lang language) (*syntax.File, *finding) {
 	if bad := checkCharacters(src, f); bad != nil {
 		return nil, bad
 	}
+	if bad := checkLiterals(src, f); bad != nil {
+		return nil, bad
+	}
 	return f, nil
 }
 

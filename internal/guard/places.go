@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -170,11 +171,12 @@ func standardDir(dir string) bool {
 	return false
 }
 
-// paths are the absolute forms a word may have, one for each folder the command may run in.
+// paths are the absolute forms a word may have: one for each folder the command may run in, and the place behind its
+// links where that is another one.
 func (j *judge) paths(s *scope, text string) []string {
 	switch {
 	case strings.HasPrefix(text, "/"):
-		return []string{j.follow(s, path.Clean(text))}
+		return j.follow(s, text)
 	case strings.HasPrefix(text, homeDir):
 		user, tail, _ := strings.Cut(text, "/")
 		return []string{above(user, tail)}
@@ -183,20 +185,17 @@ func (j *judge) paths(s *scope, text string) []string {
 	}
 	out := make([]string, 0, len(s.cwds))
 	for _, dir := range s.cwds {
-		p := above(dir, text)
-		if path.IsAbs(p) {
-			p = j.follow(s, p)
+		if path.IsAbs(dir) {
+			out = append(out, j.follow(s, dir+"/"+text)...)
+		} else {
+			out = append(out, above(dir, text))
 		}
-		out = append(out, p)
 	}
 	return out
 }
 
-// above joins a folder and a relative path; leaving a home or an unknown folder leads nowhere known.
+// above joins a home or an unknown folder and a relative path; leaving it leads nowhere known.
 func above(dir, text string) string {
-	if path.IsAbs(dir) {
-		return path.Join(dir, text)
-	}
 	tail := path.Clean(text)
 	if tail == ".." || strings.HasPrefix(tail, "../") {
 		return unknownDir
@@ -204,16 +203,41 @@ func above(dir, text string) string {
 	return path.Join(dir, tail)
 }
 
-// follow resolves symbolic links where the caller can.
-func (j *judge) follow(s *scope, p string) string {
+// follow returns the clean form of a path and, where the caller can tell, the place behind its links.
+func (j *judge) follow(s *scope, p string) []string {
+	clean := path.Clean(p)
 	if j.facts.Resolve == nil || s.remote || s.container {
-		return p
+		return []string{clean}
 	}
-	target, err := j.facts.Resolve(p)
+	target, err := j.resolve(p)
+	switch {
+	case err != nil:
+		return []string{unknownDir}
+	case target == clean:
+		return []string{clean}
+	}
+	return []string{clean, target}
+}
+
+// resolve follows links component by component: what stands behind `link/..` is not where the link lies.
+func (j *judge) resolve(p string) (string, error) {
+	at := "/"
+	for part := range strings.SplitSeq(p, "/") {
+		if part != ".." {
+			at = path.Join(at, part)
+			continue
+		}
+		behind, err := j.facts.Resolve(at)
+		if err != nil {
+			return "", fmt.Errorf("resolve %s: %w", at, err)
+		}
+		at = path.Dir(path.Clean(behind))
+	}
+	target, err := j.facts.Resolve(at)
 	if err != nil {
-		return unknownDir
+		return "", fmt.Errorf("resolve %s: %w", at, err)
 	}
-	return path.Clean(target)
+	return path.Clean(target), nil
 }
 
 // protected reports the infrastructure files nobody changes.
@@ -278,8 +302,14 @@ func (j *judge) read(s *scope, f field, what string) {
 		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
 		return
 	}
-	for _, p := range j.paths(s, strings.TrimPrefix(f.text, "@")) { // @file is how many programs take a list
+	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
+	if strings.HasPrefix(text, "/proc/") && j.g.secrets.match(text, f.glob) {
+		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
+	}
+	for _, p := range j.paths(s, text) {
 		switch {
+		case strings.HasPrefix(p, unknownDir) && !s.container:
+			j.refuse(ruleRunTime, what+" of "+f.show(), "the folder it lies in is known only at run time", "name the file by its absolute path")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")

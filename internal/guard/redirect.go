@@ -2,6 +2,7 @@ package guard
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -100,7 +101,7 @@ func (j *judge) redirectOut(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
 
 // handoff reports that a plain writer leaves the handoff file where the supervisor looks for it.
 func (j *judge) handoff(s *scope, st *syntax.Stmt, text string) bool {
-	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || path.Clean(text) != path.Join(j.facts.StateDir, "handoff.json") {
+	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || !slices.Equal(j.paths(s, text), []string{path.Join(j.facts.StateDir, "handoff.json")}) {
 		return false
 	}
 	call, ok := st.Cmd.(*syntax.CallExpr)

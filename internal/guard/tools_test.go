@@ -155,6 +155,9 @@ func TestSymbolicLinksAreResolvedBeforePathsAreCompared(t *testing.T) {
 		{"ddd", "Bash", `{"command":"cat link/shadow"}`},
 		{"ddd", "Bash", `{"command":"echo x > link/x"}`},
 		{"ddd", "Bash", `{"command":"cd link && rm x"}`},
+		{"ddd", "Bash", `{"command":"cat link/../repos/../etc/shadow"}`},
+		{"ddd", "Bash", `{"command":"echo x > link/../etc/x"}`},
+		{"ddd", "Bash", `{"command":"cat broken"}`},
 	} {
 		if got := toolVerdicts(g, c.tool, c.input, facts); got != c.want {
 			t.Errorf("%s %s: %s, want %s", c.tool, c.input, got, c.want)

@@ -123,6 +123,10 @@ func (j *judge) command(s *scope, c syntax.Command) outcome {
 // binary walks && || and pipes.
 func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+		if _, timed := c.Y.Cmd.(*syntax.TimeClause); timed {
+			// behind a pipe bash takes time for a program, with options of its own
+			j.refuse(ruleText, "time behind a pipe", "shells differ in what it runs", "put time before the whole pipeline")
+		}
 		left := s.sub()
 		j.stmt(left, c.X)
 		right := s.sub()
