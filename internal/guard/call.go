@@ -31,7 +31,6 @@ func (j *judge) call(s *scope, c *syntax.CallExpr) outcome {
 	if len(words) == 0 {
 		if len(c.Args) > 0 {
 			j.refuse(ruleRunTime, "this command", "its program is known only at run time", "name the program")
-			j.opaque = true
 		}
 		return s.any()
 	}
@@ -42,11 +41,10 @@ func (j *judge) call(s *scope, c *syntax.CallExpr) outcome {
 func (j *judge) simple(s *scope, words []field) outcome {
 	name, plain := words[0].literal()
 	if !plain {
-		j.opaque = true
 		j.refuse(ruleRunTime, "the program "+words[0].show(), "its name is known only at run time", "write the program's name out")
 		return s.any()
 	}
-	j.names = append(j.names, name)
+	j.seen = append(j.seen, words)
 	if strings.IndexFunc(name, odd) >= 0 || name == "" || strings.ContainsAny(name, " \t\n") {
 		j.refuse(ruleText, "a program of that name", "the name holds characters no program has", "write the program's plain name")
 		return s.any()
@@ -239,6 +237,7 @@ func (c *call) judge() {
 	c.operandsOf()
 	if strings.HasPrefix(r.cmd, "gh ") {
 		c.filters()
+		c.bodyFile()
 	}
 	for _, name := range r.judges {
 		c.j.g.judges[name].judge(c)
@@ -320,7 +319,7 @@ func (c *call) valueOf(r *row, g given) {
 			c.runTime(g.name)
 		}
 	}
-	if unknown := g.value.dyn && !r.dyn && !g.value.num; unknown || r.tier > ops.Tier1 && (g.value.dyn || g.value.viaVar) {
+	if unknown := g.value.dyn && !r.dyn && !g.value.num; unknown || r.tier > ops.Tier1 && (g.value.dyn || g.value.viaVar || g.value.proc) {
 		c.runTime(g.name)
 	}
 }
@@ -341,7 +340,11 @@ func (c *call) inRepo(f field, what string) {
 		c.j.refuse(rulePath, what+" "+f.show(), "it is not a file of a configured repository", "use the file in the repository by its absolute path")
 		return
 	}
-	for _, p := range c.j.paths(c.s, text) {
+	var places []string
+	for name := range strings.SplitSeq(text, ",") { // several programs take a list here
+		places = append(places, c.j.paths(c.s, name)...)
+	}
+	for _, p := range places {
 		switch {
 		case c.j.inRepo(p) > 0:
 		case c.s.remote && path.IsAbs(p) && !within(p, "/tmp") && !within(p, "/var/tmp") && !within(p, "/dev") && !within(p, "/proc") && !within(p, "/home"):
@@ -374,7 +377,7 @@ func (c *call) operandsOf() {
 			continue // effects does
 		default:
 		}
-		if unknown := f.dyn && !r.dyn && !f.num; unknown || changes && (f.dyn || f.viaVar || f.glob) {
+		if unknown := f.dyn && !r.dyn && !f.num; unknown || changes && (f.dyn || f.viaVar || f.glob || f.proc) {
 			c.runTime("")
 		}
 	}

@@ -41,6 +41,8 @@ func (j *judge) declareOption(kind string, f field) {
 		j.refuse(ruleRunTime, kind+" "+text, "it evaluates the value as code", "use a plain variable")
 	case strings.ContainsAny(text, "pfF") && kind != "local":
 		j.refuse(ruleSecrets, kind+" "+text, "it prints or exports more than one value", "name the one variable you set")
+	case strings.Trim(text, "-+rxgaA") != "":
+		j.refuse(ruleRunTime, kind+" "+text, "it changes the value or how it is read", "use a plain variable")
 	}
 }
 
@@ -72,7 +74,7 @@ func (j *judge) define(s *scope, d *syntax.FuncDecl) {
 	}
 	name := d.Name.Value
 	f := &function{assigns: assigned(d.Body), maybe: s.maybe}
-	if j.g.tables.find(name) != nil || slices.Contains(j.names, name) || strings.ContainsRune(name, '/') {
+	if j.g.tables.find(name) != nil || slices.ContainsFunc(j.seen, func(words []field) bool { return words[0].text == name }) || strings.ContainsRune(name, '/') {
 		j.refuse(ruleRunTime, "a function called "+name, "it hides a program of that name", "call it something else")
 	}
 	f.body = func(at *scope) { j.stmt(at, d.Body) }

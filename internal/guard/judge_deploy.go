@@ -176,11 +176,7 @@ func judgeKubeRead(c *call) {
 
 // judgeKubeChange judges kubectl rollout, scale, set and apply.
 func judgeKubeChange(c *call) {
-	if file, ok := c.option("-f", "--filename", "-k", "--kustomize"); ok {
-		c.inRepo(file.value, c.name)
-		if !c.has("--dry-run") {
-			c.j.effect(Effect{Kind: EffectRedeployment, Service: strings.TrimSuffix(path.Base(file.value.text), path.Ext(file.value.text))})
-		}
+	if c.manifests() {
 		return
 	}
 	if len(c.operands) == 0 || c.has("--all", "-l", "--selector", "-R") {
@@ -188,7 +184,11 @@ func judgeKubeChange(c *call) {
 		return
 	}
 	target := c.operands[0]
-	if !strings.Contains(target.text, "/") && len(c.operands) > 1 {
+	if !strings.Contains(target.text, "/") {
+		if len(c.operands) == 1 {
+			c.refuse(ruleRunTime, "it changes every "+target.show(), "name one, such as "+target.show()+"/web")
+			return
+		}
 		target = c.operands[1]
 	}
 	if text, plain := target.literal(); plain {
@@ -201,11 +201,44 @@ func judgeKubeChange(c *call) {
 	}
 }
 
+// manifests judges the files a change comes from and reports whether there are any.
+func (c *call) manifests() bool {
+	found := false
+	for _, g := range c.options {
+		if g.flag == nil || !sameFlag(g.flag, "-f") && !sameFlag(g.flag, "-k") {
+			continue
+		}
+		found = true
+		text := g.value.text
+		c.inRepo(g.value, c.name+" "+g.name)
+		if host, _, _ := strings.Cut(text, "/"); sameFlag(g.flag, "-k") && strings.Contains(strings.Trim(host, "."), ".") {
+			c.refuse(rulePath, "the folder "+g.value.show()+" may be one of another host", "name it with ./ or by its absolute path")
+		}
+		if !c.has("--dry-run") {
+			c.j.effect(Effect{Kind: EffectRedeployment, Service: strings.TrimSuffix(path.Base(text), path.Ext(text))})
+		}
+	}
+	return found
+}
+
 // judgeUnitShow keeps the environment of units out of what is shown.
 func judgeUnitShow(c *call) {
 	p, ok := c.option("-p")
 	if !ok || strings.Contains(strings.ToLower(p.value.text), "environment") {
 		c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name the properties with -p")
+	}
+}
+
+// bodyFile requires that text which goes to others lies in a repository or was written for it.
+func (c *call) bodyFile() {
+	g, ok := c.option("--body-file", "--notes-file")
+	if !ok || g.value.text == "-" || g.value.dyn {
+		return
+	}
+	for _, p := range c.j.paths(c.s, g.value.text) {
+		if c.j.inRepo(p) == 0 && !c.temporary(p) {
+			c.j.refuse(ruleSecrets, c.name+" "+g.name+" "+g.value.show(), "it sends a file of the host away", "send a file of a repository or of the temporary folder")
+		}
 	}
 }
 

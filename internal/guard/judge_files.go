@@ -240,6 +240,9 @@ func judgeTar(c *call) {
 	c.options, c.operands = c.row.parseOptions(words, false)
 	c.optionsOf(c.row, c.options)
 	archive, has := c.option("-f", "--file")
+	if strings.Contains(archive.value.text, ":") && !c.has("--force-local") {
+		c.refuse(ruleBash, "a name with a colon is an archive on another host", "add --force-local or use another name")
+	}
 	switch {
 	case c.has("-t", "--list", "-d", "--diff", "--compare"):
 		if has {

@@ -47,6 +47,7 @@ func judgeIP(c *call) {
 	case object == "xfrm" || object == "macsec":
 		c.j.refuse(ruleSecrets, "ip "+object, "it shows keys", "look at routes and links only")
 		return
+	case verb == "s" && object != "" && strings.HasPrefix("link", object): // there it is short for set
 	case object == "netns" && verb != "show" && verb != "list" && verb != "ls":
 	case verb == "show" || verb == "list" || verb == "ls" || verb == "lst" || verb == "get" || verb == "sh" || verb == "s" || verb == "l" || verb == "dev":
 		return

@@ -166,7 +166,7 @@ func judgeService(c *call) {
 func judgeDockerRead(c *call) {
 	for _, g := range c.options {
 		text := strings.ToLower(g.value.text)
-		if (g.name == "-f" || g.name == "--format") && (strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") && strings.Contains(text, "env")) {
+		if (g.name == "-f" || g.name == "--format") && (strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") && strings.Contains(text, "env") || wholeConfig(text)) {
 			c.j.refuse(ruleSecrets, c.name, "it prints the environment of a container, which may hold secrets", "ask for another field")
 		}
 	}
@@ -185,11 +185,28 @@ func judgeComposeRead(c *call) {
 	}
 }
 
+// wholeConfig reports a format that prints the settings of a container as a whole, and the environment among them.
+func wholeConfig(format string) bool {
+	for part := range strings.SplitSeq(format, ".config") {
+		if part != format && !strings.HasPrefix(part, ".") && strings.HasPrefix(strings.TrimLeft(part, " )|"), "}") {
+			return true
+		}
+	}
+	return false
+}
+
 // judgeDockerTop keeps ps inside a container from showing the environment.
 func judgeDockerTop(c *call) {
 	if len(c.operands) > 1 {
 		c.operands = c.operands[1:]
 		judgePs(c)
+	}
+}
+
+// judgeNeedsOption refuses programs that become a server without an option.
+func judgeNeedsOption(c *call) {
+	if len(c.options) == 0 {
+		c.refuse(ruleBash, "it would start a server", "use -t to test its settings")
 	}
 }
 
@@ -210,9 +227,11 @@ func judgeComposeConfig(c *call) {
 
 // judgeComposeChange requires that changes come from compose files of a repository.
 func judgeComposeChange(c *call) {
+	located := c.s.remote && len(c.s.cwds) == 0 // in a home over there
 	for _, g := range c.before {
 		switch g.name {
 		case "-f", "--file", "--env-file", "--project-directory":
+			located = located || g.name != "--env-file"
 			if g.value.text == "-" {
 				c.j.refuse(ruleRunTime, c.name+" -f -", "its project comes from the standard input", "use a compose file of a repository")
 				continue
@@ -223,6 +242,9 @@ func judgeComposeChange(c *call) {
 				c.runTime(g.name)
 			}
 		}
+	}
+	if !located {
+		c.inRepo(lit("."), c.name+" in") // it takes the compose file of the folder it runs in
 	}
 }
 

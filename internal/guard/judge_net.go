@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"path"
 	"strconv"
 	"strings"
 
@@ -135,9 +136,13 @@ func (c *call) curlRequest() (method string, body bool) {
 func (c *call) curlOutput(foreign bool) {
 	stores := c.has("-O", "--remote-name", "-J", "--remote-header-name", "--remote-name-all", "--output-dir")
 	if stores {
-		c.j.write(c.s, lit("download"), "curl to")
+		dir, _ := c.option("--output-dir")
+		c.download(dir.value)
 	}
 	for _, g := range c.options {
+		if sameFlagOf(g, "-o") && strings.Contains(g.value.text, "#") {
+			c.j.refuse(ruleRunTime, "curl -o "+g.value.show(), "it takes a part of its name from the URL", "write the file name out")
+		}
 		if g.flag != nil && g.flag.role == roleWrite && g.has && g.value.text != "/dev/null" && g.value.text != "-" {
 			stores = true
 		}
@@ -149,6 +154,30 @@ func (c *call) curlOutput(foreign bool) {
 		}
 	}
 }
+
+// download judges files that get their names from the URLs.
+func (c *call) download(dir field) {
+	if c.has("-J", "--remote-header-name", "--content-disposition", "--trust-server-names") {
+		c.refuse(ruleRunTime, "the far side chooses the name of the file", "name the file")
+	}
+	for _, f := range c.operands {
+		name, _, _ := strings.Cut(f.text, "#")
+		name, query, _ := strings.Cut(name, "?")
+		name = path.Base(name)
+		if query != "" || strings.ContainsAny(name, "{[%") {
+			c.refuse(ruleRunTime, "the name of the file is not plain in "+f.show(), "name the file")
+			continue
+		}
+		target := f.withText(name)
+		if dir.text != "" {
+			target = dir.withText(path.Join(dir.text, name))
+		}
+		c.j.write(c.s, target, c.name+" to")
+	}
+}
+
+// sameFlagOf reports whether an option is the one of that name.
+func sameFlagOf(g given, name string) bool { return g.flag != nil && sameFlag(g.flag, name) }
 
 // judgeWget judges wget: to the terminal or nowhere from anywhere, into a file from inventory hosts only.
 func judgeWget(c *call) {
@@ -173,15 +202,12 @@ func judgeWget(c *call) {
 			c.refuse(ruleBash, "what comes from elsewhere is not stored, it may be code", "print it with -O-, or use curl -s")
 		}
 	}
-	if toFile {
-		target := lit("download")
-		if has {
-			target = out.value
-		}
-		if dir, ok := c.option("-P", "--directory-prefix"); ok {
-			target = dir.value
-		}
-		c.j.write(c.s, target, "wget to")
+	switch {
+	case toFile && has:
+		c.j.write(c.s, out.value, "wget to")
+	case toFile:
+		dir, _ := c.option("-P", "--directory-prefix")
+		c.download(dir.value)
 	}
 	if len(c.operands) == 0 {
 		c.refuse(ruleRunTime, "it names no URL", "name one")

@@ -374,8 +374,14 @@ func judgeJq(c *call) {
 	c.options, c.operands = c.row.parseOptions(c.jqArguments(), false)
 	c.optionsOf(c.row, c.options)
 	files := c.operands
+	if c.name == "yq" && c.has("-s", "--split-exp-file") {
+		c.refuse(ruleWrite, "it writes files whose names come from the data", "leave the option out")
+	}
 	if c.row.cmd == "yq" && len(files) > 0 && (files[0].text == "eval" || files[0].text == "e" || files[0].text == "eval-all" || files[0].text == "ea") {
 		files = files[1:]
+	}
+	if c.row.cmd == "yq" && len(files) == 1 {
+		c.j.read(c.s, files[0], c.name) // alone it may be a file
 	}
 	if len(files) > 0 {
 		if f := files[0]; f.dyn {

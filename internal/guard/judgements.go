@@ -116,6 +116,7 @@ func hostJudgements() map[string]judgement {
 		"getent":       {judgeGetent, false, "not shadow"},
 		"listed":       {judgeListed, false, "with -l"},
 		"needsoperand": {judgeNeedsOperand, false, ""},
+		"needsoption":  {judgeNeedsOption, false, "alone it would start"},
 		"nc":           {judgeNc, false, "with -z"},
 		"openssl":      {judgeOpenssl, false, "no data goes out"},
 		"opensslread":  {judgeOpensslRead, false, ""},

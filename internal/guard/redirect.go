@@ -92,7 +92,7 @@ func (j *judge) redirectOut(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
 		return
 	}
 	j.refuseNet(f)
-	if text, plain := f.literal(); plain && j.handoff(s, st, text) {
+	if text, plain := f.literal(); (plain || stateVariable(r.Word) && !f.dyn && !f.glob) && j.handoff(s, st, text) {
 		j.need(s, ops.Tier1, ruleWrite, "writing the handoff file")
 		return
 	}
@@ -113,6 +113,21 @@ func (j *judge) handoff(s *scope, st *syntax.Stmt, text string) bool {
 		return !s.loop
 	}
 	return false
+}
+
+// stateVariable reports a word whose only expansion is the variable the supervisor sets; scripts may not assign it.
+func stateVariable(w *syntax.Word) bool {
+	only := true
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			only = only && n.Param != nil && n.Param.Value == "CLAUDEOPS_STATE_DIR" && n.Exp == nil && n.Slice == nil && n.Repl == nil && n.Index == nil && !n.Length && !n.Excl
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ArithmExp, *syntax.ExtGlob:
+			only = false
+		}
+		return only
+	})
+	return only
 }
 
 // duplicate judges >&2 and <&3; a word that is no descriptor is a file.

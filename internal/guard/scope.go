@@ -13,6 +13,7 @@ type value struct {
 	text   string
 	glob   bool // the text is a pattern that the shell expanded
 	num    bool // it is a number, whichever
+	unset  bool // or nothing at all
 	many   bool // it may be several words even inside quotes
 	inline bool // it is as good as written in place: a quoted here-document
 }
@@ -30,11 +31,12 @@ const (
 type scope struct {
 	cwds      []string // where it may run; empty when that is not known
 	vars      map[string]value
-	loop      bool // it may run more than once
-	remote    bool // it runs on another host
-	container bool // it runs inside a container
-	errexit   bool // set -e holds: what follows a failed command does not run
-	maybe     bool // it may not run at all, or in a shell of its own
+	loop      bool         // it may run more than once
+	remote    bool         // it runs on another host
+	container bool         // it runs inside a container
+	errexit   bool         // set -e holds: what follows a failed command does not run
+	maybe     bool         // it may not run at all, or in a shell of its own
+	skipped   []assignment // what the statement sets only if all of its && hold
 	depth     int
 	stdin     input
 	files     []string // the folders below which the names on standard input lie, when a finder wrote them
@@ -44,7 +46,7 @@ type scope struct {
 // sub is the scope of a subshell: what it changes is lost.
 func (s *scope) sub() *scope {
 	c := *s
-	c.maybe = true
+	c.maybe, c.skipped = true, nil
 	c.vars = maps.Clone(s.vars)
 	c.cwds = slices.Clone(s.cwds)
 	return &c
@@ -90,7 +92,7 @@ func (s *scope) forget(list []assignment) {
 	for _, a := range list {
 		old, ok := s.vars[a.name]
 		number := !ok || old.num || old.known && isDigits(old.text)
-		s.set(a.name, value{num: a.num && number})
+		s.set(a.name, value{num: a.num && number, unset: true})
 	}
 }
 
@@ -129,11 +131,11 @@ type judge struct {
 	worst  *finding
 	// effects in the order in which they would happen.
 	effects []Effect
-	names   []string // every program name that was seen, for the tests
-	opaque  bool     // a program name is known only at run time, for the tests
-	endless bool     // a loop or function never ends, for the tests
-	rest    int      // how many commands may still be judged
-	muted   bool     // effects are not counted: a function that is only defined
+	seen    [][]field // the words of every simple command
+	opaque  bool      // something in it cannot be read, for the tests
+	endless bool      // a loop or function never ends, for the tests
+	rest    int       // how many commands may still be judged
+	muted   bool      // effects are not counted: a function that is only defined
 	funcs   map[string]*function
 	waits   bool // the script waits for its background jobs
 	fetched string
@@ -143,6 +145,12 @@ type judge struct {
 
 // add records a finding; the strictest stays.
 func (j *judge) add(f finding) {
+	if f.need >= never {
+		switch f.rule {
+		case ruleText, ruleRunTime, ruleInline, ruleLauncher:
+			j.opaque = true
+		}
+	}
 	if j.worst == nil || f.rank() > j.worst.rank() {
 		j.worst = &f
 	}

@@ -116,17 +116,25 @@ func TestHandoffModeOpensTheHandoffFileAndNothingElse(t *testing.T) {
 		t.Errorf("Write: %s", got)
 	}
 	for command, want := range map[string]string{
-		"cat > /state/handoff.json <<'EOF'\n{}\nEOF":     "aaa",
-		"echo '{}' > /state/handoff.json":                "aaa",
-		"cat x > /state/./handoff.json":                  "aaa",
-		"yes > /state/handoff.json":                      "ddd",
-		"rm /state/handoff.json":                         "ddd",
-		"mkdir /state/handoff.json":                      "ddd",
-		"cp x /state/handoff.json":                       "ddd",
-		"cat /state/handoff.json":                        "ddd",
-		"echo x > /state/handoff.json.bak":               "ddd",
-		"ssh ie01 'echo x > /state/handoff.json'":        "ddd",
-		"while :; do echo x; done > /state/handoff.json": "ddd",
+		"cat > /state/handoff.json <<'EOF'\n{}\nEOF":                                  "aaa",
+		"echo '{}' > /state/handoff.json":                                             "aaa",
+		"cat x > /state/./handoff.json":                                               "aaa",
+		`jq -n '{}' > "$CLAUDEOPS_STATE_DIR/handoff.json"`:                            "aaa",
+		`echo x > ${CLAUDEOPS_STATE_DIR}/handoff.json`:                                "aaa",
+		`echo x > "${CLAUDEOPS_STATE_DIR:-/etc}/handoff.json"`:                        "ddd",
+		`x=handoff.json; echo x > "$CLAUDEOPS_STATE_DIR/$x"`:                          "ddd",
+		`echo x > "$CLAUDEOPS_STATE_DIR/x.json"`:                                      "ddd",
+		`CLAUDEOPS_STATE_DIR=/etc; echo x > "$CLAUDEOPS_STATE_DIR/handoff.json"`:      "ddd",
+		`read CLAUDEOPS_STATE_DIR <<<x; echo x > "$CLAUDEOPS_STATE_DIR/handoff.json"`: "ddd",
+		`ssh ie01 'echo x > $CLAUDEOPS_STATE_DIR/handoff.json'`:                       "ddd",
+		"yes > /state/handoff.json":                                                   "ddd",
+		"rm /state/handoff.json":                                                      "ddd",
+		"mkdir /state/handoff.json":                                                   "ddd",
+		"cp x /state/handoff.json":                                                    "ddd",
+		"cat /state/handoff.json":                                                     "ddd",
+		"echo x > /state/handoff.json.bak":                                            "ddd",
+		"ssh ie01 'echo x > /state/handoff.json'":                                     "ddd",
+		"while :; do echo x; done > /state/handoff.json":                              "ddd",
 	} {
 		if got := toolVerdicts(g, "Bash", string(bashInput(t, command)), facts); got != want {
 			t.Errorf("%q: %s, want %s", command, got, want)

@@ -34,7 +34,7 @@ func (j *judge) param(s *scope, p *syntax.ParamExp) value {
 		return value{}
 	case p.Length:
 		return value{num: true}
-	case name == "?" || name == "#" || name == "$" || name == "!":
+	case name == "?" || name == "#" || name == "$": // not $!, which may be empty
 		return value{num: true}
 	case countsItself(name) && !s.has(name) && p.Exp == nil:
 		return value{num: true}
@@ -102,7 +102,7 @@ func harmlessEnv(name string) bool {
 		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
 		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
 		"PIPESTATUS", "FUNCNAME", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
-		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_CYCLE_ID", "CLAUDEOPS_SESSION_ID":
+		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID", "CLAUDEOPS_SESSION_ID":
 		return true
 	}
 	return strings.HasPrefix(name, "LC_")
@@ -179,7 +179,10 @@ func standardPath(list string) bool {
 
 // unsettable refuses to remove variables that others obey.
 func (j *judge) unsettable(name string) {
-	if j.g.variables.verdict(name) == "own" {
+	switch j.g.variables.verdict(name) {
+	case "own":
 		j.refuse(ruleOwn, "unset "+name, "the variable belongs to the supervisor", "leave it alone")
+	case "path":
+		j.refuse(ruleRunTime, "unset "+name, "programs of the current folder would run without it", "leave it alone")
 	}
 }

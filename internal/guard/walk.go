@@ -16,14 +16,17 @@ func (s *scope) any() outcome { return outcome{s.cwds, s.cwds} }
 
 // stmts walks commands that run one after the other.
 func (j *judge) stmts(s *scope, list []*syntax.Stmt) outcome {
-	out := s.any()
+	out, skipped := s.any(), s.skipped
 	for _, st := range list {
+		s.skipped = nil
 		out = j.stmt(s, st)
+		s.forget(s.skipped)
 		s.cwds = union(out.ok, out.fail)
 		if s.errexit {
 			s.cwds = out.ok
 		}
 	}
+	s.skipped = skipped
 	return out
 }
 
@@ -141,6 +144,7 @@ func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 	s.cwds, s.maybe = x.ok, true
 	if c.Op == syntax.OrStmt {
 		s.cwds = x.fail
+		s.forget(s.skipped)
 	}
 	y := j.stmt(s, c.Y)
 	s.cwds, s.maybe = cwds, maybe
@@ -148,6 +152,7 @@ func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 		s.forget(assigned(c.Y))
 		return outcome{union(x.ok, y.ok), y.fail}
 	}
+	s.skipped = append(s.skipped, assigned(c.Y)...)
 	return outcome{y.ok, union(x.fail, y.fail)}
 }
 

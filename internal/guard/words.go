@@ -177,7 +177,7 @@ func (r *reading) dynamic(v value, quoted bool) {
 	default:
 		r.dyn = true
 		r.num = r.num && v.num
-		r.split = r.split || !quoted && !v.num || v.many
+		r.split = r.split || !quoted && (!v.num || v.unset) || v.many
 		r.text.WriteByte(hole)
 	}
 }
