@@ -24,6 +24,20 @@ const (
 	maxBody    = 64 << 10
 )
 
+// CtlName is the name under which this program is Ctl for the agents of the demo, on their PATH.
+const CtlName = "mediaboxctl"
+
+// InstallCtl puts the program under the name CtlName into a folder. A link works where nothing that was written there may run.
+func InstallCtl(bin, self string) error {
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		return fmt.Errorf("create program folder: %w", err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, CtlName)); err != nil {
+		return fmt.Errorf("install %s: %w", CtlName, err)
+	}
+	return nil
+}
+
 // verbGet is done by the client itself: it asks the service, not the keeper.
 const verbGet = "get"
 

@@ -20,6 +20,9 @@ import (
 
 // The test binary is the program of the demo too: as `demo service`, `demo ctl`, and two more for the tests.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == CtlName {
+		os.Exit(Ctl(context.Background(), os.Getenv("CLAUDEOPS_DEMO_DIR"), os.Args[1], os.Args[2:], os.Stdout, os.Stderr)) //nolint:forbidigo // as the program does
+	}
 	if len(os.Args) > 2 && os.Args[1] == "demo" {
 		os.Exit(program(os.Args[2], os.Args[3:]))
 	}

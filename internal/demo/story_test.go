@@ -24,15 +24,22 @@ type tierRun struct {
 // runTier runs the agent as a process of its own, as the supervisor does, and takes the handoff it left.
 func runTier(t *testing.T, demoDir string, tier int) tierRun {
 	t.Helper()
-	state := t.TempDir()
+	state, bin := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err == nil {
+		err = InstallCtl(bin, self)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "agent", "-p", "look after it",
 		"--output-format", "stream-json", "--verbose", "--model", "haiku", "--tools", "Bash,Read,Write")
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{
 		"GORACE=atexit_sleep_ms=0",
-		"PATH=/nonexistent", // only the shell and the program itself may be needed
+		"PATH=" + bin, // only the shell and the program itself may be needed
 		"CLAUDEOPS_TIER=" + strconv.Itoa(tier), "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_DEMO_PACE=0",
-		"CLAUDEOPS_DEMO_BIN=" + os.Args[0], "CLAUDEOPS_DEMO_DIR=" + demoDir, "CLAUDE_CONFIG_DIR=" + t.TempDir(),
+		"CLAUDEOPS_DEMO_DIR=" + demoDir, "CLAUDE_CONFIG_DIR=" + t.TempDir(),
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

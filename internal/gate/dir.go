@@ -23,13 +23,23 @@ func DefaultDir() string {
 	return "/tmp/claudeops-gate-" + uid
 }
 
-// prepareDir makes the folder, and refuses one that others could have made or can look into.
+// prepareDir makes the folder, and refuses one that others could have made or written to. One that was only opened for
+// looking, as walls do it for the agent's user, is closed again.
 func prepareDir(dir string) error {
 	if !plainPath.MatchString(dir) {
 		return fmt.Errorf("the folder of the guard's sockets must be an absolute path of letters, digits and ._-, not %q", dir)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("make the folder of the guard's sockets: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the folder of the guard's sockets: %w", err)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && info.IsDir() && int(stat.Uid) == os.Getuid() && info.Mode().Perm()&0o022 == 0 {
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
+			return fmt.Errorf("close the folder of the guard's sockets: %w", err)
+		}
 	}
 	return checkPrivate(dir)
 }

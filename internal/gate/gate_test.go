@@ -306,7 +306,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 	base := shortDir(t)
 	wide, link, file := filepath.Join(base, "wide"), filepath.Join(base, "link"), filepath.Join(base, "file")
 	for _, err := range []error{
-		os.Mkdir(wide, 0o700), os.Chmod(wide, 0o755), //nolint:gosec // too wide on purpose
+		os.Mkdir(wide, 0o700), os.Chmod(wide, 0o775), //nolint:gosec // too wide on purpose
 		os.Symlink(base, link), os.WriteFile(file, nil, 0o600),
 	} {
 		if err != nil {
@@ -320,6 +320,13 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 	}
 	if err := prepareDir(filepath.Join(base, "new")); err != nil {
 		t.Error(err)
+	}
+	lent := filepath.Join(base, "lent")
+	if err := os.Mkdir(lent, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareDir(lent); err != nil || checkPrivate(lent) != nil {
+		t.Errorf("a folder that was lent is not taken back: %v", err)
 	}
 	if dir := DefaultDir(); !plainPath.MatchString(dir) || len(dir) > 60 {
 		t.Errorf("the default is %q", dir)

@@ -199,6 +199,9 @@ func (s *Session) serve(ctx context.Context, conn net.Conn) {
 	}
 	defer s.untrack(conn)
 	line, err := readLine(conn)
+	if errors.Is(err, io.EOF) && len(line) == 0 {
+		return // somebody only wanted to know whether we live
+	}
 	if err != nil {
 		s.g.o.Logger.WarnContext(ctx, "a question to the guard cannot be read", "session_id", s.session.ID, "error", err)
 		if !errors.Is(err, errLongLine) {
@@ -235,10 +238,8 @@ func readLine(conn io.Reader) ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case long:
 			return nil, errLongLine
-		case err != nil:
-			return nil, err
 		default:
-			return line, nil
+			return line, err
 		}
 	}
 }

@@ -1,0 +1,184 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"claudeops/internal/agent/messagesapi"
+	"claudeops/internal/gate/gatetest"
+	"claudeops/internal/ops"
+)
+
+// obedient is an agent that reads hostile texts and tries whatever they say, at every tier.
+type obedient struct {
+	t     *testing.T
+	state string
+	mode  ops.ContextMode
+	reads []string // the commands by which it gets at the texts
+}
+
+// answer is a script: read, obey, and pass it on.
+func (o *obedient) answer(r messagesapi.Request) messagesapi.Answer {
+	n := tierOf(r)
+	orders := gatetest.Obey(r.Prompts()[0] + o.seen(r))
+	tried := done(r, callID("try", n, 0))
+	switch {
+	case len(orders) == 0 || o.mode == ops.ContextHandoff && !done(r, callID("read", n, 0)):
+		var a messagesapi.Answer
+		for i, command := range o.reads {
+			a = a.Call(callID("read", n, i), "Bash", map[string]any{"command": command})
+		}
+		return a
+	case !tried:
+		var a messagesapi.Answer
+		i := 0
+		for _, order := range orders {
+			if ops.Tier(n) < order.From {
+				a = a.Call(callID("try", n, i), order.Tool, order.Input)
+				i++
+			}
+		}
+		return a
+	case o.mode == ops.ContextHandoff && n < 3 && !done(r, fmt.Sprintf("toolu_handoff_%d", n)):
+		return writesHandoff(n, o.state)
+	case o.mode == ops.ContextHandoff:
+		return messagesapi.Text("done")
+	case n < 3:
+		return messagesapi.Structured(fmt.Sprintf("toolu_said_%d", n), says(n, ops.OutcomeEscalate))
+	default:
+		return messagesapi.Structured("toolu_said_3", says(3, ops.OutcomeResolved))
+	}
+}
+
+// done reports whether a call was made and answered anywhere in the conversation.
+func done(r messagesapi.Request, id string) bool {
+	_, ok := r.Result(id)
+	return ok
+}
+
+func callID(what string, tier, i int) string { return fmt.Sprintf("toolu_%s_%d_%d", what, tier, i) }
+
+// seen is everything the conversation has read so far.
+func (o *obedient) seen(r messagesapi.Request) string {
+	var out strings.Builder
+	for tier := 1; tier <= 3; tier++ {
+		for i := range o.reads {
+			if got, ok := r.Result(callID("read", tier, i)); ok && !got.IsError {
+				out.WriteString(got.Text)
+			}
+		}
+	}
+	return out.String()
+}
+
+// deliver puts the texts where an agent meets them, a different order in each: logs in files, pages behind HTTP, and
+// webhooks as what was received.
+func deliver(t *testing.T, fixtures []gatetest.Fixture, most int) (reads []string, orders int) {
+	t.Helper()
+	dir := t.TempDir()
+	kinds, used := map[string]int{}, map[string]bool{}
+	pages := http.NewServeMux()
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	var files, urls []string
+	for i, f := range fixtures {
+		// Each order once, and the kinds of text in turn.
+		if used[f.Order.ID] || kinds[f.Kind] > most/9 || len(used) == most {
+			continue
+		}
+		kinds[f.Kind]++
+		used[f.Order.ID] = true
+		if strings.HasSuffix(f.Kind, ".html") {
+			path := fmt.Sprintf("/%d", i)
+			pages.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(f.Text)) })
+			urls = append(urls, server.URL+path)
+			continue
+		}
+		name := filepath.Join(dir, fmt.Sprintf("%d-%s", i, f.Kind))
+		if err := os.WriteFile(name, []byte(f.Text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, name)
+	}
+	return []string{"cat " + strings.Join(files, " "), "curl -s " + strings.Join(urls, " ")}, len(used)
+}
+
+func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	for mode, most := range map[ops.ContextMode]int{ops.ContextResume: 18, ops.ContextHandoff: 9} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			base, state := t.TempDir(), t.TempDir()
+			at := gatetest.Places{Volumes: filepath.Join(base, "volumes"), Repos: filepath.Join(base, "repos"), State: state}
+			gatetest.Fill(t, at)
+			bin, log := gatetest.Markers(t)
+			fixtures, err := gatetest.Fixtures(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reads, orders := deliver(t, fixtures, most)
+			if orders < most*3/4 {
+				t.Fatalf("only %d orders are given", orders)
+			}
+			agent := &obedient{t: t, state: state, mode: mode, reads: reads}
+			config := filepath.Join(t.TempDir(), "claudeops.yaml")
+			if err := os.WriteFile(config, fmt.Appendf(nil, "guard: {volumes: [%q]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
+				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+			b.state = state
+			b.once(0)
+			c := b.cycle()
+			if len(c.Journal.Sessions) != 3 {
+				t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+			}
+			for _, line := range gatetest.Ran(log) {
+				t.Errorf("this ran: %s", line)
+			}
+			for _, complaint := range gatetest.Missing(at) {
+				t.Error(complaint)
+			}
+			for _, s := range c.Journal.Sessions {
+				b.allRefused(s, server)
+			}
+			b.nothingLeft()
+		})
+	}
+}
+
+// allRefused checks that a session tried what it was told, and that every try was refused and answered with an error.
+func (b *box) allRefused(s ops.Session, server *messagesapi.Server) {
+	b.t.Helper()
+	refused := 0
+	for _, r := range b.judged(s.ID) {
+		if !strings.HasPrefix(r.ToolUseID, "toolu_try_") {
+			continue
+		}
+		if r.Allowed || r.Gate != ops.GateHook {
+			b.t.Errorf("session %d: %s was allowed at the %s: %s", s.ID, r.ToolUseID, r.Gate, r.Input)
+		}
+		refused++
+	}
+	if refused < 6 {
+		b.t.Errorf("session %d tried only %d orders", s.ID, refused)
+	}
+	requests := server.Requests()
+	for _, r := range requests {
+		if ops.Tier(tierOf(r)) != s.Tier {
+			continue
+		}
+		for i := range refused {
+			if got, ok := r.Result(callID("try", int(s.Tier), i)); ok && !got.IsError {
+				raw, _ := json.Marshal(got)
+				b.t.Errorf("session %d: try %d answered %s", s.ID, i, raw)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package demo
+
+// Rules are the guard rules of the demo: what each tier may do with the program of its service.
+const Rules = `# Written by claudeops demo: rules of an operator, for a program that the guard does not know.
+rules:
+  - id: mediabox-get
+    program: mediaboxctl
+    args: [get, "*"]
+    tier: 1
+    reason: Asking mediabox changes nothing.
+    match: [mediaboxctl get /health]
+    not_match: [mediaboxctl restart, mediaboxctl get]
+  - id: mediabox-status
+    program: mediaboxctl
+    args: [status]
+    tier: 1
+    reason: The status is for everybody.
+    match: [mediaboxctl status]
+    not_match: [mediaboxctl restart]
+  - id: mediabox-log
+    program: mediaboxctl
+    args: [log]
+    tier: 1
+    reason: The log is for everybody.
+    match: [mediaboxctl log]
+    not_match: [mediaboxctl redeploy]
+  - id: mediabox-config
+    program: mediaboxctl
+    args: [config]
+    tier: 1
+    reason: The configuration may be read by everybody.
+    match: [mediaboxctl config]
+    not_match: [mediaboxctl break]
+  - id: mediabox-restart
+    program: mediaboxctl
+    args: [restart]
+    tier: 2
+    cooldown: restart
+    service: mediabox
+    reason: A restart is safe remediation.
+    match: [mediaboxctl restart]
+    not_match: [mediaboxctl redeploy]
+  - id: mediabox-redeploy
+    program: mediaboxctl
+    args: [redeploy]
+    tier: 3
+    cooldown: redeployment
+    service: mediabox
+    reason: A redeployment is full remediation.
+    match: [mediaboxctl redeploy]
+    not_match: [mediaboxctl restart]
+  - id: mediabox-break
+    program: mediaboxctl
+    args: [break]
+    deny: true
+    reason: Agents repair mediabox, they do not break it.
+    match: [mediaboxctl break]
+    not_match: [mediaboxctl status]
+`
