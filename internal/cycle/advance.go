@@ -19,7 +19,8 @@ type Journal interface {
 
 // Sessions is how a running session is journaled.
 type Sessions interface {
-	StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time) error
+	StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
+		ask ops.BudgetAsk) (granted *float64, err error)
 	NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error
 	AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error
 }
@@ -67,6 +68,14 @@ type Parts struct {
 	Gates Gates
 	// KnownOnly refuses a program that does not tell its version: it could not be held to its gates.
 	KnownOnly bool
+	// Effects reads what the gates let a session do.
+	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
+	// Recall reads what is remembered about services, the most useful first.
+	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
+	// Transcript reads the stored output of a session.
+	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
+	// Estimate returns a running estimate of what a session costs, fed by its activity.
+	Estimate func() func(ops.Activity) float64
 	// Settle is how long a claimed repair may take to show in a probe.
 	Settle time.Duration
 	Redact func(string) string
@@ -111,7 +120,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if err = a.tidy(env, step, done); err != nil {
 			return a.release(ctx, id, err)
 		}
-		if step.Kind == ops.StepFinish || step.Kind == ops.StepRest {
+		if step.Kind == ops.StepFinish || step.Kind == ops.StepAwait || step.Kind == ops.StepRest {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -132,7 +141,10 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 		return a.session(ctx, env, now, step.Target)
 	case ops.StepInterrupt:
 		return a.interrupted(ctx, now, step.Target)
-	case ops.StepQueue, ops.StepRest, ops.StepFinish:
+	case ops.StepPause:
+		pause(ctx, step.Until.Sub(a.Clock()))
+		return ops.Result{}, nil
+	case ops.StepQueue, ops.StepRest, ops.StepAwait, ops.StepFinish:
 		return ops.Result{}, nil // recorded, and that is all of it
 	}
 	return ops.Result{}, fmt.Errorf("perform step: unknown kind %q", step.Kind)

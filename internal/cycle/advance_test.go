@@ -425,7 +425,9 @@ func TestATierOneThatKeepsFailingIsToldOnce(t *testing.T) {
 				return ops.RunResult{ExitCode: ops.Ptr(1), Err: "no key"}
 			}
 		})
-		s.journal.journal.Before = before
+		if before != "" {
+			s.journal.journal.Before = []ops.Ending{{Status: before}}
+		}
 		s.advance(t)
 		if len(s.journal.notices) != notices {
 			t.Errorf("after a cycle that ended %q there are %d notices", before, len(s.journal.notices))

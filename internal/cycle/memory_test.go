@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,15 +75,58 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 	if n := t.Step.Session; n != nil {
 		id := ops.SessionID(len(m.journal.Sessions) + 1)
 		m.journal.Sessions = append(m.journal.Sessions, ops.Session{
-			ID: id, CycleID: 1, ParentID: n.ParentID, RetryOf: n.RetryOf, Attempt: n.Attempt, Tier: n.Handler.Tier,
+			ID: id, CycleID: 1, ParentID: n.ParentID, RetryOf: n.RetryOf, Attempt: n.Attempt, Role: cmp.Or(n.Role, ops.RoleWork), Tier: n.Handler.Tier, Permissions: n.Handler.May(), RecoveryLevel: n.Level,
 			Handler: n.Handler.ID, Agent: n.Handler.Agent, Model: n.Handler.Model, Key: fmt.Sprint("key-", id),
 			Status: ops.SessionQueued, ContextMode: n.ContextMode,
 		})
 	}
-	if t.Step.Kind == ops.StepFinish {
-		m.cycle.Status, m.cycle.Reason = t.Step.Status, t.Step.Reason
+	m.people(t.Step)
+	switch t.Step.Kind {
+	case ops.StepFinish:
+		m.cycle.Status, m.cycle.Reason, m.cycle.Result = t.Step.Status, t.Step.Reason, t.Step.Result
+	case ops.StepAwait:
+		m.cycle.Status, m.cycle.Reason = ops.CycleWaitingHuman, t.Step.Reason
 	}
 	return m.claimed(), nil
+}
+
+// people takes what a step says to and of humans and of the ladder.
+func (m *memory) people(step ops.Step) {
+	if r := step.Recovery; r != nil {
+		m.journal.Recoveries = append(m.journal.Recoveries, *r)
+	}
+	if a := step.Approval; a != nil {
+		a.ID = int64(len(m.journal.Approvals) + 1)
+		m.journal.Approvals = append(m.journal.Approvals, *a)
+	}
+	if r := step.Incident; r != nil {
+		for _, service := range r.Services {
+			i := ops.Incident{ID: int64(len(m.journal.Incidents) + 1), Service: service, Class: r.Class, Status: ops.IncidentOpen, LastCycle: 1}
+			if r.Waits {
+				i.Waiting = ops.Ptr(ops.CycleID(1))
+			}
+			m.journal.Incidents = append(m.journal.Incidents, i)
+		}
+	}
+	m.lessons = append(m.lessons, step.Lessons...)
+}
+
+// answer is what a human does: it wakes the cycle.
+func (m *memory) answer(status ops.ApprovalStatus, by string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.journal.Approvals {
+		if a := &m.journal.Approvals[i]; a.Status == ops.ApprovalPending {
+			a.Status, a.AnsweredBy = status, by
+		}
+	}
+	now := time.Now()
+	for i := range m.journal.Incidents {
+		if x := &m.journal.Incidents[i]; x.Waiting != nil {
+			x.Status, x.ResolvedAt, x.ResolvedBy = ops.IncidentResolved, &now, by
+		}
+	}
+	m.cycle.Status = ops.CycleQueued
 }
 
 func (m *memory) Release(context.Context, ops.Owner, ops.CycleID) error {
@@ -92,25 +136,25 @@ func (m *memory) Release(context.Context, ops.Owner, ops.CycleID) error {
 	return nil
 }
 
-func (m *memory) StartSession(_ context.Context, _ ops.Owner, id ops.SessionID, planned string, at time.Time) error {
+func (m *memory) StartSession(_ context.Context, _ ops.Owner, id ops.SessionID, planned string, at time.Time, _ ops.BudgetAsk) (*float64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail("start"); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range m.journal.Sessions {
 		s := &m.journal.Sessions[i]
 		if s.Status == ops.SessionRunning {
-			return fmt.Errorf("session %d is still running: %w", s.ID, ops.ErrConflict)
+			return nil, fmt.Errorf("session %d is still running: %w", s.ID, ops.ErrConflict)
 		}
 		if s.ID == id {
 			if s.Status != ops.SessionQueued {
-				return fmt.Errorf("session %d is %s: %w", id, s.Status, ops.ErrConflict)
+				return nil, fmt.Errorf("session %d is %s: %w", id, s.Status, ops.ErrConflict)
 			}
 			s.Status, s.PlannedID, s.StartedAt = ops.SessionRunning, planned, &at
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (m *memory) NoteProcess(context.Context, ops.Owner, ops.SessionID, int, string) error {

@@ -22,17 +22,31 @@ func table() []row {
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
 		{"nothing ran", view.untouched, firstSession},
+		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},
-		{"tier 1 interrupted", view.interruptedOnce, runAgain},
-		{"repair interrupted", view.interrupted, giveUpInterrupted},
+		{"answer pending", view.asking, keepWaiting},
+		{"human has it", view.inHumanHands, keepWaiting},
+		{"human is done", view.humanDone, closedByHuman},
+		{"answer is no", view.denied, denied},
+		{"nobody answered", view.expired, unanswered},
+		{"not seen since", view.unseen, lookAgain},
+		{"recovered meanwhile", view.recovered, recoveredMeanwhile},
+		{"review passed", view.reviewed, resolved},
+		{"question interrupted", view.asideInterrupted, askAgain},
+		{"plan made", view.planned, followPlan},
+		{"budget spent", view.unpaid, outOfMoney},
 		{"resume refused", view.resumeRefused, handOver},
-		{"session failed", view.failed, giveUpFailed},
+		{"interrupted", view.interrupted, recoverInterrupted},
+		{"session failed", view.failed, recoverFailed},
+		{"manager due", view.managerDue, askManager},
 		{"escalation proposed", view.proposed, route},
-		{"inconclusive", view.inconclusive, giveUpInconclusive},
+		{"inconclusive", view.inconclusive, recoverInconclusive},
 		{"human asked for", view.wantsHuman, askHuman},
 		{"claim unverified", view.unverified, verify},
-		{"claim refuted", view.refuted, refute},
+		{"claim refuted", view.refuted, recoverRefuted},
+		{"claim unjudged", view.unjudged, askJudge},
+		{"claim judged", view.doubted, judged},
 		{"healthy", view.observedOnly, healthy},
 		{"resolved", always, resolved},
 	}
@@ -40,7 +54,7 @@ func table() []row {
 
 // Next decides what happens next in a cycle. It reads nothing but its arguments.
 func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
-	v := view{cycle: c, journal: j, policy: p, now: now, last: j.Last()}
+	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
 	for _, r := range table() {
 		if r.when(v) {
 			step := r.then(v)

@@ -10,32 +10,42 @@ import (
 	"claudeops/internal/outcome"
 )
 
+// nextCase is one state of a cycle and what has to come of it.
+type nextCase struct {
+	name     string
+	row      string
+	cycle    ops.Cycle
+	policy   ops.Policy
+	sessions []ops.Session
+	checks   []ops.Check
+	journal  ops.Journal // what else it holds
+	kind     ops.StepKind
+	status   ops.CycleStatus
+	level    ops.Level // of the first event; empty means none
+	notices  int
+	says     string
+	check    func(*testing.T, ops.Step)
+}
+
+func session(id ops.SessionID, tier ops.Tier, status ops.SessionStatus, change ...func(*ops.Session)) ops.Session {
+	s := ops.Session{ID: id, Tier: tier, Handler: []string{"", "tier1", "tier2", "tier3"}[tier], Attempt: 1, Status: status}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func handed(to ops.Tier) func(*ops.Session) {
+	return func(s *ops.Session) { s.HandoffJSON = handoffJSON(to) }
+}
+
+func probed(p *ops.Policy) {
+	p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Aliases: []string{"web-1"}, Probed: true}}}
+}
+
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	probed := func(p *ops.Policy) {
-		p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Aliases: []string{"web-1"}, Probed: true}}}
-	}
-	session := func(id ops.SessionID, tier ops.Tier, status ops.SessionStatus, change ...func(*ops.Session)) ops.Session {
-		s := ops.Session{ID: id, Tier: tier, Handler: []string{"", "tier1", "tier2", "tier3"}[tier], Attempt: 1, Status: status}
-		for _, c := range change {
-			c(&s)
-		}
-		return s
-	}
-	handed := func(to ops.Tier) func(*ops.Session) { return func(s *ops.Session) { s.HandoffJSON = handoffJSON(to) } }
-	tests := []struct {
-		name     string
-		row      string
-		cycle    ops.Cycle
-		policy   ops.Policy
-		sessions []ops.Session
-		checks   []ops.Check
-		kind     ops.StepKind
-		status   ops.CycleStatus
-		level    ops.Level // of the first event; empty means none
-		notices  int
-		says     string
-	}{
+	tests := []nextCase{
 		{name: "an ended cycle rests", row: "ended", cycle: ops.Cycle{Status: ops.CycleFailed}, policy: policy(), kind: ops.StepRest},
 		{name: "a cycle that waits for a human rests", row: "waiting", cycle: ops.Cycle{Status: ops.CycleWaitingHuman}, policy: policy(), kind: ops.StepRest},
 		{name: "a cycle that waits for a time rests", row: "waiting", cycle: ops.Cycle{WakeAt: ops.Ptr(now.Add(time.Second))}, policy: policy(), kind: ops.StepRest},
@@ -50,9 +60,9 @@ func TestNext(t *testing.T) {
 		{name: "a lost entry handler fails", row: "nothing ran", policy: policy(func(p *ops.Policy) { p.Entry = "gone" }), kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical},
 		{name: "an intent is run", row: "intent", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionQueued)}, kind: ops.StepRun},
 		{name: "a person stopped it", row: "stopped by a person", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCancelled)}, kind: ops.StepFinish, status: ops.CycleCancelled, level: ops.LevelInfo},
-		{name: "Tier 1 is run again", row: "tier 1 interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted)}, kind: ops.StepQueue, level: ops.LevelWarning},
-		{name: "but only once", row: "repair interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted), session(2, 1, ops.SessionInterrupted, func(s *ops.Session) { s.RetryOf = ops.Ptr(ops.SessionID(1)) })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "second time"},
-		{name: "a repair is never blindly repeated", row: "repair interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionInterrupted)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "may have taken effect"},
+		{name: "Tier 1 is run again", row: "interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted)}, kind: ops.StepQueue, level: ops.LevelWarning},
+		{name: "but only once", row: "interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted), session(2, 1, ops.SessionInterrupted, func(s *ops.Session) { s.RetryOf = ops.Ptr(ops.SessionID(1)) })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "second time"},
+		{name: "a repair is never blindly repeated", row: "interrupted", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionInterrupted)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "may have taken effect"},
 		{name: "Tier 1 failed", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Error = "exit 1" })}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1, says: "exit 1"},
 		{name: "a failed repair is told", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionTimedOut)}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1, says: "timed out"},
 		{name: "a failed session's handoff is not read", row: "session failed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionFailed, handed(2))}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelWarning, notices: 1},
@@ -88,6 +98,8 @@ func TestNext(t *testing.T) {
 		{name: "nothing handed up is healthy", row: "healthy", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		{name: "a repair without probes is resolved", row: "resolved", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 	}
+	tests = append(tests, peopleCases(now)...)
+	tests = append(tests, ladderCases(now)...)
 	seen := map[string]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +107,8 @@ func TestNext(t *testing.T) {
 			if tt.cycle.Status == "" {
 				tt.cycle.Status = ops.CycleRunning
 			}
-			step := cycle.Next(tt.cycle, ops.Journal{Sessions: tt.sessions, Checks: tt.checks}, tt.policy, now)
+			tt.journal.Sessions, tt.journal.Checks = tt.sessions, tt.checks
+			step := cycle.Next(tt.cycle, tt.journal, tt.policy, now)
 			if step.Row != tt.row || step.Kind != tt.kind || step.Status != tt.status {
 				t.Errorf("got row %q: %s %s (%s), want row %q: %s %s", step.Row, step.Kind, step.Status, step.Reason, tt.row, tt.kind, tt.status)
 			}
@@ -108,6 +121,9 @@ func TestNext(t *testing.T) {
 			}
 			if level != tt.level || len(step.Notices) != tt.notices {
 				t.Errorf("got event level %q and %d notices, want %q and %d", level, len(step.Notices), tt.level, tt.notices)
+			}
+			if tt.check != nil {
+				tt.check(t, step)
 			}
 		})
 		seen[tt.row] = true

@@ -24,10 +24,17 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	if err := a.Journal.StartSession(ctx, a.Owner, id, s.PlannedID, started); err != nil {
-		if ctx.Err() != nil {
-			return ops.Result{}, nil // still queued: nothing ran
-		}
+	granted, err := a.Journal.StartSession(ctx, a.Owner, id, s.PlannedID, started, purse(now, s))
+	switch {
+	case err == nil:
+		s.BudgetUSD = granted
+	case ctx.Err() != nil:
+		return ops.Result{}, nil // still queued: nothing ran
+	case errors.Is(err, ops.ErrBudget):
+		s.Status, s.EndedAt, s.StartedAt = ops.SessionFailed, &started, nil
+		s.Failure, s.Error = ops.FailureUnpaid, err.Error()
+		return ops.Result{Session: &s}, nil
+	default:
 		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
 	}
 	a.Changed(s.CycleID)
@@ -35,7 +42,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	result := ops.Result{Session: &s}
 	run, warnings := a.start(ctx, env, now, &result)
 	a.conclude(&s, run)
-	if s.Status == ops.SessionCompleted {
+	if s.Status == ops.SessionCompleted && s.Works() {
 		a.collect(env, &result)
 	}
 	for _, w := range append(warnings, run.Warnings...) {
@@ -47,6 +54,26 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	return result, nil
 }
 
+// purse is what the session asks for: what its handler may spend, and what the chain has left.
+func purse(now ops.Claimed, s ops.Session) ops.BudgetAsk {
+	p := now.Cycle.Policy
+	handler, _ := p.Handler(s.Handler)
+	ask := ops.BudgetAsk{Want: handler.BudgetUSD, DayLimit: p.BudgetDayUSD}
+	if ask.Want == 0 {
+		ask.Want = p.BudgetSessionUSD
+	}
+	if p.BudgetChainUSD > 0 {
+		left := p.BudgetChainUSD - viewOf(now).chainUSD()
+		if left <= 0 {
+			left = -1 // spent, and not without limit
+		}
+		if ask.Want == 0 || left < ask.Want {
+			ask.Want = left
+		}
+	}
+	return ask
+}
+
 // start prepares the session and runs the agent of its handler to its end.
 func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result) (ops.RunResult, []string) {
 	s := r.Session
@@ -56,29 +83,49 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	able := runner.Able(ctx, env.AgentEnv)
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
-	s.Structured = able.Structured && reportsStructured(now, *s)
-	spec, warnings, err := a.prepare(env, now, *s)
+	s.Structured = able.Structured && (!s.Works() || able.NoFiles || reportsStructured(now, *s))
+	spec, warnings, err := a.prepare(ctx, env, now, *s)
 	if err != nil {
 		return ops.RunResult{Failure: "prepare", Err: err.Error()}, warnings
 	}
-	if a.Gates == nil {
-		return runner.Run(ctx, spec, &recorder{a: a, session: *s}), warnings
+	if s.BudgetUSD != nil {
+		spec.BudgetUSD = *s.BudgetUSD
+	}
+	eye := a.watch(ctx, now, *s, runner, spec)
+	spec.Watch = eye.saw
+	run, problem := a.guarded(ctx, env, able, runner, spec, r)
+	if problem != "" {
+		return ops.RunResult{Failure: "gate", Err: problem}, warnings
+	}
+	s.LoopCount = eye.count
+	if _, told := runner.(replayer); told && !eye.called {
+		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
+	}
+	return run, warnings
+}
+
+// guarded runs the agent behind its gates, or says why it was not started.
+func (a *Advancer) guarded(ctx context.Context, env ops.Environment, able ops.Ability, runner Runner, spec ops.SessionSpec, r *ops.Result) (ops.RunResult, string) {
+	s := r.Session
+	rec := &recorder{a: a, session: *s}
+	if a.Gates == nil || able.Ungated {
+		return runner.Run(ctx, spec, rec), ""
 	}
 	if a.KnownOnly && !able.Known {
-		return ops.RunResult{Failure: "gate", Err: "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"}, warnings
+		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
 	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun)
 	if err != nil {
-		return ops.RunResult{Failure: "gate", Err: fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)}, warnings
+		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
 	gate := held.Spec()
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
 	spec.Gate = &gate
-	run := runner.Run(ctx, spec, &recorder{a: a, session: *s})
+	run := runner.Run(ctx, spec, rec)
 	a.leave(ctx, env, held, r)
-	return run, warnings
+	return run, ""
 }
 
 // leave closes the gates behind a session and tells of what it left half done.
@@ -86,6 +133,13 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	down, err := held.Close(ctx)
+	if a.Effects != nil {
+		effects, readErr := a.Effects(ctx, r.Session.ID)
+		if readErr == nil {
+			r.Effects = &effects
+		}
+		err = errors.Join(err, readErr)
+	}
 	if err != nil {
 		r.Events = append(r.Events, a.warn(env, *r.Session, "guard", fmt.Sprintf("the gates did not close cleanly: %v", err)))
 	}
@@ -118,11 +172,15 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 	s.ExitCode, s.CLISessionID, s.CLIVersion = run.ExitCode, run.CLISessionID, run.CLIVersion
 	s.StopCause, s.Failure, s.Error = run.Stop, run.Failure, run.Err
 	s.Figures, s.OpenTool, s.Conversation, s.ReportedUSD = run.Figures, run.OpenTool, run.Conversation, run.ReportedUSD
+	s.APIStatus, s.RetryAfter = run.APIStatus, run.RetryAfter
 	if s.DurationMS == nil && run.ExitCode != nil {
 		s.DurationMS = ops.Ptr(at.Sub(*s.StartedAt).Milliseconds())
 	}
-	if len(run.Structured) > 0 {
+	switch {
+	case len(run.Structured) > 0:
 		s.OutcomeJSON = run.Structured
+	case !s.Works() && run.Text != "":
+		s.OutcomeJSON = spoken(run.Text)
 	}
 	switch run.Stop {
 	case ops.StopNone:
@@ -134,14 +192,29 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 		s.Status = ops.SessionCancelled
 	case ops.StopShutdown, ops.StopCrash:
 		s.Status = ops.SessionInterrupted
-	case ops.StopWall, ops.StopIdle, ops.StopTool:
+	case ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopDeadline:
 		s.Status = ops.SessionTimedOut
-	case ops.StopJournal, ops.StopInvariant:
+	case ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget:
 		s.Status = ops.SessionFailed
 	}
 	if s.Status != ops.SessionCompleted && s.Error == "" {
 		s.Error = run.StopWhy
 	}
+}
+
+// spoken is the answer of a program that cannot be held to a form: its last words, if they are an object.
+func spoken(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "```json"), "```"), "```")
+	var object map[string]any
+	if json.Unmarshal([]byte(text), &object) == nil {
+		return json.RawMessage(strings.TrimSpace(text))
+	}
+	raw, err := json.Marshal(map[string]string{"plan": text})
+	if err != nil { // a string always encodes
+		return nil
+	}
+	return raw
 }
 
 func (a *Advancer) warn(env ops.Environment, s ops.Session, kind, message string) ops.Event {

@@ -15,8 +15,8 @@ func rest(why string) func(view) ops.Step {
 
 func interrupt(v view) ops.Step {
 	return ops.Step{
-		Kind: ops.StepInterrupt, Target: v.last.ID,
-		Reason: fmt.Sprintf("session %d was running when its supervisor ended", v.last.ID),
+		Kind: ops.StepInterrupt, Target: v.newest.ID,
+		Reason: fmt.Sprintf("session %d was running when its supervisor ended", v.newest.ID),
 	}
 }
 
@@ -49,26 +49,43 @@ func firstSession(v view) ops.Step {
 
 func run(v view) ops.Step {
 	return ops.Step{
-		Kind: ops.StepRun, Target: v.last.ID,
-		Reason: fmt.Sprintf("session %d (%s) is due", v.last.ID, v.last.Tier),
+		Kind: ops.StepRun, Target: v.newest.ID,
+		Reason: fmt.Sprintf("session %d (%s) is due", v.newest.ID, v.newest.Tier),
 	}
 }
 
-func runAgain(v view) ops.Step {
-	handler, _ := v.policy.Handler(v.last.Handler)
-	reason := fmt.Sprintf("session %d (Tier 1) was interrupted (%s); it only looks, so it is run again once", v.last.ID, v.last.StopCause)
+// outOfMoney: the session was not started, because nothing is left to spend.
+func outOfMoney(v view) ops.Step {
+	reason := fmt.Sprintf("%s was not started: %s; the day's budget starts anew at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
+	step := v.calling(ops.CycleBlocked, reason, "The budget is spent", ops.LevelWarning, nil)
+	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
+		return step // said once, not every hour
+	}
+	return v.told(step, v.notice("budget", ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
+}
+
+func pauseFirst(v view) ops.Step {
+	at := *v.notBefore()
 	return ops.Step{
-		Kind: ops.StepQueue, Reason: reason,
-		Session: &ops.NewSession{
-			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
-			Handler: handler, ContextMode: v.last.ContextMode,
-		},
-		Events: []ops.Event{v.event(ops.LevelWarning, "session", reason)},
+		Kind: ops.StepPause, Until: at,
+		Reason: fmt.Sprintf("session %d (%s) waits until %s", v.newest.ID, v.newest.Tier, stamp(at)),
 	}
 }
 
-func giveUpInterrupted(v view) ops.Step {
+// interruptedBare: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
+func (v view) interruptedBare() ops.Step {
 	reason := fmt.Sprintf("session %d (%s) was interrupted (%s)", v.last.ID, v.last.Tier, v.last.StopCause)
+	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
+		reason += "; it only looks, so it is run again once"
+		return ops.Step{
+			Kind: ops.StepQueue, Reason: reason,
+			Session: &ops.NewSession{
+				ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
+				Handler: v.worker(), ContextMode: v.last.ContextMode,
+			},
+			Events: []ops.Event{v.event(ops.LevelWarning, "session", reason)},
+		}
+	}
 	if v.last.Tier > ops.Tier1 {
 		reason += "; what it started may have taken effect, so it is not repeated"
 	} else {
@@ -77,7 +94,7 @@ func giveUpInterrupted(v view) ops.Step {
 	return v.giveUp(reason, ops.LevelCritical)
 }
 
-func giveUpFailed(v view) ops.Step {
+func (v view) failedBare() ops.Step {
 	reason := fmt.Sprintf("session %d (%s) %s: %s", v.last.ID, v.last.Tier, words(v.last.Status), v.last.Error)
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
@@ -87,15 +104,33 @@ func giveUpFailed(v view) ops.Step {
 	return v.giveUp(reason, level)
 }
 
-func (v view) giveUp(reason string, level ops.Level) ops.Step {
-	step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
-	switch {
-	case level == ops.LevelCritical:
-		step.Notices = []ops.Notice{v.notice("failed", level, "Repair did not finish", reason)}
-	case v.journal.Before != ops.CycleFailed:
-		// Nobody watches while Tier 1 cannot look; said once, not every hour.
-		step.Notices = []ops.Notice{v.notice("failed", level, "Tier 1 cannot look", reason)}
+func (v view) inconclusiveBare() ops.Step {
+	reason := fmt.Sprintf("session %d (%s) gave no usable outcome: %s", v.last.ID, v.last.Tier, v.last.Error)
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 {
+		level = ops.LevelCritical
 	}
+	return v.giveUp(reason, level)
+}
+
+func (v view) giveUp(reason string, level ops.Level) ops.Step {
+	if level != ops.LevelCritical {
+		step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
+		if !v.failedBefore() {
+			step.Notices = []ops.Notice{v.notice("failed", level, "Tier 1 cannot look", reason)}
+		}
+		return step
+	}
+	step := v.calling(ops.CycleFailed, reason, "Repair did not finish", level, nil)
+	return v.told(step, v.notice("failed", level, "Repair did not finish", reason))
+}
+
+// calling ends a cycle with which the machine is done and a human is not.
+func (v view) calling(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
+	step := v.finish(status, reason, v.event(level, "cycle", reason))
+	report := v.report(title, reason, h)
+	report.Level = level
+	step.Incident = &report
 	return step
 }
 
@@ -106,47 +141,79 @@ func words(s ops.SessionStatus) string {
 	return string(s)
 }
 
-// route turns a proposal into a decision, and the decision into the next session or the end.
+// facts are what else a decision about the last session's proposal reads.
+func (v view) facts() escalation.Facts {
+	return escalation.Facts{
+		ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns, Held: v.held(), Approved: v.approved(),
+	}
+}
+
+// proposer is the last session in the place of the handler it stood in for: a stand-in may hand to whom the other might.
+func (v view) proposer() ops.Session {
+	s := *v.last
+	for o := v.last; o != nil && o.RetryOf != nil; {
+		if o = v.journal.Session(*o.RetryOf); o != nil {
+			s.Handler = o.Handler
+		}
+	}
+	return s
+}
+
+// route turns a proposal into a decision, and the decision into the next session, a wait or the end.
 func route(v view) ops.Step {
 	p := proposalOf(*v.last).known(v.policy.Inventory)
 	d := escalation.Decide(v.policy, v.path(),
-		escalation.Proposal{Session: *v.last, Handoff: p.handoff, Problems: p.problems},
-		escalation.Facts{ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns})
+		escalation.Proposal{Session: v.proposer(), Handoff: p.handoff, Problems: p.problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	step := v.decided(d, p.handoff)
+	step := v.decided(d, p)
+	step.Decision = &d
 	for _, w := range p.warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, "handoff", w))
 	}
 	return step
 }
 
-func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
-	var step ops.Step
+func (v view) decided(d ops.Decision, p proposal) ops.Step {
+	target, _ := v.policy.Handler(d.TargetHandler)
 	switch d.Verdict {
 	case ops.VerdictEscalate:
-		target, _ := v.policy.Handler(d.TargetHandler)
-		mode, why := v.contextFor(target)
-		step = ops.Step{
-			Kind: ops.StepQueue, Reason: d.Reason,
-			Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
-			Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+		if target.Human() {
+			return v.toHuman(d, p.handoff)
 		}
-		if why != "" {
-			step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
-		}
+		return v.handTo(target, d)
 	case ops.VerdictRefused:
-		step = v.finish(ops.CycleNeedsHuman, d.Reason, v.event(ops.LevelCritical, "escalation", d.Reason))
-		step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "An escalation was refused", v.story(d, h))}
+		step := v.refused(d, p.handoff)
+		if step.Kind != ops.StepFinish {
+			step.Events = append(step.Events, v.event(ops.LevelCritical, "escalation", d.Reason))
+		}
+		return step
 	case ops.VerdictNeedsHuman:
-		step = v.finish(ops.CycleNeedsHuman, d.Reason, v.event(ops.LevelWarning, "escalation", d.Reason))
-		step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "Human attention required", v.story(d, h))}
+		if target.Human() {
+			return v.toHuman(d, p.handoff)
+		}
+		step := v.calling(ops.CycleNeedsHuman, d.Reason, "Human attention required", ops.LevelWarning, p.handoff)
+		return v.told(step, v.notice("needs_human", ops.LevelCritical, "Human attention required", v.story(d, p.handoff)))
+	case ops.VerdictApproval:
+		return v.askApproval(d, p.handoff)
 	case ops.VerdictSuppressed:
-		step = v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, "escalation", d.Reason))
+		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, "escalation", d.Reason))
 	case ops.VerdictBlocked:
-		step = v.finish(ops.CycleBlocked, d.Reason, v.event(ops.LevelWarning, "escalation", d.Reason))
-		step.Notices = []ops.Notice{v.notice("blocked", ops.LevelWarning, "An escalation was blocked", v.story(d, h))}
+		step := v.calling(ops.CycleBlocked, d.Reason, "An escalation was blocked", ops.LevelWarning, p.handoff)
+		return v.told(step, v.notice("blocked", ops.LevelWarning, "An escalation was blocked", v.story(d, p.handoff)))
 	}
-	step.Decision = &d
+	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
+}
+
+func (v view) handTo(target ops.Handler, d ops.Decision) ops.Step {
+	mode, why := v.contextFor(target)
+	step := ops.Step{
+		Kind: ops.StepQueue, Reason: d.Reason,
+		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
+		Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+	}
+	if why != "" {
+		step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
+	}
 	return step
 }
 
@@ -173,32 +240,20 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 // handOver gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
 // run again.
 func handOver(v view) ops.Step {
-	handler, _ := v.policy.Handler(v.last.Handler)
 	reason := fmt.Sprintf("session %d could not continue the conversation (%s); %s starts again with the handoff context", v.last.ID, v.last.Error, v.last.Tier)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
-			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: handler, ContextMode: ops.ContextHandoff,
+			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(), ContextMode: ops.ContextHandoff,
 		},
 		Events: []ops.Event{v.event(ops.LevelWarning, "context", reason)},
 	}
 }
 
-func giveUpInconclusive(v view) ops.Step {
-	reason := fmt.Sprintf("session %d (%s) gave no usable outcome: %s", v.last.ID, v.last.Tier, v.last.Error)
-	level := ops.LevelWarning
-	if v.last.Tier > ops.Tier1 {
-		level = ops.LevelCritical
-	}
-	return v.giveUp(reason, level)
-}
-
 func askHuman(v view) ops.Step {
 	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, summaryOf(*v.last))
-	step := v.finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelWarning, "escalation", reason))
-	step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "Human attention required",
-		fmt.Sprintf("%s.\n\nCycle %d, environment %s. Details: claudeops cycles show %d\n", reason, v.cycle.ID, v.cycle.Environment, v.cycle.ID))}
-	return step
+	step := v.calling(ops.CycleNeedsHuman, reason, "Human attention required", ops.LevelWarning, nil)
+	return v.told(step, v.notice("needs_human", ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
 }
 
 func summaryOf(s ops.Session) string {
@@ -240,21 +295,27 @@ func verify(v view) ops.Step {
 	}
 }
 
-func refute(v view) ops.Step {
+// refutedBare: a claim that does not hold needs a human where there is no ladder.
+func (v view) refutedBare() ops.Step {
 	var found []string
 	for _, c := range v.red() {
 		found = append(found, fmt.Sprintf("%s (%s)", c.Service, c.Error))
 	}
 	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find down: %s",
 		v.last.ID, v.last.Tier, strings.Join(found, ", "))
-	step := v.finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelCritical, "verify", reason))
-	step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "A claimed repair did not hold",
-		fmt.Sprintf("%s.\n\nCycle %d, environment %s. Details: claudeops cycles show %d\n", reason, v.cycle.ID, v.cycle.Environment, v.cycle.ID))}
-	return step
+	if len(found) == 0 {
+		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
+	}
+	step := v.calling(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
+	return v.told(step, v.notice("needs_human", ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
 }
 
 func healthy(v view) ops.Step {
-	return v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
+	step := v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
+	if v.openElsewhere() {
+		step.Recovered = []ops.Recovered{{How: fmt.Sprintf("cycle %d found everything healthy", v.cycle.ID)}}
+	}
+	return step
 }
 
 func resolved(v view) ops.Step {
@@ -262,7 +323,12 @@ func resolved(v view) ops.Step {
 	if n := len(v.checks(ops.ProbeVerify, v.last.ID)); n > 0 {
 		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
 	}
-	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+	step.Recovered = v.wellAgain(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
+	if r, ok := v.verdict(); ok {
+		step.Verified = v.verification(r)
+	}
+	return step
 }
 
 func confirmed(n int) string {
@@ -281,8 +347,8 @@ func (v view) event(level ops.Level, kind, message string) ops.Event {
 		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
 		Level: level, Kind: kind, Message: message,
 	}
-	if v.last != nil {
-		e.SessionID = &v.last.ID
+	if v.newest != nil {
+		e.SessionID = &v.newest.ID
 	}
 	return e
 }

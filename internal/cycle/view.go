@@ -14,7 +14,8 @@ type view struct {
 	journal ops.Journal
 	policy  ops.Policy
 	now     time.Time
-	last    *ops.Session
+	newest  *ops.Session // of any role
+	last    *ops.Session // of those that do the work of a tier
 }
 
 func always(view) bool { return true }
@@ -29,29 +30,84 @@ func (v view) waiting() bool {
 }
 
 // inFlight: whoever asks holds the claim and runs nothing yet, so a running session belongs to a worker that died.
-func (v view) inFlight() bool { return v.last != nil && v.last.Status == ops.SessionRunning }
+func (v view) inFlight() bool { return v.newest != nil && v.newest.Status == ops.SessionRunning }
 
 func (v view) cancelRequested() bool { return v.cycle.CancelRequestedAt != nil }
 
-func (v view) untouched() bool { return v.last == nil }
+func (v view) untouched() bool { return v.newest == nil }
 
 func (v view) unprobed() bool {
-	return v.last == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
+	return v.newest == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
 }
 
-func (v view) intended() bool { return v.last.Status == ops.SessionQueued }
+func (v view) intended() bool { return v.newest.Status == ops.SessionQueued }
 
-func (v view) stopped() bool { return v.last.Status == ops.SessionCancelled }
+// backingOff: the attempt is ordered, and its time has not come.
+func (v view) backingOff() bool {
+	at := v.notBefore()
+	return v.intended() && at != nil && at.After(v.now)
+}
+
+// notBefore is when the queued attempt may start; nil when nothing is said.
+func (v view) notBefore() *time.Time {
+	if r := v.ordered(*v.newest); r != nil {
+		return r.NotBefore
+	}
+	return nil
+}
+
+// ordered is the recovery that ordered a session, or nil for a first attempt.
+func (v view) ordered(s ops.Session) *ops.Recovery {
+	if s.RecoveryLevel == ops.RecoveryNone || s.RetryOf == nil {
+		return nil
+	}
+	for i := len(v.journal.Recoveries) - 1; i >= 0; i-- {
+		if v.journal.Recoveries[i].SessionID == *s.RetryOf {
+			return &v.journal.Recoveries[i]
+		}
+	}
+	return nil
+}
+
+func (v view) stopped() bool { return v.newest.Status == ops.SessionCancelled }
+
+// asideInterrupted: a question of the supervisor touches nothing, so it may be asked again, once.
+func (v view) asideInterrupted() bool {
+	n := v.newest
+	return !n.Works() && n.Status == ops.SessionInterrupted && n.Attempt == v.firstAside(*n).Attempt
+}
+
+// firstAside is the first session that was asked the same.
+func (v view) firstAside(s ops.Session) ops.Session {
+	for _, o := range v.journal.Sessions {
+		if o.Role == s.Role && o.ParentID != nil && s.ParentID != nil && *o.ParentID == *s.ParentID {
+			return o
+		}
+	}
+	return s
+}
+
+// aside is the last answer to a question about the last session, or nil when it was not asked.
+func (v view) aside(role ops.Role) *ops.Session { return v.asideOf(*v.last, role) }
+
+func (v view) asideOf(about ops.Session, role ops.Role) *ops.Session {
+	for i := len(v.journal.Sessions) - 1; i >= 0; i-- {
+		s := &v.journal.Sessions[i]
+		if s.Role == role && s.ParentID != nil && *s.ParentID == about.ID {
+			return s
+		}
+	}
+	return nil
+}
 
 func (v view) interrupted() bool { return v.last.Status == ops.SessionInterrupted }
 
-// interruptedOnce: Tier 1 only looks, so it may be run again, once.
-func (v view) interruptedOnce() bool {
-	return v.interrupted() && v.last.Tier == ops.Tier1 && v.last.RetryOf == nil
-}
+// unpaid: its money could not be reserved, so it never ran.
+func (v view) unpaid() bool { return v.failed() && v.last.Failure == ops.FailureUnpaid }
 
+// resumeRefused: a nudge whose conversation is gone is a matter of the ladder.
 func (v view) resumeRefused() bool {
-	return v.failed() && v.last.ContextMode == ops.ContextResume && v.last.Failure == ops.FailureResumeRefused
+	return v.failed() && v.last.RecoveryLevel != ops.RecoveryNudge && v.last.ContextMode == ops.ContextResume && v.last.Failure == ops.FailureResumeRefused
 }
 
 func (v view) inconclusive() bool { return v.last.Outcome == ops.OutcomeInconclusive }
@@ -128,14 +184,14 @@ func (v view) checks(purpose ops.ProbePurpose, after ops.SessionID) []ops.Check 
 	return out
 }
 
-// path lists the handlers that worked in this chain, retries left out, the last one last.
+// path lists the handlers of this chain from the entry to the last one. Who stood in for whom is left out: depth counts
+// handoffs, not attempts.
 func (v view) path() []string {
 	var out []string
-	for _, s := range v.journal.Sessions {
-		if len(out) == 0 || out[len(out)-1] != s.Handler {
-			out = append(out, s.Handler)
-		}
+	for s := v.last; s != nil; s = v.journal.Parent(*s) {
+		out = append(out, s.Handler)
 	}
+	slices.Reverse(out)
 	return out
 }
 

@@ -3,6 +3,7 @@ package escalation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,20 @@ type Proposal struct {
 	Session  ops.Session
 	Handoff  *ops.Handoff // nil when it is not valid
 	Problems []string     // why it is not valid
+	Choice   *Choice      // what the manager said, where one was asked
+}
+
+// Choice is a manager's answer. Without a target it gave none that counts, and Why says so.
+type Choice struct {
+	Manager string `json:"manager"`
+	Target  string `json:"target,omitempty"`
+	Why     string `json:"why"`
+}
+
+// Held is a service that nobody but a human touches now.
+type Held struct {
+	Service string `json:"service"`
+	Why     string `json:"why"`
 }
 
 // Facts are what else is known when the decision is made.
@@ -21,6 +36,9 @@ type Facts struct {
 	ChainUSD  float64        `json:"chain_usd"`
 	DayUSD    float64        `json:"day_usd"`
 	Cooldowns []ops.Cooldown `json:"cooldowns,omitempty"`
+	Held      []Held         `json:"held,omitempty"`
+	// Approved names the handler whose start a human agreed to.
+	Approved string `json:"approved,omitempty"`
 }
 
 // ruling is a decision in the making.
@@ -30,6 +48,7 @@ type ruling struct {
 	proposal Proposal
 	facts    Facts
 	target   ops.Handler
+	services []string // what is handed on
 	decision ops.Decision
 }
 
@@ -44,6 +63,8 @@ func checks() []check {
 		{"end of chain", endOfChain},
 		{"validity", validity},
 		{"route", routing},
+		{"independence", independence},
+		{"held", held},
 		{"dry run", dryRun},
 		{"maximum tier", maximumTier},
 		{"cooldown", cooldown},
@@ -64,11 +85,17 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 	}}
 	r.decision.Inputs = inputs(p, path, proposal, f)
 	if proposal.Handoff != nil {
+		r.services = proposal.Handoff.ServicesAffected
 		r.decision.Proposed = proposal.Handoff.Reason
 		r.decision.TargetHandler = proposal.Handoff.Target
 	}
+	if proposal.Choice != nil {
+		r.decision.ManagerPresent = true
+	}
 	for _, c := range checks() {
-		if verdict, reason := c.object(r); verdict != "" {
+		verdict, reason := c.object(r)
+		r.decision.Services = r.services
+		if verdict != "" {
 			r.decision.Check, r.decision.Verdict, r.decision.Reason = c.name, verdict, reason
 			return r.decision
 		}
@@ -76,14 +103,59 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 	r.decision.Check = "all"
 	r.decision.Verdict = ops.VerdictEscalate
 	r.decision.Path = append(r.decision.Path, r.target.ID)
-	r.decision.Reason = fmt.Sprintf("%s hands %s to %s (%s)", r.source.Tier,
-		strings.Join(proposal.Handoff.ServicesAffected, ", "), r.target.ID, r.target.Tier.Title())
+	r.decision.Reason = fmt.Sprintf("%s hands %s to %s (%s)", r.source.Tier, strings.Join(r.services, ", "), r.target.ID, title(r.target))
+	if c := proposal.Choice; c != nil {
+		r.decision.Reason += chosen(*c)
+	}
 	return r.decision
+}
+
+func title(h ops.Handler) string {
+	if h.Human() {
+		return "a human"
+	}
+	return h.Tier.Title()
+}
+
+func chosen(c Choice) string {
+	if c.Target == "" {
+		return fmt.Sprintf(" as proposed: %s chose nobody (%s)", c.Manager, c.Why)
+	}
+	return fmt.Sprintf(" as %s chose: %s", c.Manager, c.Why)
+}
+
+// Permitted lists the handlers to which the proposal may go as things are, the ones that need a human's approval included.
+// A manager chooses among them and nobody else.
+func Permitted(p ops.Policy, path []string, proposal Proposal, f Facts) []ops.Handler {
+	source, ok := p.Handler(proposal.Session.Handler)
+	if !ok || proposal.Handoff == nil {
+		return nil
+	}
+	var out []ops.Handler
+	for _, id := range source.HandsTo {
+		target, ok := p.Handler(id)
+		if !ok {
+			continue
+		}
+		asked := proposal
+		asked.Choice = &Choice{Target: id}
+		if d := Decide(p, path, asked, f); d.Verdict == ops.VerdictEscalate || d.Verdict == ops.VerdictApproval {
+			out = append(out, target)
+		}
+	}
+	return out
 }
 
 func endOfChain(r *ruling) (ops.Verdict, string) {
 	if r.source.Tier < ops.LastTier {
 		return "", ""
+	}
+	for _, id := range r.source.HandsTo {
+		if h, ok := r.policy.Handler(id); ok && h.Human() {
+			r.target, r.decision.TargetHandler = h, h.ID
+			r.decision.TargetValidated, r.decision.SelfEscalationRejected = true, true
+			r.decision.Path = append(r.decision.Path, h.ID)
+		}
 	}
 	return ops.VerdictNeedsHuman, fmt.Sprintf(
 		"%s is the last tier and still asked for help: a human has to take over", r.source.Tier)
@@ -97,7 +169,7 @@ func validity(r *ruling) (ops.Verdict, string) {
 }
 
 func routing(r *ruling) (ops.Verdict, string) {
-	found := resolve(r.policy, r.source, *r.proposal.Handoff)
+	found := r.destination()
 	r.target = found.target
 	if found.target.ID != "" {
 		r.decision.TargetHandler = found.target.ID
@@ -114,6 +186,60 @@ func routing(r *ruling) (ops.Verdict, string) {
 	return "", ""
 }
 
+// destination is where the manager wants it, or else where the handoff says.
+func (r *ruling) destination() route {
+	h := *r.proposal.Handoff
+	c := r.proposal.Choice
+	if c == nil || c.Target == "" {
+		return resolve(r.policy, r.source, h)
+	}
+	r.decision.ProcessMode = ops.ProcessManager
+	target, ok := r.policy.Handler(c.Target)
+	if !ok {
+		return route{problem: fmt.Sprintf("target %q is not a registered handler", c.Target)}
+	}
+	h.Target, h.RecommendedTier = target.ID, target.Tier
+	return resolve(r.policy, r.source, h)
+}
+
+// independence keeps a second opinion from being the first one again.
+func independence(r *ruling) (ops.Verdict, string) {
+	demand := r.policy.RouteOf(r.source.ID, r.target.ID).Independence
+	family := r.proposal.Session.Family
+	if family == "" {
+		family = r.source.Family
+	}
+	switch {
+	case demand == ops.IndependenceNone || demand == "":
+	case slices.Contains(r.decision.Path, r.target.ID):
+		return ops.VerdictRefused, fmt.Sprintf("%s has already worked on this, and the route demands another handler", r.target.ID)
+	case demand == ops.IndependenceFamily && r.target.Family == family:
+		return ops.VerdictRefused, fmt.Sprintf("%s is of the family %s like %s, and the route demands another family", r.target.ID, family, r.source.ID)
+	}
+	return "", ""
+}
+
+// held drops the services that are in a human's hands.
+func held(r *ruling) (ops.Verdict, string) {
+	if len(r.facts.Held) == 0 {
+		return "", ""
+	}
+	var left, why []string
+	for _, service := range r.services {
+		name, _ := r.policy.Inventory.Canonical(service)
+		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == "" || h.Service == name })
+		if i < 0 {
+			left = append(left, service)
+			continue
+		}
+		why = append(why, fmt.Sprintf("%s (%s)", name, r.facts.Held[i].Why))
+	}
+	if r.services = left; len(left) > 0 {
+		return "", ""
+	}
+	return ops.VerdictSuppressed, fmt.Sprintf("escalation to %s was suppressed: a human has it in hand: %s", r.target.ID, strings.Join(why, ", "))
+}
+
 func dryRun(r *ruling) (ops.Verdict, string) {
 	if !r.policy.DryRun {
 		return "", ""
@@ -122,7 +248,7 @@ func dryRun(r *ruling) (ops.Verdict, string) {
 }
 
 func maximumTier(r *ruling) (ops.Verdict, string) {
-	if r.target.Tier <= r.policy.MaxTier {
+	if r.target.Human() || r.target.Tier <= r.policy.MaxTier {
 		return "", ""
 	}
 	return ops.VerdictNeedsHuman, fmt.Sprintf(
@@ -139,8 +265,11 @@ func actionsOf(t ops.Tier) []string {
 }
 
 func cooldown(r *ruling) (ops.Verdict, string) {
+	if r.target.Human() {
+		return "", ""
+	}
 	var lifts time.Time
-	for _, service := range r.proposal.Handoff.ServicesAffected {
+	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
 		for _, action := range actionsOf(r.target.Tier) {
 			c, ok := find(r.facts.Cooldowns, name, action)
@@ -156,7 +285,7 @@ func cooldown(r *ruling) (ops.Verdict, string) {
 		return "", ""
 	}
 	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by cooldown: nothing is left that it may do for %s until %s",
-		r.target.Tier, strings.Join(r.proposal.Handoff.ServicesAffected, ", "), lifts.UTC().Format(time.RFC3339))
+		r.target.Tier, strings.Join(r.services, ", "), lifts.UTC().Format(time.RFC3339))
 }
 
 func find(all []ops.Cooldown, service, action string) (ops.Cooldown, bool) {
@@ -169,6 +298,9 @@ func find(all []ops.Cooldown, service, action string) (ops.Cooldown, bool) {
 }
 
 func budget(r *ruling) (ops.Verdict, string) {
+	if r.target.Human() {
+		return "", ""
+	}
 	if limit := r.policy.BudgetChainUSD; limit > 0 && r.facts.ChainUSD >= limit {
 		return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: this chain spent $%.2f of $%.2f",
 			r.target.Tier, r.facts.ChainUSD, limit)
@@ -181,11 +313,17 @@ func budget(r *ruling) (ops.Verdict, string) {
 }
 
 func approval(r *ruling) (ops.Verdict, string) {
-	if r.policy.ApprovalTier == 0 || r.target.Tier < r.policy.ApprovalTier {
+	tier := r.policy.ApprovalTier
+	demanded := r.policy.RouteOf(r.source.ID, r.target.ID).Approval
+	switch {
+	case r.target.Human() || r.facts.Approved == r.target.ID:
 		return "", ""
+	case tier > 0 && r.target.Tier >= tier:
+		return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (approval tier is %d)", r.target.Tier, tier)
+	case demanded:
+		return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (the route from %s demands it)", r.target.ID, r.source.ID)
 	}
-	return ops.VerdictNeedsHuman, fmt.Sprintf("%s needs a human's approval before it starts (approval tier is %d)",
-		r.target.Tier, r.policy.ApprovalTier)
+	return "", ""
 }
 
 // inputs keeps everything the decision was computed from, so that it can be computed again.
@@ -196,8 +334,9 @@ func inputs(p ops.Policy, path []string, proposal Proposal, f Facts) json.RawMes
 		Tier     ops.Tier     `json:"tier"`
 		Handoff  *ops.Handoff `json:"handoff"`
 		Problems []string     `json:"problems,omitempty"`
+		Choice   *Choice      `json:"choice,omitempty"`
 		Facts    Facts        `json:"facts"`
-	}{p, path, proposal.Session.Tier, proposal.Handoff, proposal.Problems, f})
+	}{p, path, proposal.Session.Tier, proposal.Handoff, proposal.Problems, proposal.Choice, f})
 	if err != nil {
 		// Only a cooldown_state that is not JSON can fail here, and such a handoff is never valid.
 		return json.RawMessage(`{}`)

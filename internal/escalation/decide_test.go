@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 		{name: "the chain's money is spent", policy: policy(), proposal: proposal(1), facts: escalation.Facts{ChainUSD: 5}, verdict: ops.VerdictBlocked, check: "budget", target: "tier2", says: "$5.00 of $5.00"},
 		{name: "the day's money is spent", policy: policy(), proposal: proposal(1), facts: escalation.Facts{ChainUSD: 1, DayUSD: 24}, verdict: ops.VerdictBlocked, check: "budget", target: "tier2", says: "today"},
 		{name: "no budget means no limit", policy: policy(func(p *ops.Policy) { p.BudgetChainUSD, p.BudgetDayUSD = 0, 0 }), proposal: proposal(1), facts: escalation.Facts{ChainUSD: 500, DayUSD: 500}, verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
-		{name: "a human has to agree first", policy: policy(func(p *ops.Policy) { p.ApprovalTier = 3 }), proposal: proposal(2), verdict: ops.VerdictNeedsHuman, check: "approval", target: "tier3", says: "approval"},
+		{name: "a human has to agree first", policy: policy(func(p *ops.Policy) { p.ApprovalTier = 3 }), proposal: proposal(2), verdict: ops.VerdictApproval, check: "approval", target: "tier3", says: "approval"},
 		{name: "below the approval tier nobody is asked", policy: policy(func(p *ops.Policy) { p.ApprovalTier = 3 }), proposal: proposal(1), verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,7 @@
 package escalation
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,35 +10,11 @@ import (
 
 // Validate refuses a policy whose handlers cannot form a bounded chain.
 func Validate(p ops.Policy) error {
-	seen := map[string]bool{}
-	for _, h := range p.Handlers {
-		if seen[h.ID] {
-			return fmt.Errorf("handler %q is registered twice: give each handler its own id", h.ID)
-		}
-		seen[h.ID] = true
-		if !h.Tier.Known() {
-			return fmt.Errorf("handler %q has tier %d: use 1, 2 or 3", h.ID, h.Tier)
-		}
+	var all []error
+	for _, f := range Flaws(p) {
+		all = append(all, errors.New(f.String()))
 	}
-	if !seen[p.Entry] {
-		return fmt.Errorf("entry handler %q is not registered", p.Entry)
-	}
-	for _, h := range p.Handlers {
-		for _, id := range h.HandsTo {
-			target, ok := p.Handler(id)
-			switch {
-			case !ok:
-				return fmt.Errorf("handler %q hands to %q, which is not registered", h.ID, id)
-			case target.Tier <= h.Tier:
-				// Tiers that only rise also make a cycle in the graph impossible.
-				return fmt.Errorf("handler %q (%s) hands to %q (%s): a handoff must go to a higher tier", h.ID, h.Tier, id, target.Tier)
-			}
-		}
-	}
-	if p.MaxDepth < 1 {
-		return fmt.Errorf("maximum depth is %d: use at least 1", p.MaxDepth)
-	}
-	return nil
+	return errors.Join(all...)
 }
 
 // route is a target that was looked up, or the reason why there is none.
@@ -72,7 +49,7 @@ func named(p ops.Policy, source ops.Handler, h ops.Handoff) (ops.Handler, string
 		if !ok {
 			return ops.Handler{}, fmt.Sprintf("target %q is not a registered handler", h.Target)
 		}
-		if target.Tier != h.RecommendedTier {
+		if target.Tier != h.RecommendedTier && !target.Human() { // a person has no tier to contradict
 			return ops.Handler{}, fmt.Sprintf("target %q is %s, but recommended_tier is %d: the handoff names two owners",
 				h.Target, target.Tier, h.RecommendedTier)
 		}
@@ -88,6 +65,9 @@ func named(p ops.Policy, source ops.Handler, h ops.Handoff) (ops.Handler, string
 		}
 	}
 	if len(found) == 0 {
+		if person, ok := personAbove(p, source); ok && h.RecommendedTier > source.Tier && h.RecommendedTier <= ops.HumanTier {
+			return person, ""
+		}
 		return ops.Handler{}, fmt.Sprintf("no handler is registered for recommended_tier %d", h.RecommendedTier)
 	}
 	// Several handlers may share a tier: the one the source may hand to is meant.
@@ -99,6 +79,16 @@ func named(p ops.Policy, source ops.Handler, h ops.Handoff) (ops.Handler, string
 		}
 	}
 	return found[0], ""
+}
+
+// personAbove is the human a handler may hand to: where no agent has the tier that is asked for, a person is meant.
+func personAbove(p ops.Policy, source ops.Handler) (ops.Handler, bool) {
+	for _, id := range source.HandsTo {
+		if h, ok := p.Handler(id); ok && h.Human() {
+			return h, true
+		}
+	}
+	return ops.Handler{}, false
 }
 
 func list(ids []string) string {

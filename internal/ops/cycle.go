@@ -2,6 +2,7 @@ package ops
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 )
 
@@ -81,28 +82,50 @@ type NewCycle struct {
 	Prompt      string
 	Options     CycleOptions
 	At          time.Time
+	// Key names the request. The same request with the same key gives the same cycle; empty for none.
+	Key string
 }
 
 // Journal is what has happened in a cycle so far, in order. Next reads nothing else.
 type Journal struct {
-	Sessions  []Session
-	Decisions []Decision
-	Checks    []Check
+	Sessions   []Session
+	Decisions  []Decision
+	Checks     []Check
+	Recoveries []Recovery
+	Approvals  []Approval
+	Incidents  []Incident // open ones of the environment, whichever cycle opened them, and those this cycle waited for
+	// Effects are what the gates let each session do, and what they refused.
+	Effects map[SessionID]Effects
 	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
 	Spend     Spend
 	Cooldowns []Cooldown
-	// Before is how the environment's last cycle ended; empty when there was none.
-	Before CycleStatus
+	// Before is how the environment's last cycles ended, the newest first.
+	Before []Ending
+	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
+	Silences []Silence
+	Withheld []Withheld
+	// LastLook is when an agent last looked at the environment; nil when none has.
+	LastLook *time.Time
 	// Windows are the context windows the CLIs reported last, by the model they were started with.
 	Windows map[string]int64
 }
 
-// Last returns the newest session, or nil before the first one.
-func (j Journal) Last() *Session {
+// Newest returns the session that was queued last, or nil before the first one.
+func (j Journal) Newest() *Session {
 	if len(j.Sessions) == 0 {
 		return nil
 	}
 	return &j.Sessions[len(j.Sessions)-1]
+}
+
+// Last returns the newest session that did the work of a tier itself, or nil before the first one.
+func (j Journal) Last() *Session {
+	for i := len(j.Sessions) - 1; i >= 0; i-- {
+		if j.Sessions[i].Works() {
+			return &j.Sessions[i]
+		}
+	}
+	return nil
 }
 
 // Parent returns the session whose outcome led to s, or nil.
@@ -135,15 +158,28 @@ func (j Journal) With(r Result) Journal {
 			}
 		}
 	}
+	if r.Session != nil && r.Effects != nil {
+		out.Effects = maps.Clone(j.Effects)
+		if out.Effects == nil {
+			out.Effects = map[SessionID]Effects{}
+		}
+		out.Effects[r.Session.ID] = *r.Effects
+	}
 	if len(r.Checks) > 0 {
 		out.Checks = append(append([]Check{}, j.Checks...), r.Checks...)
 	}
 	return out
 }
 
-// Spend is what was spent before this cycle started.
+// Spend is what others have spent or reserved today.
 type Spend struct {
 	DayUSD float64 `json:"day_usd"`
+}
+
+// Ending is how a cycle ended.
+type Ending struct {
+	Status CycleStatus
+	At     time.Time
 }
 
 // Claimed reports what a worker got when it asked for a cycle.

@@ -2,18 +2,52 @@ package ops
 
 import "time"
 
-// ProbeSpec is one configured probe of a service.
+// ProbeSpec is one configured probe of a service. Which fields count depends on its type.
 type ProbeSpec struct {
-	Service      string
-	Type         string // http, tcp, command
-	URL          string
+	Service string
+	Name    string // shown instead of a description made from the other fields
+	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, process, command
+
+	// http
+	URL          string // http, and the databases: where they are
 	Method       string
-	ExpectStatus []int  // empty: any 2xx or 3xx
-	ExpectBody   string // substring
-	Address      string
-	Command      []string
+	Headers      map[string]string
+	Body         string
+	ExpectStatus []int    // empty: any 2xx or 3xx
+	ExpectBody   string   // substring
+	ExpectRegexp string   // regular expression (RE2) the body must match
+	ExpectJSON   []string // conditions like `$.status == "ok"`, all of which must hold
+	CertDays     int      // a certificate that ends within so many days is degraded; 0 = not looked at
+	InsecureTLS  bool     // http and redis: take any certificate, for services that sign their own
+
+	// dns
+	Host   string // the name to look up
+	Record string // A, AAAA, CNAME, MX, TXT, NS or SRV; empty: A
+	Server string // host:port of the name server; empty: the machine's own
+
+	// container
+	Container   string // name or id
+	Socket      string // unix socket of the Docker or Podman API; empty: the prober's own
+	MaxRestarts int    // more restarts than this within ten minutes is degraded
+
+	// database
+	Password string // instead of one in URL
+	Query    string // SQL, or a Redis command; empty: SELECT 1, or PING
+
+	// Expect holds, for dns, values that must all be among the answers and, for a database, what the first value may be.
+	Expect []string
+
+	// service
+	Address string // tcp
+	Unit    string // systemd
+	Process string // name of a running program
+	Command []string
+
 	Timeout      time.Duration
 	SlowAfter    time.Duration // slower than this is degraded; 0 = never
+	Interval     time.Duration // how often the scheduler runs it; 0 = its default
+	FailAfter    int           // bad results in a row that count as failing; 0 = the default
+	RecoverAfter int           // good results in a row that count as recovered; 0 = the default
 }
 
 // PromptFiles are an operator's own prompts of a tier; empty means the built-in one.
@@ -34,6 +68,7 @@ type Environment struct {
 	Prompts  map[Tier]PromptFiles
 	Limits   Limits
 	Probes   []ProbeSpec
+	Watch    Watch
 	AgentEnv []string
 	Notes    string // the operator's own words about this environment, given to Tier 1
 }

@@ -10,4 +10,6 @@ var (
 	ErrSlotBusy = errors.New("another cycle of this environment is running")
 	// ErrFenced means the writer no longer owns what it writes.
 	ErrFenced = errors.New("this process no longer owns the journal it writes")
+	// ErrBudget means that nothing is left to spend.
+	ErrBudget = errors.New("the budget is spent")
 )

@@ -1,20 +1,55 @@
 package ops
 
+import "time"
+
 // Handler is a registered owner of work.
 type Handler struct {
-	ID      string   `json:"id"`
-	Tier    Tier     `json:"tier"`
-	Family  string   `json:"family"`
-	Agent   string   `json:"agent"`
-	Model   string   `json:"model"`
-	HandsTo []string `json:"hands_to,omitempty"`
+	ID          string   `json:"id"`
+	Tier        Tier     `json:"tier"`
+	Family      string   `json:"family"`
+	Agent       string   `json:"agent"`
+	Model       string   `json:"model"`
+	Permissions Tier     `json:"permissions,omitempty"` // the tier whose guard and tools apply; 0 means its own
+	Command     []string `json:"command,omitempty"`     // agent command: the program and its arguments
+	Prompt      string   `json:"prompt,omitempty"`      // the operator's own prompt in place of the tier's
+	Limits      Limits   `json:"limits,omitzero"`       // what is zero is the environment's
+	BudgetUSD   float64  `json:"budget_usd,omitempty"`  // of one session; 0 means what chain and day have left
+	HandsTo     []string `json:"hands_to,omitempty"`
+	// Fallback names the handlers that take over this handler's work, with its permissions, when it cannot do it.
+	Fallback []string `json:"fallback,omitempty"`
 }
 
-// Route says how context travels between two handlers, where that differs from the policy's mode.
+// AgentHuman is the agent of a handler that is a person: nothing is started, somebody is told.
+const AgentHuman = "human"
+
+// Human reports whether the handler is a person.
+func (h Handler) Human() bool { return h.Agent == AgentHuman }
+
+// May is the tier whose guard and tools apply to the handler.
+func (h Handler) May() Tier {
+	if h.Permissions == 0 {
+		return h.Tier
+	}
+	return h.Permissions
+}
+
+// Independence is how far a target must be from the handlers that worked before it.
+type Independence string
+
+// The degrees of independence.
+const (
+	IndependenceNone    Independence = "none"
+	IndependenceHandler Independence = "other_handler"
+	IndependenceFamily  Independence = "other_family"
+)
+
+// Route says what holds between two handlers where that differs from the policy.
 type Route struct {
-	From string      `json:"from"`
-	To   string      `json:"to"`
-	Mode ContextMode `json:"mode"`
+	From         string       `json:"from"`
+	To           string       `json:"to"`
+	Mode         ContextMode  `json:"mode,omitempty"` // how context travels
+	Independence Independence `json:"independence,omitempty"`
+	Approval     bool         `json:"approval,omitempty"` // a human must agree before the target starts
 }
 
 // DefaultWindow is the context window of a model nobody told us anything about.
@@ -25,6 +60,9 @@ type Service struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases,omitempty"`
 	Probed  bool     `json:"probed,omitempty"`
+	// Group is what it fails together with, DependsOn what it cannot work without.
+	Group     string   `json:"group,omitempty"`
+	DependsOn []string `json:"depends_on,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.
@@ -59,13 +97,23 @@ type Policy struct {
 	Windows          map[string]int64 `json:"windows,omitempty"`
 	ContextThreshold float64          `json:"context_threshold"`
 	ApprovalTier     Tier             `json:"approval_tier"`
+	BudgetSessionUSD float64          `json:"budget_session_usd,omitempty"`
 	BudgetChainUSD   float64          `json:"budget_chain_usd"`
 	BudgetDayUSD     float64          `json:"budget_day_usd"`
-	Recovery         bool             `json:"recovery"`
+	Approval         ApprovalPolicy   `json:"approval"`
+	Recovery         RecoveryPolicy   `json:"recovery"`
+	Independence     Independence     `json:"independence,omitempty"` // of every route that says nothing else
+	Process          ProcessMode      `json:"process,omitempty"`
+	Manager          string           `json:"manager,omitempty"`   // the handler that chooses among permitted targets
+	Planner          string           `json:"planner,omitempty"`   // the handler that plans anew when an approach failed
+	Judge            string           `json:"judge,omitempty"`     // the handler that scores a claimed repair
 	Cooldowns        []CooldownLimit  `json:"cooldowns,omitempty"` // how often what may be done to a service; empty without the guard
-	Entry            string           `json:"entry"`               // the handler that starts every cycle
-	Handlers         []Handler        `json:"handlers"`
-	Inventory        Inventory        `json:"inventory"`
+	// Observe is who looks on schedule; empty means an agent. An agent also looks when none has for ObserveEvery; 0 means never.
+	Observe      Observe       `json:"observe,omitempty"`
+	ObserveEvery time.Duration `json:"observe_every,omitempty"`
+	Entry        string        `json:"entry"` // the handler that starts every cycle
+	Handlers     []Handler     `json:"handlers"`
+	Inventory    Inventory     `json:"inventory"`
 }
 
 // Handler returns the registered handler with that id.
@@ -78,15 +126,26 @@ func (p Policy) Handler(id string) (Handler, bool) {
 	return Handler{}, false
 }
 
-// ModeOf is how context travels from one handler to another. The entry handler comes from nobody.
-func (p Policy) ModeOf(from, to string) ContextMode {
+// RouteOf is what holds between two handlers. The entry handler comes from nobody.
+func (p Policy) RouteOf(from, to string) Route {
+	out := Route{From: from, To: to, Mode: p.Mode, Independence: p.Independence}
 	for _, r := range p.Routes {
-		if r.From == from && r.To == to {
-			return r.Mode
+		if r.From != from || r.To != to {
+			continue
 		}
+		if r.Mode != "" {
+			out.Mode = r.Mode
+		}
+		if r.Independence != "" {
+			out.Independence = r.Independence
+		}
+		out.Approval = out.Approval || r.Approval
 	}
-	return p.Mode
+	return out
 }
+
+// ModeOf is how context travels from one handler to another.
+func (p Policy) ModeOf(from, to string) ContextMode { return p.RouteOf(from, to).Mode }
 
 // Narrow applies the options of one cycle. The stricter of both holds.
 func (p Policy) Narrow(o CycleOptions) Policy {
@@ -95,4 +154,25 @@ func (p Policy) Narrow(o CycleOptions) Policy {
 		p.MaxTier = o.MaxTier
 	}
 	return p
+}
+
+// Stricter is what holds after a wait: the policy the cycle started with, narrowed by what the operator says by now.
+func (p Policy) Stricter(now Policy) Policy {
+	p = p.Narrow(CycleOptions{DryRun: now.DryRun, MaxTier: now.MaxTier})
+	p.BudgetSessionUSD = least(p.BudgetSessionUSD, now.BudgetSessionUSD)
+	p.BudgetChainUSD = least(p.BudgetChainUSD, now.BudgetChainUSD)
+	p.BudgetDayUSD = least(p.BudgetDayUSD, now.BudgetDayUSD)
+	if now.ApprovalTier > 0 && (p.ApprovalTier == 0 || now.ApprovalTier < p.ApprovalTier) {
+		p.ApprovalTier = now.ApprovalTier
+	}
+	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
+	return p
+}
+
+// least is the smaller of two limits of which 0 means none.
+func least(a, b float64) float64 {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
 }

@@ -31,7 +31,15 @@ const (
 // LastTier is the highest tier: its session ends the chain whatever it says.
 const LastTier = Tier3
 
-func (t Tier) String() string { return fmt.Sprintf("Tier %d", int(t)) }
+// HumanTier stands above every tier an agent can have. It is the place of a person, who needs no permissions.
+const HumanTier = LastTier + 1
+
+func (t Tier) String() string {
+	if t == HumanTier {
+		return "Human"
+	}
+	return fmt.Sprintf("Tier %d", int(t))
+}
 
 // Title says in the operator's words what the tier may do.
 func (t Tier) Title() string {
@@ -42,12 +50,14 @@ func (t Tier) Title() string {
 		return "Safe remediation"
 	case Tier3:
 		return "Full remediation"
+	case HumanTier:
+		return "Human"
 	default:
 		return "Unknown tier"
 	}
 }
 
-// Known reports whether the tier is one of the three.
+// Known reports whether the tier is one of the three that agents have.
 func (t Tier) Known() bool { return t >= Tier1 && t <= LastTier }
 
 // Ptr returns a pointer to v: figures that were not reported are nil.

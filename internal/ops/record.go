@@ -38,6 +38,7 @@ const (
 	VerdictSuppressed Verdict = "suppressed"
 	VerdictBlocked    Verdict = "blocked"
 	VerdictNeedsHuman Verdict = "needs_human"
+	VerdictApproval   Verdict = "approval" // a human must agree first
 )
 
 // ProcessMode is how the target of a route was chosen.
@@ -65,6 +66,7 @@ type Decision struct {
 	ProcessMode            ProcessMode
 	ManagerPresent         bool
 	Path                   []string
+	Services               []string // what is handed on: the affected services nobody holds back
 	Verdict                Verdict
 	Check                  string          // the name of the check that decided
 	Inputs                 json.RawMessage // everything the decision was computed from
@@ -73,12 +75,18 @@ type Decision struct {
 
 // Notice is a message to people, waiting in the outbox or delivered from it.
 type Notice struct {
-	ID        int64
-	CycleID   *CycleID
-	Kind      string
-	Level     Level
-	Title     string
-	Body      string
+	ID      int64
+	CycleID *CycleID
+	Kind    string
+	Level   Level
+	Title   string
+	Body    string
+	Target  NoticeTarget
+	// Environment and Service choose the route; Service may be empty.
+	Environment string
+	Service     string
+	// Key names what the notice tells: while one with the same key is young, another is not written.
+	Key       string
 	Status    NoticeStatus
 	Attempts  int
 	NextAt    time.Time
@@ -86,6 +94,15 @@ type Notice struct {
 	CreatedAt time.Time
 	SentAt    *time.Time
 }
+
+// NoticeTarget is who gets a notice.
+type NoticeTarget string
+
+// The targets: the people who are told first, and those who are told when the first do not answer.
+const (
+	TargetFirst  NoticeTarget = ""
+	TargetSecond NoticeTarget = "second"
+)
 
 // NoticeStatus is where a notice stands.
 type NoticeStatus string
@@ -106,6 +123,8 @@ const (
 	ProbeObserve ProbePurpose = "observe"
 	ProbeVerify  ProbePurpose = "verify"
 	ProbeWatch   ProbePurpose = "watch"
+	ProbeRecheck ProbePurpose = "recheck" // after a wait for a human
+	ProbeAlert   ProbePurpose = "alert"   // no probe: what an alert says
 )
 
 // Check is the result of one probe.
@@ -131,6 +150,7 @@ type Result struct {
 	Events  []Event
 	Lessons []Lesson
 	Notices []Notice
+	Effects *Effects // what the gates let the session do
 }
 
 // Cooldown is what is left of one kind of action on one service.

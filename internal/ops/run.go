@@ -8,10 +8,24 @@ import (
 
 // Limits bound one session in time.
 type Limits struct {
-	Wall  time.Duration // the whole session
-	Idle  time.Duration // no output while no tool call is open
-	Tool  time.Duration // one open tool call
-	Grace time.Duration // between the polite and the final signal
+	Wall  time.Duration `json:"wall,omitempty"`  // the whole session
+	Idle  time.Duration `json:"idle,omitempty"`  // no output while no tool call is open
+	Tool  time.Duration `json:"tool,omitempty"`  // one open tool call
+	Grace time.Duration `json:"grace,omitempty"` // between the polite and the final signal
+}
+
+// Or fills what is not set from other limits.
+func (l Limits) Or(other Limits) Limits {
+	fill := func(a *time.Duration, b time.Duration) {
+		if *a == 0 {
+			*a = b
+		}
+	}
+	fill(&l.Wall, other.Wall)
+	fill(&l.Idle, other.Idle)
+	fill(&l.Tool, other.Tool)
+	fill(&l.Grace, other.Grace)
+	return l
 }
 
 // ToolLists are the tools a tier has, may use unasked, and must not use.
@@ -38,6 +52,62 @@ type SessionSpec struct {
 	Env          []string // NAME=value, what passes through from the supervisor's own environment
 	Limits       Limits
 	Gate         *GateSpec // nil: the CLI's own lists are all there is
+	Command      []string  // agent command: the program and its arguments
+	BudgetUSD    float64   // what the session may spend; 0 means no limit
+	// Watch is told what the session does, as it does it, in order. A stop it returns ends the session: at once, or where
+	// Boundary is set when no tool call is open.
+	Watch func(Activity) *Halt
+}
+
+// BudgetAsk is the money that is reserved when a session starts: the least of what is limited. Zero means no limit, and a
+// negative amount that nothing is left.
+type BudgetAsk struct {
+	Want     float64 // what session and chain have left
+	DayLimit float64 // of the environment
+}
+
+// ActivityKind is what a session did.
+type ActivityKind string
+
+// The kinds of activity.
+const (
+	ActivityCall   ActivityKind = "call"   // a tool call was made
+	ActivityResult ActivityKind = "result" // it returned
+	ActivityUsage  ActivityKind = "usage"  // the model was called
+)
+
+// Activity is one thing a session did, in the same words for every CLI.
+type Activity struct {
+	Kind   ActivityKind
+	At     time.Time
+	UseID  string // of the tool call
+	Tool   string
+	Input  string // JSON of the arguments
+	Output string // what the tool returned, shortened; for hashing
+	Failed bool   // the tool reported an error
+	// Message and the tokens belong to usage: one model call may be told in several lines with one message id.
+	Message          string
+	Model            string
+	InputTokens      int64
+	OutputTokens     int64
+	CacheReadTokens  int64
+	CacheWriteTokens int64
+	Written          int64 // bytes the model wrote in this line; the tokens told while a call runs do not count its output
+}
+
+// Price is what a million tokens of a model cost, in USD.
+type Price struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cache_read"`
+	CacheWrite float64 `json:"cache_write"`
+}
+
+// Halt is why and when a session has to stop.
+type Halt struct {
+	Cause    StopCause
+	Why      string
+	Boundary bool // let an open tool call end first
 }
 
 // GateSpec is how a session is tied to its gates.
@@ -59,6 +129,8 @@ type Ability struct {
 	Version    string
 	Known      bool
 	Structured bool // it answers with structured output when given a schema
+	NoFiles    bool // it cannot leave a handoff file, so structured output is all it has
+	Ungated    bool // it asks nobody before it acts: the walls of its tier are what holds it
 }
 
 // Denial is a tool call the CLI itself refused.
@@ -84,6 +156,8 @@ type RunResult struct {
 	StopWhy      string
 	Err          string // why it failed, in one sentence; empty on success
 	Failure      string // class of the failure
+	APIStatus    *int
+	RetryAfter   time.Duration
 	OpenTool     string // the tool call that was open when the process ended
 	Conversation Fingerprint
 	ReportedUSD  *float64

@@ -23,6 +23,17 @@ const (
 // Ended reports whether the session is journaled as over.
 func (s SessionStatus) Ended() bool { return s != SessionQueued && s != SessionRunning }
 
+// Role is what a session is for.
+type Role string
+
+// The roles. Only work touches anything; the others answer a question of the supervisor.
+const (
+	RoleWork    Role = "work"
+	RoleManager Role = "manager" // chooses among permitted targets
+	RolePlanner Role = "planner" // finds the root cause and a new plan
+	RoleJudge   Role = "judge"   // scores a claimed repair
+)
+
 // ContextMode is how a session got its context.
 type ContextMode string
 
@@ -59,6 +70,9 @@ const (
 	StopCrash     StopCause = "crash"
 	StopJournal   StopCause = "journal"
 	StopInvariant StopCause = "invariant" // a tool ran that no gate had allowed
+	StopLoop      StopCause = "loop"      // it repeated itself
+	StopBudget    StopCause = "budget"    // its money was spent
+	StopDeadline  StopCause = "deadline"  // the time of its recovery level was over
 )
 
 // StopError carries a stop cause through a context.
@@ -97,7 +111,9 @@ type Session struct {
 	ParentID       *SessionID
 	RetryOf        *SessionID
 	Attempt        int
+	Role           Role
 	Tier           Tier
+	Permissions    Tier // the tier whose guard and tools apply
 	Handler        string
 	Family         string
 	Agent          string
@@ -114,12 +130,16 @@ type Session struct {
 	Error          string // the failure in one sentence
 	StopCause      StopCause
 	ContextMode    ContextMode
-	RecoveryLevel  int
+	RecoveryLevel  RecoveryLevel
+	BudgetUSD      *float64 // what was reserved for it; nil without a limit
 	ExitCode       *int
+	APIStatus      *int          // what the model's API answered last, when it failed
+	RetryAfter     time.Duration // how long it asked to wait
 	CLIVersion     string
 	PID            int
 	ProcessStarted string // start time of the process as /proc tells it, so that a reused pid is not mistaken for it
 	Structured     bool   // structured output was demanded: the CLI's version is known to give it
+	LoopCount      int    // how often it had repeated itself when it was stopped for it
 	OpenTool       string // the tool call that was open when the process ended; it may have taken effect
 	Conversation   Fingerprint
 	ReportedUSD    *float64 // the total the CLI told, which may include the conversation it continued
@@ -128,6 +148,17 @@ type Session struct {
 	StartedAt      *time.Time
 	EndedAt        *time.Time
 	Figures
+}
+
+// Works reports whether the session does the work of a tier, and does not only answer a question.
+func (s Session) Works() bool { return s.Role == RoleWork || s.Role == "" }
+
+// May is the tier whose guard and tools apply to the session.
+func (s Session) May() Tier {
+	if s.Permissions == 0 {
+		return s.Tier
+	}
+	return s.Permissions
 }
 
 // Fingerprint tells whether the CLI's own record of a conversation is still what the session left.
@@ -140,6 +171,9 @@ type Fingerprint struct {
 // FailureResumeRefused is the class of a session whose conversation could not be continued. Nothing ran.
 const FailureResumeRefused = "resume_refused"
 
+// FailureUnpaid is the class of a session for which no money was left. Nothing ran.
+const FailureUnpaid = "unpaid"
+
 // Proposed reports whether the session left a handoff, readable or not.
 func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }
 
@@ -148,8 +182,10 @@ type NewSession struct {
 	ParentID    *SessionID
 	RetryOf     *SessionID
 	Attempt     int
+	Role        Role // empty means work
 	Handler     Handler
 	ContextMode ContextMode
+	Level       RecoveryLevel // the rung of the ladder that ordered it; 0 for a first attempt
 }
 
 // Line is one line of a session's output, redacted.

@@ -1,6 +1,9 @@
 package ops
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // StepKind is what a worker does next with a cycle.
 type StepKind string
@@ -12,6 +15,8 @@ const (
 	StepInterrupt StepKind = "interrupt" // end what a dead worker left running
 	StepQueue     StepKind = "queue"     // write the intent to run a session
 	StepRun       StepKind = "run"       // run a queued session
+	StepPause     StepKind = "pause"     // let a short backoff pass
+	StepAwait     StepKind = "await"     // wait for a human, with the environment's slot free
 	StepFinish    StepKind = "finish"    // end the cycle
 )
 
@@ -24,11 +29,19 @@ type Step struct {
 	Target  SessionID   // run, interrupt: the session; probe: the session whose claim is verified
 	Purpose ProbePurpose
 	// Services limits a probe step; empty means all.
-	Services []string
-	Status   CycleStatus // finish
-	Decision *Decision
-	Events   []Event
-	Notices  []Notice
+	Services  []string
+	Status    CycleStatus // finish
+	Until     time.Time   // pause: when it is over; await: when the wait is looked at again, zero for never
+	Recovery  *Recovery   // the attempt that is ordered
+	Approval  *Approval   // await: what is asked
+	Incident  *IncidentReport
+	Recovered []Recovered // incidents that are over
+	Verified  *Verification
+	Result    json.RawMessage // finish: what was done and what was not
+	Lessons   []Lesson
+	Decision  *Decision
+	Events    []Event
+	Notices   []Notice
 }
 
 // Transition is one journal write: the result of the last effect and the step that follows from it.
@@ -41,7 +54,9 @@ type Transition struct {
 
 // Empty reports whether the transition has nothing to write: the step is derived from the journal as it stands.
 func (t Transition) Empty() bool {
-	return t.Result.Session == nil && len(t.Result.Checks) == 0 && len(t.Result.Events) == 0 && len(t.Result.Notices) == 0 &&
-		t.Step.Session == nil && t.Step.Decision == nil && t.Step.Kind != StepFinish &&
-		len(t.Step.Events) == 0 && len(t.Step.Notices) == 0
+	r, s := t.Result, t.Step
+	nothingDone := r.Session == nil && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
+	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
+		len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
+	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait
 }

@@ -21,6 +21,9 @@ type Journal interface {
 	SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
+	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
+	AddEvent(ctx context.Context, e ops.Event) (int64, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
@@ -36,9 +39,10 @@ type Options struct {
 
 // Supervisor owns the schedule.
 type Supervisor struct {
-	o    Options
-	mu   sync.Mutex
-	when timetable
+	o       Options
+	mu      sync.Mutex
+	when    timetable
+	stopped map[string]bool // environments whose people know that the brake holds
 }
 
 // New returns a supervisor that has not started yet.
@@ -46,7 +50,7 @@ func New(o Options) *Supervisor {
 	if o.Jitter == nil {
 		o.Jitter = func() float64 { return rand.Float64()*2 - 1 } //nolint:gosec // spreads load, guards nothing
 	}
-	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}}
+	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}, stopped: map[string]bool{}}
 }
 
 // Submit queues a cycle and wakes the engine. It returns as soon as the row is written.
@@ -75,6 +79,9 @@ func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) err
 	s.o.Engine.Submit(id)
 	return nil
 }
+
+// Wake says that something the cycle waits for has changed.
+func (s *Supervisor) Wake(id ops.CycleID) { s.o.Engine.Submit(id) }
 
 // NextChecks says when each environment is due.
 func (s *Supervisor) NextChecks() map[string]time.Time {
@@ -124,26 +131,34 @@ func (s *Supervisor) plan(ctx context.Context) error {
 func (s *Supervisor) tick(ctx context.Context) time.Duration {
 	s.mu.Lock()
 	due := s.when.due(s.o.Clock(), s.o.Environments, s.o.Jitter)
-	wait := s.when.wait(s.o.Clock())
 	s.mu.Unlock()
-	if len(due) == 0 {
-		return wait
+	if len(due) > 0 {
+		s.start(ctx, due)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.when.wait(s.o.Clock())
+}
+
+// start submits a cycle for each environment that has none open and is not held by the brake.
+func (s *Supervisor) start(ctx context.Context, due []string) {
 	open, err := s.o.Journal.Unfinished(ctx)
 	if err != nil {
 		s.complain(ctx, "the schedule could not read the journal", err)
-		return wait
+		return
 	}
 	for _, name := range due {
 		if slices.ContainsFunc(open, func(c ops.Cycle) bool { return c.Environment == name && c.Status != ops.CycleWaitingHuman }) {
 			s.o.Logger.InfoContext(ctx, "a scheduled check is skipped: the last one has not ended yet", "environment", name)
 			continue
 		}
+		if s.braked(ctx, name) {
+			continue
+		}
 		if _, err := s.Submit(ctx, ops.NewCycle{Environment: name, Trigger: ops.TriggerScheduled}); err != nil {
 			s.complain(ctx, "a scheduled check could not be queued", err)
 		}
 	}
-	return wait
 }
 
 func (s *Supervisor) complain(ctx context.Context, what string, err error) {

@@ -14,6 +14,8 @@ import (
 
 type journal struct {
 	mu     sync.Mutex
+	ends   []ops.Ending
+	told   []ops.Notice
 	queued []ops.NewCycle
 	open   []ops.Cycle
 	ended  map[string]time.Time
@@ -37,6 +39,15 @@ func (j *journal) LastEnded(_ context.Context, env string) (time.Time, bool, err
 	t, ok := j.ended[env]
 	return t, ok, nil
 }
+
+func (j *journal) Endings(context.Context, string, int) ([]ops.Ending, error) { return j.ends, nil }
+
+func (j *journal) AddNotice(_ context.Context, n ops.Notice) (int64, error) {
+	j.told = append(j.told, n)
+	return int64(len(j.told)), nil
+}
+
+func (j *journal) AddEvent(context.Context, ops.Event) (int64, error) { return 1, nil }
 
 func (j *journal) Unfinished(context.Context) ([]ops.Cycle, error) {
 	j.mu.Lock()
@@ -212,4 +223,34 @@ func TestCancel(t *testing.T) {
 	if err := s.Cancel(t.Context(), 2, ""); !errors.Is(err, ops.ErrNotFound) {
 		t.Errorf("an unknown cycle gives %v", err)
 	}
+}
+
+func TestFailingCyclesAreSpacedOutAndThenStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		minute := ops.Environment{Name: "default", Interval: time.Minute}
+		j := &journal{ends: []ops.Ending{{Status: ops.CyclePartial, At: now.Add(-time.Second)}}}
+		during(t, newSupervisor(j, &wakes{}, minute), 25*time.Second)
+		if j.count() != 0 {
+			t.Errorf("%d cycles right after one that failed", j.count())
+		}
+		during(t, newSupervisor(j, &wakes{}, minute), 10*time.Second)
+		if j.count() != 1 || len(j.told) != 0 {
+			t.Errorf("%d cycles after the wait, %d notices", j.count(), len(j.told))
+		}
+		now = time.Now()
+		j = &journal{}
+		for i := range 5 {
+			j.ends = append(j.ends, ops.Ending{Status: ops.CyclePartial, At: now.Add(-time.Duration(i) * time.Minute)})
+		}
+		during(t, newSupervisor(j, &wakes{}, minute), 20*time.Minute)
+		if j.count() != 0 || len(j.told) != 1 {
+			t.Errorf("%d cycles while the brake holds, told %d times", j.count(), len(j.told))
+		}
+		j.ends = append([]ops.Ending{{Status: ops.CycleHealthy, At: time.Now()}}, j.ends...)
+		during(t, newSupervisor(j, &wakes{}, minute), 90*time.Second)
+		if j.count() == 0 {
+			t.Error("a healthy cycle does not let go of the brake")
+		}
+	})
 }

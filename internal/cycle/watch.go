@@ -1,0 +1,153 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/loop"
+	"claudeops/internal/ops"
+)
+
+// replayer is a runner that can tell from stored output what a session did.
+type replayer interface {
+	Activities(line string) []ops.Activity
+}
+
+// watch looks at a session while it runs: whether it repeats itself, spends too much, or takes longer than its rung of
+// the ladder has.
+type watch struct {
+	session  ops.Session
+	loops    *loop.Detector // nil: loops are not stopped
+	calls    map[string]ops.Activity
+	step     int
+	count    int
+	called   bool // it used a tool
+	estimate func(ops.Activity) float64
+	budget   float64
+	deadline time.Time
+	turns    map[string]bool
+	maxTurns int
+	clock    ops.Clock
+}
+
+// withoutProgress stands before the call that was repeated.
+const withoutProgress = " without progress: "
+
+// structuredTool is what an agent calls to give its outcome.
+const structuredTool = "StructuredOutput"
+
+// maxTurns bounds a session that only answers a question.
+const maxTurns = 20
+
+func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, runner Runner, spec ops.SessionSpec) *watch {
+	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, clock: a.Clock}
+	if a.Estimate != nil {
+		w.estimate = a.Estimate()
+	}
+	if !s.Works() {
+		w.maxTurns = maxTurns
+		return w
+	}
+	if r := viewOf(now).ordered(s); r != nil && r.Deadline != nil {
+		w.deadline = *r.Deadline
+	}
+	if now.Cycle.Policy.Recovery.Enabled {
+		w.loops = loop.New(loop.Defaults())
+		w.remember(ctx, a, now.Journal, runner)
+	}
+	return w
+}
+
+// remember feeds what earlier attempts at the same tier did: a fresh attempt that repeats the same call goes on counting.
+func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner Runner) {
+	past, ok := runner.(replayer)
+	if !ok || a.Transcript == nil {
+		return
+	}
+	for _, s := range j.Sessions {
+		if s.ID == w.session.ID || !s.Works() || s.Tier != w.session.Tier || s.Agent != w.session.Agent {
+			continue
+		}
+		lines, err := a.Transcript(ctx, s.ID)
+		if err != nil {
+			a.Logger.WarnContext(ctx, "earlier output could not be read; loops are counted from here", "session", s.ID, "error", err)
+			continue
+		}
+		w.loops.NewAttempt()
+		for _, line := range lines {
+			for _, act := range past.Activities(line.Text) {
+				act.At = line.At
+				w.action(act)
+			}
+		}
+	}
+	w.loops.NewAttempt()
+}
+
+// saw is told what the session does, and says when it has to stop.
+func (w *watch) saw(a ops.Activity) *ops.Halt {
+	w.called = w.called || a.Kind == ops.ActivityCall
+	if h := w.looping(a); h != nil {
+		return h
+	}
+	if h := w.spending(a); h != nil {
+		return h
+	}
+	if !w.deadline.IsZero() && w.clock().After(w.deadline) {
+		return &ops.Halt{Cause: ops.StopDeadline, Boundary: true, Why: "the time of its recovery level is over"}
+	}
+	return nil
+}
+
+func (w *watch) looping(a ops.Activity) *ops.Halt {
+	found, ok := w.action(a)
+	if !ok || found.Level == 0 {
+		return nil
+	}
+	w.count = found.Count
+	return &ops.Halt{Cause: ops.StopLoop, Why: fmt.Sprintf("it repeated itself %d times%s%s", found.Count, withoutProgress, found.Call)}
+}
+
+// action pairs a call with its result and asks the detector.
+func (w *watch) action(a ops.Activity) (loop.Finding, bool) {
+	if w.loops == nil {
+		return loop.Finding{}, false
+	}
+	switch a.Kind {
+	case ops.ActivityCall:
+		w.calls[a.UseID] = a
+	case ops.ActivityResult:
+		call, ok := w.calls[a.UseID]
+		if !ok {
+			return loop.Finding{}, false
+		}
+		delete(w.calls, a.UseID)
+		if call.Tool == structuredTool {
+			return loop.Finding{}, false // an answer that does not fit the form is a matter of the nudge
+		}
+		w.step++
+		return w.loops.Saw(loop.Action{Tool: call.Tool, Args: call.Input, OutputHash: loop.HashOutput(a.Output), Step: w.step, At: a.At})
+	case ops.ActivityUsage:
+	}
+	return loop.Finding{}, false
+}
+
+func (w *watch) spending(a ops.Activity) *ops.Halt {
+	if a.Kind != ops.ActivityUsage {
+		return nil
+	}
+	if w.turns[a.Message] = true; w.maxTurns > 0 && len(w.turns) > w.maxTurns {
+		return &ops.Halt{Cause: ops.StopBudget, Why: fmt.Sprintf("it used more than %d turns for one answer", w.maxTurns)}
+	}
+	if w.estimate == nil {
+		return nil
+	}
+	if spent := w.estimate(a); w.budget > 0 && spent >= w.budget {
+		return &ops.Halt{
+			Cause: ops.StopBudget, Boundary: true,
+			Why: fmt.Sprintf("its budget of $%.2f is spent (about $%.2f by the usage it reported)", w.budget, spent),
+		}
+	}
+	return nil
+}

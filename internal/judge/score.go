@@ -1,0 +1,80 @@
+package judge
+
+// Score is the four dimensions of a judgement, 0 to 25 each.
+type Score struct {
+	GoalAlignment        int `json:"goalAlignment"`
+	ActionCompleteness   int `json:"actionCompleteness"`
+	EvidenceOfCompletion int `json:"evidenceOfCompletion"`
+	FinalStateCoherence  int `json:"finalStateCoherence"`
+}
+
+// MaxDimension is the most one dimension can reach.
+const MaxDimension = 25
+
+// Verdict is what becomes of a claimed success.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass        Verdict = "PASS"
+	Conditional Verdict = "CONDITIONAL"
+	Fail        Verdict = "FAIL"
+)
+
+// The thresholds of the verdicts and of what follows from a failed one.
+const (
+	passTotal        = 70
+	conditionalTotal = 60
+	enoughEvidence   = 15
+	strongEvidence   = 20
+	noEvidence       = 8
+	wrongGoal        = 15
+)
+
+// Total is the sum of the four dimensions.
+func (s Score) Total() int {
+	return s.GoalAlignment + s.ActionCompleteness + s.EvidenceOfCompletion + s.FinalStateCoherence
+}
+
+// Verdict is computed from the numbers alone.
+func (s Score) Verdict() Verdict {
+	switch {
+	case s.EvidenceOfCompletion < enoughEvidence || s.Total() < conditionalTotal:
+		return Fail
+	case s.Total() < passTotal:
+		return Conditional
+	}
+	return Pass
+}
+
+// Confidence is how sure the verdict is, 0 to 1.
+func (s Score) Confidence() float64 {
+	hundredths := s.Total()
+	if s.EvidenceOfCompletion >= strongEvidence {
+		hundredths += 10
+	}
+	return min(1, float64(hundredths)/100)
+}
+
+// Level is the level of the recovery ladder at which a failed claim enters: 2 or 3, and 0 unless the verdict is FAIL.
+func (s Score) Level() int {
+	switch {
+	case s.Verdict() != Fail:
+		return 0
+	case s.GoalAlignment < wrongGoal:
+		return 3
+	case s.EvidenceOfCompletion < noEvidence:
+		return 2
+	}
+	return 3
+}
+
+// inRange reports whether every dimension is one a judge may give.
+func (s Score) inRange() bool {
+	for _, n := range []int{s.GoalAlignment, s.ActionCompleteness, s.EvidenceOfCompletion, s.FinalStateCoherence} {
+		if n < 0 || n > MaxDimension {
+			return false
+		}
+	}
+	return true
+}

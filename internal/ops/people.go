@@ -1,0 +1,131 @@
+package ops
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ApprovalPolicy is what happens to a question nobody answers.
+type ApprovalPolicy struct {
+	Expiry   time.Duration `json:"expiry,omitempty"`    // 0: it waits for ever
+	OnExpiry string        `json:"on_expiry,omitempty"` // needs_human (default), deny or approve
+	Remind   time.Duration `json:"remind,omitempty"`    // between reminders
+	Reminds  int           `json:"reminds,omitempty"`   // at most so many, then the second target
+}
+
+// ApprovalStatus is where a question to a human stands.
+type ApprovalStatus string
+
+// The statuses of an approval. Only the first answer counts.
+const (
+	ApprovalPending  ApprovalStatus = "pending"
+	ApprovalApproved ApprovalStatus = "approved"
+	ApprovalDenied   ApprovalStatus = "denied"
+	ApprovalExpired  ApprovalStatus = "expired"
+)
+
+// ApprovalKind is what a human is asked.
+type ApprovalKind string
+
+// The kinds of question.
+const (
+	ApprovalTier   ApprovalKind = "tier"   // may this tier start?
+	ApprovalReview ApprovalKind = "review" // is this repair good enough?
+)
+
+// Approval is one question to a human about one step of one cycle.
+type Approval struct {
+	ID          int64
+	CycleID     CycleID
+	SessionID   SessionID // whose proposal or claim it is
+	Environment string
+	Kind        ApprovalKind
+	Tier        Tier
+	Handler     string
+	Status      ApprovalStatus
+	Reason      string // why it is asked
+	RequestedAt time.Time
+	ExpiresAt   *time.Time
+	AnsweredAt  *time.Time
+	AnsweredBy  string
+	Answer      string // the reason given with the answer
+}
+
+// IncidentStatus is where an incident stands.
+type IncidentStatus string
+
+// The statuses of an incident.
+const (
+	IncidentOpen         IncidentStatus = "open"
+	IncidentAcknowledged IncidentStatus = "acknowledged"
+	IncidentSnoozed      IncidentStatus = "snoozed"
+	IncidentResolved     IncidentStatus = "resolved"
+)
+
+// Incident is one problem that a human knows of, or has to. There is one open incident per fingerprint.
+type Incident struct {
+	ID             int64
+	Environment    string
+	Service        string
+	Check          string // what finds it: http, dns, …
+	Class          string // what kind of failure it is
+	Fingerprint    string
+	Title          string
+	Level          Level
+	Status         IncidentStatus
+	Occurrences    int
+	FirstCycle     CycleID
+	LastCycle      CycleID
+	Waiting        *CycleID        // the cycle that goes on when this is answered
+	Report         json.RawMessage // what is known: an IncidentReport
+	OpenedAt       time.Time
+	UpdatedAt      time.Time
+	AcknowledgedAt *time.Time
+	AcknowledgedBy string
+	SnoozedUntil   *time.Time
+	ResolvedAt     *time.Time
+	ResolvedBy     string
+	Resolution     string
+	Reminders      int
+	RemindAt       *time.Time
+}
+
+// Holds reports whether nobody but a human touches the incident's service now.
+func (i Incident) Holds(now time.Time) bool {
+	switch i.Status {
+	case IncidentAcknowledged:
+		return true
+	case IncidentSnoozed:
+		return i.SnoozedUntil != nil && now.Before(*i.SnoozedUntil)
+	case IncidentOpen, IncidentResolved:
+		return false
+	}
+	return false
+}
+
+// Known is what was reported with the incident.
+func (i Incident) Known() (IncidentReport, error) {
+	var r IncidentReport
+	err := json.Unmarshal(i.Report, &r)
+	return r, err
+}
+
+// IncidentReport is what is known of a problem when a human is called. Each service gets its own incident.
+type IncidentReport struct {
+	Title          string        `json:"title"`
+	Level          Level         `json:"level"`
+	Class          string        `json:"class"`
+	Services       []string      `json:"services"`
+	Checks         []CheckResult `json:"checks,omitempty"`
+	Findings       string        `json:"findings,omitempty"`
+	Tried          string        `json:"tried,omitempty"`
+	CostUSD        float64       `json:"cost_usd"`
+	Recommendation string        `json:"recommendation"`
+	Waits          bool          `json:"waits,omitempty"` // the cycle waits for the answer
+}
+
+// Recovered closes the open incidents of a service because the service is well again.
+type Recovered struct {
+	Service string // empty: all of the environment
+	How     string
+}

@@ -1,0 +1,123 @@
+package ops
+
+import "time"
+
+// RecoveryLevel is a rung of the ladder that is climbed to get a usable outcome from one tier. Permissions never change with it.
+type RecoveryLevel int
+
+// The rungs, from the cheapest to the end. None is a first attempt.
+const (
+	RecoveryNone      RecoveryLevel = 0
+	RecoveryRetry     RecoveryLevel = 1
+	RecoveryNudge     RecoveryLevel = 2
+	RecoveryReplan    RecoveryLevel = 3
+	RecoveryFallback  RecoveryLevel = 4
+	RecoveryForceDone RecoveryLevel = 5
+)
+
+// Action is what is done on the rung.
+func (l RecoveryLevel) Action() string {
+	switch l {
+	case RecoveryRetry:
+		return "retry"
+	case RecoveryNudge:
+		return "nudge"
+	case RecoveryReplan:
+		return "replan"
+	case RecoveryFallback:
+		return "fallback"
+	case RecoveryForceDone:
+		return "force-done"
+	case RecoveryNone:
+		return ""
+	}
+	return ""
+}
+
+// Recovery is one attempt the ladder ordered, and why.
+type Recovery struct {
+	ID             int64
+	CycleID        CycleID
+	SessionID      SessionID // the session that failed
+	Tier           Tier
+	Level          RecoveryLevel
+	Action         string
+	ErrorType      string
+	PreviousLevels []RecoveryLevel
+	EnteredAt      time.Time
+	NotBefore      *time.Time
+	Deadline       *time.Time
+	Variant        int    // which wording of a nudge
+	Handler        string // who makes the attempt
+	Reason         string
+}
+
+// RecoveryPolicy bounds the ladder. Zero values mean the defaults of package recovery.
+type RecoveryPolicy struct {
+	Enabled bool           `json:"enabled"`
+	Limits  RecoveryLimits `json:"limits"`
+	Rules   []RecoveryRule `json:"rules,omitempty"` // the operator's own rows of the matrix
+}
+
+// RecoveryLimits are the tries and times of the rungs.
+type RecoveryLimits struct {
+	Retries      int           `json:"retries,omitempty"`
+	RetryTime    time.Duration `json:"retry_time,omitempty"`
+	Nudges       int           `json:"nudges,omitempty"`
+	NudgeTime    time.Duration `json:"nudge_time,omitempty"`
+	ReplanTime   time.Duration `json:"replan_time,omitempty"`
+	FallbackTime time.Duration `json:"fallback_time,omitempty"`
+	TotalTime    time.Duration `json:"total_time,omitempty"`
+	TotalUSD     float64       `json:"total_usd,omitempty"`
+}
+
+// RecoveryRule is one row of the matrix: what a failure must look like, and where it enters the ladder.
+type RecoveryRule struct {
+	ID        string        `json:"id"`
+	Failure   string        `json:"failure,omitempty"`
+	APIStatus int           `json:"api_status,omitempty"`
+	ExitCode  *int          `json:"exit_code,omitempty"`
+	StopCause StopCause     `json:"stop_cause,omitempty"`
+	Contains  string        `json:"contains,omitempty"` // in the error text of the agent CLI
+	Level     RecoveryLevel `json:"level"`
+	ErrorType string        `json:"error_type"`
+	Why       string        `json:"why"`
+}
+
+// Effects are what the gates let a session do, as far as it matters for another attempt.
+type Effects struct {
+	Mutating bool          // it was allowed something that changes a service
+	Done     []GuardRecord // what it was allowed that changes something
+	Denied   []GuardRecord
+}
+
+// Verification is what a judge made of a claimed repair. The verdict is computed from the numbers.
+type Verification struct {
+	ID              int64
+	CycleID         CycleID
+	SessionID       SessionID // whose claim it is
+	JudgeSessionID  SessionID
+	Verdict         string
+	Confidence      float64
+	TotalScore      int
+	Dimensions      map[string]int
+	Reasoning       string
+	FailureReasons  []string
+	Recommendations []string
+	At              time.Time
+}
+
+// Memory is something learnt, kept for later sessions.
+type Memory struct {
+	ID          int64
+	Environment string
+	Category    string
+	Service     string
+	Observation string
+	Confidence  float64
+	Source      string // agent, force-done, operator
+	SessionID   *SessionID
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	ExpiresAt   *time.Time
+}

@@ -1,0 +1,51 @@
+package recovery
+
+import "slices"
+
+// Class is what the matrix says about a failure.
+type Class struct {
+	ErrorType ErrorType `json:"error_type"`
+	Entry     Level     `json:"entry"`
+	Rule      string    `json:"rule"` // id of the row that matched
+	Why       string    `json:"why"`
+	// ProbeFirst: the services are looked at before the agent is, because a repair may have taken effect.
+	ProbeFirst bool `json:"probe_first,omitempty"`
+}
+
+// Classify says what a failure is and at which level it enters the ladder. Extra are an operator's rules, already checked.
+func Classify(f Failure, extra []Rule) Class {
+	for _, r := range matrix(extra) {
+		if slices.ContainsFunc(r.when, func(e evidence) bool { return e.holds(f) }) {
+			return Class{ErrorType: r.typ, Entry: r.level, Rule: r.id, Why: r.why, ProbeFirst: r.probeFirst}
+		}
+	}
+	return Class{ErrorType: TypeUnknown, Entry: ForceDone, Rule: "none", Why: "no row matches"}
+}
+
+func matrix(extra []Rule) []row {
+	rows := recognized()
+	for _, r := range extra {
+		if r.When.Empty() { // it would swallow everything
+			continue
+		}
+		rows = append(rows, row{id: r.ID, typ: r.ErrorType, level: r.Level, why: r.Why, when: []evidence{r.When.evidence()}})
+	}
+	return append(rows, unknown()...)
+}
+
+// Row is one line of the matrix in words.
+type Row struct {
+	ID        string    `json:"id"`
+	ErrorType ErrorType `json:"error_type"`
+	Level     Level     `json:"level"`
+	Why       string    `json:"why"`
+}
+
+// Matrix lists the rows in the order in which they are asked.
+func Matrix(extra []Rule) []Row {
+	var out []Row
+	for _, r := range matrix(extra) {
+		out = append(out, Row{ID: r.id, ErrorType: r.typ, Level: r.level, Why: r.why})
+	}
+	return out
+}

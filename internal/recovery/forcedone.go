@@ -1,0 +1,142 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Result is what level 5 emits: the contract, field by field.
+type Result struct {
+	Status         string   `json:"status"`
+	CompletedSteps []string `json:"completedSteps"`
+	FailedAt       string   `json:"failedAt"`
+	FailureReason  string   `json:"failureReason"`
+	EscalationPath []Level  `json:"escalationPath"`
+	Recommendation string   `json:"recommendation"`
+}
+
+// Metadata stands beside the result.
+type Metadata struct {
+	Partial         bool   `json:"partial,omitempty"`
+	EscalationLevel Level  `json:"escalationLevel,omitempty"`
+	Summary         string `json:"summary,omitempty"`
+}
+
+// Ending is a result with its metadata, as it is stored and printed.
+type Ending struct {
+	Result
+	Metadata
+}
+
+// Facts are what a force-done result is made from.
+type Facts struct {
+	Failure   Failure
+	Class     Class
+	Move      Move
+	History   []Transition // of the cycle, without the last move
+	Completed []string     // from recorded checks and actions
+	FailedAt  string       // the step that did not work; empty: the session's tier and handler
+	LiftsAt   time.Time    // when a spent budget or a rate limit lifts; zero where unknown
+	Down      []string     // services that are still down
+}
+
+// Finish builds the result of level 5. It needs no model and no network, and no field of it is ever empty but the steps.
+func Finish(in Facts) Ending {
+	path := append(entered(in.History, in.Failure.Tier, ForceDone), ForceDone)
+	e := Ending{
+		Result: Result{
+			Status:         "partial",
+			CompletedSteps: visible(in.Completed),
+			FailedAt:       cmp.Or(plain(in.FailedAt), plain(fmt.Sprintf("Tier %d (%s)", in.Failure.Tier, cmp.Or(in.Failure.Handler, "no handler")))),
+			FailureReason:  plain(in.cause()),
+			EscalationPath: path,
+			Recommendation: plain(in.recommendation()),
+		},
+		Metadata: Metadata{Partial: true, EscalationLevel: ForceDone},
+	}
+	e.Summary = fmt.Sprintf("Partial result after %s: %s", levels(path), e.FailureReason)
+	return e
+}
+
+// cause is the specific error, in one sentence.
+func (in Facts) cause() string {
+	f := in.Failure
+	what := fmt.Sprintf("session %d (%s)", f.Session, in.Class.ErrorType)
+	switch {
+	case len(f.ProbeRed) > 0:
+		what += ": probes still find down: " + strings.Join(f.ProbeRed, ", ")
+	case f.loopLevel() != None && f.Loop != nil:
+		what += fmt.Sprintf(": %d similar actions without progress: %s", f.Loop.Count, cmp.Or(f.Loop.Call, "the call is not known"))
+	case strings.TrimSpace(f.Error) != "":
+		what += ": " + strings.TrimSpace(f.Error)
+	case len(f.OutcomeProblems) > 0:
+		what += ": the outcome is not valid: " + f.OutcomeProblems[0].String()
+	case len(f.Denials) > 0:
+		what += fmt.Sprintf(": %s was refused: %s", f.Denials[0].Tool, f.Denials[0].Reason)
+	case f.Judge != nil:
+		what += fmt.Sprintf(": the judge gave %d of 100", f.Judge.TotalScore)
+	default:
+		what += ": " + cmp.Or(in.Class.Why, "no cause is known")
+	}
+	if in.Move.Because != "" {
+		what += "; " + in.Move.Because
+	}
+	return what
+}
+
+func (p Problem) String() string {
+	if p.Pointer == "" {
+		return p.Message
+	}
+	return p.Pointer + ": " + p.Message
+}
+
+// Level 5 always emits, so nothing in its texts may be able to keep it from being written.
+const (
+	longestText = 4000
+	mostSteps   = 50
+)
+
+// visible drops empty steps; the list itself is never null.
+func visible(steps []string) []string {
+	out := []string{}
+	for _, s := range steps {
+		if s = plain(s); s != "" && len(out) < mostSteps {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// plain makes one printable line of a text; it is empty when nothing in it can be seen.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = strings.TrimSpace(s)
+	if len(s) > longestText {
+		s = strings.ToValidUTF8(s[:longestText], "") + " …"
+	}
+	return s
+}
+
+func levels(path []Level) string {
+	if len(path) == 1 {
+		return "no attempt to recover"
+	}
+	names := make([]string, 0, len(path))
+	for _, l := range slices.DeleteFunc(slices.Clone(path), func(l Level) bool { return l == ForceDone }) {
+		names = append(names, string(l.Action()))
+	}
+	return strings.Join(names, ", ")
+}

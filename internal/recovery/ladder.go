@@ -1,0 +1,336 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Transition is one attempt the ladder ordered, or its end.
+type Transition struct {
+	Session        int64     `json:"session_id"` // the failed session
+	Tier           int       `json:"tier"`
+	Level          Level     `json:"recovery_level"`
+	Action         Action    `json:"recovery_action"`
+	ErrorType      ErrorType `json:"error_type"`
+	PreviousLevels []Level   `json:"previous_levels"`
+	EnteredAt      time.Time `json:"entered_at"`
+	NotBefore      time.Time `json:"not_before,omitzero"`
+	Deadline       time.Time `json:"deadline,omitzero"`
+	Handler        string    `json:"handler,omitempty"` // level 4: who took over
+	Reason         string    `json:"reason"`
+}
+
+// Offer is what is possible in this tier step, and what recovery has cost.
+type Offer struct {
+	CanResume bool   `json:"can_resume"`        // the failed session's conversation can be continued
+	Planner   string `json:"planner,omitempty"` // handler that plans first; empty for none
+	// Fallbacks are the handlers that may take over, best first: installed, with credentials, with the gates of the tier.
+	// Those that were tried in this tier step may be among them.
+	Fallbacks []string `json:"fallbacks,omitempty"`
+	// ProviderWait is how long the provider of the failed session wants to be left alone, where that is known beside the failure.
+	ProviderWait time.Duration `json:"provider_wait,omitempty"`
+	EarlierTime  time.Duration `json:"earlier_time,omitempty"` // recovery in earlier tier steps of the cycle
+	SpentUSD     float64       `json:"spent_usd,omitempty"`    // recovery in the whole cycle
+	Seed         uint64        `json:"seed,omitempty"`         // of the jitter: see Seed
+}
+
+// Pass is a level that was passed over without being entered.
+type Pass struct {
+	Level  Level  `json:"level"`
+	Reason string `json:"reason"`
+}
+
+// Move is what happens next on the ladder.
+type Move struct {
+	Level      Level         `json:"level"` // None: the failure is no matter of the ladder
+	Action     Action        `json:"action"`
+	Wait       time.Duration `json:"wait,omitempty"`
+	NotBefore  time.Time     `json:"not_before,omitzero"`
+	Deadline   time.Time     `json:"deadline,omitzero"`
+	Variant    int           `json:"variant,omitempty"` // level 2: which text, from 1
+	Handler    string        `json:"handler,omitempty"` // level 4: who takes over
+	Planner    string        `json:"planner,omitempty"` // level 3: who plans first
+	ProbeFirst bool          `json:"probe_first,omitempty"`
+	Reason     string        `json:"reason"`
+	Because    string        `json:"because,omitempty"` // why no lower level was taken; empty when the failure entered here
+	Passed     []Pass        `json:"passed,omitempty"`
+}
+
+// climb is one walk up the ladder.
+type climb struct {
+	failure Failure
+	class   Class
+	step    []Transition // of this tier step
+	offer   Offer
+	limits  Limits
+	now     time.Time
+	move    Move
+	left    string // why the level the step stood at was left
+}
+
+// Next decides what is done about a failure. History are the transitions of the cycle, oldest first; those of other tiers
+// are left aside, because the next tier starts with none.
+func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.Time) Move {
+	w := &climb{failure: f, class: c, offer: o, limits: l, now: now}
+	for _, t := range history {
+		if t.Tier == f.Tier {
+			w.step = append(w.step, t)
+		}
+	}
+	w.move.ProbeFirst = c.ProbeFirst
+	from := max(c.Entry, w.highest())
+	if c.Entry == None {
+		if c.ErrorType != TypeResume || w.highest() != Nudge {
+			return Move{Reason: c.Why}
+		}
+		// The nudge itself could not start: the conversation is gone, and so is the level.
+		w.offer.CanResume = false
+	}
+	return w.from(from)
+}
+
+// highest is the level the tier step has reached.
+func (w *climb) highest() Level {
+	top := None
+	for _, t := range w.step {
+		top = max(top, t.Level)
+	}
+	return top
+}
+
+func (w *climb) from(level Level) Move {
+	if spent := w.overspent(); spent != "" {
+		return w.forceDone(level, spent)
+	}
+	for ; level < ForceDone; level++ {
+		why := w.enter(level)
+		if why == "" {
+			w.move.Level, w.move.Action = level, level.Action()
+			w.move.Reason, w.move.Because = w.reason(level), w.because()
+			return w.move
+		}
+		w.pass(level, why)
+	}
+	return w.forceDone(ForceDone, "")
+}
+
+// enter fills the move, or says why the level is of no use.
+func (w *climb) enter(level Level) string {
+	if why := w.expired(level); why != "" {
+		return why
+	}
+	switch level {
+	case Retry:
+		return w.retry()
+	case Nudge:
+		return w.nudge()
+	case Replan:
+		return w.replan()
+	case Fallback:
+		return w.fallback()
+	case None, ForceDone:
+	}
+	return "it is no attempt"
+}
+
+func (w *climb) retry() string {
+	n := w.count(Retry)
+	switch {
+	case w.failure.Mutating:
+		return "the session had started something that may have taken effect, so the same call is not repeated"
+	case n >= w.limits.Retries:
+		return plural(n, "retry", "retries") + " did not help"
+	}
+	wait := w.jittered(w.limits.backoff(n))
+	if asked := w.asked(); asked > 0 {
+		wait = asked
+	}
+	if waited := w.waited(); waited+wait > w.limits.RetryTotal {
+		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", short(wait), short(w.limits.RetryTotal), short(waited))
+	}
+	w.schedule(Retry, wait)
+	return ""
+}
+
+func (w *climb) nudge() string {
+	n := w.count(Nudge)
+	switch {
+	case w.tooLong():
+		return w.pointless()
+	case n >= w.limits.Nudges:
+		return plural(n, "nudge", "nudges") + " did not help"
+	case !w.offer.CanResume:
+		return "the conversation cannot be continued"
+	}
+	w.move.Variant = n + 1
+	w.schedule(Nudge, w.asked())
+	return ""
+}
+
+func (w *climb) replan() string {
+	switch {
+	case w.count(Replan) > 0:
+		return "the new plan did not help"
+	case w.tooLong():
+		return w.pointless()
+	}
+	w.move.Planner = w.offer.Planner
+	w.schedule(Replan, w.asked())
+	return ""
+}
+
+func (w *climb) fallback() string {
+	for _, handler := range w.offer.Fallbacks {
+		if handler == "" || handler == w.failure.Handler || w.tried(handler) {
+			continue
+		}
+		w.move.Handler = handler
+		w.schedule(Fallback, 0)
+		return ""
+	}
+	if w.count(Fallback) > 0 {
+		return "no fallback handler is left"
+	}
+	return "no fallback handler is configured and ready"
+}
+
+func (w *climb) tried(handler string) bool {
+	return slices.ContainsFunc(w.step, func(t Transition) bool { return t.Level == Fallback && t.Handler == handler })
+}
+
+func (w *climb) count(level Level) int {
+	n := 0
+	for _, t := range w.step {
+		if t.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// first is when the level was entered.
+func (w *climb) first(level Level) (time.Time, bool) {
+	for _, t := range w.step {
+		if t.Level == level {
+			return t.EnteredAt, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// expired reports a level whose time is over. Downtime counts: the time stands in the row.
+func (w *climb) expired(level Level) string {
+	entered, ok := w.first(level)
+	limit := w.limits.time(level)
+	if !ok || limit == 0 || w.now.Sub(entered) < limit {
+		return ""
+	}
+	return fmt.Sprintf("the %s of %s are over", short(limit), level)
+}
+
+// overspent says that the whole of recovery may cost no more in this cycle.
+func (w *climb) overspent() string {
+	spent := w.offer.EarlierTime + w.elapsed()
+	switch {
+	case w.limits.TotalTime > 0 && spent >= w.limits.TotalTime:
+		return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.limits.TotalTime))
+	case w.limits.TotalUSD > 0 && w.offer.SpentUSD >= w.limits.TotalUSD:
+		return fmt.Sprintf("recovery has cost $%.2f in this cycle, and $%.2f is the limit", w.offer.SpentUSD, w.limits.TotalUSD)
+	}
+	return ""
+}
+
+// elapsed is how long this tier step has been recovering.
+func (w *climb) elapsed() time.Duration {
+	if len(w.step) == 0 {
+		return 0
+	}
+	return max(0, w.now.Sub(w.step[0].EnteredAt))
+}
+
+// waited is how much of level 1's waiting time is used.
+func (w *climb) waited() time.Duration {
+	var sum time.Duration
+	for _, t := range w.step {
+		if t.Level == Retry && t.NotBefore.After(t.EnteredAt) {
+			sum += t.NotBefore.Sub(t.EnteredAt)
+		}
+	}
+	return sum
+}
+
+// asked is how long the provider wants to be left alone.
+func (w *climb) asked() time.Duration { return max(w.failure.wait(), w.offer.ProviderWait) }
+
+// tooLong: what does not fit into level 1 makes every level pointless that calls the same provider.
+func (w *climb) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > w.limits.RetryTotal }
+
+func (w *climb) pointless() string {
+	return fmt.Sprintf("the provider asks to wait %s, which is too long", short(w.asked()))
+}
+
+func (w *climb) schedule(level Level, wait time.Duration) {
+	w.move.Wait, w.move.NotBefore = wait, w.now.Add(wait)
+	if limit := w.limits.time(level); limit > 0 {
+		entered, ok := w.first(level)
+		if !ok {
+			entered = w.now
+		}
+		w.move.Deadline = entered.Add(limit)
+	}
+	if w.limits.TotalTime > 0 {
+		end := w.now.Add(w.limits.TotalTime - w.offer.EarlierTime - w.elapsed())
+		if w.move.Deadline.IsZero() || end.Before(w.move.Deadline) {
+			w.move.Deadline = end
+		}
+	}
+}
+
+// pass notes why a level is left: an event where it was never entered, a part of the reason where it was used up.
+func (w *climb) pass(level Level, why string) {
+	if w.count(level) > 0 {
+		w.left = why
+		return
+	}
+	w.move.Passed = append(w.move.Passed, Pass{Level: level, Reason: why})
+}
+
+// forceDone ends the ladder. From is the first level that is not even tried.
+func (w *climb) forceDone(from Level, why string) Move {
+	if why != "" {
+		w.left = why
+		for level := max(from, Retry); level < ForceDone; level++ {
+			if w.count(level) == 0 {
+				w.move.Passed = append(w.move.Passed, Pass{Level: level, Reason: why})
+			}
+		}
+	}
+	return Move{
+		Level: ForceDone, Action: ActionForceDone, NotBefore: w.now, Passed: w.move.Passed,
+		Reason: w.reason(ForceDone), Because: w.because(),
+	}
+}
+
+// Record is the row of the move: what is stored in one transaction with the next intent.
+func (m Move) Record(f Failure, c Class, history []Transition, now time.Time) Transition {
+	return Transition{
+		Session: f.Session, Tier: f.Tier, Level: m.Level, Action: m.Action, ErrorType: c.ErrorType,
+		PreviousLevels: entered(history, f.Tier, m.Level), EnteredAt: now, NotBefore: m.NotBefore, Deadline: m.Deadline,
+		Handler: m.Handler, Reason: m.Reason,
+	}
+}
+
+// Path lists the levels that were entered in a tier step, each once, in order.
+func Path(history []Transition, tier int) []Level { return entered(history, tier, ForceDone+1) }
+
+func entered(history []Transition, tier int, below Level) []Level {
+	out := []Level{}
+	for _, t := range history {
+		if t.Tier == tier && t.Level > None && t.Level < below && !slices.Contains(out, t.Level) {
+			out = append(out, t.Level)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,301 @@
+package recovery
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+)
+
+// failed is a report of a session that exited with an error the CLI told of.
+func failed(edit func(*Failure)) Failure {
+	f := Failure{SchemaVersion: Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "failed", ExitCode: ops.Ptr(1), Class: "api_error"}
+	edit(&f)
+	return f
+}
+
+// ended is a report of a session that exited 0.
+func ended(edit func(*Failure)) Failure {
+	f := Failure{SchemaVersion: Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "completed", ExitCode: ops.Ptr(0)}
+	edit(&f)
+	return f
+}
+
+// stopped is a report of a session the supervisor ended.
+func stopped(cause string, edit func(*Failure)) Failure {
+	f := failed(func(f *Failure) { f.StopCause, f.Class, f.Status = cause, cause, "timed_out" })
+	edit(&f)
+	return f
+}
+
+func same(*Failure) {}
+
+type matrixCase struct {
+	name  string
+	f     Failure
+	rule  string
+	typ   ErrorType
+	entry Level
+}
+
+func matrixCases() []matrixCase {
+	return slices.Concat(providerCases(), claimCases(), stopCases())
+}
+
+func providerCases() []matrixCase {
+	status := func(n int, text string) Failure {
+		return failed(func(f *Failure) { f.APIStatus, f.Error = ops.Ptr(n), text })
+	}
+	api := func(class, text string) Failure {
+		return failed(func(f *Failure) { f.APIError, f.Error = class, text })
+	}
+	return []matrixCase{
+		{"network error", failed(func(f *Failure) { f.Error = "claude reported an error: API Error: Connection error. (ECONNRESET)" }), "network", TypeNetwork, Retry},
+		{"API timeout", failed(func(f *Failure) { f.Error = "Request timed out." }), "network", TypeNetwork, Retry},
+		{"status 408", status(408, "timeout"), "network", TypeNetwork, Retry},
+		{"error event in the stream", api("unknown", "the API failed with unknown"), "network", TypeNetwork, Retry},
+		{"rate limit", status(429, "rate limit"), "rate-limit", TypeRateLimit, Retry},
+		{"rate limit without status", api("rate_limit", "limited"), "rate-limit", TypeRateLimit, Retry},
+		{"API 500", status(500, "internal"), "api-unavailable", TypeServer, Retry},
+		{"API 503", status(503, "unavailable"), "api-unavailable", TypeServer, Retry},
+		{"529 has no status", failed(func(f *Failure) { f.Error = "API Error: Repeated 529 Overloaded errors" }), "api-unavailable", TypeServer, Retry},
+		{"overloaded class", api("overloaded", "busy"), "api-unavailable", TypeServer, Retry},
+		{"server error class", api("server_error", "busy"), "api-unavailable", TypeServer, Retry},
+		{"output limit", api("max_output_tokens", "cut"), "output-limit", TypeOutputLimit, Nudge},
+		{"output limit by text", failed(func(f *Failure) { f.Error = "response exceeded the 32000 output token maximum" }), "output-limit", TypeOutputLimit, Nudge},
+		{"turn limit", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_turns" }), "context-limit", TypeContext, Replan},
+		{"turn limit class", failed(func(f *Failure) { f.Class = "max_turns" }), "context-limit", TypeContext, Replan},
+		{"prompt too long class", failed(func(f *Failure) { f.Class = "prompt_too_long" }), "context-limit", TypeContext, Replan},
+		{"model not found by the runner", failed(func(f *Failure) { f.Class = "model_not_found" }), "capability", TypeCapability, Fallback},
+		{"refusal class", failed(func(f *Failure) { f.Class = "refusal" }), "capability", TypeCapability, Fallback},
+		{"output limit class", failed(func(f *Failure) { f.Class = "output_limit" }), "output-limit", TypeOutputLimit, Nudge},
+		{"billing by the runner", failed(func(f *Failure) { f.Class = "billing" }), "credentials", TypeCredentials, ForceDone},
+		{"budget class", failed(func(f *Failure) { f.Class = "max_budget" }), "budget", TypeBudget, ForceDone},
+		{"nothing left to spend", failed(func(f *Failure) { f.Class = "unpaid" }), "budget", TypeBudget, ForceDone},
+		{"structured output class", failed(func(f *Failure) { f.Class = "structured_output" }), "output-format", TypeFormat, Nudge},
+		{"connection dropped, as the CLI tells it", failed(func(f *Failure) {
+			f.Error = "the API failed with server_error: API Error: Unable to connect to API (ECONNRESET)"
+		}), "network", TypeNetwork, Retry},
+		{"server error told in words", failed(func(f *Failure) { f.Error = "the API failed with server_error" }), "api-unavailable", TypeServer, Retry},
+		{"rate limit told in words", failed(func(f *Failure) { f.Error = "the API failed with rate_limit" }), "rate-limit", TypeRateLimit, Retry},
+		{"another error of the CLI that quotes a service", failed(func(f *Failure) {
+			f.Class, f.Error = "agent_error", "claude reported an error: connect ECONNREFUSED web:80, 529 overloaded"
+		}), "unknown-exit", TypeUnknown, ForceDone},
+		{"prompt too long", status(400, "Prompt is too long"), "context-limit", TypeContext, Replan},
+		{"request too large", status(413, "too large"), "context-limit", TypeContext, Replan},
+		{"model not found", status(404, "model: nope"), "capability", TypeCapability, Fallback},
+		{"model not found class", api("model_not_found", "nope"), "capability", TypeCapability, Fallback},
+		{"refusal", failed(func(f *Failure) { f.StopReason = "refusal" }), "capability", TypeCapability, Fallback},
+		{"missing credentials", status(401, "invalid x-api-key"), "credentials", TypeCredentials, ForceDone},
+		{"refused credentials", status(403, "forbidden"), "credentials", TypeCredentials, ForceDone},
+		{"no credit", status(400, "Credit balance is too low"), "credentials", TypeCredentials, ForceDone},
+		{"billing class", api("billing_error", "pay"), "credentials", TypeCredentials, ForceDone},
+		{"not logged in", failed(func(f *Failure) { f.Error = "Invalid API key · Please run /login" }), "credentials", TypeCredentials, ForceDone},
+		{"budget of the CLI", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_budget_usd" }), "budget", TypeBudget, ForceDone},
+	}
+}
+
+func claimCases() []matrixCase {
+	judged := func(goal, evidence int) Failure {
+		return ended(func(f *Failure) {
+			f.Judge = &Judged{Verdict: "FAIL", GoalAlignment: goal, ActionCompleteness: 10, EvidenceOfCompletion: evidence, FinalStateCoherence: 10, TotalScore: goal + evidence + 20}
+		})
+	}
+	problems := []Problem{{Pointer: "/check_results", Message: "must not be empty"}}
+	return []matrixCase{
+		{"no outcome", ended(func(f *Failure) { f.Outcome = OutcomeMissing }), "output-format", TypeFormat, Nudge},
+		{"invalid outcome", ended(func(f *Failure) { f.Outcome, f.OutcomeProblems = OutcomeInvalid, problems }), "output-format", TypeFormat, Nudge},
+		{"two decisions", ended(func(f *Failure) {
+			f.OutcomeProblems = []Problem{{Pointer: "/handoff", Message: "must be left out when the outcome is healthy"}}
+		}), "output-format", TypeFormat, Nudge},
+		{"structured output given up", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_structured_output_retries" }), "output-format", TypeFormat, Nudge},
+		{"resource not found", ended(func(f *Failure) {
+			f.Outcome, f.ToolErrors = OutcomeMissing, []ToolError{{"Read", "file does not exist"}}
+		}), "resource-not-found", TypeNotFound, Nudge},
+		{"permission denied", ended(func(f *Failure) {
+			f.Outcome, f.Denials = OutcomeMissing, []Denial{{"Bash", "never", "it deletes data"}}
+		}), "permission-denied", TypePermission, Nudge},
+		{"a denial beside an invalid outcome is a format error", ended(func(f *Failure) {
+			f.Outcome, f.OutcomeProblems, f.Denials = OutcomeInvalid, problems, []Denial{{"Bash", "", "no"}}
+		}), "output-format", TypeFormat, Nudge},
+		{"exit 0, unknown problem", ended(func(f *Failure) { f.Class = "no_result" }), "exit-zero", TypeInconclusive, Nudge},
+		{"judge finds no evidence", judged(20, 7), "judge-evidence", TypeEvidence, Nudge},
+		{"judge finds the goal missed", judged(14, 20), "judge-goal", TypeGoal, Replan},
+		{"judge finds both", judged(14, 7), "judge-goal", TypeGoal, Replan},
+		{"other judge FAIL", judged(20, 12), "judge-fail", TypeJudge, Replan},
+		{"unusable judge FAIL", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "FAIL", Invalid: true} }), "judge-fail", TypeJudge, Replan},
+		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "CONDITIONAL"} }), "judge-conditional", TypeConditional, None},
+		{"claimed fix, probe still red", ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), "probe-red", TypeProbe, Replan},
+		{"killed by a signal", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(137) }), "killed", TypeKilled, Nudge},
+		{"killed, as Go writes it", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(-1) }), "killed", TypeKilled, Nudge},
+		{"unrecognised non-zero exit", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), "unknown-exit", TypeUnknown, ForceDone},
+		{"unknown exit with a denial in the log", failed(func(f *Failure) {
+			f.Class, f.ExitCode, f.Outcome, f.Denials = "exit", ops.Ptr(77), OutcomeMissing, []Denial{{"Bash", "", "no"}}
+		}), "unknown-exit", TypeUnknown, ForceDone},
+		{"network words on the error output of an unknown exit", failed(func(f *Failure) {
+			f.Class, f.ExitCode, f.Error = "exit", ops.Ptr(77), "claude exited with code 77: connect ECONNREFUSED 10.0.0.5:5432"
+		}), "unknown-exit", TypeUnknown, ForceDone},
+	}
+}
+
+func stopCases() []matrixCase {
+	loop := func(count int, level Level) Failure {
+		return stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: count, Level: level, Call: "Bash curl"} })
+	}
+	return []matrixCase{
+		{"loop of 3", loop(3, Replan), "loop-3", TypeLoop, Replan},
+		{"loop of 5", loop(5, Fallback), "loop-5", TypeLoop, Fallback},
+		{"loop of 8", loop(8, ForceDone), "loop-8", TypeLoop, ForceDone},
+		{"loop of 5 without a level", loop(5, None), "loop-5", TypeLoop, Fallback},
+		{"loop of 9 without a level", loop(9, None), "loop-8", TypeLoop, ForceDone},
+		{"other thresholds", loop(4, Replan), "loop-3", TypeLoop, Replan},
+		{"a loop stop without a finding", stopped("loop", same), "loop-3", TypeLoop, Replan},
+		{"a loop count alone is no loop stop", failed(func(f *Failure) { f.APIStatus, f.Loop = ops.Ptr(401), &Loop{Count: 3} }), "credentials", TypeCredentials, ForceDone},
+		{"budget", stopped("budget", same), "budget", TypeBudget, ForceDone},
+		{"wall limit", stopped("wall_limit", same), "time-limit", TypeTimeout, Replan},
+		{"tool limit", stopped("tool_limit", same), "time-limit", TypeTimeout, Replan},
+		{"idle, nothing changed", stopped("idle", same), "idle", TypeIdle, Retry},
+		{"idle, something changed", stopped("idle", func(f *Failure) { f.Mutating = true }), "idle-mutating", TypeIdle, Nudge},
+		{"deadline of the level", stopped("deadline", same), "deadline", TypeLevelTimeout, Nudge},
+		{"interrupted Tier 1", stopped("crash", func(f *Failure) { f.Tier, f.Interrupted = 1, true }), "interrupted-tier-1", TypeInterrupted, Retry},
+		{"interrupted repair", stopped("shutdown", same), "interrupted-repair", TypeInterrupted, Nudge},
+		{"cancelled by operator", stopped("user", same), "cancelled", TypeCancelled, None},
+		{"gate passed by", stopped("invariant", same), "invariant", TypeInvariant, ForceDone},
+		{"journal", stopped("journal", same), "journal", TypeJournal, ForceDone},
+		{"resume refused", failed(func(f *Failure) { f.Class = "resume_refused" }), "resume-refused", TypeResume, None},
+		{"program missing", failed(func(f *Failure) { f.Class, f.ExitCode = "not_found", nil }), "agent-unavailable", TypeUnavailable, Fallback},
+		{"program too old", failed(func(f *Failure) { f.Class, f.ExitCode = "too_old", nil }), "agent-unavailable", TypeUnavailable, Fallback},
+		{"layer missing", failed(func(f *Failure) { f.Class, f.ExitCode = "layer", nil }), "layer", TypeLayer, ForceDone},
+	}
+}
+
+func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range matrixCases() {
+		t.Run(c.name, func(t *testing.T) {
+			got := Classify(c.f, nil)
+			if got.Rule != c.rule || got.ErrorType != c.typ || got.Entry != c.entry {
+				t.Errorf("got %+v, want row %s, %s at %s", got, c.rule, c.typ, c.entry)
+			}
+			if got.Why == "" {
+				t.Error("no rationale")
+			}
+			if _, err := c.f.Encode(); err != nil {
+				t.Errorf("the report does not satisfy its own schema: %v", err)
+			}
+		})
+		seen[c.rule] = true
+	}
+	for _, r := range Matrix(nil) {
+		if !seen[r.ID] {
+			t.Errorf("row %s has no case", r.ID)
+		}
+	}
+}
+
+func TestClassify_OnlyAnInterruptedRepairIsProbedFirst(t *testing.T) {
+	for _, c := range matrixCases() {
+		if got := Classify(c.f, nil).ProbeFirst; got != (c.rule == "interrupted-repair") {
+			t.Errorf("%s: probe first is %v", c.name, got)
+		}
+	}
+}
+
+func TestClassify_RulesOfTheOperatorStandBeforeTheUnknown(t *testing.T) {
+	rules := []Rule{
+		{ID: "gemini-auth", When: When{ExitCode: ops.Ptr(145)}, Level: ForceDone, ErrorType: "gemini_auth", Why: "the key is refused"},
+		{ID: "license", When: When{Failure: "exit", Contains: "License Server"}, Level: Retry, ErrorType: "license", Why: "it comes back"},
+		{ID: "status", When: When{APIStatus: ops.Ptr(418)}, Level: Fallback, ErrorType: "teapot", Why: "it cannot brew"},
+		{ID: "cause", When: When{StopCause: "maintenance"}, Level: Replan, ErrorType: "maintenance", Why: "somebody works there"},
+		{ID: "weaker", When: When{APIStatus: ops.Ptr(401)}, Level: Retry, ErrorType: "auth_retry", Why: "try again"},
+	}
+	if err := CheckRules(rules); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		f    Failure
+		rule string
+	}{
+		{"by text, in any case", failed(func(f *Failure) { f.Class, f.Error = "exit", "cannot reach LICENSE server" }), "license"},
+		{"all parts must hold", failed(func(f *Failure) { f.Class, f.Error = "start_up", "license server" }), "unknown-exit"},
+		{"by status", failed(func(f *Failure) { f.Class, f.APIStatus = "exit", ops.Ptr(418) }), "status"},
+		{"by stop cause", stopped("maintenance", same), "cause"},
+		{"a known failure stays what it is", failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), "credentials"},
+		{"by exit code", failed(func(f *Failure) { f.Class, f.ExitCode = "api_error", ops.Ptr(145) }), "gemini-auth"},
+	} {
+		if got := Classify(c.f, rules); got.Rule != c.rule {
+			t.Errorf("%s: got %+v, want %s", c.name, got, c.rule)
+		}
+	}
+	if got := Classify(failed(func(f *Failure) { f.Class = "exit" }), []Rule{{ID: "all", Level: Retry}}); got.Rule != "unknown-exit" {
+		t.Errorf("an empty rule matched: %+v", got)
+	}
+}
+
+func TestCheckRules_SaysWhatIsWrong(t *testing.T) {
+	good := Rule{ID: "a", When: When{Failure: "exit"}, Level: Retry, ErrorType: "x", Why: "y"}
+	for _, c := range []struct {
+		name string
+		edit func(*Rule)
+		want string
+	}{
+		{"id", func(r *Rule) { r.ID = "No Good" }, "the id must be"},
+		{"built-in id", func(r *Rule) { r.ID = "network" }, "taken by a built-in row"},
+		{"level", func(r *Rule) { r.Level = 6 }, "level is 6"},
+		{"no level", func(r *Rule) { r.Level = 0 }, "level is 0"},
+		{"type", func(r *Rule) { r.ErrorType = "" }, "error_type"},
+		{"why", func(r *Rule) { r.Why = " " }, "why is empty"},
+		{"when", func(r *Rule) { r.When = When{} }, "when is empty"},
+		{"status", func(r *Rule) { r.When.APIStatus = ops.Ptr(42) }, "use an HTTP status"},
+		{"text", func(r *Rule) { r.When.Contains = " e " }, "too short"},
+	} {
+		r := good
+		c.edit(&r)
+		if err := CheckRules([]Rule{r}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+	if err := CheckRules([]Rule{good, good}); err == nil || !strings.Contains(err.Error(), "taken by rule 1") {
+		t.Errorf("twice the same id: %v", err)
+	}
+	if err := CheckRules([]Rule{good}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFailure_IsCheckedOnBothSides(t *testing.T) {
+	for _, c := range matrixCases() {
+		raw, err := c.f.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, report := ParseFailure(raw)
+		if !report.OK() {
+			t.Fatalf("%s: %v", c.name, report.Err())
+		}
+		a, _ := json.Marshal(back)
+		b, _ := json.Marshal(c.f)
+		if string(a) != string(b) {
+			t.Errorf("%s changed on the way:\n%s\n%s", c.name, a, b)
+		}
+	}
+	for _, c := range []struct{ name, raw, want string }{
+		{"not JSON", `{`, "is not valid JSON"},
+		{"twice", `{"tier":1,"tier":2}`, "more than once"},
+		{"missing", `{"schema_version":1}`, "/session_id: is missing"},
+		{"version", `{"schema_version":2,"session_id":1,"tier":1,"handler":"h","status":"failed"}`, "only version 1"},
+		{"tier", `{"schema_version":1,"session_id":1,"tier":4,"handler":"h","status":"failed"}`, "/tier: must be at most 3"},
+		{"other case", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","Error":"x"}`, "/Error: is an unknown field; did you mean error?"},
+		{"nested", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","loop":{"count":3,"x":1}}`, "/loop/x: is an unknown field"},
+	} {
+		if _, report := ParseFailure([]byte(c.raw)); report.OK() || !strings.Contains(report.Err().Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, report.Err(), c.want)
+		}
+	}
+	if _, err := (Failure{Tier: 9}).Encode(); err == nil {
+		t.Error("an invalid report was written")
+	}
+}

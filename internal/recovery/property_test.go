@@ -1,0 +1,166 @@
+package recovery
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+
+	"pgregory.net/rapid"
+)
+
+func anyFailure() *rapid.Generator[Failure] {
+	cases := matrixCases()
+	return rapid.Custom(func(t *rapid.T) Failure {
+		f := cases[rapid.IntRange(0, len(cases)-1).Draw(t, "case")].f
+		f.Tier = rapid.IntRange(1, 3).Draw(t, "tier")
+		f.Mutating = rapid.Bool().Draw(t, "mutating")
+		if rapid.Bool().Draw(t, "asks") {
+			f.RetryAfter = ops.Ptr(rapid.Int64Range(0, 1<<53).Draw(t, "retry after"))
+		}
+		return f
+	})
+}
+
+func anyLimits() *rapid.Generator[Limits] {
+	return rapid.Custom(func(t *rapid.T) Limits {
+		l := Defaults()
+		l.Retries = rapid.IntRange(0, 5).Draw(t, "retries")
+		l.Nudges = rapid.IntRange(0, 3).Draw(t, "nudges")
+		l.TotalTime = rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "total")
+		l.TotalUSD = rapid.SampledFrom([]float64{0, 1}).Draw(t, "usd")
+		return l
+	})
+}
+
+func anyOffer() *rapid.Generator[Offer] {
+	return rapid.Custom(func(t *rapid.T) Offer {
+		return Offer{
+			CanResume: rapid.Bool().Draw(t, "resume"), Planner: rapid.SampledFrom([]string{"", "planner"}).Draw(t, "planner"),
+			Fallbacks:    rapid.SliceOfN(rapid.SampledFrom([]string{"b", "c", "d"}), 0, 4).Draw(t, "fallbacks"),
+			ProviderWait: rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Hour}).Draw(t, "wait"),
+			EarlierTime:  rapid.SampledFrom([]time.Duration{0, 0, 30 * time.Second, time.Hour}).Draw(t, "earlier"),
+			SpentUSD:     rapid.Float64Range(0, 2).Draw(t, "usd"), Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+	})
+}
+
+func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLimits().Draw(t, "limits")
+		tier := rapid.IntRange(1, 3).Draw(t, "tier of the step")
+		now := noon
+		var history []Transition
+		most := l.Retries + l.Nudges + 1 + 3 + 1 // three different fallback handlers, force-done
+		for {
+			f := anyFailure().Draw(t, "failure")
+			f.Tier = tier
+			c := Classify(f, nil)
+			m := Next(f, c, history, anyOffer().Draw(t, "offer"), l, now)
+			if m.Level == None {
+				if c.Entry != None {
+					t.Fatalf("%s got no level: %+v", c.ErrorType, m)
+				}
+				return // cancelled, or not a matter of the ladder
+			}
+			r := m.Record(f, c, history, now)
+			wantSound(t, f, c, m, r, history, l)
+			history = append(history, r)
+			if len(history) > most {
+				t.Fatalf("%d transitions, at most %d are allowed", len(history), most)
+			}
+			if m.Level == ForceDone {
+				wantSixFields(t, f, c, m, history[:len(history)-1])
+				return
+			}
+			now = m.NotBefore.Add(time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "took")))
+		}
+	})
+}
+
+func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []Transition, l Limits) {
+	t.Helper()
+	if m.Level < c.Entry {
+		t.Fatalf("entered at %s, below the %s of %s", m.Level, c.Entry, c.ErrorType)
+	}
+	count, waited := map[Level]int{}, m.Wait
+	for _, h := range history {
+		if h.Level > m.Level {
+			t.Fatalf("went down from %s to %s", h.Level, m.Level)
+		}
+		count[h.Level]++
+		if h.Level == Retry {
+			waited += h.NotBefore.Sub(h.EnteredAt)
+		}
+		if h.Level == m.Level && l.time(m.Level) > 0 && r.EnteredAt.Sub(h.EnteredAt) >= l.time(m.Level) {
+			t.Fatalf("%s goes on after its time", m.Level)
+		}
+	}
+	switch {
+	case m.Level == Retry && (f.Mutating || count[Retry] >= l.Retries || waited > l.RetryTotal):
+		t.Fatalf("retry %d after %s of waiting, mutating %v", count[Retry]+1, waited, f.Mutating)
+	case m.Level == Nudge && (count[Nudge] >= l.Nudges || m.Variant != count[Nudge]+1):
+		t.Fatalf("nudge %d has variant %d", count[Nudge]+1, m.Variant)
+	case m.Level == Replan && count[Replan] > 0:
+		t.Fatal("replanned twice")
+	case m.Level == Fallback && m.Handler == "":
+		t.Fatal("fallback to nobody")
+	case m.Level < Fallback && m.Wait > l.RetryTotal:
+		t.Fatalf("%s waits %s", m.Level, m.Wait)
+	case m.Reason == "":
+		t.Fatal("no reason")
+	}
+	for _, p := range m.Passed {
+		if p.Reason == "" || count[p.Level] > 0 || p.Level >= m.Level {
+			t.Fatalf("passed %+v on the way to %s", p, m.Level)
+		}
+	}
+}
+
+func wantSixFields(t *rapid.T, f Failure, c Class, m Move, history []Transition) {
+	t.Helper()
+	e := Finish(Facts{
+		Failure: f, Class: c, Move: m, History: history,
+		Completed: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "completed"), FailedAt: rapid.SampledFrom([]string{"", "restart web"}).Draw(t, "failed at"),
+	})
+	raw, err := e.Encode()
+	if err != nil {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	for _, field := range []string{"status", "completedSteps", "failedAt", "failureReason", "escalationPath", "recommendation", "partial", "escalationLevel", "summary"} {
+		if !strings.Contains(string(raw), `"`+field+`":`) {
+			t.Fatalf("%s is missing in %s", field, raw)
+		}
+	}
+	if e.EscalationPath[len(e.EscalationPath)-1] != ForceDone {
+		t.Fatalf("path %v", e.EscalationPath)
+	}
+}
+
+func FuzzFailure(f *testing.F) {
+	for _, c := range matrixCases() {
+		raw, err := c.f.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		failure, report := ParseFailure(raw)
+		if !report.OK() {
+			return
+		}
+		if _, err := failure.Encode(); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		c := Classify(failure, nil)
+		m := Next(failure, c, nil, Offer{}, Defaults(), noon)
+		if (m.Level == None) != (c.Entry == None) {
+			t.Fatalf("%+v became %+v", c, m)
+		}
+		if _, err := Finish(Facts{Failure: failure, Class: c, Move: m}).Encode(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// People is what the supervisor reads and writes of those it waits for.
+type People interface {
+	ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error)
+	Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error)
+	DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error)
+	Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error
+}
+
+// Keeper reminds people of what waits for them and ends what nobody answered.
+type Keeper struct {
+	People People
+	// Policy says how often an environment's people are reminded.
+	Policy func(environment string) ops.ApprovalPolicy
+	// Answered is called after a question expired: its cycle has something to do.
+	Answered func(ops.CycleID)
+	Clock    ops.Clock
+	Logger   *slog.Logger
+}
+
+// keeperPace is how often the keeper looks; nobody minds a reminder that comes ten seconds late.
+const keeperPace = 10 * time.Second
+
+// Run looks until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	ticker := time.NewTicker(keeperPace)
+	defer ticker.Stop()
+	for {
+		if err := k.Look(ctx); err != nil && ctx.Err() == nil {
+			k.Logger.ErrorContext(ctx, "open questions could not be looked after; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Look does once what is due.
+func (k *Keeper) Look(ctx context.Context) error {
+	now := k.Clock()
+	expiring, err := k.People.ExpiringApprovals(ctx, now)
+	if err != nil {
+		return fmt.Errorf("read expiring approvals: %w", err)
+	}
+	for _, a := range expiring {
+		if _, err := k.People.Answer(ctx, a.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", now); err != nil {
+			if errors.Is(err, ops.ErrConflict) {
+				continue // somebody answered a moment before
+			}
+			return fmt.Errorf("expire approval %d: %w", a.ID, err)
+		}
+		k.Answered(a.CycleID)
+	}
+	const batch = 50
+	due, err := k.People.DueReminders(ctx, now, batch)
+	if err != nil {
+		return fmt.Errorf("read due reminders: %w", err)
+	}
+	for _, i := range due {
+		notice, next := remind(i, k.Policy(i.Environment), now)
+		if err := k.People.Reminded(ctx, i.ID, next, notice); err != nil && !errors.Is(err, ops.ErrConflict) {
+			return fmt.Errorf("remind of incident %d: %w", i.ID, err)
+		}
+	}
+	return nil
+}
+
+// remind writes the next reminder of an incident and says when the one after it is due: after the last one the second
+// target is told, and then nobody is asked again.
+func remind(i ops.Incident, p ops.ApprovalPolicy, now time.Time) (ops.Notice, *time.Time) {
+	n := ops.Notice{
+		CycleID: &i.LastCycle, Kind: "reminder", Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		Title: fmt.Sprintf("Claude Ops: Reminder: %s", i.Title),
+		Body: fmt.Sprintf("Incident %d (%s, %s) is open since %s and nobody has answered.\n\nSee: claudeops incidents show %d\nTake it: claudeops incidents ack %d\n",
+			i.ID, i.Environment, orAll(i.Service), i.OpenedAt.UTC().Format(time.RFC3339), i.ID, i.ID),
+	}
+	if i.Reminders < p.Reminds {
+		next := now.Add(p.Remind)
+		return n, &next
+	}
+	n.Target = ops.TargetSecond
+	n.Title = fmt.Sprintf("Claude Ops: Nobody answered: %s", i.Title)
+	return n, nil
+}
+
+func orAll(service string) string {
+	if service == "" {
+		return "no single service"
+	}
+	return service
+}
