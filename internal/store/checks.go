@@ -45,7 +45,10 @@ func insertCheck(ctx context.Context, tx querier, c ops.Check, at time.Time) err
 		type, status, error, response_time_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		formatTime(c.At), c.Environment, optID(c.CycleID), optID(c.AfterSession), c.Purpose, c.Service, c.Probe,
 		c.Type, c.Status, c.Error, c.ResponseTimeMS)
-	return err
+	if err != nil {
+		return err
+	}
+	return countCheck(ctx, tx, c)
 }
 
 // newestFirst is the order of the index that answers LatestChecks: along the probes, and the newest result of each first.

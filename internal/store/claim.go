@@ -9,9 +9,13 @@ import (
 )
 
 // Claim makes the owner the one that advances a cycle, and returns all that is known of it. The first claim stores the
-// policy, narrowed by the cycle's options; later ones keep it. A cycle left running by an older term of the same host is
-// adopted, and so is one of the same term whose worker could not release it: the engine runs one worker per cycle.
-// ops.ErrSlotBusy means that another cycle of the environment is running, ops.ErrConflict that this one has ended or waits.
+// policy, narrowed by the cycle's options; later ones keep it, and after a wait for a human the stricter of it and the
+// current one holds. A cycle left running by an older term of the same host is adopted, and so is one of the same term whose
+// worker could not release it: the engine runs one worker per cycle.
+//
+// A cycle that waits for a human can be claimed from its time on, and when it was answered: its question, or all of its
+// incidents. A question whose time is over has expired then. ops.ErrSlotBusy means that another cycle of the environment is
+// running, ops.ErrConflict that this one has ended or waits.
 func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
 	at = s.orNow(at)
 	var out ops.Claimed
@@ -24,6 +28,9 @@ func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, poli
 			return err
 		}
 		if err := claimable(c, owner, at); err != nil {
+			return err
+		}
+		if err := expireApproval(ctx, tx, id, at); err != nil {
 			return err
 		}
 		if err := takeCycle(ctx, tx, c, owner, policy, at); err != nil {
@@ -58,12 +65,17 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 }
 
 func takeCycle(ctx context.Context, tx querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) error {
-	snapshot, err := asJSON(policy.Narrow(c.Options))
+	policy = policy.Narrow(c.Options)
+	if c.StartedAt != nil && c.Status == ops.CycleWaitingHuman {
+		policy = c.Policy.Stricter(policy)
+	}
+	snapshot, err := asJSON(policy)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL,
-		policy = COALESCE(policy, ?), started_at = COALESCE(started_at, ?) WHERE id = ?`,
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
+		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' THEN ? ELSE policy END,
+		started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, formatTime(at), c.ID)
 	if isUnique(err) {
 		return ops.ErrSlotBusy

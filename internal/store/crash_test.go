@@ -38,7 +38,7 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 			must(err)
 		},
 		func() { session = *f.Queue(t, cycle, nil, 1).Journal.Last() },
-		func() { must(s.StartSession(t.Context(), f.Owner, session.ID, "planned", storetest.Start)) },
+		func() { must(f.Start(t, session.ID, "planned", storetest.Start)) },
 		func() { must(s.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
 		func() {
 			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "a"}, {Seq: 2, At: storetest.Start}}))
@@ -52,6 +52,24 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 		},
 		func() {
 			_, err := s.RequestCancel(t.Context(), cycle, "stop", storetest.Start)
+			must(err)
+		},
+		func() {
+			f.Commit(t, ops.Transition{Cycle: cycle, At: storetest.Start, Step: ops.Step{
+				Kind: ops.StepAwait, Approval: &ops.Approval{Tier: ops.Tier2, Handler: "tier2"},
+				Incident: &ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Services: []string{"web"}, Waits: true},
+			}})
+		},
+		func() {
+			_, err := s.Answer(t.Context(), 1, ops.ApprovalApproved, "alice", "", storetest.Start)
+			must(err)
+		},
+		func() {
+			_, err := s.ResolveIncident(t.Context(), 1, "alice", "new disk", storetest.Start)
+			must(err)
+		},
+		func() {
+			_, err := s.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
 			must(err)
 		},
 		func() { must(s.Release(t.Context(), f.Owner, cycle)) },
@@ -90,6 +108,12 @@ func everything(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	if out["decisions"], err = s.Decisions(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if out["approvals"], err = s.Approvals(t.Context(), store.ApprovalFilter{}); err != nil {
+		t.Fatal(err)
+	}
+	if out["incidents"], err = s.Incidents(t.Context(), store.IncidentFilter{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(out)
@@ -138,7 +162,7 @@ func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
 			t.Errorf("killed at %s (hit %d):\n got  %s\n want %s", last, n+1, got, want)
 		}
 	}
-	for op := range strings.FieldsSeq("submit claim commit start_session note_process transcript release notice") {
+	for op := range strings.FieldsSeq("submit claim commit start_session note_process transcript release notice answer answer_incident") {
 		for _, when := range []string{".before", ".after"} {
 			if !reached[op+when] {
 				t.Errorf("no process was killed at %s", op+when)

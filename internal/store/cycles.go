@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -34,12 +35,36 @@ func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 	}
 	var id ops.CycleID
 	err = s.write(ctx, "submit", func(tx querier) error {
-		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at)
-			VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
-			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, formatTime(s.orNow(n.At))).Scan(&id)
+		known, err := sameRequest(ctx, tx, n, options)
+		if err != nil || known > 0 {
+			id = known
+			return err
+		}
+		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at, request_key)
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, formatTime(s.orNow(n.At)), optText(n.Key)).Scan(&id)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	return id, nil
+}
+
+// sameRequest returns the cycle that the same request got before, or 0.
+func sameRequest(ctx context.Context, tx querier, n ops.NewCycle, options string) (id ops.CycleID, err error) {
+	if n.Key == "" {
+		return 0, nil
+	}
+	var environment, prompt, narrowed string
+	err = tx.QueryRowContext(ctx, `SELECT id, environment, prompt, options FROM cycles WHERE request_key = ?`, n.Key).
+		Scan(&id, &environment, &prompt, &narrowed)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case environment != n.Environment || prompt != n.Prompt || narrowed != options:
+		return 0, fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
 	}
 	return id, nil
 }
@@ -126,4 +151,10 @@ func (s *Store) LastEnded(ctx context.Context, environment string) (time.Time, b
 		return time.Time{}, false, nil
 	}
 	return *t, true, nil
+}
+
+func scanEnding(r row) (ops.Ending, error) {
+	var e ops.Ending
+	err := r.Scan(&e.Status, toTime(&e.At))
+	return e, err
 }

@@ -10,13 +10,13 @@ import (
 
 const selectDecisions = `SELECT e.id, e.cycle_id, COALESCE(e.session_id, 0), e.source_handler, e.target_handler, e.reason,
 	e.proposed, e.depth, e.max_depth, e.target_validated, e.self_escalation_rejected, e.process_mode, e.manager_present,
-	e.path, e.decision, e.check_name, e.policy, e.at FROM escalations e`
+	e.path, e.services, e.decision, e.check_name, e.policy, e.at FROM escalations e`
 
 func scanDecision(r row) (ops.Decision, error) {
 	var d ops.Decision
 	err := r.Scan(&d.ID, &d.CycleID, &d.SessionID, &d.SourceHandler, &d.TargetHandler, &d.Reason,
 		&d.Proposed, &d.Depth, &d.MaxDepth, &d.TargetValidated, &d.SelfEscalationRejected, &d.ProcessMode, &d.ManagerPresent,
-		toJSON(&d.Path), &d.Verdict, &d.Check, (*[]byte)(&d.Inputs), toTime(&d.At))
+		toJSON(&d.Path), toJSON(&d.Services), &d.Verdict, &d.Check, (*[]byte)(&d.Inputs), toTime(&d.At))
 	return d, err
 }
 
@@ -37,19 +37,21 @@ func insertDecision(ctx context.Context, tx querier, cycle ops.CycleID, d ops.De
 	if d.At.IsZero() {
 		d.At = at
 	}
-	path := d.Path
-	if path == nil {
-		path = []string{}
-	}
-	pathJSON, err := asJSON(path)
+	path, err := asJSON(orEmpty(d.Path))
 	if err != nil {
 		return err
 	}
+	var services string
+	if len(d.Services) > 0 {
+		if services, err = asJSON(d.Services); err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
 		proposed, depth, max_depth, target_validated, self_escalation_rejected, process_mode, manager_present,
-		path, decision, check_name, policy, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		path, services, decision, check_name, policy, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, orNull(d.SessionID), d.SourceHandler, d.TargetHandler, d.Reason,
 		d.Proposed, d.Depth, d.MaxDepth, d.TargetValidated, d.SelfEscalationRejected, d.ProcessMode, d.ManagerPresent,
-		pathJSON, d.Verdict, d.Check, optText(d.Inputs), formatTime(d.At))
+		path, optText(services), d.Verdict, d.Check, optText(d.Inputs), formatTime(d.At))
 	return err
 }

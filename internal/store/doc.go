@@ -11,6 +11,10 @@
 //
 // The slot is an index. At most one cycle per environment is running because the database refuses a second one.
 //
+// People answer beside the worker. An answer is a compare-and-set that needs no owner: the first one counts, and the others
+// learn whose it was. It raises the wake number of the cycle, so that neither a waiting cycle nor one that is just about to
+// wait misses it. Money is reserved in the transaction that starts a session, so no two sessions spend the same.
+//
 // Writes go through a single connection, reads through a small pool of their own. Inside an open write transaction only
 // the transaction may be used: asking the writer's pool for a second connection would wait for ever.
 package store

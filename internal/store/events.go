@@ -19,12 +19,15 @@ func scanEvent(r row) (ops.Event, error) {
 
 // EventFilter chooses events; the zero value means all.
 type EventFilter struct {
-	After     int64 // only newer ones, oldest first: what a reader has not seen yet
-	Before    int64 // only older ones: the last id of the page before
-	Level     ops.Level
-	CycleID   *ops.CycleID
-	SessionID *ops.SessionID
-	Limit     int
+	After       int64 // only newer ones, oldest first: what a reader has not seen yet
+	Before      int64 // only older ones: the last id of the page before
+	Level       ops.Level
+	Kind        string
+	Service     string
+	Environment string
+	CycleID     *ops.CycleID
+	SessionID   *ops.SessionID
+	Limit       int
 }
 
 // Events returns a page of events, newest first; with After the oldest come first.
@@ -40,6 +43,15 @@ func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) 
 	}
 	if f.Level != "" {
 		w.add(`v.level = ?`, f.Level)
+	}
+	if f.Kind != "" {
+		w.add(`v.kind = ?`, f.Kind)
+	}
+	if f.Service != "" {
+		w.add(`v.service = ?`, f.Service)
+	}
+	if f.Environment != "" {
+		w.add(`v.environment = ?`, f.Environment)
 	}
 	if f.CycleID != nil {
 		w.add(`v.cycle_id = ?`, *f.CycleID)

@@ -26,11 +26,12 @@ func scanHalf(r row) (half, error) {
 	return h, err
 }
 
-// cover finds the redeployment of this session that an action completes, closes it and records the action as paid for.
+// cover finds the redeployment of this cycle that an action completes, closes it and records the action as paid for. Who
+// comes after a session that left something down must be able to bring it up.
 func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
 	halves, err := list(ctx, p.tx, scanHalf, `SELECT id, service, project, status FROM cooldown_actions
-		WHERE session_id = ? AND half = ? AND status IN (?, ?) ORDER BY id`,
-		p.record.SessionID, ops.HalfOpen, actionOpen, actionClosed)
+		WHERE cycle_id = ? AND half = ? AND status IN (?, ?) ORDER BY id`,
+		p.record.CycleID, ops.HalfOpen, actionOpen, actionClosed)
 	if err != nil {
 		return false, err
 	}
@@ -75,8 +76,8 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h half) (bo
 	}
 	// A project that was taken down as a whole may come back one service after the other, each once.
 	back, err := one(ctx, p.tx, scanInt, `SELECT COUNT(*) FROM cooldown_actions
-		WHERE session_id = ? AND covered_by = ? AND status = ? AND service IN (?, ?)`,
-		p.record.SessionID, h.id, actionCovered, w.Service, h.service)
+		WHERE covered_by = ? AND status = ? AND service IN (?, ?)`,
+		h.id, actionCovered, w.Service, h.service)
 	return back == 0, err
 }
 

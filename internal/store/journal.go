@@ -39,6 +39,21 @@ func (s *Store) loadClaimed(ctx context.Context, q querier, id ops.CycleID, at t
 	if j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id); err != nil {
 		return ops.Claimed{}, err
 	}
+	if j.Recoveries, err = recoveriesOfCycle(ctx, q, id); err != nil {
+		return ops.Claimed{}, err
+	}
+	if j.Approvals, err = approvalsOfCycle(ctx, q, id); err != nil {
+		return ops.Claimed{}, err
+	}
+	if j.Incidents, err = incidentsFor(ctx, q, out.Cycle.Environment, id); err != nil {
+		return ops.Claimed{}, err
+	}
+	if j.Effects, err = effectsOfCycle(ctx, q, id); err != nil {
+		return ops.Claimed{}, err
+	}
+	if err = watched(ctx, q, out.Cycle.Environment, at, j); err != nil {
+		return ops.Claimed{}, err
+	}
 	// A session of this cycle may have used something up since the last look.
 	if limits := out.Cycle.Policy.Cooldowns; len(limits) > 0 {
 		j.Cooldowns, err = cooldowns(ctx, q, out.Cycle.Environment, limits, s.moment(at))
@@ -53,19 +68,18 @@ func (s *Store) loadWhole(ctx context.Context, q querier, id ops.CycleID, at tim
 		return ops.Claimed{}, err
 	}
 	j := &out.Journal
+	if j.LastLook, err = lastLook(ctx, q, out.Cycle.Environment); err != nil {
+		return ops.Claimed{}, err
+	}
 	if j.Windows, err = reportedWindows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
 		return ops.Claimed{}, err
 	}
-	before, err := one(ctx, q, scanString, `SELECT status FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
-		ORDER BY ended_at DESC, id DESC LIMIT 1`, out.Cycle.Environment, id)
-	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+	const before = 10 // enough to see whether they keep failing
+	j.Before, err = endings(ctx, q, out.Cycle.Environment, id, before)
+	if err != nil {
 		return ops.Claimed{}, err
 	}
-	j.Before = ops.CycleStatus(before)
-	err = q.QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions
-		WHERE ended_at >= ? AND environment = ? AND cycle_id <> ?`,
-		formatTime(dayStart(at)), out.Cycle.Environment, id).Scan(&j.Spend.DayUSD)
-	if err != nil {
+	if j.Spend.DayUSD, err = spent(ctx, q, out.Cycle.Environment, at, `cycle_id <> ?`, int64(id)); err != nil {
 		return ops.Claimed{}, err
 	}
 	return out, nil
@@ -137,10 +151,12 @@ func recordResult(ctx context.Context, tx querier, cycle held, t ops.Transition)
 			return fmt.Errorf("record check of %s: %w", c.Service, err)
 		}
 	}
-	for _, l := range t.Result.Lessons {
-		if err := insertLesson(ctx, tx, cycle, t.Result.Session, l, t.At); err != nil {
-			return fmt.Errorf("remember %s: %w", l.Category, err)
-		}
+	var source *ops.SessionID
+	if r := t.Result.Session; r != nil {
+		source = &r.ID
+	}
+	if err := recordLessons(ctx, tx, cycle, sourceAgent, source, t.Result.Lessons, t.At); err != nil {
+		return err
 	}
 	return recordEvents(ctx, tx, cycle, t.Result.Events, t.At)
 }
@@ -152,12 +168,22 @@ func recordStep(ctx context.Context, tx querier, cycle held, owner ops.Owner, t 
 			return fmt.Errorf("record decision: %w", err)
 		}
 	}
+	if err := recordAttempt(ctx, tx, cycle, t); err != nil {
+		return err
+	}
 	if err := recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
+		return err
+	}
+	if err := recordPeople(ctx, tx, cycle, t); err != nil {
 		return err
 	}
 	for _, n := range append(append([]ops.Notice{}, t.Result.Notices...), t.Step.Notices...) {
 		n.CycleID = orOf(n.CycleID, cycle.id)
 		n.Status = ops.NoticePending
+		n.Environment = cycle.environment
+		if r := t.Step.Incident; n.Service == "" && r != nil && len(r.Services) == 1 {
+			n.Service = r.Services[0]
+		}
 		if _, err := insertNotice(ctx, tx, n, t.At); err != nil {
 			return fmt.Errorf("record notice: %w", err)
 		}
@@ -167,8 +193,57 @@ func recordStep(ctx context.Context, tx querier, cycle held, owner ops.Owner, t 
 			return fmt.Errorf("queue attempt %d of %s: %w", n.Attempt, n.Handler.ID, err)
 		}
 	}
-	if t.Step.Kind == ops.StepFinish {
+	switch t.Step.Kind {
+	case ops.StepFinish:
 		return finishCycle(ctx, tx, t)
+	case ops.StepAwait:
+		if err := awaitHuman(ctx, tx, t); err != nil {
+			return fmt.Errorf("await: %w", err)
+		}
+	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
+	}
+	return nil
+}
+
+// recordAttempt writes what is made of an attempt: the verdict on its claim, what was learnt, and the next one.
+func recordAttempt(ctx context.Context, tx querier, cycle held, t ops.Transition) error {
+	if v := t.Step.Verified; v != nil {
+		if err := insertVerification(ctx, tx, cycle.id, *v, t.At); err != nil {
+			return fmt.Errorf("record verification: %w", err)
+		}
+	}
+	if y := t.Step.Recovery; y != nil {
+		if err := insertRecovery(ctx, tx, cycle.id, *y, t.At); err != nil {
+			return fmt.Errorf("record recovery: %w", err)
+		}
+	}
+	return recordLessons(ctx, tx, cycle, sourceForceDone, nil, t.Step.Lessons, t.At)
+}
+
+// recordPeople writes what people are told to look at, and what they are asked. What is over ends first: a problem that is
+// reported in the same step is a new one.
+func recordPeople(ctx context.Context, tx querier, cycle held, t ops.Transition) error {
+	if err := closeRecovered(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
+		return fmt.Errorf("close incidents: %w", err)
+	}
+	if r := t.Step.Incident; r != nil {
+		if err := reportIncident(ctx, tx, cycle, *r, t.At); err != nil {
+			return fmt.Errorf("report incident: %w", err)
+		}
+	}
+	if a := t.Step.Approval; a != nil {
+		if err := askApproval(ctx, tx, cycle, *a, t.At); err != nil {
+			return fmt.Errorf("ask for approval: %w", err)
+		}
+	}
+	return nil
+}
+
+func recordLessons(ctx context.Context, tx querier, cycle held, source string, session *ops.SessionID, lessons []ops.Lesson, at time.Time) error {
+	for _, l := range lessons {
+		if err := learn(ctx, tx, cycle, source, session, l, at); err != nil {
+			return fmt.Errorf("remember %s: %w", l.Category, err)
+		}
 	}
 	return nil
 }
@@ -191,8 +266,8 @@ func finishCycle(ctx context.Context, tx querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is no end of a cycle", t.Step.Status)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, ended_at = ?, wake_at = NULL WHERE id = ?`,
-		t.Step.Status, t.Step.Reason, formatTime(t.At), t.Cycle)
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), ended_at = ?, wake_at = NULL
+		WHERE id = ?`, t.Step.Status, t.Step.Reason, optText(t.Step.Result), formatTime(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
@@ -200,6 +275,12 @@ func finishCycle(ctx context.Context, tx querier, t ops.Transition) error {
 	_, err = tx.ExecContext(ctx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
 		ops.SessionCancelled, formatTime(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	if err := dropApprovals(ctx, tx, t.Cycle, t.At); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	if err := dropWaits(ctx, tx, t.Cycle); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 	return nil

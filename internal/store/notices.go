@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,14 +10,17 @@ import (
 )
 
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
-	n.created_at, n.sent_at FROM notifications n`
+	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key FROM notifications n`
 
 func scanNotice(r row) (ops.Notice, error) {
 	var n ops.Notice
 	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, toTime(&n.NextAt),
-		&n.Error, toTime(&n.CreatedAt), toOptTime(&n.SentAt))
+		&n.Error, toTime(&n.CreatedAt), toOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key)
 	return n, err
 }
+
+// toldFor is how long people need not be told the same again.
+const toldFor = 6 * time.Hour
 
 // Notices returns the newest notices, newest first.
 func (s *Store) Notices(ctx context.Context, limit int) ([]ops.Notice, error) {
@@ -105,10 +109,42 @@ func insertNotice(ctx context.Context, tx querier, n ops.Notice, at time.Time) (
 	if n.NextAt.IsZero() {
 		n.NextAt = n.CreatedAt
 	}
+	if n.Key != "" {
+		told, err := one(ctx, tx, scanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at > ? ORDER BY id DESC LIMIT 1`,
+			n.Key, formatTime(n.CreatedAt.Add(-toldFor)))
+		if !errors.Is(err, ops.ErrNotFound) {
+			return told, err
+		}
+	}
 	var id int64
 	err := tx.QueryRowContext(ctx, `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
-		error, created_at, sent_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		error, created_at, sent_at, target, environment, service, dedup_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 		optID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, formatTime(n.NextAt),
-		n.Error, formatTime(n.CreatedAt), optTime(n.SentAt)).Scan(&id)
+		n.Error, formatTime(n.CreatedAt), optTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key).Scan(&id)
 	return id, err
+}
+
+// NoticesBy returns the newest notices of a status, newest first.
+func (s *Store) NoticesBy(ctx context.Context, status ops.NoticeStatus, limit int) ([]ops.Notice, error) {
+	out, err := list(ctx, s.reader, scanNotice, selectNotices+` WHERE n.status = ? ORDER BY n.id DESC LIMIT ?`, status, pageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list %s notices: %w", status, err)
+	}
+	return out, nil
+}
+
+// RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.
+func (s *Store) RetryNotice(ctx context.Context, id int64, at time.Time) error {
+	err := s.write(ctx, "notice", func(tx querier) error {
+		ok, err := changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = 0, next_at = ?, error = ''
+			WHERE id = ? AND status IN (?, ?)`, ops.NoticePending, formatTime(s.orNow(at)), id, ops.NoticeDead, ops.NoticeSkipped))
+		if err == nil && !ok {
+			err = noticeConflict(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("retry notice %d: %w", id, err)
+	}
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 func TestEveryTableExists(t *testing.T) {
 	db := raw(t, newFile(t))
 	for table := range strings.FieldsSeq(`sessions cycles escalations recoveries transcript events verifications approvals incidents
-		notifications guard_decisions cooldown_actions checks memories silences hosts`) {
+		incident_waits notifications guard_decisions cooldown_actions checks memories silences hosts alerts probe_states causes withheld`) {
 		if got := text(t, db, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table); got != "1" {
 			t.Errorf("table %s is missing", table)
 		}
@@ -26,14 +26,18 @@ func TestDocumentedColumnsExist(t *testing.T) {
 		"sessions": `id cycle_id parent_session_id retry_of_session_id attempt tier handler family agent model planned_session_id
 			session_id status outcome outcome_json handoff_json failure error stop_cause context_mode recovery_level context_tokens
 			context_window cost_usd num_turns duration_ms input_tokens output_tokens cache_read_tokens cache_write_tokens exit_code
-			cli_version owner started_at ended_at`,
+			cli_version owner started_at ended_at role permissions budget_usd api_status retry_after_ms`,
 		"cycles": `id environment trigger status reason policy prompt wake_at wake_seq cancel_requested_at owner term result
 			created_at started_at ended_at`,
 		"escalations": `cycle_id session_id source_handler target_handler reason depth max_depth target_validated
 			self_escalation_rejected process_mode manager_present path decision policy at`,
-		"recoveries": `cycle_id session_id tier level action error_type previous_levels entered_at not_before deadline reason`,
+		"recoveries": `cycle_id session_id tier level action error_type previous_levels entered_at not_before deadline reason variant handler`,
 		"transcript": `session_id seq at line`,
 		"events":     `level kind service message`,
+		"approvals":  `cycle_id session_id environment kind tier handler status reason requested_at expires_at answered_at answered_by answer`,
+		"incidents": `environment service check class fingerprint title level status occurrences report opened_at resolved_at resolved_by
+			reminders remind_at`,
+		"memories": `environment category service observation confidence source expires_at`,
 	} {
 		for column := range strings.FieldsSeq(columns) {
 			if got := text(t, db, `SELECT COUNT(*) FROM pragma_table_info(?) WHERE name = ?`, table, column); got != "1" {
@@ -74,6 +78,34 @@ func TestSecondRunningCycleIsRefusedByAnIndex(t *testing.T) {
 	}
 	for _, row := range [][]any{{"home", "queued"}, {"home", "waiting_human"}, {"home", "waiting_human"}, {"office", "running"}} {
 		run(t, db, insert, row...)
+	}
+}
+
+// The database itself refuses a second open incident of a fingerprint and a second question of a cycle.
+func TestOneOpenIncidentPerFingerprintAndOneQuestionPerCycle(t *testing.T) {
+	path := newFile(t)
+	f := storetest.NewFixture(t, openFile(t, path))
+	f.Claim(t, "home")
+	db := raw(t, path)
+	const at = "2026-03-14T12:00:00.000000Z"
+	const incident = `INSERT INTO incidents (environment, title, level, status, opened_at, updated_at, fingerprint, resolved_at)
+		VALUES ('home', 't', 'info', 'open', '` + at + `', '` + at + `', ?, ?)`
+	const approval = `INSERT INTO approvals (cycle_id, tier, handler, status, requested_at) VALUES (1, 2, 'tier2', ?, '` + at + `')`
+	for _, tt := range []struct {
+		query         string
+		first, second []any
+		refused       bool
+	}{
+		{incident, []any{"a", nil}, []any{"a", nil}, true},
+		{incident, []any{"b", at}, []any{"b", nil}, false},
+		{approval, []any{"pending"}, []any{"pending"}, true},
+		{approval, []any{"denied"}, []any{"approved"}, false},
+	} {
+		run(t, db, tt.query, tt.first...)
+		_, err := db.ExecContext(t.Context(), tt.query, tt.second...)
+		if refused := err != nil && strings.Contains(err.Error(), "UNIQUE"); refused != tt.refused {
+			t.Errorf("%v after %v: error is %v", tt.second, tt.first, err)
+		}
 	}
 }
 

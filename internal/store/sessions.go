@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,24 +11,27 @@ import (
 	"claudeops/internal/ops"
 )
 
-const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.tier, s.handler,
+const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.role, s.tier,
+	CASE WHEN s.permissions = 0 THEN s.tier ELSE s.permissions END, s.handler,
 	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
-	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.exit_code,
-	s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured, s.open_tool, s.conversation_path,
+	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.budget_usd,
+	s.exit_code, s.api_status, COALESCE(s.retry_after_ms, 0), s.loop_count, s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured, s.open_tool, s.conversation_path,
 	COALESCE(s.conversation_size, 0), s.conversation_sha, s.owner, s.created_at, s.started_at,
 	s.ended_at, s.cost_usd, s.reported_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
 
 func scanSession(r row) (ops.Session, error) {
 	var s ops.Session
-	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Tier, &s.Handler,
+	var retryAfter int64
+	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Role, &s.Tier, &s.Permissions, &s.Handler,
 		&s.Family, &s.Agent, &s.Model, &s.Key, toText(&s.PlannedID), toText(&s.CLISessionID), &s.Status,
 		toText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), &s.HandoffJSON, toText(&s.HandoffError), toText(&s.Failure),
-		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.ExitCode,
-		toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.Structured, toText(&s.OpenTool), toText(&s.Conversation.Path),
+		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.BudgetUSD,
+		&s.ExitCode, &s.APIStatus, &retryAfter, &s.LoopCount, toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.Structured, toText(&s.OpenTool), toText(&s.Conversation.Path),
 		&s.Conversation.Size, toText(&s.Conversation.SHA), toText(&s.Owner),
 		toTime(&s.CreatedAt), toOptTime(&s.StartedAt), toOptTime(&s.EndedAt), &s.CostUSD, &s.ReportedUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
+	s.RetryAfter = time.Duration(retryAfter) * time.Millisecond
 	return s, err
 }
 
@@ -66,9 +70,14 @@ func sessionsOfCycle(ctx context.Context, q querier, id ops.CycleID) ([]ops.Sess
 	return list(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)
 }
 
-// StartSession records that a queued session is about to start; it is written before the process exists.
-func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time) error {
-	err := s.write(ctx, "start_session", func(tx querier) error {
+// StartSession records that a queued session is about to start; it is written before the process exists. What the session
+// may spend is reserved with it, and returned: nil without a limit. With nothing left the error is ops.ErrBudget, and the
+// session stays queued.
+func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
+	ask ops.BudgetAsk,
+) (granted *float64, err error) {
+	at = s.orNow(at)
+	err = s.write(ctx, "start_session", func(tx querier) error {
 		cycle, err := fenceSession(ctx, tx, owner, id)
 		if err != nil {
 			return err
@@ -76,18 +85,21 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 		if err := cycle.running(); err != nil {
 			return err
 		}
-		ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?
-			WHERE id = ? AND status = ?`,
-			ops.SessionRunning, optText(plannedID), formatTime(s.orNow(at)), owner.Host, id, ops.SessionQueued))
+		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
+			return err
+		}
+		ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
+			budget_usd = ? WHERE id = ? AND status = ?`,
+			ops.SessionRunning, optText(plannedID), formatTime(at), owner.Host, granted, id, ops.SessionQueued))
 		if err == nil && !ok {
 			err = sessionConflict(ctx, tx, id)
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("start session %d: %w", id, err)
+		return nil, fmt.Errorf("start session %d: %w", id, err)
 	}
-	return nil
+	return granted, nil
 }
 
 // NoteProcess records the process of a running session, so that a later boot can tell it from another one with its pid.
@@ -124,11 +136,11 @@ func queueSession(ctx context.Context, tx querier, cycle held, owner ops.Owner, 
 	_, _ = rand.Read(key[:]) // never fails
 	h := n.Handler
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
-		attempt, tier, handler, family, agent, model, key, status, context_mode, owner, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, optID(n.ParentID), optID(n.RetryOf),
-		n.Attempt, h.Tier, h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]), ops.SessionQueued, n.ContextMode,
-		owner.Host, formatTime(at))
+		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
+		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, formatTime(at))
 	if isUnique(err) {
 		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
 	}
@@ -145,7 +157,7 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 	ok, err := changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
-		recovery_level = ?, exit_code = ?, cli_version = ?, pid = COALESCE(?, pid),
+		exit_code = ?, api_status = ?, retry_after_ms = ?, loop_count = ?, cli_version = ?, pid = COALESCE(?, pid),
 		process_started = COALESCE(?, process_started), structured = ?, open_tool = ?, conversation_path = ?,
 		conversation_size = ?, conversation_sha = ?, started_at = COALESCE(?, started_at), ended_at = ?,
 		cost_usd = ?, reported_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
@@ -154,7 +166,7 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		r.Status, optText(r.Model),
 		optText(r.PlannedID), optText(r.CLISessionID), optText(r.Outcome), optText(r.OutcomeJSON), optText(r.HandoffJSON),
 		optText(r.HandoffError), optText(r.Failure), optText(r.Error), optText(r.StopCause), optText(r.ContextMode),
-		r.RecoveryLevel, r.ExitCode, optText(r.CLIVersion), orNull(r.PID),
+		r.ExitCode, r.APIStatus, orNull(r.RetryAfter.Milliseconds()), r.LoopCount, optText(r.CLIVersion), orNull(r.PID),
 		optText(r.ProcessStarted), r.Structured, optText(r.OpenTool), optText(r.Conversation.Path),
 		orNull(r.Conversation.Size), optText(r.Conversation.SHA), optTime(r.StartedAt), formatTime(*ended),
 		r.CostUSD, r.ReportedUSD, r.NumTurns, r.DurationMS, r.InputTokens, r.OutputTokens, r.CacheReadTokens,

@@ -170,3 +170,11 @@ func scanInt(r row) (int64, error) {
 
 // dayStart is the midnight, UTC, that began the day of t.
 func dayStart(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// orEmpty is a list that is stored as a list, also without an element.
+func orEmpty[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}

@@ -72,7 +72,7 @@ func (f *Fixture) load(t *testing.T, cycle ops.CycleID) ops.Claimed {
 	t.Helper()
 	got, err := f.Store.Load(t.Context(), cycle)
 	must(t, err)
-	got.Journal.Spend, got.Journal.Windows = ops.Spend{}, nil
+	got.Journal.Spend, got.Journal.Windows, got.Journal.LastLook = ops.Spend{}, nil, nil
 	return got
 }
 

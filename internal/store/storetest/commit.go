@@ -43,7 +43,8 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 		t.Errorf("key %q is not fresh", next.Key)
 	}
 	equal(t, "next session", next, ops.Session{
-		ID: next.ID, Key: next.Key, CycleID: session.CycleID, ParentID: &session.ID, Attempt: 1, Tier: ops.Tier2, Handler: "tier2",
+		ID: next.ID, Key: next.Key, CycleID: session.CycleID, ParentID: &session.ID, Attempt: 1, Role: ops.RoleWork,
+		Tier: ops.Tier2, Permissions: ops.Tier2, Handler: "tier2",
 		Family: "claude", Agent: "claude", Model: "sonnet", Status: ops.SessionQueued, ContextMode: ops.ContextHandoff,
 		Owner: Host, CreatedAt: tr.At,
 	})
@@ -64,7 +65,7 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 	notices, err := f.Store.Notices(t.Context(), 0)
 	must(t, err)
 	equal(t, "notices", notices, []ops.Notice{{
-		ID: notices[0].ID, CycleID: &session.CycleID, Kind: "escalation", Level: ops.LevelWarning, Title: "Web is down",
+		ID: notices[0].ID, CycleID: &session.CycleID, Environment: "home", Kind: "escalation", Level: ops.LevelWarning, Title: "Web is down",
 		Body: "Tier 2 starts.", Status: ops.NoticePending, NextAt: tr.At, CreatedAt: tr.At,
 	}})
 }
@@ -225,7 +226,7 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 	notices, err := f.Store.Notices(t.Context(), 0)
 	must(t, err)
 	equal(t, "notice", notices, []ops.Notice{{
-		ID: notices[0].ID, CycleID: &first.CycleID, Kind: "k", Level: ops.LevelInfo, Status: ops.NoticePending,
+		ID: notices[0].ID, CycleID: &first.CycleID, Environment: "office", Kind: "k", Level: ops.LevelInfo, Status: ops.NoticePending,
 		CreatedAt: at, NextAt: Start.Add(time.Hour),
 	}})
 }

@@ -32,7 +32,10 @@ func (f *Fixture) refusesEveryWrite(t *testing.T, owner ops.Owner, running ops.S
 			})
 			return err
 		},
-		"start":      func() error { return f.Store.StartSession(ctx, owner, running.ID, "planned", f.At) },
+		"start": func() error {
+			_, err := f.Store.StartSession(ctx, owner, running.ID, "planned", f.At, ops.BudgetAsk{Want: 1})
+			return err
+		},
 		"note":       func() error { return f.Store.NoteProcess(ctx, owner, running.ID, 4711, "99") },
 		"transcript": func() error { return f.Store.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}}) },
 		"guard": func() error {

@@ -83,12 +83,19 @@ func (f *Fixture) Queue(tb testing.TB, cycle ops.CycleID, parent *ops.Session, a
 	return f.Commit(tb, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{Kind: ops.StepQueue, Session: &n}})
 }
 
+// Start starts a queued session without a budget.
+func (f *Fixture) Start(tb testing.TB, id ops.SessionID, plannedID string, at time.Time) error {
+	tb.Helper()
+	_, err := f.Store.StartSession(tb.Context(), f.Owner, id, plannedID, at, ops.BudgetAsk{})
+	return err
+}
+
 // RunningSession claims a new cycle and starts its first session.
 func (f *Fixture) RunningSession(tb testing.TB, environment string) ops.Session {
 	tb.Helper()
 	cycle := f.Claim(tb, environment).Cycle.ID
 	id := f.Queue(tb, cycle, nil, 1).Journal.Last().ID
-	must(tb, f.Store.StartSession(tb.Context(), f.Owner, id, "planned-1", f.At.Add(time.Second)))
+	must(tb, f.Start(tb, id, "planned-1", f.At.Add(time.Second)))
 	session, err := f.Store.Session(tb.Context(), id)
 	must(tb, err)
 	return session

@@ -27,6 +27,17 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"guard", guardCases()},
 		{"cooldown", cooldownCases()},
 		{"halves", halvesCases()},
+		{"ladder", ladderCases()},
+		{"budget", budgetCases()},
+		{"await", awaitCases()},
+		{"approval", approvalCases()},
+		{"incident", incidentCases()},
+		{"answer", answerCases()},
+		{"reminder", reminderCases()},
+		{"memory", memoryCases()},
+		{"watch", watchCases()},
+		{"cost", costCases()},
+		{"health", healthCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {

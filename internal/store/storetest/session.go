@@ -30,8 +30,9 @@ func everyFieldReadsBack(t *testing.T, f *Fixture) {
 	want.OutcomeJSON = json.RawMessage(`{"outcome": "healthy",  "ü": "\u00e9"}`)
 	want.HandoffJSON = []byte("{\"a\":1,\x00\xff\n}")
 	want.HandoffError, want.Failure, want.Error = "it is a symlink", "wall_limit", "it ran too long"
-	want.StopCause, want.ContextMode, want.RecoveryLevel = ops.StopWall, ops.ContextHandoff, 2
+	want.StopCause, want.ContextMode, want.RecoveryLevel = ops.StopWall, ops.ContextHandoff, ops.RecoveryNone
 	want.ExitCode, want.CLIVersion, want.PID, want.ProcessStarted = ops.Ptr(137), "2.1.0", 4711, "123456"
+	want.APIStatus, want.RetryAfter = ops.Ptr(429), 90*time.Second
 	want.Structured, want.OpenTool = true, "Bash"
 	want.Conversation = ops.Fingerprint{Path: "/state/conversation.jsonl", Size: 1 << 33, SHA: "abc"}
 	want.StartedAt, want.EndedAt = ops.Ptr(Start.Add(2*time.Second)), ops.Ptr(Start.Add(30*time.Minute+time.Microsecond))
@@ -62,7 +63,7 @@ func unreportedFigureStaysUnknown(t *testing.T, f *Fixture) {
 func startOutlivesTheEnd(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	queued := *f.Queue(t, cycle, nil, 1).Journal.Last()
-	must(t, f.Store.StartSession(t.Context(), f.Owner, queued.ID, "planned-1", Start.Add(time.Second)))
+	must(t, f.Start(t, queued.ID, "planned-1", Start.Add(time.Second)))
 	must(t, f.Store.NoteProcess(t.Context(), f.Owner, queued.ID, 4711, "123456"))
 	// The caller still holds the row as it was queued.
 	ended := f.Ended(queued, 0.1)
@@ -80,7 +81,7 @@ func sessionStartsOnce(t *testing.T, f *Fixture) {
 	equal(t, "status", session.Status, ops.SessionRunning)
 	equal(t, "planned id", session.PlannedID, "planned-1")
 	equal(t, "start", session.StartedAt, ops.Ptr(Start.Add(time.Second)))
-	wantErr(t, f.Store.StartSession(t.Context(), f.Owner, session.ID, "planned-2", Start), ops.ErrConflict)
+	wantErr(t, f.Start(t, session.ID, "planned-2", Start), ops.ErrConflict)
 	got, err := f.Store.Session(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "session", got, session)
@@ -88,21 +89,21 @@ func sessionStartsOnce(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "office").Cycle.ID
 	queued := f.Queue(t, cycle, nil, 1).Journal.Last().ID
 	won := race(t, 4, ops.ErrConflict, func(int) error {
-		return f.Store.StartSession(t.Context(), f.Owner, queued, "planned", Start)
+		return f.Start(t, queued, "planned", Start)
 	})
 	equal(t, "starts", won, 1)
 
 	cycle = f.Claim(t, "garden").Cycle.ID
 	queued = f.Queue(t, cycle, nil, 1).Journal.Last().ID
 	f.EndCycle(t, cycle)
-	wantErr(t, f.Store.StartSession(t.Context(), f.Owner, queued, "planned", Start), ops.ErrConflict)
+	wantErr(t, f.Start(t, queued, "planned", Start), ops.ErrConflict)
 }
 
 func processIsNotedWhileRunning(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	session := *f.Queue(t, cycle, nil, 1).Journal.Last()
 	wantErr(t, f.Store.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"), ops.ErrConflict)
-	must(t, f.Store.StartSession(t.Context(), f.Owner, session.ID, "planned", Start))
+	must(t, f.Start(t, session.ID, "planned", Start))
 	must(t, f.Store.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"))
 	got, err := f.Store.Session(t.Context(), session.ID)
 	must(t, err)
@@ -167,7 +168,7 @@ func unknownSessionIsNotFound(t *testing.T, f *Fixture) {
 	wantErr(t, err, ops.ErrNotFound)
 	_, err = f.Store.TranscriptCount(ctx, 999)
 	wantErr(t, err, ops.ErrNotFound)
-	wantErr(t, f.Store.StartSession(ctx, f.Owner, 999, "planned", Start), ops.ErrNotFound)
+	wantErr(t, f.Start(t, 999, "planned", Start), ops.ErrNotFound)
 	wantErr(t, f.Store.NoteProcess(ctx, f.Owner, 999, 1, "1"), ops.ErrNotFound)
 	wantErr(t, f.Store.AppendTranscript(ctx, f.Owner, 999, []ops.Line{{Seq: 1, At: Start}}), ops.ErrNotFound)
 }

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/health"
+	"claudeops/internal/ops"
+)
+
+func scanState(r row) (health.State, error) {
+	var v health.State
+	err := r.Scan(toJSON(&v))
+	return v, err
+}
+
+// States returns what is known about every check of an environment.
+func (s *Store) States(ctx context.Context, environment string) ([]health.State, error) {
+	out, err := list(ctx, s.reader, scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`, environment)
+	if err != nil {
+		return nil, fmt.Errorf("list states: %w", err)
+	}
+	return out, nil
+}
+
+// RecordLooks writes in one transaction what came of a batch of looks at an environment: the results worth keeping (counted are
+// all), the states that moved, the events that tell of it, and the alerts that were among them.
+func (s *Store) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+	alerts []ops.Alert,
+) error {
+	err := s.write(ctx, "looks", func(tx querier) error {
+		at := s.clock()
+		for _, c := range kept {
+			if err := insertCheck(ctx, tx, c, at); err != nil {
+				return fmt.Errorf("check of %s: %w", c.Service, err)
+			}
+		}
+		for _, c := range counted {
+			if err := countCheck(ctx, tx, c); err != nil {
+				return fmt.Errorf("count of %s: %w", c.Service, err)
+			}
+		}
+		for _, v := range states {
+			if err := saveState(ctx, tx, environment, v); err != nil {
+				return fmt.Errorf("state of %s: %w", v.Service, err)
+			}
+		}
+		for _, e := range events {
+			if _, err := insertEvent(ctx, tx, e, at); err != nil {
+				return fmt.Errorf("event %s: %w", e.Kind, err)
+			}
+		}
+		for _, a := range alerts {
+			if err := settleAlert(ctx, tx, a); err != nil {
+				return fmt.Errorf("alert %d: %w", a.ID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record looks at %s: %w", environment, err)
+	}
+	return nil
+}
+
+func saveState(ctx context.Context, tx querier, environment string, v health.State) error {
+	text, err := asJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`,
+		environment, v.Service, v.Probe, v.Level, formatTime(v.Since), text)
+	return err
+}
+
+// ForgetStates removes what is known about checks that are gone.
+func (s *Store) ForgetStates(ctx context.Context, environment string, states []health.State) error {
+	if len(states) == 0 {
+		return nil
+	}
+	err := s.write(ctx, "looks", func(tx querier) error {
+		for _, v := range states {
+			_, err := tx.ExecContext(ctx, `DELETE FROM probe_states WHERE environment = ? AND service = ? AND probe = ?`, environment, v.Service, v.Probe)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget states of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// SaveWithheld replaces what is held back of an environment's bad services.
+func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
+	err := s.write(ctx, "withheld", func(tx querier) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
+			return err
+		}
+		for _, h := range held {
+			var until *time.Time
+			if !h.Until.IsZero() {
+				until = &h.Until
+			}
+			_, err := tx.ExecContext(ctx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES (?, ?, ?, ?, ?)`,
+				environment, h.Service, h.Why, h.Reason, optTime(until))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record what is withheld in %s: %w", environment, err)
+	}
+	return nil
+}
+
+// Withheld returns the bad services of an environment for which no agent is started now, and why.
+func (s *Store) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
+	out, err := withheldOf(ctx, s.reader, environment)
+	if err != nil {
+		return nil, fmt.Errorf("list what is withheld: %w", err)
+	}
+	return out, nil
+}
+
+func withheldOf(ctx context.Context, q querier, environment string) ([]ops.Withheld, error) {
+	return list(ctx, q, func(r row) (ops.Withheld, error) {
+		var h ops.Withheld
+		var until *time.Time
+		err := r.Scan(&h.Service, &h.Why, &h.Reason, toOptTime(&until))
+		if until != nil {
+			h.Until = *until
+		}
+		return h, err
+	}, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
+}
+
+// watched adds to a journal what the watch and people say about the environment now.
+func watched(ctx context.Context, q querier, environment string, at time.Time, j *ops.Journal) error {
+	var err error
+	if j.Silences, err = silencesAt(ctx, q, environment, at); err != nil {
+		return err
+	}
+	j.Withheld, err = withheldOf(ctx, q, environment)
+	return err
+}
+
+// lastLook is when an agent last looked at an environment; nil when none has.
+func lastLook(ctx context.Context, q querier, environment string) (*time.Time, error) {
+	at, err := one(ctx, q, func(r row) (*time.Time, error) {
+		var at *time.Time
+		err := r.Scan(toOptTime(&at))
+		return at, err
+	}, `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed' ORDER BY id DESC LIMIT 1`, environment)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil, nil //nolint:nilnil // nobody has looked, and that is no error
+	}
+	return at, err
+}
+
+// PruneWatch removes a part of what was recorded before a time and is of no further use: results of the watch, alerts and causes
+// that are over. It says how many rows went; none means that nothing is left to remove.
+func (s *Store) PruneWatch(ctx context.Context, before time.Time) (int64, error) {
+	const batch = 5000
+	limit := formatTime(before)
+	var gone int64
+	err := s.write(ctx, "prune", func(tx querier) error {
+		// Ids grow with time, so the first row to keep is found without reading the rest.
+		first, err := one(ctx, tx, scanInt, `SELECT id FROM checks WHERE at >= ? ORDER BY id LIMIT 1`, limit)
+		if errors.Is(err, ops.ErrNotFound) {
+			first, err = one(ctx, tx, scanInt, `SELECT COALESCE(MAX(id), 0) FROM checks`)
+		}
+		if err != nil {
+			return err
+		}
+		for _, statement := range []struct {
+			query string
+			args  []any
+		}{
+			{`DELETE FROM checks WHERE id IN (SELECT id FROM checks WHERE id < ? AND cycle_id IS NULL ORDER BY id LIMIT ?)`, []any{first, batch}},
+			{`DELETE FROM alerts WHERE id IN (SELECT id FROM alerts WHERE status = 'resolved' AND last_at < ? AND NOT pending LIMIT ?)`, []any{limit, batch}},
+			{`DELETE FROM causes WHERE id IN (SELECT id FROM causes WHERE resolved_at IS NOT NULL AND at < ? LIMIT ?)`, []any{limit, batch}},
+		} {
+			result, err := tx.ExecContext(ctx, statement.query, statement.args...)
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			gone += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune what was watched: %w", err)
+	}
+	return gone, nil
+}
