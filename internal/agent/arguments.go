@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -62,6 +63,12 @@ func (c *Claude) arguments(spec ops.SessionSpec, f folders, r *readied) (args []
 	args = appendOption(args, "--disallowedTools", strings.Join(spec.Tools.Disallowed, ","))
 	args = append(args, "--permission-mode", "dontAsk", "--settings", settings, "--setting-sources", "", "--strict-mcp-config")
 	args = appendOption(args, "--json-schema", spec.OutcomeJSON)
+	if spec.BudgetUSD > 0 && r.budgets {
+		// It counts what this run spends, also where it continues a conversation, so nothing is added for what that one has
+		// cost. The CLI looks after every call of the model: a run spends up to one call more than the limit, and the answer
+		// of that call is lost, the tools it asks for are not run.
+		args = append(args, "--max-budget-usd", strconv.FormatFloat(spec.BudgetUSD, 'f', -1, 64))
+	}
 	if byFile {
 		stdin, err = promptFile(f.agent, prompt)
 	}

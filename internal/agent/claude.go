@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,11 +101,12 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	}
 	log.InfoContext(ctx, "session started", "pid", p.pid, "tier", int(spec.Session.Tier), "model", spec.Session.Model)
 	s := newSession(c, spec, p, log)
+	s.retries = ready.retries
 	res := s.run(ctx, rec)
 	res.Warnings = append(ready.warnings, res.Warnings...)
 	res.Conversation = fingerprint(ready.config, res.CLISessionID)
 	if walls != nil {
-		if err := walls.Collect(spec.Session.Tier); err != nil {
+		if err := walls.Collect(spec.Session.May()); err != nil {
 			res.Warnings = append(res.Warnings, fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err))
 		}
 	}
@@ -124,18 +126,26 @@ func (c *Claude) wall(r *readied, spec ops.SessionSpec) (Walls, error) {
 	if walls == nil {
 		return nil, nil //nolint:nilnil // no walls is an answer
 	}
-	tier := spec.Session.Tier
-	for _, step := range []func(ops.Tier) error{walls.Check, walls.Prepare} {
-		if err := step(tier); err != nil {
-			return nil, &startError{class: failLayer, text: err.Error()}
-		}
-	}
-	w, err := walls.Wrap(tier, Walled{Path: r.command.path, Argv: r.command.argv, Env: r.command.env, Dir: r.command.dir})
+	w, err := putBehind(walls, spec.Session.May(), Walled{Path: r.command.path, Argv: r.command.argv, Env: r.command.env, Dir: r.command.dir})
 	if err != nil {
-		return nil, &startError{class: failLayer, text: err.Error()}
+		return nil, err
 	}
 	r.command.path, r.command.argv, r.command.env, r.command.dir, r.command.credential = w.Path, w.Argv, w.Env, w.Dir, w.Credential
 	return walls, nil
+}
+
+// putBehind sets walls up and returns the program as it is started behind them.
+func putBehind(walls Walls, tier ops.Tier, w Walled) (Walled, error) {
+	for _, step := range []func(ops.Tier) error{walls.Check, walls.Prepare} {
+		if err := step(tier); err != nil {
+			return Walled{}, &startError{class: failLayer, text: err.Error()}
+		}
+	}
+	out, err := walls.Wrap(tier, w)
+	if err != nil {
+		return Walled{}, &startError{class: failLayer, text: err.Error()}
+	}
+	return out, nil
 }
 
 // startError is why a session could not be started.
@@ -146,8 +156,11 @@ type startError struct {
 
 func (e *startError) Error() string { return e.text }
 
-func (c *Claude) notStarted(err error) ops.RunResult {
-	res := ops.RunResult{Failure: failStart, Err: c.o.Redactor.String(err.Error())}
+func (c *Claude) notStarted(err error) ops.RunResult { return NotStarted(err, c.o.Redactor) }
+
+// NotStarted is the result of a session that could not be started.
+func NotStarted(err error, r *redact.Redactor) ops.RunResult {
+	res := ops.RunResult{Failure: failStart, Err: r.String(err.Error())}
 	var se *startError
 	if errors.As(err, &se) {
 		res.Failure = se.class
@@ -162,6 +175,8 @@ type readied struct {
 	version string
 	// snapshots: the program keeps the system prompt and the tools of a conversation it continues, unless told otherwise.
 	snapshots bool
+	budgets   bool // it stops by itself when it has spent what it may
+	retries   bool // it repeats a call of the model that failed
 	warnings  []string
 	files     []string // to remove after the session
 }
@@ -193,7 +208,7 @@ func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied,
 	if err := c.checkVersion(ctx, r, path, spec); err != nil {
 		return nil, err
 	}
-	f, err := c.makeFolders(spec)
+	f, err := makeFolders(spec, c.o.HomeDir)
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +222,12 @@ func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied,
 		return nil, err
 	}
 	r.config = f.config
+	env := c.environment(spec, f)
+	r.retries = r.retries && !slices.Contains(env, maxRetries+"=0")
 	r.command = command{
 		path:  path,
 		argv:  append(append([]string{c.o.Bin}, c.o.Argv0Extra...), args...),
-		env:   c.environment(spec, f),
+		env:   env,
 		dir:   f.work,
 		key:   spec.Session.Key,
 		stdin: stdin,
@@ -220,19 +237,31 @@ func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied,
 
 // find looks for the program the way a shell would, in the PATH the agent will have.
 func (c *Claude) find(env []string) (string, error) {
-	bin := c.o.Bin
+	path, err := lookFor(c.o.Bin, searchPath(env, c.o.Env))
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, errNowhere):
+		return "", &startError{class: failNotFound, text: fmt.Sprintf(
+			"the agent program %q was not found in PATH: install it with npm install -g @anthropic-ai/claude-code, or set CLAUDEOPS_CLAUDE_BIN to the program", c.o.Bin)}
+	}
+	return "", &startError{class: failNotFound, text: fmt.Sprintf(
+		"the agent program %s cannot be run (%v): set CLAUDEOPS_CLAUDE_BIN to the program", c.o.Bin, cause(err))}
+}
+
+// errNowhere says that no folder of a PATH holds a program.
+var errNowhere = errors.New("it is in no folder of PATH")
+
+// lookFor finds a program by its name or its path.
+func lookFor(bin, searched string) (string, error) {
 	if strings.ContainsRune(bin, filepath.Separator) {
 		path, err := filepath.Abs(bin)
 		if err == nil {
 			err = executable(path)
 		}
-		if err != nil {
-			return "", &startError{class: failNotFound, text: fmt.Sprintf(
-				"the agent program %s cannot be run (%v): set CLAUDEOPS_CLAUDE_BIN to the program", bin, cause(err))}
-		}
-		return path, nil
+		return path, err
 	}
-	for dir := range strings.SplitSeq(searchPath(env, c.o.Env), string(os.PathListSeparator)) {
+	for dir := range strings.SplitSeq(searched, string(os.PathListSeparator)) {
 		if !filepath.IsAbs(dir) {
 			continue // what lies in the working folder must not stand in for the agent
 		}
@@ -240,8 +269,7 @@ func (c *Claude) find(env []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", &startError{class: failNotFound, text: fmt.Sprintf(
-		"the agent program %q was not found in PATH: install it with npm install -g @anthropic-ai/claude-code, or set CLAUDEOPS_CLAUDE_BIN to the program", bin)}
+	return "", errNowhere
 }
 
 func executable(path string) error {
@@ -271,12 +299,12 @@ type folders struct {
 	state, agent, home, config, work string
 }
 
-func (c *Claude) makeFolders(spec ops.SessionSpec) (folders, error) {
+func makeFolders(spec ops.SessionSpec, homeDir func(stateDir string) string) (folders, error) {
 	state, err := filepath.Abs(spec.StateDir)
 	if err != nil || spec.StateDir == "" {
 		return folders{}, &startError{class: failStart, text: "the session has no state folder"}
 	}
-	f := folders{state: state, agent: filepath.Join(state, agentFolder), home: c.o.HomeDir(state), work: spec.WorkDir}
+	f := folders{state: state, agent: filepath.Join(state, agentFolder), home: homeDir(state), work: spec.WorkDir}
 	f.config = filepath.Join(f.agent, "config")
 	if f.work == "" {
 		f.work = filepath.Join(f.agent, "work")

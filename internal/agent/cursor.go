@@ -65,6 +65,20 @@ func (c *cursor) key() string {
 	return k
 }
 
+// object goes through the next value if it is an object. read takes the value of a key, or returns false to leave it out.
+func (c *cursor) object(read func(key string) bool) {
+	if c.peek() != '{' {
+		c.skip()
+		return
+	}
+	c.take('{')
+	for n := 0; c.next('}', &n); {
+		if !read(c.key()) {
+			c.skip()
+		}
+	}
+}
+
 // raw returns what stands between the quotes of the next value, if it is a string.
 func (c *cursor) raw() (string, bool) {
 	if !c.take('"') {

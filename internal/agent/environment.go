@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,9 @@ import (
 
 // standardPath is searched when the supervisor has no PATH.
 const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// maxRetries is how often Claude Code repeats a call of the model that failed.
+const maxRetries = "CLAUDE_CODE_MAX_RETRIES"
 
 // variables is an environment by name.
 type variables map[string]string
@@ -32,13 +36,21 @@ func isPlain(name string) bool {
 	return slices.Contains([]string{"PATH", "LANG", "TZ", "TMPDIR"}, name) || strings.HasPrefix(name, "LC_")
 }
 
+// isProxy reports whether a variable says how the network is reached.
+func isProxy(name string) bool {
+	switch strings.ToLower(name) {
+	case "http_proxy", "https_proxy", "no_proxy", "all_proxy":
+		return true
+	}
+	return false
+}
+
 // passes reports whether a variable of the supervisor reaches the agent.
 func (c *Claude) passes(name string) bool {
 	if isPlain(name) || slices.Contains(c.o.ExtraEnv, name) {
 		return true
 	}
-	switch strings.ToLower(name) {
-	case "http_proxy", "https_proxy", "no_proxy", "all_proxy":
+	if isProxy(name) {
 		return true
 	}
 	if name == "BASH_DEFAULT_TIMEOUT_MS" || name == "BASH_MAX_TIMEOUT_MS" {
@@ -59,8 +71,8 @@ func (c *Claude) environment(spec ops.SessionSpec, f folders) []string {
 	vars.standard("DISABLE_AUTOUPDATER", "1")
 	vars.standard("DISABLE_TELEMETRY", "1")
 	vars.standard("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-	vars.standard("CLAUDE_CODE_MAX_RETRIES", "2") // failures are judged here, not waited for there
-	vars.standard("API_TIMEOUT_MS", "300000")     // below our own idle limit, so that the CLI can say what it waited for
+	vars.standard(maxRetries, "2")            // failures are judged here, not waited for there
+	vars.standard("API_TIMEOUT_MS", "300000") // below our own idle limit, so that the CLI can say what it waited for
 	if spec.Limits.Tool > 0 {
 		// A little less than our own limit, so that the CLI ends a command that hangs and the
 		// session can go on.
@@ -71,15 +83,22 @@ func (c *Claude) environment(spec ops.SessionSpec, f folders) []string {
 	if spec.Gate != nil {
 		vars["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
 	}
-	vars["HOME"] = f.home
 	vars["CLAUDE_CONFIG_DIR"] = f.config
-	vars["CLAUDEOPS_STATE_DIR"] = f.state
-	vars["CLAUDEOPS_DRY_RUN"] = strconv.FormatBool(spec.DryRun)
-	vars["CLAUDEOPS_TIER"] = strconv.Itoa(int(spec.Session.Tier))
-	vars["CLAUDEOPS_CYCLE_ID"] = strconv.FormatInt(int64(spec.Session.CycleID), 10)
-	vars["CLAUDEOPS_SESSION_ID"] = strconv.FormatInt(int64(spec.Session.ID), 10)
-	vars[keyName] = spec.Session.Key
+	vars.session(spec, f)
 	return vars.list()
+}
+
+// session sets what every agent is told about its session.
+func (v variables) session(spec ops.SessionSpec, f folders) {
+	v["HOME"] = f.home
+	v["CLAUDEOPS_STATE_DIR"] = f.state
+	v["CLAUDEOPS_DRY_RUN"] = strconv.FormatBool(spec.DryRun)
+	v["CLAUDEOPS_TIER"] = strconv.Itoa(int(spec.Session.Tier))
+	v["CLAUDEOPS_ROLE"] = string(cmp.Or(spec.Session.Role, ops.RoleWork))
+	v["CLAUDEOPS_HANDLER"] = spec.Session.Handler
+	v["CLAUDEOPS_CYCLE_ID"] = strconv.FormatInt(int64(spec.Session.CycleID), 10)
+	v["CLAUDEOPS_SESSION_ID"] = strconv.FormatInt(int64(spec.Session.ID), 10)
+	v[keyName] = spec.Session.Key
 }
 
 // standard sets a variable unless the operator did.

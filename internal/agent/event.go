@@ -12,13 +12,32 @@ type event struct {
 	parent    string // the tool call of the subagent it is from
 	err       string
 	message   message
+	apiStatus *figure
+	cutBy     string // which limit cut the answer of the model off
+	retry     retry
+	limit     rateLimit
+}
+
+// retry is a call of the model that failed and that the CLI makes again.
+type retry struct {
+	class   string
+	status  *figure
+	attempt *figure
+	delayMS *figure
+}
+
+// rateLimit is how a subscription stands.
+type rateLimit struct {
+	status   string
+	resetsAt *figure // seconds since 1970
 }
 
 type message struct {
-	id     string
-	model  string
-	blocks []block
-	tokens int64 // in the call of the model that wrote it
+	id      string
+	model   string
+	blocks  []block
+	written int64 // bytes the model wrote, roughly
+	usage   usage // of the call of the model that wrote it
 }
 
 type block struct {
@@ -27,6 +46,8 @@ type block struct {
 	name      string
 	toolUseID string
 	input     string // JSON
+	content   string // JSON
+	written   int64  // bytes of text
 	isError   bool
 }
 
@@ -54,11 +75,44 @@ func parseEvent(text string) (e event, ok bool) {
 			e.err = c.text()
 		case "message":
 			e.message = parseMessage(c)
+		case "api_error_status":
+			e.apiStatus = c.number()
+		case "api_error_params":
+			c.object(func(key string) bool {
+				if key == "cut" {
+					e.cutBy = c.text()
+				}
+				return key == "cut"
+			})
+		case "attempt":
+			e.retry.attempt = c.number()
+		case "retry_delay_ms":
+			e.retry.delayMS = c.number()
+		case "error_status":
+			e.retry.status = c.number()
+		case "rate_limit_info":
+			e.limit = parseLimit(c)
 		default:
 			c.skip()
 		}
 	}
+	e.retry.class = e.err
 	return e, c.ended()
+}
+
+func parseLimit(c *cursor) (l rateLimit) {
+	c.object(func(key string) bool {
+		switch key {
+		case "status":
+			l.status = c.text()
+		case "resetsAt":
+			l.resetsAt = c.number()
+		default:
+			return false
+		}
+		return true
+	})
+	return l
 }
 
 func parseMessage(c *cursor) (m message) {
@@ -74,9 +128,9 @@ func parseMessage(c *cursor) (m message) {
 		case "model":
 			m.model = c.text()
 		case "content":
-			m.blocks = parseBlocks(c)
+			m.blocks, m.written = parseBlocks(c)
 		case "usage":
-			m.tokens = parseUsage(c)
+			m.usage = parseUsage(c)
 		default:
 			c.skip()
 		}
@@ -84,18 +138,20 @@ func parseMessage(c *cursor) (m message) {
 	return m
 }
 
-func parseBlocks(c *cursor) (blocks []block) {
+func parseBlocks(c *cursor) (blocks []block, written int64) {
 	if c.peek() != '[' {
 		c.skip()
-		return nil
+		return nil, 0
 	}
 	c.take('[')
 	for n := 0; c.next(']', &n); {
-		if b := parseBlock(c); b.kind == "tool_use" || b.kind == "tool_result" {
+		b := parseBlock(c)
+		written += b.written + int64(len(b.input))
+		if b.kind == "tool_use" || b.kind == "tool_result" {
 			blocks = append(blocks, b)
 		}
 	}
-	return blocks
+	return blocks, written
 }
 
 func parseBlock(c *cursor) (b block) {
@@ -118,6 +174,11 @@ func parseBlock(c *cursor) (b block) {
 			b.isError = c.value() == "true"
 		case "input":
 			b.input = c.value()
+		case "content":
+			b.content = c.value()
+		case "text", "thinking":
+			// Its length is all that matters, so it is not worth decoding.
+			b.written += int64(len(c.value()))
 		default:
 			c.skip()
 		}
@@ -125,16 +186,10 @@ func parseBlock(c *cursor) (b block) {
 	return b
 }
 
-// parseUsage sums what one call of the model read and wrote.
-func parseUsage(c *cursor) (tokens int64) {
-	if c.peek() != '{' {
-		c.skip()
-		return 0
-	}
-	c.take('{')
-	var u usage
-	for n := 0; c.next('}', &n); {
-		switch c.key() {
+// parseUsage reads what one call of the model read and wrote.
+func parseUsage(c *cursor) (u usage) {
+	c.object(func(key string) bool {
+		switch key {
 		case "input_tokens":
 			u.Input = c.number()
 		case "output_tokens":
@@ -144,9 +199,15 @@ func parseUsage(c *cursor) (tokens int64) {
 		case "cache_creation_input_tokens":
 			u.CacheWrite = c.number()
 		default:
-			c.skip()
+			return false
 		}
-	}
+		return true
+	})
+	return u
+}
+
+// tokens sums what a call read and wrote.
+func (u usage) tokens() (tokens int64) {
 	for _, f := range []*figure{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
 		if count := whole(f); count != nil {
 			tokens += *count

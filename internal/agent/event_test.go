@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"claudeops/internal/ops"
 )
 
 // slowEvent reads an event with the standard decoder.
@@ -20,9 +22,24 @@ func slowEvent(text string) (e event, ok bool) {
 		s, _ := m[key].(string)
 		return s
 	}
+	num := func(m map[string]any, key string) *figure {
+		if n, ok := m[key].(float64); ok {
+			return ops.Ptr(figure(n))
+		}
+		return nil
+	}
+	object := func(m map[string]any, key string) map[string]any {
+		o, _ := m[key].(map[string]any)
+		return o
+	}
 	e = event{
 		kind: str(top, "type"), subtype: str(top, "subtype"), sessionID: str(top, "session_id"),
 		version: str(top, "claude_code_version"), model: str(top, "model"), parent: str(top, "parent_tool_use_id"), err: str(top, "error"),
+		apiStatus: num(top, "api_error_status"), cutBy: str(object(top, "api_error_params"), "cut"),
+		retry: retry{
+			class: str(top, "error"), status: num(top, "error_status"), attempt: num(top, "attempt"), delayMS: num(top, "retry_delay_ms"),
+		},
+		limit: rateLimit{status: str(object(top, "rate_limit_info"), "status"), resetsAt: num(object(top, "rate_limit_info"), "resetsAt")},
 	}
 	m, ok := top["message"].(map[string]any)
 	if !ok {
@@ -30,13 +47,9 @@ func slowEvent(text string) (e event, ok bool) {
 	}
 	e.message = message{id: str(m, "id"), model: str(m, "model")}
 	if u, ok := m["usage"].(map[string]any); ok {
-		for _, key := range []string{"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
-			if n, ok := u[key].(float64); ok {
-				f := figure(n)
-				if count := whole(&f); count != nil {
-					e.message.tokens += *count
-				}
-			}
+		e.message.usage = usage{
+			Input: num(u, "input_tokens"), Output: num(u, "output_tokens"),
+			CacheRead: num(u, "cache_read_input_tokens"), CacheWrite: num(u, "cache_creation_input_tokens"),
 		}
 	}
 	blocks, _ := m["content"].([]any)
@@ -53,8 +66,10 @@ func slowEvent(text string) (e event, ok bool) {
 
 // withoutInput drops what slowEvent does not keep as text.
 func withoutInput(e event) event {
+	e.message.written = 0
 	for i := range e.message.blocks {
-		e.message.blocks[i].input = ""
+		b := &e.message.blocks[i]
+		b.input, b.content, b.written = "", "", 0
 	}
 	return e
 }

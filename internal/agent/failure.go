@@ -15,7 +15,6 @@ const (
 	failTooOld    = "too_old"     // its version is too old for the tier
 	failExit      = "exit"        // it exited with an error
 	failNoResult  = "no_result"   // it exited without saying how it went
-	failAPI       = "api_error"   // the API refused or failed
 	failAgent     = "agent_error" // the CLI reported another error
 	failWall      = "wall_limit"
 	failIdle      = "idle"
@@ -29,6 +28,12 @@ const (
 // failureOf returns the class of a stop.
 func failureOf(cause ops.StopCause) string {
 	switch cause {
+	case ops.StopLoop:
+		return ops.FailureLoop
+	case ops.StopBudget:
+		return ops.FailureBudget
+	case ops.StopDeadline:
+		return ops.FailureDeadline
 	case ops.StopWall:
 		return failWall
 	case ops.StopIdle:
@@ -65,22 +70,6 @@ func (s *session) judge(res *ops.RunResult) {
 		res.Failure, res.Err = failNoResult, name+" exited 0 without a result event"+s.lastWords()
 	}
 	res.Err = s.show(res.Err, maxSentence)
-}
-
-// reported is the failure the CLI itself told of.
-func (s *session) reported(name string) (class, text string) {
-	r := s.stream.result
-	words := firstLine(r.words())
-	status := whole(r.APIStatus)
-	switch {
-	case status != nil:
-		return failAPI, joinText(fmt.Sprintf("the API answered %d", *status), words)
-	case s.stream.apiError != "":
-		return failAPI, joinText("the API failed with "+s.stream.apiError, words)
-	case r.Subtype != "" && r.Subtype != "success":
-		return failAgent, joinText(name+" ended with "+r.Subtype, words)
-	}
-	return failAgent, joinText(name+" reported an error", words)
 }
 
 // refusal is what the CLI said when it did not continue a conversation.

@@ -32,6 +32,8 @@ type resultEvent struct {
 	SessionID  string            `json:"session_id"`
 	UUID       string            `json:"uuid"`
 	Text       *string           `json:"result"`
+	StopReason string            `json:"stop_reason"`
+	Reason     string            `json:"terminal_reason"`
 	Errors     []json.RawMessage `json:"errors"`
 	DurationMS *figure           `json:"duration_ms"`
 	NumTurns   *figure           `json:"num_turns"`

@@ -41,14 +41,18 @@ type session struct {
 	clock    ops.Clock
 	log      *slog.Logger
 
-	stop  *stopping
-	watch *watchdog
-	lines *recording
+	stop    *stopping
+	watch   *watchdog
+	watcher *watcher // nil when nobody is
+	lines   *recording
 
-	stream    stream // belongs to the reader of the output until it ended
-	lastError string // belongs to the reader of the error output until it ended
+	other     Decoder // reads the output of a program that does not speak the protocol of Claude Code; nil for one that does
+	stream    stream  // belongs to the reader of the output until it ended
+	lastError string  // belongs to the reader of the error output until it ended
 	allowed   func(toolUseID string) bool
-	cutOff    string // the tool call that was open when the session was stopped
+	cutOff    string    // the tool call that was open when the session was stopped
+	retries   bool      // the CLI is known to repeat a call of the model that failed
+	polite    *ops.Halt // the stop that waited for a boundary; belongs to the reader of the output until it ended
 	leftovers int
 	oddities  []string
 }
@@ -63,14 +67,21 @@ func newSession(c *Claude, spec ops.SessionSpec, p *process, log *slog.Logger) *
 		proc: p, redactor: c.o.Redactor, clock: c.o.Clock, log: log,
 		stop: newStopping(), watch: newWatchdog(spec.Limits),
 	}
+	s.watcher = newWatcher(spec.Watch, Activities, c.o.Clock)
 	if spec.Gate != nil && spec.Gate.Allowed != nil {
 		s.allowed, s.stream.held = spec.Gate.Allowed, true
 	}
 	return s
 }
 
-// run sees the program to its end: it is read until nothing more comes, and nothing of it is left.
+// run runs the session and says what became of it.
 func (s *session) run(ctx context.Context, rec ops.Recorder) ops.RunResult {
+	return s.outcome(s.supervise(ctx, rec))
+}
+
+// supervise sees the program to its end: it is read until nothing more comes, and nothing of it is left. It returns why
+// output could not be stored.
+func (s *session) supervise(ctx context.Context, rec ops.Recorder) error {
 	defer s.proc.close()
 	// What was printed is stored and what runs is killed also after the session was cancelled.
 	keep := context.WithoutCancel(ctx)
@@ -92,7 +103,7 @@ func (s *session) run(ctx context.Context, rec ops.Recorder) ops.RunResult {
 	s.await(ctx)
 	endWatch()
 	watcher.Wait()
-	return s.outcome(s.finish(keep, read))
+	return s.finish(keep, read)
 }
 
 func (s *session) recordStart(ctx context.Context, rec ops.Recorder) {
@@ -184,18 +195,54 @@ func (s *session) readOutput() {
 		shown := clean(text)
 		s.watch.heard()
 		// Decoded as it came: what the supervisor relies on must not depend on what is redacted.
-		if s.stream.line(shown) {
-			s.watch.tools(s.stream.open)
-		}
-		s.holdToGate()
+		s.decode(shown)
 		if dropped > 0 {
 			s.stream.warn(fmt.Sprintf("a line of output was longer than %d bytes and could not be read", maxLine))
 		}
 		if safe := redacted.Line(text); safe != text {
 			shown = clean(safe)
 		}
+		s.tellWatcher(shown)
 		s.lines.add(cut(shown, maxRecorded, dropped))
 	}
+}
+
+// decode reads one line and tells the watchdog which tool calls are open.
+func (s *session) decode(line string) {
+	if s.other != nil {
+		if open, changed := s.other.Line(line); changed {
+			s.watch.tools(calls(open))
+		}
+		return
+	}
+	if s.stream.line(line) {
+		s.watch.tools(s.stream.open)
+	}
+	s.holdToGate()
+}
+
+// tellWatcher tells the watcher what a line says, redacted as it is stored, so that the stored transcript tells it the same.
+func (s *session) tellWatcher(line string) {
+	if s.watcher == nil {
+		return
+	}
+	_, open := s.watch.call()
+	if halt := s.watcher.line(line, open); halt != nil {
+		if halt.Boundary {
+			s.polite = halt
+		}
+		s.stop.stop(halt.Cause, halt.Why)
+	}
+}
+
+// endedItself reports whether a session that was to stop at a boundary had ended well before it was asked to.
+func (s *session) endedItself() bool {
+	cause, why := s.stop.reason()
+	if s.polite == nil || cause != s.polite.Cause || why != s.polite.Why {
+		return false
+	}
+	r := s.stream.result
+	return r != nil && !r.failed() && s.proc.ended() && s.proc.exitCode() == 0
 }
 
 // holdToGate stops a session in which a tool ran that its gate had not allowed: the hook no longer fires, or something goes
@@ -270,7 +317,9 @@ func (s *session) outcome(stored error) ops.RunResult {
 	if res.Model == "" {
 		res.Model = st.lastModel
 	}
-	res.Stop, res.StopWhy = s.stop.reason()
+	if !s.endedItself() {
+		res.Stop, res.StopWhy = s.stop.reason()
+	}
 	if stored != nil && res.Stop == ops.StopNone {
 		res.Stop, res.StopWhy = ops.StopJournal, fmt.Sprintf("output could not be stored: %v", stored)
 	}
@@ -288,6 +337,9 @@ func (s *session) outcome(stored error) ops.RunResult {
 		}
 	}
 	s.judge(&res)
+	if res.Stop == ops.StopNone && res.IsError {
+		res.APIStatus, res.RetryAfter = s.apiStatus(), s.retryAfter()
+	}
 	res.StopWhy = s.show(res.StopWhy, maxSentence)
 	res.Warnings = s.warnings(res)
 	return res

@@ -25,6 +25,11 @@ type stream struct {
 	open      []toolCall
 	context   int64  // tokens in the last call of the model, 0 when unknown
 	apiError  string // class of the last error the API answered with
+	apiStatus *figure
+	cutBy     string // which limit cut the last answer off
+	retry     *retry // of the last call that failed, until one succeeds
+	refusal   bool   // the model refused to answer
+	resetsAt  *figure
 	result    *resultEvent
 	own       usageByModel // the run's own share, where the CLI tells it
 	counted   map[string]bool
@@ -56,7 +61,7 @@ func (st *stream) line(text string) (changed bool) {
 	if rest, ok := strings.CutPrefix(text, typePrefix); ok {
 		kind, _, known = strings.Cut(rest, `"`)
 	}
-	if known && kind != "system" && kind != "assistant" && kind != "user" && kind != "result" {
+	if known && !matters(kind) {
 		return false
 	}
 	if known && kind == "user" && ((len(st.open) == 0 && !st.held) || !strings.Contains(text, `"tool_result"`)) {
@@ -78,6 +83,20 @@ func (st *stream) line(text string) (changed bool) {
 		return st.user(e)
 	case "result":
 		return st.final(text)
+	case "rate_limit_event":
+		st.resetsAt = nil
+		if e.limit.status == "rejected" {
+			st.resetsAt = e.limit.resetsAt
+		}
+	}
+	return false
+}
+
+// matters reports whether anything is read from events of that type.
+func matters(kind string) bool {
+	switch kind {
+	case "system", "assistant", "user", "result", "rate_limit_event":
+		return true
 	}
 	return false
 }
@@ -89,7 +108,15 @@ func (st *stream) warn(text string) {
 }
 
 func (st *stream) system(e event) {
-	if e.subtype != "init" {
+	switch e.subtype {
+	case "init":
+	case "api_retry":
+		st.retry = &e.retry
+		return
+	case "model_refusal_no_fallback":
+		st.refusal = true
+		return
+	default:
 		return
 	}
 	st.session(e.sessionID)
@@ -117,15 +144,16 @@ func (st *stream) session(id string) {
 
 func (st *stream) assistant(e event) (changed bool) {
 	if e.err != "" {
-		st.apiError = e.err
+		st.apiError, st.apiStatus, st.cutBy = e.err, e.apiStatus, e.cutBy
 	}
 	if e.parent == "" && e.message.model != synthetic {
-		st.apiError = e.err
+		st.apiError, st.apiStatus, st.cutBy = e.err, e.apiStatus, e.cutBy
+		st.retry, st.refusal, st.resetsAt = nil, false, nil
 		if e.message.model != "" && e.message.model != st.lastModel {
 			st.lastModel = keep(e.message.model)
 		}
-		if e.message.tokens > 0 {
-			st.context = e.message.tokens
+		if tokens := e.message.usage.tokens(); tokens > 0 {
+			st.context = tokens
 		}
 	}
 	if len(st.open) > 0 && e.message.id != "" {

@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,7 +17,6 @@ import (
 
 const (
 	versionTime = 5 * time.Second
-	versionText = 4 << 10
 	// oldestVersion is the first whose hooks can be told to block when they fail.
 	oldestVersion = "2.1.295"
 )
@@ -90,35 +87,9 @@ func (c *Claude) askVersion(ctx context.Context, path string, env []string) (ver
 	key := "version-" + uuid.NewString()
 	vars[keyName] = key
 	argv := append(append([]string{c.o.Bin}, c.o.Argv0Extra...), "--version")
-	p, err := start(command{path: path, argv: argv, env: vars.list(), dir: home, key: key})
-	if err != nil {
-		return "", false
-	}
-	defer p.close()
-	first := make(chan string, 1)
-	silent := make(chan struct{})
-	go func() {
-		defer close(silent)
-		_, _ = io.Copy(io.Discard, p.stderr)
-	}()
-	go func() {
-		line, _ := bufio.NewReader(io.LimitReader(p.stdout, versionText)).ReadString('\n')
-		_, _ = io.Copy(io.Discard, p.stdout)
-		first <- line
-	}()
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-	}
-	ok := p.ended() && p.exitCode() == 0
-	if _, err := p.sweep(context.WithoutCancel(ctx)); err != nil {
-		c.o.Logger.WarnContext(ctx, "the program that was asked for its version does not end", "error", err)
-	}
-	p.stdout.expire()
-	p.stderr.expire()
-	match := versionShape.FindStringSubmatch(strings.TrimSpace(<-first))
-	<-silent
-	if !ok || match == nil {
+	a := ask(ctx, command{path: path, argv: argv, env: vars.list(), dir: home, key: key}, c.o.Logger)
+	match := versionShape.FindStringSubmatch(strings.TrimSpace(a.Line))
+	if a.ExitCode != 0 || match == nil {
 		return "", false
 	}
 	return match[1], true
@@ -127,7 +98,7 @@ func (c *Claude) askVersion(ctx context.Context, path string, env []string) (ver
 // checkVersion refuses a program that is known to be too old for the tier.
 func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec ops.SessionSpec) error {
 	if c.o.Ability != nil {
-		r.version = c.o.Ability.Version
+		r.version, r.budgets = c.o.Ability.Version, c.o.Ability.Known
 		return nil
 	}
 	v := c.versionOf(ctx, path, spec.Env)
@@ -135,11 +106,11 @@ func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec
 	case !v.known:
 		r.warnings = append(r.warnings, fmt.Sprintf("%s does not tell its version, so it is run without what only a known version can do", c.o.Bin))
 	case !olderVersion(v.text, oldestVersion):
-		r.version, r.snapshots = v.text, true
-	case spec.Session.Tier > ops.Tier1:
+		r.version, r.snapshots, r.budgets, r.retries = v.text, true, true, true
+	case spec.Session.May() > ops.Tier1:
 		return &startError{class: failTooOld, text: fmt.Sprintf(
 			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",
-			c.o.Bin, v.text, spec.Session.Tier, oldestVersion)}
+			c.o.Bin, v.text, spec.Session.May(), oldestVersion)}
 	default:
 		r.version = v.text
 		r.warnings = append(r.warnings, fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, oldestVersion))

@@ -31,6 +31,12 @@ func Answer(id, output string) string {
 		`"parent_tool_use_id":null,"session_id":"{{session_id}}"}`, quote(output), quote(id))
 }
 
+// Refused is the result of a tool call that was not allowed to run.
+func Refused(id, reason string) string {
+	return fmt.Sprintf(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":%s,"is_error":true,"tool_use_id":%s}]},`+
+		`"parent_tool_use_id":null,"session_id":"{{session_id}}"}`, quote(reason), quote(id))
+}
+
 // Result is the result of a session that succeeded, with its cost and last words.
 func Result(cost float64, words string) string {
 	return fmt.Sprintf(`{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"duration_ms":1180,"duration_api_ms":302,`+
@@ -47,7 +53,7 @@ func Structured(cost float64, words, output string) string {
 }
 
 // APIError is the result of a session whose API answered with a status that is no success. The CLI
-// exits 1 then.
+// exits 1 then. See Retry for what a 429 without one means.
 func APIError(status int, words string) string {
 	return fmt.Sprintf(`{"type":"result","subtype":"success","is_error":true,"api_error_status":%d,"duration_ms":900,"num_turns":1,`+
 		`"result":%s,"session_id":"{{session_id}}","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0},"modelUsage":{},"permission_denials":[]}`,
@@ -83,7 +89,9 @@ func Escalates(tier int, cost float64, services ...string) Play {
 }
 
 // Handoff is a valid handoff file that recommends a tier.
-func Handoff(tier int, services ...string) string {
+func Handoff(tier int, services ...string) string { return marshal(handoff(tier, services...)) }
+
+func handoff(tier int, services ...string) map[string]any {
 	checks := make([]map[string]any, len(services))
 	for i, s := range services {
 		checks[i] = map[string]any{
@@ -98,7 +106,7 @@ func Handoff(tier int, services ...string) string {
 		h["investigation_findings"] = "The database refuses connections."
 		h["remediation_attempted"] = "Restarted the container; it did not help."
 	}
-	return marshal(h)
+	return h
 }
 
 func quote(text string) string { return marshal(text) }

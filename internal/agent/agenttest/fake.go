@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,13 +50,23 @@ func runFake(dir string, args []string) (int, error) {
 		return 0, err
 	}
 	for _, p := range s.Plays {
-		if (p.Tier == 0 || p.Tier == call.Tier) && (p.Attempt == 0 || p.Attempt == call.Attempt) {
-			f := &fake{play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10)}
+		if p.fits(call) {
+			f := &fake{play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10), refused: map[string]string{}, open: map[string]bool{}}
+			if f.hook, err = call.hookCommand(); err != nil {
+				return 0, err
+			}
 			return f.run()
 		}
 	}
-	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d", call.Attempt, call.Tier)
+	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d as %s (handler %q)", call.Attempt, call.Tier, call.Role, call.Handler)
 }
+
+func (p Play) fits(c Call) bool {
+	return (p.Tier == 0 || p.Tier == c.Tier) && (p.Attempt == 0 || p.Attempt == c.Attempt) &&
+		cmp.Or(p.Role, roleWork) == c.Role && (p.Handler == "" || p.Handler == c.Handler)
+}
+
+const roleWork = "work"
 
 func version(s Scenario) (int, error) {
 	if s.NoVersion {
@@ -69,7 +80,7 @@ func version(s Scenario) (int, error) {
 	return 0, err
 }
 
-// record notes the call where the test finds it and counts the runs of its tier.
+// record notes the call where the test finds it and counts the runs of its tier in its role.
 func record(dir string, args []string) (Call, error) {
 	stdin, err := io.ReadAll(os.Stdin)
 	if err != nil {
@@ -87,12 +98,15 @@ func record(dir string, args []string) (Call, error) {
 			return Call{}, fmt.Errorf("read tier: %w", err)
 		}
 	}
+	c.Role, _ = c.Var("CLAUDEOPS_ROLE")
+	c.Role = cmp.Or(c.Role, roleWork)
+	c.Handler, _ = c.Var("CLAUDEOPS_HANDLER")
 	before, err := readCalls(dir)
 	if err != nil {
 		return Call{}, err
 	}
 	for _, b := range before {
-		if b.Tier == c.Tier {
+		if b.Tier == c.Tier && b.Role == c.Role {
 			c.Attempt++
 		}
 	}
@@ -115,9 +129,13 @@ func record(dir string, args []string) (Call, error) {
 
 // fake is one run.
 type fake struct {
-	play Play
-	call Call
-	out  *bufio.Writer
+	play    Play
+	call    Call
+	out     *bufio.Writer
+	hook    string            // asked before every tool call; empty when there is none
+	refused map[string]string // by the id of the call: why
+	open    map[string]bool   // the tool calls that were not answered yet
+	asked   chan os.Signal    // to end at the next boundary; nil when the play does not heed it
 }
 
 func (f *fake) run() (int, error) {
@@ -128,6 +146,10 @@ func (f *fake) run() (int, error) {
 		}
 		if err := f.out.Flush(); err != nil {
 			return 0, err
+		}
+		if f.rest(step) {
+			_, err := io.WriteString(os.Stdout, f.expand(Interrupted(), 0)+"\n")
+			return 1, err
 		}
 	}
 	if f.play.Handoff != "" {
@@ -152,15 +174,72 @@ func (f *fake) heedInterrupt() {
 			_, _ = io.WriteString(os.Stdout, line)
 			os.Exit(1)
 		}()
+	case "boundary":
+		f.asked = make(chan os.Signal, 1)
+		signal.Notify(f.asked, os.Interrupt)
+	}
+}
+
+// rest lets the time of a step pass and reports whether the run is to end now: it was interrupted, and no tool call is open.
+func (f *fake) rest(s Step) (ends bool) {
+	limit := s.Sleep
+	if s.Hang {
+		limit = time.Minute // a fake never outlives its test for long
+	}
+	asked := f.asked
+	if len(f.open) > 0 {
+		asked = nil
+	}
+	if limit == 0 {
+		select {
+		case <-asked:
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-asked:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// note keeps track of which tool calls are open.
+func (f *fake) note(line string) {
+	if f.asked == nil {
+		return
+	}
+	var e struct {
+		Message struct {
+			Content []struct {
+				ID        string `json:"id"`
+				ToolUseID string `json:"tool_use_id"`
+			} `json:"content"`
+		} `json:"message"`
+	}
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return
+	}
+	for _, b := range e.Message.Content {
+		if b.ID != "" {
+			f.open[b.ID] = true
+		}
+		delete(f.open, b.ToolUseID)
 	}
 }
 
 func (f *fake) step(s Step) error {
 	s.Out, s.Raw, s.Err = f.expand(s.Out, s.Size), f.expand(s.Raw, s.Size), f.expand(s.Err, s.Size)
+	s.Out = f.answered(s.Out)
 	for n := range max(s.Repeat, 1) {
 		if err := f.print(s, strconv.Itoa(n+1)); err != nil {
 			return err
 		}
+	}
+	if err := f.askHook(s.Out); err != nil {
+		return err
 	}
 	if s.Spawn != nil {
 		if err := spawn(*s.Spawn); err != nil {
@@ -174,15 +253,7 @@ func (f *fake) step(s Step) error {
 			return fmt.Errorf("run %q: %w", s.Run, err)
 		}
 	}
-	if s.Hang {
-		if err := f.out.Flush(); err != nil {
-			return err
-		}
-		s.Sleep = time.Minute // a fake never outlives its test for long
-	}
-	if s.Sleep > 0 {
-		time.Sleep(s.Sleep) //nolint:forbidigo // the scenario says so
-	}
+	f.note(s.Out)
 	return nil
 }
 

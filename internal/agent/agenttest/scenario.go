@@ -24,14 +24,17 @@ type Scenario struct {
 
 // Play is one run.
 type Play struct {
-	Tier    int // 0 fits every tier
-	Attempt int // the how manieth run of the tier, from 1; 0 fits every one
+	Tier    int    // 0 fits every tier
+	Attempt int    // the how manieth run of the tier in the role, from 1; 0 fits every one
+	Role    string // empty is work
+	Handler string // empty fits every handler
 	Steps   []Step
 	// Handoff is written to handoff.json in the state folder after the steps; empty writes nothing.
 	Handoff string
 	Exit    int
-	// OnInterrupt is what SIGINT does: nothing special ("": it ends the fake), "ignore", or "result":
-	// print a result that tells of the interruption and exit 1, as the real CLI does inside a tool.
+	// OnInterrupt is what SIGINT does: nothing special ("": it ends the fake), "ignore", "result":
+	// print a result that tells of the interruption and exit 1, as the real CLI does inside a tool, or
+	// "boundary": the same as soon as no tool call is open.
 	OnInterrupt string
 }
 
@@ -67,6 +70,8 @@ type Call struct {
 	Stdin   string
 	PID     int
 	Tier    int
+	Role    string
+	Handler string
 	Attempt int
 }
 

@@ -109,8 +109,11 @@ func (c *conversation) toolAnswer(id, text string, isError bool, structured any)
 }
 
 // refused answers a tool call that this session may not make, and remembers it. It reports whether it did.
-func (c *conversation) refused(tool, command, id string, input json.RawMessage) (bool, error) {
+func (c *conversation) refused(ctx context.Context, tool, command, id string, input json.RawMessage) (bool, error) {
 	why := c.opts.refuse(tool, command)
+	if why == "" {
+		why = c.askHook(ctx, tool, id, input)
+	}
 	if why == "" {
 		return false, nil
 	}
@@ -124,7 +127,7 @@ func (c *conversation) bash(ctx context.Context, command string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if refused, err := c.refused(toolBash, command, id, input); refused || err != nil {
+	if refused, err := c.refused(ctx, toolBash, command, id, input); refused || err != nil {
 		return -1, err
 	}
 	end, err := runCommand(ctx, command, c.cwd, c.env)

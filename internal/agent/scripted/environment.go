@@ -3,6 +3,7 @@ package scripted
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,9 @@ import (
 // Names of the variables the agent reads.
 const (
 	envTier      = "CLAUDEOPS_TIER"
+	envRole      = "CLAUDEOPS_ROLE"
+	envHandler   = "CLAUDEOPS_HANDLER"
+	envCycle     = "CLAUDEOPS_CYCLE_ID"
 	envStateDir  = "CLAUDEOPS_STATE_DIR"
 	envConfigDir = "CLAUDE_CONFIG_DIR"
 	envHome      = "HOME"
@@ -71,15 +75,50 @@ func (e environment) expand(text string) (string, error) {
 	return out, nil
 }
 
+// attempt counts the runs of a script in its cycle, this one included. The supervisor's own numbers will not do: it also counts
+// the sessions of other roles.
+func (e environment) attempt(script string) (int, error) {
+	base := e.configDir()
+	if base == "" {
+		return 1, nil
+	}
+	cycle, _ := e.lookup(envCycle)
+	dir := filepath.Join(base, programName)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, fmt.Errorf("count attempts: %w", err)
+	}
+	name := filepath.Join(dir, url.PathEscape(cycle+" "+script)+".runs")
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("count attempts: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.WriteString("."); err != nil {
+		return 0, fmt.Errorf("count attempts: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("count attempts: %w", err)
+	}
+	return int(info.Size()), nil
+}
+
+// configDir is where the agent keeps what outlives a session; empty when there is no place for it.
+func (e environment) configDir() string {
+	if base, _ := e.lookup(envConfigDir); base != "" {
+		return base
+	}
+	if home, _ := e.lookup(envHome); home != "" {
+		return filepath.Join(home, ".claude")
+	}
+	return ""
+}
+
 // projectDir is where the conversations held in a working folder are kept; empty when there is no place for them.
 func (e environment) projectDir(cwd string) string {
-	base, _ := e.lookup(envConfigDir)
+	base := e.configDir()
 	if base == "" {
-		home, _ := e.lookup(envHome)
-		if home == "" {
-			return ""
-		}
-		base = filepath.Join(home, ".claude")
+		return ""
 	}
 	return filepath.Join(base, "projects", strings.ReplaceAll(cwd, "/", "-"))
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -90,15 +92,42 @@ func chooseScript(opts options, env environment) (Script, error) {
 	if err != nil {
 		return Script{}, err
 	}
-	tier, err := env.tier()
+	script, name, err := scenario.choose(env)
+	if err != nil {
+		return Script{}, fmt.Errorf("play scenario %s: %w", opts.scenario, err)
+	}
+	if len(script.Attempts) == 0 {
+		return script, nil
+	}
+	n, err := env.attempt(name)
 	if err != nil {
 		return Script{}, err
 	}
-	script, ok := scenario.Tiers[tier]
-	if !ok {
-		return Script{}, fmt.Errorf("play scenario %s: it has no %s", opts.scenario, tier)
+	return script.Attempts[min(n, len(script.Attempts))-1], nil
+}
+
+// choose finds the script of a session. Work is its handler's or its tier's; another role has its own, or that of its handler.
+func (s Scenario) choose(env environment) (script Script, name string, err error) {
+	tier, err := env.tier()
+	if err != nil {
+		return Script{}, "", err
 	}
-	return script, nil
+	handler, _ := env.lookup(envHandler)
+	role, _ := env.lookup(envRole)
+	byRole, isRole := s.Roles[ops.Role(role)]
+	byHandler, isHandler := s.Handlers[handler]
+	byTier, isTier := s.Tiers[tier]
+	switch aside := role != "" && ops.Role(role) != ops.RoleWork; {
+	case aside && isRole:
+		return byRole, "role " + role, nil
+	case isHandler:
+		return byHandler, "handler " + handler, nil
+	case aside:
+		return Script{}, "", fmt.Errorf("it has neither a role %q nor a handler %q", role, handler)
+	case !isTier:
+		return Script{}, "", fmt.Errorf("it has no %s", tier)
+	}
+	return byTier, tier.String(), nil
 }
 
 func readPrompt(opts options, stdin io.Reader) (string, error) {
@@ -140,6 +169,12 @@ func (c *conversation) run(ctx context.Context, script Script, stderr io.Writer)
 	end, err := c.playAll(ctx, script.Steps)
 	if end == nil {
 		end = &script.Ending
+	}
+	if err == nil && c.opts.budget > 0 && c.cost > c.opts.budget {
+		// As with the real program, what would have been the answer is lost.
+		return 1, c.result(resultEvent{
+			Subtype: subtypeBudget, IsError: true, Errors: []string{fmt.Sprintf("Reached maximum budget ($%v)", c.opts.budget)}, TerminalReason: reasonBudget,
+		})
 	}
 	if err == nil {
 		err = c.end(ctx, *end, stderr)

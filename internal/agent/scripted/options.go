@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -22,8 +23,10 @@ type options struct {
 	mode         string
 	tools        []string
 	denied       []string // tools and Bash rules that must not be used
+	hook         string   // the command to ask before every tool call; empty when none is set
 	fork         bool
-	structured   bool // a schema was given
+	structured   bool    // a schema was given
+	budget       float64 // in USD; 0 means no limit
 	version      bool
 }
 
@@ -60,6 +63,7 @@ func flagArities() map[string]arity {
 		"--setting-sources":           arityOne,
 		"--strict-mcp-config":         arityNone,
 		"--json-schema":               arityOne,
+		"--max-budget-usd":            arityOne,
 	}
 }
 
@@ -151,6 +155,14 @@ func parseOptions(args []string) (options, error) {
 	if err := checkOptions(a, o); err != nil {
 		return options{}, err
 	}
+	if o.hook, err = hookOf(a.one("--settings")); err != nil {
+		return options{}, err
+	}
+	if a.has("--max-budget-usd") {
+		if o.budget, err = strconv.ParseFloat(a.one("--max-budget-usd"), 64); err != nil || !(o.budget > 0) {
+			return options{}, errors.New("option '--max-budget-usd' must be a positive number")
+		}
+	}
 	if len(a.rest) > 0 {
 		o.prompt = a.rest[0]
 	}
@@ -186,17 +198,6 @@ func checkOptions(a arguments, o options) error {
 		return errors.New("--session-id can only be used with --resume if --fork-session is also specified")
 	case o.structured && !json.Valid([]byte(a.one("--json-schema"))):
 		return errors.New("--json-schema is not valid JSON; it takes the schema itself, not a file")
-	}
-	return checkSettings(a.one("--settings"))
-}
-
-// checkSettings accepts a file or inline JSON, and only looks whether it is there.
-func checkSettings(settings string) error {
-	if settings == "" || strings.HasPrefix(strings.TrimSpace(settings), "{") {
-		return nil
-	}
-	if _, err := os.Stat(settings); err != nil {
-		return fmt.Errorf("settings file not found: %s", settings)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -22,6 +23,7 @@ import (
 const (
 	maxNesting = 16
 	maxSteps   = 10_000
+	maxRepeat  = 1000
 )
 
 // yamlPosition finds the line in the messages of the YAML library, which has no typed position.
@@ -157,11 +159,21 @@ func (d *decoder) scenario(n *yaml.Node) (Scenario, error) {
 			s.Tiers, err = d.tiers(n)
 			return err
 		},
+		"handlers": func(n *yaml.Node) error {
+			var err error
+			s.Handlers, err = d.handlers(n)
+			return err
+		},
+		"roles": func(n *yaml.Node) error {
+			var err error
+			s.Roles, err = d.roles(n)
+			return err
+		},
 	})
 	if err != nil {
 		return Scenario{}, err
 	}
-	if len(s.Tiers) == 0 {
+	if len(s.Tiers)+len(s.Handlers)+len(s.Roles) == 0 {
 		return Scenario{}, d.fail(n, `the scenario needs "tiers" with at least one tier`)
 	}
 	return s, nil
@@ -172,7 +184,7 @@ func (d *decoder) tiers(n *yaml.Node) (map[ops.Tier]Script, error) {
 	keys := map[string]func(*yaml.Node) error{}
 	for tier := ops.Tier1; tier.Known(); tier++ {
 		keys[strconv.Itoa(int(tier))] = func(n *yaml.Node) error {
-			script, err := d.script(n, tier)
+			script, err := d.scripts(n, tier.String())
 			out[tier] = script
 			return err
 		}
@@ -183,7 +195,75 @@ func (d *decoder) tiers(n *yaml.Node) (map[ops.Tier]Script, error) {
 	return out, nil
 }
 
-func (d *decoder) script(n *yaml.Node, tier ops.Tier) (Script, error) {
+func (d *decoder) roles(n *yaml.Node) (map[ops.Role]Script, error) {
+	out := map[ops.Role]Script{}
+	keys := map[string]func(*yaml.Node) error{}
+	for _, role := range []ops.Role{ops.RoleManager, ops.RolePlanner, ops.RoleJudge} {
+		keys[string(role)] = func(n *yaml.Node) error {
+			script, err := d.scripts(n, "role "+string(role))
+			out[role] = script
+			return err
+		}
+	}
+	if err := d.object(n, "roles", keys); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// handlers reads scripts by the ids of handlers, which may be anything.
+func (d *decoder) handlers(n *yaml.Node) (map[string]Script, error) {
+	out := map[string]Script{}
+	keys := map[string]func(*yaml.Node) error{}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		id := n.Content[i].Value
+		keys[id] = func(n *yaml.Node) error {
+			script, err := d.scripts(n, "handler "+id)
+			out[id] = script
+			return err
+		}
+	}
+	if err := d.object(n, "handlers", keys); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// scripts reads a script, or the scripts of one attempt after the other.
+func (d *decoder) scripts(n *yaml.Node, what string) (Script, error) {
+	list := value(n, "attempts")
+	if list == nil {
+		return d.script(n, what)
+	}
+	var s Script
+	err := d.object(n, what+" with attempts", map[string]func(*yaml.Node) error{"attempts": func(n *yaml.Node) error {
+		if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+			return d.fail(n, "attempts must be a list of scripts, found %s", describe(n))
+		}
+		for i, item := range n.Content {
+			script, err := d.script(resolve(item), fmt.Sprintf("attempt %d of %s", i+1, what))
+			if err != nil {
+				return err
+			}
+			s.Attempts = append(s.Attempts, script)
+		}
+		return nil
+	}})
+	return s, err
+}
+
+// value returns what stands behind a key of a mapping, nil when it is not there.
+func value(n *yaml.Node, key string) *yaml.Node {
+	n = resolve(n)
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func (d *decoder) script(n *yaml.Node, what string) (Script, error) {
 	var s Script
 	keys := d.endingKeys(&s.Ending)
 	keys["model"] = d.text(&s.Model)
@@ -195,7 +275,7 @@ func (d *decoder) script(n *yaml.Node, tier ops.Tier) (Script, error) {
 		s.Steps, err = d.list(n, 1)
 		return err
 	}
-	if err := d.object(n, tier.String(), keys); err != nil {
+	if err := d.object(n, what, keys); err != nil {
 		return Script{}, err
 	}
 	return s, nil
@@ -210,11 +290,14 @@ func (d *decoder) endingKeys(e *Ending) map[string]func(*yaml.Node) error {
 			e.Exit = new(int)
 			return d.exitCode(e.Exit)(n)
 		},
-		"stderr":    d.text(&e.Stderr),
-		"is_error":  d.flag(&e.IsError),
-		"no_result": d.flag(&e.NoResult),
-		"hang":      d.flag(&e.Hang),
-		"linger":    d.flag(&e.Linger),
+		"stderr":      d.text(&e.Stderr),
+		"api_status":  scalar(d, &e.APIStatus, "an HTTP status from 400 to 599", func(v int) bool { return v >= 400 && v <= 599 }),
+		"retry_after": scalar(d, &e.RetryAfter, "a duration such as 3s", func(v time.Duration) bool { return v > 0 }),
+		"subtype":     scalar(d, &e.Subtype, "a subtype that begins with error_", func(v string) bool { return strings.HasPrefix(v, "error_") }),
+		"is_error":    d.flag(&e.IsError),
+		"no_result":   d.flag(&e.NoResult),
+		"hang":        d.flag(&e.Hang),
+		"linger":      d.flag(&e.Linger),
 	}
 }
 

@@ -15,6 +15,7 @@ func (d *decoder) stepKinds(depth int) map[string]func(*yaml.Node) (Step, error)
 		"write":  d.write,
 		"finish": d.finish,
 		"when":   func(n *yaml.Node) (Step, error) { return d.when(n, depth) },
+		"repeat": func(n *yaml.Node) (Step, error) { return d.repeat(n, depth) },
 	}
 }
 
@@ -77,6 +78,24 @@ func (d *decoder) finish(n *yaml.Node) (Step, error) {
 	err := d.object(n, "a finish step", map[string]func(*yaml.Node) error{
 		"finish": func(n *yaml.Node) error { return d.object(n, "finish", d.endingKeys(&s.Ending)) },
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *decoder) repeat(n *yaml.Node, depth int) (Step, error) {
+	var s Repeat
+	err := d.object(n, "a repeat step", map[string]func(*yaml.Node) error{
+		"repeat": scalar(d, &s.Times, "a number from 1 to 1000", func(v int) bool { return v >= 1 && v <= maxRepeat }),
+		"steps": func(n *yaml.Node) (err error) {
+			s.Steps, err = d.list(n, depth+1)
+			return err
+		},
+	})
+	if err == nil && len(s.Steps) == 0 {
+		err = d.fail(n, `repeat needs "steps"`)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func TestAWrongScenarioIsRefusedWithFileAndLine(t *testing.T) {
 		"not a mapping":      {"- a\n", "s.yaml:1: the scenario must be a mapping"},
 		"syntax":             {"tiers:\n  1: [\n", "s.yaml:"},
 		"two documents":      {"tiers: {1: {}}\n---\ntiers: {1: {}}\n", "only one YAML document"},
-		"unknown key":        {"tiers:\n  1:\n    colour: red", `s.yaml:3: unknown key "colour" in Tier 1; known are: cost_usd, exit`},
+		"unknown key":        {"tiers:\n  1:\n    colour: red", `s.yaml:3: unknown key "colour" in Tier 1; known are: api_status, cost_usd, exit`},
 		"unknown tier":       {"tiers:\n  4: {}", `s.yaml:2: unknown key "4" in tiers; known are: 1, 2, 3`},
 		"doubled key":        {"tiers:\n  1: {}\n  1: {}", `s.yaml:3: the key "1" stands twice`},
 		"cost":               {"tiers:\n  1:\n    cost_usd: much", `s.yaml:3: want an amount of 0 or more, found "much"`},
@@ -85,6 +85,18 @@ func TestAWrongScenarioIsRefusedWithFileAndLine(t *testing.T) {
 		"two conditions":     {step("{when: {bash: x, file_contains: {path: p, text: t}}}"), "s.yaml:4: when needs either"},
 		"exit without bash":  {step("{when: {file_contains: {path: p, text: t}, exit: 1}}"), "s.yaml:4: exit in when belongs to bash"},
 		"half a condition":   {step("{when: {file_contains: {path: p}}}"), `s.yaml:4: file_contains needs "path" and "text"`},
+		"attempts no list":   {"tiers: {1: {attempts: {}}}", "s.yaml:1: attempts must be a list of scripts, found a mapping"},
+		"no attempt":         {"tiers: {1: {attempts: []}}", "s.yaml:1: attempts must be a list"},
+		"beside attempts":    {"tiers: {1: {attempts: [{}], result: x}}", `s.yaml:1: unknown key "result" in Tier 1 with attempts; known are: attempts`},
+		"a wrong attempt":    {"tiers:\n  1:\n    attempts:\n      - {}\n      - {exit: x}", "s.yaml:5: want an exit code"},
+		"unknown role":       {"roles: {cook: {}}", `s.yaml:1: unknown key "cook" in roles; known are: judge, manager, planner`},
+		"wrong handler":      {"handlers: {a: {exit: x}}", "s.yaml:1: want an exit code"},
+		"handlers no map":    {"handlers: [a]", "s.yaml:1: handlers must be a mapping"},
+		"api status":         {"tiers: {1: {api_status: 200}}", "s.yaml:1: want an HTTP status"},
+		"retry after":        {"tiers: {1: {api_status: 429, retry_after: 3}}", "s.yaml:1: want a duration"},
+		"subtype":            {"tiers: {1: {subtype: success}}", "s.yaml:1: want a subtype"},
+		"repeat too often":   {step("{repeat: 1001, steps: [say: x]}"), "s.yaml:4: want a number from 1 to 1000"},
+		"repeat nothing":     {step("{repeat: 2}"), `s.yaml:4: repeat needs "steps"`},
 		"endless nesting":    {"tiers:\n  1:\n    steps: &s\n      - when: {bash: x}\n        steps: *s", "nested more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +117,12 @@ func TestTheDocumentedScenarioIsValid(t *testing.T) {
 	text, _, _ := strings.Cut(rest, "```")
 	if s, err := Parse([]byte(text), "scripted-agent.md"); err != nil || len(s.Tiers) != 2 {
 		t.Errorf("%d tiers, %v", len(s.Tiers), err)
+	}
+	_, rest, _ = strings.Cut(rest, "## Attempts, roles and handlers\n\n")
+	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	text, _, _ = strings.Cut(rest, "```")
+	if s, err := Parse([]byte(text), "scripted-agent.md"); err != nil || len(s.Tiers[ops.Tier2].Attempts) != 3 || len(s.Roles) != 3 || len(s.Handlers) != 1 {
+		t.Errorf("got %+v, %v", s, err)
 	}
 }
 

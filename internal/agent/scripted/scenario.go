@@ -8,14 +8,19 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Scenario is what the agent does at each tier.
+// Scenario is what the agent does at each tier, and in place of certain handlers and in other roles than work.
 type Scenario struct {
-	Name  string
-	Tiers map[ops.Tier]Script
+	Name     string
+	Tiers    map[ops.Tier]Script
+	Handlers map[string]Script
+	Roles    map[ops.Role]Script
 }
 
-// Script is one session of one tier.
+// Script is one session.
 type Script struct {
+	// Attempts are the runs in one cycle, one after the other; the last is repeated. Then nothing else is set.
+	Attempts []Script
+
 	Model   string  // empty: what --model says
 	CostUSD float64 // what the session reports as its cost
 	Steps   []Step
@@ -30,7 +35,11 @@ type Ending struct {
 	Exit    *int            // nil: 1 after an error, otherwise 0
 	Stderr  string
 
-	IsError  bool // the result says that it is an error
+	IsError    bool          // the result says that it is an error
+	APIStatus  int           // the model's API failed with this status
+	RetryAfter time.Duration // and asked to be left alone for so long
+	Subtype    string        // of the result of a program that ended itself, such as error_max_turns
+
 	NoResult bool // the process ends without a result event
 	Hang     bool // the process stays before its result, until it is interrupted
 	Linger   bool // the process stays after its result, until it is interrupted
@@ -41,7 +50,7 @@ func (e Ending) Code() int {
 	switch {
 	case e.Exit != nil:
 		return *e.Exit
-	case e.IsError:
+	case e.IsError || e.APIStatus != 0 || e.Subtype != "":
 		return 1
 	default:
 		return 0
@@ -76,6 +85,12 @@ type When struct {
 	Bash     *BashExits
 	Then     []Step
 	Else     []Step
+}
+
+// Repeat plays steps several times.
+type Repeat struct {
+	Times int
+	Steps []Step
 }
 
 // FileContains is the condition that a file holds a text. It is looked at silently.

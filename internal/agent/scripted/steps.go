@@ -46,11 +46,20 @@ func (s Pause) play(ctx context.Context, c *conversation) (*Ending, error) {
 	}
 }
 
-func (s Write) play(_ context.Context, c *conversation) (*Ending, error) {
-	return nil, c.write(s.Path, s.Content)
+func (s Write) play(ctx context.Context, c *conversation) (*Ending, error) {
+	return nil, c.write(ctx, s.Path, s.Content)
 }
 
 func (s Finish) play(context.Context, *conversation) (*Ending, error) { return &s.Ending, nil }
+
+func (s Repeat) play(ctx context.Context, c *conversation) (*Ending, error) {
+	for range s.Times {
+		if end, err := c.playAll(ctx, s.Steps); end != nil || err != nil {
+			return end, err
+		}
+	}
+	return nil, nil
+}
 
 func (s When) play(ctx context.Context, c *conversation) (*Ending, error) {
 	holds, err := s.holds(ctx, c)
@@ -96,7 +105,7 @@ func (c *conversation) path(path string) (string, error) {
 }
 
 // write writes a file as a tool call. That the file cannot be written is told to the agent, not to the caller.
-func (c *conversation) write(path, content string) error {
+func (c *conversation) write(ctx context.Context, path, content string) error {
 	path, err := c.path(path)
 	if err != nil {
 		return err
@@ -108,7 +117,7 @@ func (c *conversation) write(path, content string) error {
 	if err != nil {
 		return err
 	}
-	if refused, err := c.refused(toolWrite, path, id, input); refused || err != nil {
+	if refused, err := c.refused(ctx, toolWrite, path, id, input); refused || err != nil {
 		return err
 	}
 	if err := writeFile(path, content); err != nil {

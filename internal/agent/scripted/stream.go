@@ -59,6 +59,19 @@ type messageEvent struct {
 	UUID            string  `json:"uuid"`
 	Timestamp       string  `json:"timestamp,omitempty"`
 	ToolUseResult   any     `json:"tool_use_result,omitempty"`
+	Error           string  `json:"error,omitempty"`
+}
+
+// retryEvent tells that a call of the model is made again, and when.
+type retryEvent struct {
+	Type       string `json:"type"`
+	Subtype    string `json:"subtype"`
+	Attempt    int    `json:"attempt"`
+	MaxRetries int    `json:"max_retries"`
+	DelayMS    int64  `json:"retry_delay_ms"`
+	Status     int    `json:"error_status"`
+	Error      string `json:"error"`
+	SessionID  string `json:"session_id"`
 }
 
 // commandResult is the second, structured form of a successful command's answer.
@@ -106,8 +119,11 @@ type resultEvent struct {
 const (
 	subtypeSuccess = "success"
 	subtypeError   = "error_during_execution"
+	subtypeBudget  = "error_max_budget_usd"
 
 	reasonCompleted    = "completed"
+	reasonAPIError     = "api_error"
+	reasonBudget       = "budget_exhausted"
 	reasonAbortedTools = "aborted_tools"
 )
 

@@ -1,0 +1,117 @@
+package codex
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// maxOutput bounds how much of what a command printed is told.
+const maxOutput = 4 << 10
+
+// Activities are what one line of Codex's output tells of the session's doings. It tells of commands only, and not of all:
+// one that its own sandbox stopped does not show. What the model used stands in the record of the conversation (tail.go).
+func Activities(line string) []ops.Activity {
+	if !strings.Contains(line, `"item.`) {
+		return nil
+	}
+	var e struct {
+		Type string `json:"type"`
+		Item struct {
+			item
+			Output string `json:"aggregated_output"`
+			Exit   *int   `json:"exit_code"`
+			Status string `json:"status"`
+		} `json:"item"`
+	}
+	if json.Unmarshal([]byte(line), &e) != nil || !isCall(e.Item.Type) || e.Item.ID == "" {
+		return nil
+	}
+	switch e.Type {
+	case "item.started":
+		return []ops.Activity{{Kind: ops.ActivityCall, UseID: e.Item.ID, Tool: e.Item.tool(), Input: e.Item.input()}}
+	case "item.completed":
+		failed := e.Item.Status == "failed" || e.Item.Status == "declined" || e.Item.Exit != nil && *e.Item.Exit != 0
+		return []ops.Activity{{Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed}}
+	}
+	return nil
+}
+
+// Activities are what one line of the program's output tells of the session's doings.
+func (c *Codex) Activities(line string) []ops.Activity { return Activities(line) }
+
+// isCall reports whether an item is something the agent did, not something it said.
+func isCall(kind string) bool {
+	switch kind {
+	case "agent_message", "reasoning", "error", "todo_list", "":
+		return false
+	}
+	return true
+}
+
+// tool is the name of a tool, the same as with the other agents where it does the same.
+func (i item) tool() string {
+	if i.Type == "command_execution" {
+		return "Bash"
+	}
+	return i.Type
+}
+
+// input is what a tool was called with, as JSON.
+func (i item) input() string {
+	shown := cmp.Or(unwrapped(i.Command), i.Tool, i.Query)
+	data, _ := json.Marshal(map[string]string{"command": shown}) // strings can always be encoded
+	return string(data)
+}
+
+// Compiled once; read only. Codex tells a command with the shell it gives it to.
+var shellShape = regexp.MustCompile(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`)
+
+// unwrapped is a command without the shell around it.
+func unwrapped(command string) string {
+	m := shellShape.FindStringSubmatch(strings.ReplaceAll(command, "\n", "\x00"))
+	if m == nil {
+		return command
+	}
+	word, ok := unquoted(strings.ReplaceAll(m[1], "\x00", "\n"))
+	if !ok {
+		return command
+	}
+	return word
+}
+
+// unquoted reads a text as one word of a shell, and says whether it is one.
+func unquoted(text string) (word string, ok bool) {
+	var out strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == '\'':
+			out.WriteByte(c)
+		case c == '\\' && i+1 < len(text) && (quote == 0 || strings.IndexByte("$`\"\\", text[i+1]) >= 0):
+			i++
+			out.WriteByte(text[i])
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
+			return "", false
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String(), quote == 0
+}
+
+// ends shortens a text to its two ends.
+func ends(text string) string {
+	if len(text) <= maxOutput {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxOutput/2]+" … "+text[len(text)-maxOutput/2:], "")
+}

@@ -1,0 +1,151 @@
+package codex
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/ops"
+)
+
+const (
+	keyVariable  = "OPENAI_API_KEY"
+	urlVariable  = "OPENAI_BASE_URL"
+	usualURL     = "https://api.openai.com/v1"
+	providerName = "claudeops"
+	profileName  = "claudeops"
+	maxSetting   = 100_000 // longer texts do not fit into an argument
+)
+
+// switchedOff are the parts of Codex that a session has no use for, or that reach out to other hosts, other agents or
+// files an earlier session may have written.
+func switchedOff() []string {
+	return []string{
+		"api_key_model_discovery", "apps", "browser_use", "computer_use", "daemon_auto_start", "goals", "hooks", "image_generation",
+		"in_app_browser", "memories", "multi_agent", "plugin_discovery_prefetch", "plugins", "remote_plugin", "shell_snapshot",
+		"skill_search", "sleep_tool", "tool_suggest", "view_image",
+	}
+}
+
+// arguments builds what stands behind the name of the program, and the prompt, which always travels by the standard input.
+func (c *Codex) arguments(spec ops.SessionSpec, h holding, schema string) (args []string, prompt string) {
+	prompt = strings.ReplaceAll(spec.Prompt, "\x00", "")
+	system := strings.ReplaceAll(spec.SystemPrompt, "\x00", "")
+	if len(system) > maxSetting {
+		prompt, system = system+"\n\n"+prompt, ""
+	}
+	args = []string{"exec"}
+	if spec.Resume != "" {
+		args = append(args, "fork")
+	}
+	args = append(args, "--json", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules", "--strict-config")
+	for _, feature := range switchedOff() {
+		args = append(args, "--disable", feature)
+	}
+	settings := c.settings(spec)
+	maps.Copy(settings, c.sandboxSettings(h.readOnly))
+	if system != "" {
+		settings["developer_instructions"] = quote(system)
+	}
+	args = append(args, options(settings)...)
+	if spec.Session.Model != "" {
+		args = append(args, "--model", spec.Session.Model)
+	}
+	if schema != "" {
+		args = append(args, "--output-schema", schema)
+	}
+	if spec.Resume != "" {
+		args = append(args, spec.Resume)
+	}
+	return append(args, "-"), prompt
+}
+
+// settings are the configuration of every session, as TOML. No file of the user is read.
+func (c *Codex) settings(spec ops.SessionSpec) map[string]string {
+	url := agent.Variable(spec.Env, urlVariable)
+	if url == "" {
+		url = usualURL
+	}
+	return map[string]string{
+		"approval_policy":             quote("never"),
+		"web_search":                  quote("disabled"),
+		"analytics.enabled":           "false",
+		"check_for_update_on_startup": "false",
+		"project_doc_max_bytes":       "0",
+		"skills.include_instructions": "false",
+		"skills.bundled.enabled":      "false",
+		// The key of the session must reach the commands, or they could not be found again; that of the API must not.
+		"shell_environment_policy": `{inherit="all",ignore_default_excludes=true,exclude=["OPENAI_*","CODEX_API_KEY"]}`,
+		"model_provider":           quote(providerName),
+		// Failures are judged here, not waited for there; the time without a word is below our own idle limit. Under the name
+		// "OpenAI" Codex would rely on things that only that API does, such as summing up a conversation on the server.
+		"model_providers." + providerName: fmt.Sprintf(
+			`{name="claudeops",base_url=%s,env_key=%s,wire_api="responses",request_max_retries=2,stream_max_retries=1,stream_idle_timeout_ms=300000,`+
+				`env_http_headers={"OpenAI-Organization"="OPENAI_ORGANIZATION","OpenAI-Project"="OPENAI_PROJECT"}}`,
+			quote(url), quote(keyVariable)),
+	}
+}
+
+// sandboxSettings are what Codex itself puts around each command.
+func (c *Codex) sandboxSettings(readOnly bool) map[string]string {
+	switch {
+	case !readOnly:
+		return map[string]string{"sandbox_mode": quote("danger-full-access")}
+	case c.o.Network:
+		return map[string]string{
+			"default_permissions":        quote(profileName),
+			"permissions." + profileName: `{filesystem={":root"="read"},network={enabled=true}}`,
+		}
+	}
+	return map[string]string{"sandbox_mode": quote("read-only")}
+}
+
+func options(settings map[string]string) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		out = append(out, "-c", key+"="+settings[key])
+	}
+	return out
+}
+
+// quote writes a TOML string: one of JSON, but for the one character that TOML wants escaped and JSON does not.
+func quote(text string) string {
+	data, err := json.Marshal(strings.ToValidUTF8(text, "\uFFFD"))
+	if err != nil {
+		return `""` // a string can always be encoded
+	}
+	return strings.ReplaceAll(string(data), "\x7f", `\u007f`)
+}
+
+// environment builds the environment of the program.
+func (c *Codex) environment(spec ops.SessionSpec, f agent.Folders, home string) []string {
+	passes := func(name string) bool {
+		switch name {
+		case keyVariable, "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE":
+			return true
+		}
+		return slices.Contains(c.o.ExtraEnv, name)
+	}
+	return agent.Environment(spec, f, passes, map[string]string{"CODEX_HOME": home})
+}
+
+// homeName is CODEX_HOME in the home of the agents, which they can write to behind walls, too.
+const homeName = ".codex"
+
+// keptInHome is the only thing of an earlier session that may reach a later one: the records of the conversations. All else,
+// such as instructions or settings that an agent may have left there, is read by Codex even when it is told not to.
+const keptInHome = "sessions"
+
+// makeHome makes CODEX_HOME and empties it of everything but the conversations. The agents had their hands in there, so no
+// link out of their home is followed.
+func makeHome(f agent.Folders) (string, error) {
+	home := filepath.Join(f.Home, homeName)
+	if err := emptyHome(f.Home); err != nil {
+		return "", agent.Refuse(agent.FailStart, "the folder %s cannot be prepared: %v", home, err)
+	}
+	return home, nil
+}

@@ -1,0 +1,100 @@
+package codex
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/ops"
+)
+
+// judge says whether the run failed, and why, in one sentence.
+func (c *Codex) judge(res *ops.RunResult, spec ops.SessionSpec, st *stream, end agent.Ended) {
+	class, text := end.Judge(name)
+	switch {
+	case end.Stop != ops.StopNone:
+	case resumeRefused(spec, st, end):
+		class, text = ops.FailureResumeRefused, name+" could not continue the conversation: "+end.LastError
+	case st.failed:
+		r := reported(st.failure)
+		class, text, res.APIStatus = r.class, r.text, r.status
+	case class == "" && !st.completed:
+		class, text = agent.FailNoResult, name+" exited 0 without the end of its turn"
+	}
+	res.Failure, res.Err = class, agent.Sentence(c.o.Redactor, text)
+}
+
+// resumeRefused reports whether Codex did not know the conversation it was to continue, before it did anything.
+func resumeRefused(spec ops.SessionSpec, st *stream, end agent.Ended) bool {
+	return spec.Resume != "" && !st.began && end.ExitCode != 0 && strings.Contains(end.LastError, "thread/fork")
+}
+
+// Compiled once; read only. Codex puts the status of the API into its message.
+var (
+	statusShape = regexp.MustCompile(`(?:unexpected status|last status:) (\d{3})\b[^:]*:?\s*(.*)$`)
+	urlShape    = regexp.MustCompile(`, (?:url|request id|cf-ray): [^\s,]+`)
+)
+
+// report is a failure Codex itself told of.
+type report struct {
+	class  string
+	text   string
+	status *int // of the API, where Codex tells it
+}
+
+// reported reads the message of a turn that failed, as measured with 0.166.0. A turn fails when the API does.
+func reported(message string) report {
+	message = urlShape.ReplaceAllString(message, "")
+	if m := statusShape.FindStringSubmatch(message); m != nil {
+		r := report{class: ops.FailureAPI, text: "the API answered " + m[1]}
+		if m[2] != "" {
+			r.text += ": " + m[2]
+		}
+		if status, err := strconv.Atoi(m[1]); err == nil {
+			r.status = &status
+		}
+		return r
+	}
+	// What the API says of a bad request comes as it was sent.
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(message), &body) == nil && body.Error.Message != "" {
+		return report{class: ops.FailureAPI, text: "the API answered 400: " + body.Error.Message, status: ops.Ptr(http.StatusBadRequest)}
+	}
+	for _, known := range knownMessages() {
+		if strings.Contains(message, known.words) {
+			r := report{class: known.class, text: known.says + ": " + message}
+			if known.status != 0 {
+				r.status = ops.Ptr(known.status)
+			}
+			return r
+		}
+	}
+	return report{class: ops.FailureAPI, text: "the API failed: " + message}
+}
+
+type knownMessage struct {
+	words  string
+	class  string
+	says   string
+	status int // what the API answered, which Codex does not repeat; 0 when nobody knows
+}
+
+// knownMessages are the texts of its own in which Codex hides what the API answered.
+func knownMessages() []knownMessage {
+	const api = "the API failed"
+	return []knownMessage{
+		{"ran out of room in the model's context window", ops.FailurePromptTooLong, api, 0},
+		{"Quota exceeded", ops.FailureBilling, api, http.StatusTooManyRequests},
+		{"rate limit exceeded", ops.FailureAPI, api, http.StatusTooManyRequests},
+		{"experiencing high demand", ops.FailureAPI, api, http.StatusInternalServerError},
+		{"does not exist or you do not have access to it", ops.FailureModelNotFound, api, http.StatusNotFound},
+		{"Missing environment variable", agent.FailAgent, name + " has no key for the API", 0},
+	}
+}

@@ -1,0 +1,106 @@
+package codex
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"claudeops/internal/agent"
+)
+
+const maxWarnings = 20
+
+// stream is what is known of a session from the events Codex printed so far.
+type stream struct {
+	thread    string
+	began     bool // a turn was started
+	completed bool
+	failed    bool
+	failure   string // what it said when the turn failed
+	usage     *usage // of the whole conversation, told when the turn is complete
+	said      string // the last message of the agent
+	open      []agent.Call
+	warnings  []string
+}
+
+type streamEvent struct {
+	Type     string `json:"type"`
+	ThreadID string `json:"thread_id"`
+	Usage    *usage `json:"usage"`
+	Item     *item  `json:"item"`
+	Error    *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+type item struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Text    string `json:"text"`
+	Message string `json:"message"`
+	Command string `json:"command"`
+	Tool    string `json:"tool"`
+	Query   string `json:"query"`
+}
+
+// Line reads one line of Codex's output. A line that is no event is none of its business.
+func (st *stream) Line(text string) (open []agent.Call, changed bool) {
+	text = strings.TrimLeft(text, " \t")
+	if !strings.HasPrefix(text, "{") {
+		return st.open, false
+	}
+	var e streamEvent
+	if json.Unmarshal([]byte(text), &e) != nil {
+		return st.open, false
+	}
+	switch e.Type {
+	case "thread.started":
+		st.thread = e.ThreadID
+	case "turn.started":
+		st.began = true
+	case "turn.completed":
+		st.completed, st.failed, st.usage = true, false, e.Usage
+		changed = st.closeAll()
+	case "turn.failed":
+		st.failed, st.completed = true, false
+		if e.Error != nil {
+			st.failure = e.Error.Message
+		}
+		changed = st.closeAll()
+	case "item.started", "item.updated":
+		changed = e.Item != nil && st.opened(*e.Item)
+	case "item.completed":
+		changed = e.Item != nil && st.closed(*e.Item)
+	}
+	return st.open, changed
+}
+
+// opened notes a call of a tool.
+func (st *stream) opened(i item) bool {
+	if !isCall(i.Type) || i.ID == "" || slices.ContainsFunc(st.open, func(c agent.Call) bool { return c.ID == i.ID }) {
+		return false
+	}
+	st.open = append(st.open, agent.Call{ID: i.ID, Name: i.tool(), Input: i.input()})
+	return true
+}
+
+// closed notes what came of an item. What Codex calls an error there is often a mere warning.
+func (st *stream) closed(i item) bool {
+	switch i.Type {
+	case "agent_message":
+		st.said = i.Text
+	case "error":
+		if len(st.warnings) < maxWarnings && i.Message != "" && !slices.Contains(st.warnings, i.Message) {
+			st.warnings = append(st.warnings, i.Message)
+		}
+	}
+	before := len(st.open)
+	st.open = slices.DeleteFunc(slices.Clone(st.open), func(c agent.Call) bool { return c.ID == i.ID })
+	return len(st.open) != before
+}
+
+func (st *stream) closeAll() bool {
+	had := len(st.open) > 0
+	st.open = nil
+	return had
+}

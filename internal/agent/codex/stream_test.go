@@ -1,0 +1,128 @@
+package codex
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/ops"
+)
+
+func read(lines ...string) *stream {
+	st := &stream{}
+	for _, line := range lines {
+		st.Line(line)
+	}
+	return st
+}
+
+const (
+	started   = `{"type":"thread.started","thread_id":"01a1ddcc-a15e-7232-a682-896116dec749"}`
+	turn      = `{"type":"turn.started"}`
+	running   = `{"type":"item.started","item":{"id":"item_1","type":"command_execution","command":"/bin/bash -lc 'sleep 9'","aggregated_output":"","exit_code":null,"status":"in_progress"}}`
+	ran       = `{"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"/bin/bash -lc 'sleep 9'","aggregated_output":"x","exit_code":3,"status":"failed"}}`
+	said      = `{"type":"item.completed","item":{"id":"item_2","type":"agent_message","text":"done"}}`
+	warned    = `{"type":"item.completed","item":{"id":"item_0","type":"error","message":"Model metadata not found."}}`
+	completed = `{"type":"turn.completed","usage":{"input_tokens":300,"cached_input_tokens":60,"cache_write_input_tokens":0,"output_tokens":12,"reasoning_output_tokens":6}}`
+	failed    = `{"type":"turn.failed","error":{"message":"boom"}}`
+)
+
+func TestTheStreamIsUnderstood(t *testing.T) {
+	t.Parallel()
+	st := read(started, warned, warned, turn, "Reading prompt from stdin...", `{"type":`, running, ran, said, completed)
+	if st.thread != "01a1ddcc-a15e-7232-a682-896116dec749" || !st.began || !st.completed || st.failed || st.said != "done" || len(st.open) != 0 {
+		t.Errorf("stream: %+v", st)
+	}
+	if st.usage == nil || *st.usage != (usage{Input: 300, Cached: 60, Output: 12}) {
+		t.Errorf("usage: %+v", st.usage)
+	}
+	if !slices.Equal(st.warnings, []string{"Model metadata not found."}) {
+		t.Errorf("warnings: %q", st.warnings)
+	}
+	if st := read(started, turn, failed); !st.failed || st.completed || st.failure != "boom" {
+		t.Errorf("failed: %+v", st)
+	}
+}
+
+func TestACallIsOpenUntilItIsCompleted(t *testing.T) {
+	t.Parallel()
+	st := &stream{}
+	open, changed := st.Line(running)
+	if !changed || len(open) != 1 || open[0].ID != "item_1" || !strings.Contains(open[0].Input, "sleep 9") {
+		t.Fatalf("open: %+v", open)
+	}
+	if _, again := st.Line(running); again {
+		t.Error("the same call was opened twice")
+	}
+	if open, changed := st.Line(ran); !changed || len(open) != 0 {
+		t.Errorf("still open: %+v", open)
+	}
+	st.Line(running)
+	if open, changed := st.Line(completed); !changed || len(open) != 0 {
+		t.Errorf("open behind the end: %+v", open)
+	}
+}
+
+func TestActivities(t *testing.T) {
+	t.Parallel()
+	call, result := Activities(running), Activities(ran)
+	if len(call) != 1 || call[0].Kind != ops.ActivityCall || call[0].UseID != "item_1" || call[0].Tool != "Bash" || call[0].Input != `{"command":"sleep 9"}` {
+		t.Errorf("call: %+v", call)
+	}
+	if len(result) != 1 || result[0].Kind != ops.ActivityResult || result[0].UseID != "item_1" || !result[0].Failed || result[0].Output != "x" {
+		t.Errorf("result: %+v", result)
+	}
+	for _, line := range []string{started, said, warned, completed, "", "x", `{"type":"item.started"`} {
+		if got := Activities(line); got != nil {
+			t.Errorf("%s tells of %+v", line, got)
+		}
+	}
+	long := strings.Repeat("é", maxOutput)
+	if got := ends(long); len(got) > maxOutput+10 || strings.Contains(got, "\uFFFD") {
+		t.Errorf("%d bytes are left", len(got))
+	}
+}
+
+func TestACommandIsToldWithoutItsShell(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		`/bin/bash -lc true`:                            `true`,
+		`/usr/bin/bash -lc 'env | sort; echo e >&2'`:    `env | sort; echo e >&2`,
+		`/bin/bash -lc "ls | grep -c '"'^[0-9]'"' \$x"`: `ls | grep -c '^[0-9]' $x`,
+		"/bin/bash -lc 'a\nb'":                          "a\nb",
+		`/bin/sh -c a\ b`:                               `a b`,
+		`/bin/bash -lc 'open`:                           `/bin/bash -lc 'open`,
+		`/bin/bash -lc a b`:                             `/bin/bash -lc a b`,
+		`python3 -c 'x'`:                                `python3 -c 'x'`,
+		``:                                              ``,
+	} {
+		if got := unwrapped(command); got != want {
+			t.Errorf("%s is %s, want %s", command, got, want)
+		}
+	}
+}
+
+func TestReported(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]struct {
+		class, text string
+		status      int
+	}{
+		"unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:1/v1/responses, request id: req_1": {ops.FailureAPI, "the API answered 401: bad key", 401},
+		"exceeded retry limit, last status: 429 Too Many Requests":                                             {ops.FailureAPI, "the API answered 429", 429},
+		`{"error":{"message":"bad schema","code":"x"}}`:                                                        {ops.FailureAPI, "the API answered 400: bad schema", 400},
+		"Quota exceeded. Check your plan and billing details.":                                                 {ops.FailureBilling, "the API failed: Quota exceeded. Check your plan and billing details.", 429},
+		"something new": {ops.FailureAPI, "the API failed: something new", 0},
+		"Missing environment variable: `OPENAI_API_KEY`.": {agent.FailAgent, "codex has no key for the API: Missing environment variable: `OPENAI_API_KEY`.", 0},
+	} {
+		got := reported(message)
+		status := 0
+		if got.status != nil {
+			status = *got.status
+		}
+		if got.class != want.class || got.text != want.text || status != want.status {
+			t.Errorf("%s is %+v (%d)", message, got, status)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package command_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/agent/command"
+	"claudeops/internal/ops"
+)
+
+type lines struct{ text strings.Builder }
+
+func (*lines) Started(context.Context, int, string) error { return nil }
+
+func (l *lines) Lines(_ context.Context, batch []ops.Line) error {
+	for _, line := range batch {
+		l.text.WriteString(line.Text + "\n")
+	}
+	return nil
+}
+
+// run runs a shell script as an agent.
+func run(t *testing.T, o command.Options, script string, change func(*ops.SessionSpec)) (ops.RunResult, string) {
+	t.Helper()
+	dir := t.TempDir()
+	spec := ops.SessionSpec{
+		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Model: "m", Handler: "other", Key: "test-" + uuid.NewString()},
+		Prompt:  "look around", SystemPrompt: "Environment: staging", Command: []string{"/bin/sh", "-c", script},
+		StateDir: dir + "/state", Env: []string{"PATH=/usr/bin:/bin", "SECRET=x", "WANTED=y"},
+		Limits: ops.Limits{Wall: time.Minute, Idle: time.Minute, Grace: time.Second},
+	}
+	if change != nil {
+		change(&spec)
+	}
+	rec := &lines{}
+	res := command.New(o).Run(t.Context(), spec, rec)
+	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
+		t.Errorf("the session left %d processes (%v)", killed, err)
+	}
+	return res, rec.text.String()
+}
+
+const outcome = `{"schema_version":1,"outcome":"healthy","summary":"fine"}`
+
+func TestWhichOutputIsTheOutcome(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ script, want, text string }{
+		"the last line":                      {`echo hello; echo '{"outcome":"escalate"}'; echo '` + outcome + `'`, outcome, "fine"},
+		"a line before the last":             {`echo '` + outcome + `'; echo '{"level":"info"}'; echo bye`, outcome, "fine"},
+		"the whole output over many lines":   {`printf '{\n "schema_version": 1,\n "outcome": "healthy",\n "summary": "fine"\n}\n'`, outcome, "fine"},
+		"without an end of line":             {`printf '%s' '` + outcome + `'`, outcome, "fine"},
+		"none":                               {`echo hello; echo`, "", "hello"},
+		"an object that is none":             {`echo '{"a":1}'`, "", `{"a":1}`},
+		"text behind a document over lines":  {`printf '{\n"outcome":"healthy"}\nbye\n'`, "", "bye"},
+		"nothing of what a failed run wrote": {`echo '` + outcome + `'; exit 4`, "", "fine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			res, _ := run(t, command.Options{Trusted: true}, tc.script, nil)
+			got := ""
+			if res.Structured != nil {
+				var v map[string]any
+				if err := json.Unmarshal(res.Structured, &v); err != nil {
+					t.Fatal(err)
+				}
+				got = string(res.Structured)
+				if v["outcome"] != "healthy" || v["summary"] != "fine" {
+					t.Errorf("outcome: %s", got)
+				}
+			}
+			if (got == "") != (tc.want == "") || res.Text != tc.text {
+				t.Errorf("outcome %q, text %q", got, res.Text)
+			}
+			if res.Success() == strings.Contains(tc.script, "exit 4") {
+				t.Errorf("result: %+v", res)
+			}
+		})
+	}
+}
+
+func TestWhatAProgramIsGiven(t *testing.T) {
+	t.Parallel()
+	script := `cat; echo; env; cat "$CLAUDEOPS_OUTCOME_SCHEMA"; echo; pwd; echo warning >&2`
+	res, text := run(t, command.Options{Trusted: true, ExtraEnv: []string{"WANTED"}}, script, func(s *ops.SessionSpec) { s.OutcomeJSON = `{"type":"object"}` })
+	if !res.Success() {
+		t.Fatalf("result: %+v", res)
+	}
+	for _, want := range []string{
+		"Environment: staging\n\nlook around\n", "CLAUDEOPS_TIER=1\n", "CLAUDEOPS_SESSION_ID=5\n", "CLAUDEOPS_CYCLE_ID=3\n", "CLAUDEOPS_MODEL=m\n",
+		"CLAUDEOPS_DRY_RUN=false\n", "CLAUDEOPS_STATE_DIR=", "CLAUDEOPS_SESSION_KEY=", "WANTED=y\n", `{"type":"object"}`, "/agent/work\n", `{"type":"stderr","text":"warning"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "SECRET") {
+		t.Error("a variable of the supervisor passed")
+	}
+}
+
+func TestFiguresAddUp(t *testing.T) {
+	t.Parallel()
+	res, _ := run(t, command.Options{Trusted: true},
+		`echo '{"type":"figures","cost_usd":0.25,"input_tokens":3,"num_turns":1}'; echo '{"type":"figures","cost_usd":0.5,"input_tokens":4,"output_tokens":2,"cache_read_tokens":-1}'`, nil)
+	if *res.CostUSD != 0.75 || *res.InputTokens != 7 || *res.OutputTokens != 2 || *res.NumTurns != 1 || res.CacheReadTokens != nil || res.CacheWriteTokens != nil {
+		t.Errorf("figures: %+v", res.Figures)
+	}
+}
+
+func TestAnExitCodeIsAFailure(t *testing.T) {
+	t.Parallel()
+	res, _ := run(t, command.Options{Trusted: true}, "echo boom >&2; exit 4", nil)
+	if res.Failure != agent.FailExit || *res.ExitCode != 4 || res.Err != "sh exited with code 4: boom" || res.ResultRead {
+		t.Errorf("result: %+v", res)
+	}
+}
+
+func TestItRunsOnlyBehindAWallUnlessTrusted(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	for name, walls := range map[string]func(string) command.Walls{
+		"none": nil, "none for the environment": func(string) command.Walls { return nil }, "another": func(string) command.Walls { return paper{"uid"} },
+	} {
+		res, _ := run(t, command.Options{Walls: walls}, "touch "+file, nil)
+		if res.Failure != agent.FailLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.bubblewrap") {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it ran")
+	}
+	if res, _ := run(t, command.Options{Walls: func(string) command.Walls { return paper{command.LayerBubblewrap} }}, "true", nil); !res.Success() {
+		t.Errorf("behind the wall: %+v", res)
+	}
+}
+
+// paper are walls that hold nothing.
+type paper struct{ layer string }
+
+func (p paper) Layers(ops.Tier) []string                            { return []string{p.layer} }
+func (paper) Check(ops.Tier) error                                  { return nil }
+func (paper) Prepare(ops.Tier) error                                { return nil }
+func (paper) Wrap(_ ops.Tier, w agent.Walled) (agent.Walled, error) { return w, nil }
+func (paper) Collect(ops.Tier) error                                { return nil }
+
+func TestAHandlerWithoutAProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, argv := range [][]string{nil, {""}} {
+		res, _ := run(t, command.Options{Trusted: true}, "", func(s *ops.SessionSpec) { s.Command = argv })
+		if res.Failure != agent.FailNotFound || !strings.Contains(res.Err, "other") {
+			t.Errorf("result: %+v", res)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package scripted
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
+	t.Parallel()
+	answer := func(decision, reason string) string {
+		return `echo '{"hookSpecificOutput":{"permissionDecision":"` + decision + `","permissionDecisionReason":"` + reason + `"}}'`
+	}
+	for name, tt := range map[string]struct{ hook, refused string }{
+		"none":      {"", ""},
+		"allow":     {answer("allow", "ok"), ""},
+		"deny":      {answer("deny", "Not at Tier 1."), "PreToolUse:Bash hook error: Not at Tier 1."},
+		"ask":       {answer("ask", ""), `it answered "ask"`},
+		"exit 2":    {"echo refused >&2; exit 2", "refused"},
+		"garbage":   {"echo yes", "read its answer"},
+		"silent":    {"exit 0", "read its answer"},
+		"missing":   {"/nonexistent/program", "hook error"},
+		"its input": {`grep -q '"tool_use_id":"toolu_1"' && ` + answer("allow", "ok"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &conversation{opts: options{hook: tt.hook}, cwd: t.TempDir(), env: environment{"PATH=/usr/bin:/bin"}}
+			got := c.askHook(t.Context(), toolBash, "toolu_1", json.RawMessage(`{"command":"ls"}`))
+			if (got == "") != (tt.refused == "") || !strings.Contains(got, tt.refused) {
+				t.Errorf("refused with %q, want %q", got, tt.refused)
+			}
+		})
+	}
+}
+
+func TestTheHookIsReadFromTheSettings(t *testing.T) {
+	t.Parallel()
+	settings := `{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"ask me"}]}]}}`
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range []string{settings, file} {
+		if got, err := hookOf(given); err != nil || got != "ask me" {
+			t.Errorf("%s: %q, %v", given, got, err)
+		}
+	}
+	for _, given := range []string{"", "{}"} {
+		if got, err := hookOf(given); err != nil || got != "" {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+	for _, given := range []string{"/nonexistent/settings.json", "{broken"} {
+		if _, err := hookOf(given); err == nil {
+			t.Errorf("%q is taken", given)
+		}
+	}
+}
