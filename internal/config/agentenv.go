@@ -14,7 +14,7 @@ func passesToAgent(name string) bool {
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy":
 		return true
 	}
-	for _, prefix := range []string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_"} {
+	for _, prefix := range []string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_", "OPENAI_"} { // each agent takes what is its own
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

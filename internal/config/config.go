@@ -7,6 +7,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/knadh/koanf/v2"
@@ -21,6 +22,18 @@ type Input struct {
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder
+	// Check looks at the handlers, roles and routes as a whole; what it finds is told with the place it was configured.
+	Check func(ops.Policy) []ops.Flaw
+	Checks
+}
+
+// Checks look at what only those who use it can judge. What is nil is not checked.
+type Checks struct {
+	CheckProbe       func(ops.ProbeSpec) error
+	CheckServices    func([]ops.Service) error
+	CheckMaintenance func(ops.Maintenance) error
+	// ProbeName is what a probe is called among its results.
+	ProbeName func(ops.ProbeSpec) string
 }
 
 // Tier is how one tier is set up.
@@ -33,12 +46,15 @@ type Tier struct {
 
 // Agent is which agent CLI runs, and what only it gets.
 type Agent struct {
-	Bin        string
-	Scenario   string
-	Env        []string
-	APIKey     string
-	OAuthToken string
-	BaseURL    string
+	Bin      string
+	CodexBin string
+	// CommandTrusted lets programs of the operator run without walls around them.
+	CommandTrusted bool
+	Scenario       string
+	Env            []string
+	APIKey         string
+	OAuthToken     string
+	BaseURL        string
 }
 
 // scriptedBin is the value of agent.bin that selects the built-in agent.
@@ -61,18 +77,27 @@ type Config struct {
 	ContextThreshold float64
 	ApprovalTier     ops.Tier
 	Limits           ops.Limits
+	BudgetSessionUSD float64
 	BudgetChainUSD   float64
 	BudgetDayUSD     float64
-	Recovery         bool
+	Recovery         ops.RecoveryPolicy
+	Prices           ops.Prices // what models cost, for agents that do not tell
 	Agent            Agent
 	Guard            Guard
 	AppriseURLs      []string
 	AppriseAPI       string
 	Listen           string
 	APIToken         string
+	APIReadToken     string // empty: no token that may only look
+	Traces           bool   // the environment names a collector of traces
+	Edges            Edges
+	NoticeRoutes     []ops.NoticeRoute
 	Notices          []string // what the operator is told at start
 	Secrets          []string // what is removed from everything stored or shown
 
+	handlers     []ops.Handler   // nil: the built-in ones
+	tierModels   map[string]bool // handlers that have the model of their tier
+	entry        string
 	routes       []ops.Route
 	windows      map[string]int64
 	environments []environment
@@ -91,7 +116,7 @@ func Load(in Input) (*Config, error) {
 	vars := variables(in.Environ)
 	l := &loader{
 		in: in, vars: vars, places: newPlaces(vars), table: settings(),
-		problems: &problemList{}, sections: map[string]*yaml.Node{},
+		problems: &problemList{}, sections: map[string]*yaml.Node{}, marks: map[string]origin{},
 	}
 	given := []layer{l.fromFile(), l.fromEnvironment(), l.fromFlags()}
 	// A default that needs a home folder is no problem where the value is given.
@@ -104,11 +129,14 @@ func Load(in Input) (*Config, error) {
 		c.File = l.file.name
 	}
 	c.environments = l.environments(c)
-	c.routes, c.windows = l.routes(), l.windows()
+	c.NoticeRoutes = l.noticeRoutes()
+	c.handlers, c.routes, c.windows, c.Prices = l.handlers(c), l.routes(), l.windows(), l.prices()
+	c.entry, c.Recovery = l.first(c), c.recovery(l.rules())
 	l.check(c)
 	if err := l.problems.err(); err != nil {
 		return nil, err
 	}
+	c.Traces = traces(vars)
 	agentVars := l.agentVariables(c)
 	c.agentEnv = environList(agentVars)
 	c.Secrets = l.secretValues(c, get[[]string](values, "secrets"), agentVars)
@@ -138,25 +166,32 @@ func fill(k *koanf.Koanf, origins map[string]origin) *Config {
 			Tool:  get[time.Duration](k, "limits.tool"),
 			Grace: stopGrace,
 		},
+		BudgetSessionUSD: get[float64](k, "budget.session_usd"),
+
 		BudgetChainUSD: get[float64](k, "budget.chain_usd"),
 		BudgetDayUSD:   get[float64](k, "budget.day_usd"),
-		Recovery:       get[bool](k, "recovery.enabled"),
 		Agent: Agent{
-			Bin:        get[string](k, "agent.bin"),
-			Scenario:   get[string](k, "agent.scenario"),
-			Env:        get[[]string](k, "agent.env"),
-			APIKey:     get[string](k, "agent.api_key"),
-			OAuthToken: get[string](k, "agent.oauth_token"),
-			BaseURL:    get[string](k, "agent.base_url"),
+			Bin:      get[string](k, "agent.bin"),
+			CodexBin: get[string](k, "agent.codex_bin"),
+
+			CommandTrusted: get[bool](k, "agent.command_trusted"),
+			Scenario:       get[string](k, "agent.scenario"),
+			Env:            get[[]string](k, "agent.env"),
+			APIKey:         get[string](k, "agent.api_key"),
+			OAuthToken:     get[string](k, "agent.oauth_token"),
+			BaseURL:        get[string](k, "agent.base_url"),
 		},
-		AppriseURLs: get[[]string](k, "notify.apprise_urls"),
-		AppriseAPI:  get[string](k, "notify.apprise_api"),
-		Listen:      get[string](k, "listen"),
-		APIToken:    get[string](k, "api_token"),
-		values:      k,
-		origins:     origins,
+		AppriseURLs:  get[[]string](k, "notify.apprise_urls"),
+		AppriseAPI:   get[string](k, "notify.apprise_api"),
+		Listen:       get[string](k, "listen"),
+		APIToken:     get[string](k, "api_token"),
+		APIReadToken: get[string](k, "api_read_token"),
+		tierModels:   map[string]bool{},
+		values:       k,
+		origins:      origins,
 	}
 	c.Guard = c.guard()
+	c.Edges = c.edges()
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		c.Tiers[t] = c.tier(t)
 	}
@@ -191,6 +226,9 @@ func (l *loader) check(c *Config) {
 		l.problems.add(c.origins["listen"], "listen", fmt.Sprintf("%s can be reached from other machines, and no api_token is set", c.Listen),
 			"set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or listen on 127.0.0.1:8080")
 	}
+	l.readToken(c)
+	l.reachable(c)
+	l.registry(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
 		if e.reposDir != "" && c.StateDir != "" && inside(c.StateDir, e.reposDir) {
@@ -203,10 +241,9 @@ func (l *loader) check(c *Config) {
 
 // notice collects what is accepted but does not act as it reads.
 func (c *Config) notice() {
-	if c.ApprovalTier > 0 {
-		c.Notices = append(c.Notices, fmt.Sprintf("approvals are not available yet: a cycle that wants to start Tier %d or above ends with needs_human", c.ApprovalTier))
-	}
-	if c.Agent.Scenario != "" && !c.Agent.Scripted() {
+	c.Notices = append(c.Notices, c.registryNotices()...)
+	scripted := func(h ops.Handler) bool { return h.Agent == agentScripted }
+	if c.Agent.Scenario != "" && !slices.ContainsFunc(c.registered(), scripted) {
 		c.Notices = append(c.Notices, "agent.scenario is not used: only the scripted agent plays one")
 	}
 }

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/escalation"
 	"claudeops/internal/ops"
+	"claudeops/internal/probe"
+	"claudeops/internal/watch"
 )
 
 // setup is one configuration in a folder of its own.
@@ -35,7 +38,9 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	for i := range env {
 		env[i] = strings.ReplaceAll(env[i], "{dir}", dir)
 	}
-	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir})
+	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+	}})
 	return c, dir, err
 }
 
@@ -84,7 +89,12 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		"tiers.1.model": "haiku", "tiers.2.model": "sonnet", "tiers.3.model": "opus", "tiers.1.prompt": "",
 		"escalation.mode": "resume", "escalation.resume_context_threshold": "0.8", "escalation.approval_tier": "0",
 		"limits.session": "30m0s", "limits.idle": "10m0s", "limits.tool": "20m0s",
-		"budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude",
+		"budget.session_usd": "0", "budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
+		"handlers": "tier1,tier2,tier3", "escalation.entry": "tier1", "escalation.max_depth": "2", "escalation.process": "typed",
+		"escalation.independence": "other_handler", "escalation.manager": "", "escalation.approval.expiry": "24h0m0s",
+		"escalation.approval.on_expiry": "needs_human", "escalation.approval.remind": "1h0m0s", "escalation.approval.reminds": "3",
+		"recovery.limits.retries": "3", "recovery.limits.retry_time": "30s", "recovery.limits.nudges": "3", "recovery.limits.nudge_time": "5m0s",
+		"recovery.limits.replan_time": "15m0s", "recovery.limits.fallback_time": "20m0s", "recovery.limits.total_time": "1h0m0s",
 		"notify.apprise_urls": "", "database_url": "", "listen": "127.0.0.1:8080", "api_token": "", "environments": "default",
 	}
 	for key, value := range want {
@@ -177,16 +187,24 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 // Every setting with a variable takes the same text from the file, the environment and, unless secret, a flag.
 func TestEverySettingIsReadFromEverySource(t *testing.T) {
 	samples := map[string]string{
-		"interval": "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
-		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.chain_usd": "1.5",
+		"agent.command_trusted": "true",
+		"interval":              "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
+		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.session_usd": "1", "budget.chain_usd": "1.5",
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
 		"guard.enabled": "on", "guard.rules": "prompt.md", "guard.require_version": "true", "cooldown.restarts": "3", "cooldown.restart_window": "1h",
+		"escalation.process": "typed", "escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
+		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m", "escalation.approval.reminds": "0",
+		"recovery.limits.retries": "1", "recovery.limits.retry_time": "5s", "recovery.limits.nudges": "1", "recovery.limits.nudge_time": "1m",
+		"recovery.limits.replan_time": "1m", "recovery.limits.fallback_time": "1m", "recovery.limits.total_time": "1m", "recovery.limits.total_usd": "1",
+		"observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
+		"grouping.repeat": "0", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "deadman.missed": "2",
+		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "cooldown.redeployment_window": "1h",
 	}
 	for _, s := range settings() {
-		if s.structured || s.key == "database_url" {
-			continue
+		if s.structured || s.key == "database_url" || s.key == "escalation.manager" || s.key == "escalation.judge" {
+			continue // the roles need a registry of their own
 		}
 		sample, ok := samples[s.key]
 		switch {

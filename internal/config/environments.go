@@ -31,6 +31,12 @@ func environmentFields() []field {
 		{name: "max_tier", def: "as above", doc: "Its own highest tier. When a variable or flag sets `max_tier`, the stricter of both holds."},
 		{name: "services", def: "as above", doc: "Its own services, in either form."},
 		{name: "notes", def: "as above", doc: "Your own words about it, given to Tier 1."},
+		{name: "observe", def: "as above", doc: "Who looks at it."},
+		{name: "observe_every", def: "as above", doc: "Its own time between two looks of an agent."},
+		{name: "tolerate_degraded", def: "as above", doc: "Whether degraded is good enough."},
+		{name: "grouping", def: "as above", doc: "Its own `window`, `grace`, `pause` and `repeat`."},
+		{name: "flapping", def: "as above", doc: "Its own `turns`, `window` and `calm`."},
+		{name: "maintenance", def: "as above", doc: "Its own times of maintenance."},
 	}
 }
 
@@ -43,6 +49,7 @@ type environment struct {
 	maxTier   ops.Tier
 	notes     string
 	inventory inventory
+	watching  watching
 }
 
 // environments reads the list; without one there is a single environment with the top-level values.
@@ -50,6 +57,7 @@ func (l *loader) environments(c *Config) []environment {
 	base := environment{
 		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, notes: c.Notes,
 	}
+	base.watching = l.watching(c)
 	if n := l.sections["services"]; n != nil {
 		base.inventory = l.file.inventory(n, "services")
 	}
@@ -84,6 +92,12 @@ func (l *loader) environment(c *Config, base environment, n *yaml.Node, key stri
 			e.name = l.environmentName(p.value, at, lines)
 		case "services":
 			e.inventory = l.file.inventory(p.value, at)
+		case "grouping":
+			l.grouping(p.value, at, &e.watching)
+		case "flapping":
+			l.flapping(p.value, at, &e.watching)
+		case "maintenance":
+			e.watching.maintenance = l.maintenance(p.value, at)
 		default:
 			s, _ := l.table.find(p.name)
 			if v, ok := l.file.value(p.value, at, s.kind); ok {
@@ -133,6 +147,13 @@ func (l *loader) override(c *Config, e *environment, p pair, v any) {
 		}
 	case "notes":
 		e.notes, _ = v.(string)
+	case "observe":
+		word, _ := v.(string)
+		e.watching.observe = ops.Observe(word)
+	case "observe_every":
+		e.watching.every, _ = v.(time.Duration)
+	case "tolerate_degraded":
+		e.watching.tolerate, _ = v.(bool)
 	case "repos_dir", "interval":
 		if stronger {
 			c.Notices = append(c.Notices, fmt.Sprintf("%s of %s is not used: %s is stronger", p.name, l.file.at(p.key), given))
@@ -170,6 +191,7 @@ func (c *Config) Environments() []ops.Environment {
 			Prompts:  map[ops.Tier]ops.PromptFiles{},
 			Limits:   c.Limits,
 			Probes:   slices.Clone(e.inventory.probes),
+			Watch:    e.watch(),
 			AgentEnv: slices.Clone(c.agentEnv),
 			Notes:    e.notes,
 		}
@@ -183,18 +205,7 @@ func (c *Config) Environments() []ops.Environment {
 }
 
 func (c *Config) policy(e environment) ops.Policy {
-	agent := "claude"
-	if c.Agent.Scripted() {
-		agent = "scripted"
-	}
-	handlers := make([]ops.Handler, 0, int(ops.LastTier))
-	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		h := ops.Handler{ID: handlerID(t), Tier: t, Family: "claude", Agent: agent, Model: c.Tiers[t].Model}
-		if t < ops.LastTier {
-			h.HandsTo = []string{handlerID(t + 1)}
-		}
-		handlers = append(handlers, h)
-	}
+	k := c.values
 	var limits []ops.CooldownLimit
 	if c.Guard.Enabled {
 		limits = slices.Clone(c.Guard.Limits) // without the guard nobody reserves, and nothing is ever used up
@@ -203,22 +214,34 @@ func (c *Config) policy(e environment) ops.Policy {
 		Cooldowns:        limits,
 		DryRun:           e.dryRun,
 		MaxTier:          e.maxTier,
-		MaxDepth:         int(ops.LastTier) - 1,
+		MaxDepth:         get[int](k, "escalation.max_depth"),
 		Mode:             c.Mode,
 		Routes:           slices.Clone(c.routes),
 		Windows:          maps.Clone(c.windows),
 		ContextThreshold: c.ContextThreshold,
 		ApprovalTier:     c.ApprovalTier,
+		BudgetSessionUSD: c.BudgetSessionUSD,
 		BudgetChainUSD:   c.BudgetChainUSD,
 		BudgetDayUSD:     c.BudgetDayUSD,
-		Recovery:         c.Recovery,
-		Entry:            handlerID(ops.Tier1),
-		Handlers:         handlers,
+		Approval: ops.ApprovalPolicy{
+			Expiry:   get[time.Duration](k, "escalation.approval.expiry"),
+			OnExpiry: get[string](k, "escalation.approval.on_expiry"),
+			Remind:   get[time.Duration](k, "escalation.approval.remind"),
+			Reminds:  get[int](k, "escalation.approval.reminds"),
+		},
+		Recovery:     c.Recovery,
+		Independence: ops.Independence(get[string](k, "escalation.independence")),
+		Process:      c.process(),
+		Manager:      get[string](k, "escalation.manager"),
+		Planner:      get[string](k, "escalation.planner"),
+		Judge:        get[string](k, "escalation.judge"),
+		Observe:      e.observe(),
+		ObserveEvery: e.watching.every,
+		Entry:        c.entry,
+		Handlers:     slices.Clone(c.registered()),
 		Inventory: ops.Inventory{
 			Services: slices.Clone(e.inventory.services.Services),
 			Strict:   e.inventory.services.Strict,
 		},
 	}
 }
-
-func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }

@@ -41,11 +41,17 @@ tiers:
 	}
 	want := ops.Policy{
 		MaxTier: 2, MaxDepth: 2, Mode: ops.ContextResume, ContextThreshold: 0.5, ApprovalTier: 2, BudgetChainUSD: 1, BudgetDayUSD: 2, Entry: "tier1",
+		Observe: ops.ObserveAgent, Independence: ops.IndependenceHandler, Process: ops.ProcessTyped,
+		Approval: ops.ApprovalPolicy{Expiry: 24 * time.Hour, OnExpiry: "needs_human", Remind: time.Hour, Reminds: 3},
+		Recovery: ops.RecoveryPolicy{Limits: ops.RecoveryLimits{
+			Retries: 3, RetryTime: 30 * time.Second, Nudges: 3, NudgeTime: 5 * time.Minute, ReplanTime: 15 * time.Minute, FallbackTime: 20 * time.Minute, TotalTime: time.Hour,
+		}},
 		Handlers: []ops.Handler{
 			{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "m1", HandsTo: []string{"tier2"}},
 			{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "m2", HandsTo: []string{"tier3"}},
 			{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "m3"},
 		},
+		Cooldowns: []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 4 * time.Hour}, {Action: "redeployment", Count: 1, Window: 24 * time.Hour}},
 	}
 	if !reflect.DeepEqual(e.Policy, want) {
 		t.Errorf("policy is\n%+v, want\n%+v", e.Policy, want)

@@ -22,7 +22,7 @@ type Guard struct {
 func guardSettings() []setting {
 	return []setting{
 		{
-			key: "guard.enabled", env: "CLAUDEOPS_GUARD", def: "off", kind: boolKind(),
+			key: "guard.enabled", env: "CLAUDEOPS_GUARD", def: "on", kind: boolKind(),
 			doc: "Judge every tool call in code, before the CLI runs it and again before a shell does. What no gate allowed stops the session.",
 		},
 		{

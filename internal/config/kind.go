@@ -129,18 +129,49 @@ func dollarsKind() kind {
 	}}
 }
 
-func modeKind() kind {
-	modes := []string{string(ops.ContextResume), string(ops.ContextHandoff)}
-	return kind{name: "`resume` or `handoff`", parse: func(_ places, v raw) (any, []fault) {
-		if slices.Contains(modes, v.text) {
+// waitKind reads a duration that may be 0, which means none.
+func waitKind() kind {
+	duration := durationKind(time.Second)
+	return kind{name: duration.name + ", or 0", parse: func(p places, v raw) (any, []fault) {
+		if v.text == "0" {
+			return time.Duration(0), nil
+		}
+		return duration.parse(p, v)
+	}}
+}
+
+// choiceKind reads one of a few words.
+func choiceKind(what string, words ...string) kind {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "`" + w + "`"
+	}
+	return kind{name: oneOf(quoted), parse: func(_ places, v raw) (any, []fault) {
+		if slices.Contains(words, v.text) {
 			return v.text, nil
 		}
-		fix := "give resume or handoff"
-		if s := suggest(v.text, modes); s != "" {
+		fix := "give " + oneOf(words)
+		if s := suggest(v.text, words); s != "" {
 			fix = "did you mean " + s + "?"
 		}
-		return nil, wrong(v, fix, "%q is not an escalation mode", v.text)
+		return nil, wrong(v, fix, "%q is not %s", v.text, what)
 	}}
+}
+
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func modeKind() kind {
+	return choiceKind("an escalation mode", string(ops.ContextResume), string(ops.ContextHandoff))
+}
+
+func independenceKind() kind {
+	return choiceKind("a degree of independence", string(ops.IndependenceNone), string(ops.IndependenceHandler), string(ops.IndependenceFamily))
 }
 
 // The name goes into an argument list, so it must not look like an option.

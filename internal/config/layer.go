@@ -37,6 +37,7 @@ type loader struct {
 	problems *problemList
 	file     *yamlFile
 	sections map[string]*yaml.Node // services and environments, read later
+	marks    map[string]origin     // where the fields of structured settings stand
 	unknown  []string              // variables that look like ours and are not
 }
 
@@ -63,6 +64,24 @@ func (l *loader) take(into layer, s setting, v raw) {
 	}
 	into.values[s.key] = value
 	into.origins[s.key] = v.at
+}
+
+// takeEither checks a value that may stand under two keys of the file, which then must agree.
+func (l *loader) takeEither(into layer, s setting, v raw) {
+	first, given := into.values[s.key]
+	if !given || s.also == "" {
+		l.take(into, s, v)
+		return
+	}
+	second, faults := s.kind.parse(l.places, v)
+	if faults != nil {
+		l.problems.addFaults(s.key, faults)
+		return
+	}
+	if first != second {
+		l.problems.add(v.at, s.key, fmt.Sprintf("%v here contradicts %v in line %d: %s and %s are the same setting", second, first, into.origins[s.key].line, s.key, s.also),
+			"keep one of them")
+	}
 }
 
 // takeFile reads a secret from the file that v names.
@@ -115,7 +134,13 @@ func (l *loader) walk(out layer, n *yaml.Node, section string) {
 				l.sections[key] = p.value
 				out.origins[key] = l.file.at(p.key)
 			} else if v, usable := l.file.raw(p.value, key, s.kind.list); usable {
-				l.take(out, s, v)
+				l.takeEither(out, s, v)
+			}
+			continue
+		}
+		if s, ok := l.table.findAlso(key); ok {
+			if v, usable := l.file.raw(p.value, key, s.kind.list); usable {
+				l.takeEither(out, s, v)
 			}
 			continue
 		}
@@ -133,7 +158,8 @@ func (l *loader) walk(out layer, n *yaml.Node, section string) {
 // settings, and may be present when one of those runs claudeops.
 func setForChildren(name string) bool {
 	switch name {
-	case ownPrefix + "TIER", ownPrefix + "CYCLE_ID", ownPrefix + "SESSION_ID", ownPrefix + "SESSION_KEY":
+	case ownPrefix + "TIER", ownPrefix + "CYCLE_ID", ownPrefix + "SESSION_ID", ownPrefix + "SESSION_KEY",
+		ownPrefix + "ROLE", ownPrefix + "HANDLER":
 		return true
 	}
 	return strings.HasPrefix(name, ownPrefix+"FAILPOINT") || strings.HasPrefix(name, demoPrefix)
@@ -141,7 +167,7 @@ func setForChildren(name string) bool {
 
 func (l *loader) fromEnvironment() layer {
 	out := newLayer()
-	known := append(l.table.variables(), configVariable)
+	known := append(l.table.variables(), configVariable, serverVariable)
 	given := func(name string) (raw, bool) {
 		// An empty variable counts as not set, as compose files write those they leave out.
 		text := strings.TrimSpace(l.vars[name])

@@ -124,6 +124,16 @@ func (l *problemList) about(key string) bool {
 	return slices.ContainsFunc(l.found, func(p locatedProblem) bool { return p.Key == key })
 }
 
+// within reports whether something is already known to be wrong in one of the sections.
+func (l *problemList) within(sections ...string) bool {
+	return slices.ContainsFunc(l.found, func(p locatedProblem) bool {
+		return slices.ContainsFunc(sections, func(s string) bool {
+			rest, ok := strings.CutPrefix(p.Key, s)
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+	})
+}
+
 // err returns all problems in the order an operator reads the sources: the file from top to bottom, then the
 // environment, then the command line.
 func (l *problemList) err() error {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -17,11 +19,15 @@ func Reference() string {
 	}{
 		{"General", generalSettings()},
 		{"Tiers", tierSettings()},
+		{"Handlers and roles", handlerSettings()},
 		{"Escalation, limits and budgets", escalationSettings()},
+		{"Approvals", approvalSettings()},
+		{"Recovery", recoverySettings()},
 		{"Agent and secrets", agentSettings()},
 		{"Guard and cooldowns", guardSettings()},
 		{"Walls", sandboxSettings()},
-		{"Notifications, database and web", edgeSettings()},
+		{"Watching", watchSettings()},
+		{"Notifications, database and web", append(edgeSettings(), noticeSettings()...)},
 		{"Inventory", inventorySettings()},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| key | variable | takes | default | meaning |\n|---|---|---|---|---|\n", group.title)
@@ -29,12 +35,23 @@ func Reference() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.key, referenceEnv(s), s.kind.name, referenceDefault(s), s.doc)
 		}
 	}
+	b.WriteString(referenceHandlers)
+	referenceFields(&b, "A handler", handlerFields())
+	referenceFields(&b, "Its limits", handlerLimitFields())
 	b.WriteString(referenceRoutes)
 	referenceFields(&b, "A route", routeFields())
 	referenceFields(&b, "A model", modelFields())
+	b.WriteString(referenceRules)
+	referenceFields(&b, "A rule", ruleFields())
+	b.WriteString(referencePrices)
+	referencePriceTable(&b)
 	b.WriteString(referenceServices)
 	referenceFields(&b, "A service", serviceFields())
 	referenceFields(&b, "A probe", probeFields())
+	b.WriteString(referenceWatch)
+	referenceFields(&b, "A time of maintenance", maintenanceFields())
+	b.WriteString(referenceNotices)
+	referenceFields(&b, "A route of notices", noticeRouteFields())
 	b.WriteString(referenceEnvironments)
 	referenceFields(&b, "An environment", environmentFields())
 	b.WriteString(referenceTools)
@@ -79,6 +96,16 @@ func referenceFields(b *strings.Builder, title string, fields []field) {
 	}
 }
 
+func referencePriceTable(b *strings.Builder) {
+	referenceFields(b, "A model", priceFields())
+	b.WriteString("\nBuilt in:\n\n| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
+	prices := builtInPrices()
+	for _, name := range slices.Sorted(maps.Keys(prices)) {
+		p := prices[name]
+		fmt.Fprintf(b, "| `%s` | %g | %g | %g | %g |\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
+	}
+}
+
 const referenceHead = `# Configuration
 
 <!-- Generated from internal/config. Change it there, then run: go test ./internal/config -update -->
@@ -115,16 +142,69 @@ services:
 ` + "```" + `
 `
 
+const referenceHandlers = `
+## Handlers
+
+A handler owns work: an agent with a model and the permissions of a tier, or a human. It may hand over only to those it names, always to a
+higher tier; who gets the work is validated in code, whatever a model proposes. Without ` + "`handlers`" + ` there are the three tiers, each handing to
+the next; this is the same, written out:
+
+` + "```yaml" + `
+handlers:
+  - {id: tier1, tier: 1, agent: claude, model: haiku, hands_to: [tier2]}
+  - {id: tier2, tier: 2, agent: claude, model: sonnet, hands_to: [tier3]}
+  - {id: tier3, tier: 3, agent: claude, model: opus}
+` + "```" + `
+
+The folder ` + "`examples`" + ` holds whole configurations: three tiers, review by another family, a manager, approval by a human. At start, and by
+` + "`claudeops config check`" + `, the registry is refused with line and fix when a target or role is unknown, an id is used twice, handoffs form a cycle
+or go to the same or a lower tier, a handler can never be reached, permissions are above the tier, a route cannot be as independent as it
+demands, a judge is of the same family as everybody it would judge, a manager does work, ` + "`max_depth`" + ` cuts a chain, or a human
+cannot be told because no notification target is set. ` + "`claudeops handlers list`" + ` and ` + "`claudeops handlers graph`" + ` show what is in force.
+
+The prompts and tool lists of ` + "`tiers`" + ` hold for every handler with the permissions of that tier, and its model for a handler that names none.
+`
+
+const referenceRules = `
+## Recovery rules
+
+A failure of an agent enters the recovery ladder by a built-in table. What that does not recognize can be given a level of its own; all conditions
+of a rule must hold, and the first rule that does decides. Only the agent's own failure is looked at, never the text of a service.
+
+` + "```yaml" + `
+recovery:
+  rules:
+    - {id: proxy-reset, contains: "upstream connect error", level: retry, why: our proxy drops idle connections}
+    - {id: wrapper-77, exit_code: 77, level: fallback}
+` + "```" + `
+`
+
+const referencePrices = `
+## Prices
+
+What a model costs in US dollars per million tokens. The table is used where an agent CLI does not tell the cost itself (Codex), and for
+estimates while a session runs. Makers change their prices: the built-in figures are list prices that **you must keep current** with
+entries of your own, which replace them. A model without a price has no cost, and no budget can hold it.
+
+` + "```yaml" + `
+prices:
+  gpt-5: {input: 1.25, output: 10, cache_read: 0.125}
+` + "```" + `
+
+A name that ends in a date, or in ` + "`-latest`" + `, has the price of the name without it.
+`
+
 const referenceRoutes = `
 ## Routes and models
 
-A conversation that read text of strangers can be cut off at a route: the next tier then gets the typed facts only.
+A conversation that read text of strangers can be cut off at a route: the next tier then gets the typed facts only. A route can also demand
+another family than the one that hands over, or that a human agrees first.
 
 ` + "```yaml" + `
 escalation:
   mode: resume
   routes:
-    - {from: tier2, to: tier3, mode: handoff}
+    - {from: tier2, to: tier3, mode: handoff, approval: required}
 models:
   - {name: haiku, context_window: 200000}
 ` + "```" + `
@@ -144,8 +224,13 @@ services:
   list:
     - name: db
       probes:
-        - {type: tcp, address: "127.0.0.1:5432"}
+        - {type: postgres, url: "postgres://monitor@127.0.0.1/app", password_file: /run/secrets/monitor}
         - {type: command, command: [pg_isready, -q], timeout: 5s}
+    - name: web
+      depends_on: [db]
+      probes:
+        - {type: http, url: "https://example.org/health", expect_json: ["$.status == \"ok\""], cert_days: 14, slow_after: 2s, interval: 1m}
+        - {type: container, container: web, max_restarts: 2}
 ` + "```" + `
 `
 

@@ -12,7 +12,9 @@ func routeFields() []field {
 	return []field{
 		{name: "from", doc: "Handler that hands over, such as `tier1`. Required."},
 		{name: "to", doc: "Handler that takes over, such as `tier2`. Required."},
-		{name: "mode", doc: "`resume` or `handoff`. Required."},
+		{name: "mode", def: "`escalation.mode`", doc: "`resume` or `handoff`. Between different agents context always travels as handoff."},
+		{name: "independence", def: "`escalation.independence`", doc: "`none`, `other_handler` or `other_family`."},
+		{name: "approval", def: "`escalation.approval_tier` alone", doc: "`required`: a human must agree before the target starts."},
 	}
 }
 
@@ -26,84 +28,73 @@ func modelFields() []field {
 // mostTokens is far above any window; it keeps slips such as a window in bytes out.
 const mostTokens = 100_000_000
 
-// entry reads one object of a list by its fields, all of which are required texts.
-func (l *loader) entry(n *yaml.Node, key string, fields []field, kinds map[string]kind) map[string]any {
+// entry reads one object of a list by its fields, and remembers where each stands. Another way to read a field can be given with pick.
+func (l *loader) entry(n *yaml.Node, key string, fields []field, kinds map[string]kind, required []string, pick func(pair) bool) map[string]any {
 	if n.Kind != yaml.MappingNode {
 		l.problems.add(l.file.at(n), key, "expected keys and values, found "+describe(n), "begin with "+fields[0].name+": …")
 		return nil
 	}
+	l.marks[key] = l.file.at(n)
 	out := map[string]any{}
-	sound := true
+	before := len(l.problems.found)
 	for _, p := range l.file.pairs(n, key, names(fields), nil) {
-		v, ok := l.file.value(p.value, join(key, p.name), kinds[p.name])
-		sound = sound && ok
-		out[p.name] = v
+		at := join(key, p.name)
+		l.marks[at] = l.file.at(p.value)
+		if pick != nil && pick(p) {
+			continue
+		}
+		for i, item := range p.value.Content {
+			l.marks[fmt.Sprintf("%s[%d]", at, i)] = l.file.at(item)
+		}
+		out[p.name], _ = l.file.value(p.value, at, kinds[p.name])
 	}
-	for _, f := range fields {
-		if _, ok := out[f.name]; !ok {
-			l.problems.add(l.file.at(n), key, f.name+" is missing", "add "+f.name+": …")
-			sound = false
+	for _, name := range required {
+		if _, ok := out[name]; !ok {
+			l.problems.add(l.file.at(n), key, name+" is missing", "add "+name+": …")
 		}
 	}
-	if !sound {
+	if len(l.problems.found) > before {
 		return nil
 	}
 	return out
 }
 
-// routes reads how context travels between single handlers.
+// text is a text field of an entry, empty when it is not given.
+func text(e map[string]any, name string) string {
+	v, _ := e[name].(string)
+	return v
+}
+
+// approvalRequired is what a route says when a human must agree.
+const approvalRequired = "required"
+
+// routes reads what holds between single handlers.
 func (l *loader) routes() []ops.Route {
 	const section = "escalation.routes"
 	n := l.sections[section]
 	if n == nil {
 		return nil
 	}
+	kinds := map[string]kind{
+		"from": handlerIDKind(), "to": handlerIDKind(), "mode": modeKind(), "independence": independenceKind(), "approval": choiceKind("an approval", approvalRequired),
+	}
 	var out []ops.Route
-	handler := handlerKind()
 	for i, item := range l.file.items(n, section) {
 		key := fmt.Sprintf("%s[%d]", section, i)
-		e := l.entry(item, key, routeFields(), map[string]kind{"from": handler, "to": handler, "mode": modeKind()})
+		e := l.entry(item, key, routeFields(), kinds, []string{"from", "to"}, nil)
 		if e == nil {
 			continue
 		}
-		from, _ := e["from"].(string)
-		to, _ := e["to"].(string)
-		mode, _ := e["mode"].(string)
-		if !nextTier(from, to) {
-			l.problems.add(l.file.at(item), key, fmt.Sprintf("%s never hands over to %s", from, to), "a handler hands over to the next tier, such as tier1 to tier2")
+		if len(e) == 2 {
+			l.problems.add(l.file.at(item), key, "the route says nothing but its ends", "add mode, independence or approval")
 			continue
 		}
-		out = append(out, ops.Route{From: from, To: to, Mode: ops.ContextMode(mode)})
+		out = append(out, ops.Route{
+			From: text(e, "from"), To: text(e, "to"), Mode: ops.ContextMode(text(e, "mode")),
+			Independence: ops.Independence(text(e, "independence")), Approval: text(e, "approval") == approvalRequired,
+		})
 	}
 	return out
-}
-
-func nextTier(from, to string) bool {
-	for t := ops.Tier1; t < ops.LastTier; t++ {
-		if from == handlerID(t) {
-			return to == handlerID(t+1)
-		}
-	}
-	return false
-}
-
-func handlerKind() kind {
-	known := make([]string, 0, int(ops.LastTier))
-	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		known = append(known, handlerID(t))
-	}
-	return kind{name: "a handler", parse: func(_ places, v raw) (any, []fault) {
-		for _, id := range known {
-			if v.text == id {
-				return id, nil
-			}
-		}
-		fix := "give tier1, tier2 or tier3"
-		if s := suggest(v.text, known); s != "" {
-			fix = "did you mean " + s + "?"
-		}
-		return nil, wrong(v, fix, "%q is not a handler", v.text)
-	}}
 }
 
 // windows reads the table of context windows.
@@ -116,7 +107,7 @@ func (l *loader) windows() map[string]int64 {
 	out := map[string]int64{}
 	for i, item := range l.file.items(n, section) {
 		key := fmt.Sprintf("%s[%d]", section, i)
-		e := l.entry(item, key, modelFields(), map[string]kind{"name": modelKind(), "context_window": wholeKind(1000, mostTokens)})
+		e := l.entry(item, key, modelFields(), map[string]kind{"name": modelKind(), "context_window": wholeKind(1000, mostTokens)}, names(modelFields()), nil)
 		if e == nil {
 			continue
 		}

@@ -21,7 +21,7 @@ func TestRoutesAndModels(t *testing.T) {
 func TestBadRoutesAndModels(t *testing.T) {
 	for text, want := range map[string]string{
 		"escalation:\n  routes:\n    - {from: tier1, to: tier3, mode: handoff}\n":                     ":3:7: escalation.routes[0]: tier1 never hands over to tier3",
-		"escalation:\n  routes:\n    - {from: tier1, to: tier2}\n":                                    "mode is missing",
+		"escalation:\n  routes:\n    - {from: tier1, to: tier2}\n":                                    "add mode, independence or approval",
 		"escalation:\n  routes:\n    - {from: teir1, to: tier2, mode: handoff}\n":                     "did you mean tier1?",
 		"escalation:\n  routes:\n    - {from: tier1, to: tier2, mode: resum}\n":                       "did you mean resume?",
 		"escalation:\n  routes:\n    - tier1\n":                                                       "begin with from",

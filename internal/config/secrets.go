@@ -23,12 +23,14 @@ func (l *loader) secretValues(c *Config, configured []string, agentVars map[stri
 		}
 	}
 	add(c.APIToken, 0)
+	add(c.APIReadToken, 0)
 	for _, u := range c.AppriseURLs {
 		add(u, 0)
 		addCredentials(u, add)
 		addTokens(u, add)
 	}
 	addCredentials(c.AppriseAPI, add)
+	c.watchSecrets(add)
 	for name, value := range agentVars {
 		switch name {
 		case "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN":

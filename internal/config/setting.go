@@ -20,6 +20,7 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 type setting struct {
 	key    string
 	env    string // empty: YAML and flag only
+	also   string // another YAML key of the same setting
 	def    string
 	kind   kind
 	secret bool // may also be given as a file, is never shown and never a flag
@@ -40,7 +41,7 @@ func (s setting) flag() string {
 
 // settings returns the table, in the order in which it is shown.
 func settings() []setting {
-	return slices.Concat(generalSettings(), tierSettings(), escalationSettings(), agentSettings(), guardSettings(), sandboxSettings(), edgeSettings(), inventorySettings())
+	return slices.Concat(generalSettings(), tierSettings(), handlerSettings(), escalationSettings(), approvalSettings(), recoverySettings(), agentSettings(), guardSettings(), sandboxSettings(), watchSettings(), edgeSettings(), noticeSettings(), inventorySettings())
 }
 
 func generalSettings() []setting {
@@ -62,8 +63,8 @@ func generalSettings() []setting {
 			doc: "Observe only: no tier above Tier 1 starts.",
 		},
 		{
-			key: "max_tier", env: "CLAUDEOPS_MAX_TIER", def: "3", kind: wholeKind(1, int(ops.LastTier)),
-			doc: "Highest tier that may start.",
+			key: "max_tier", also: "escalation.max_tier", env: "CLAUDEOPS_MAX_TIER", def: "3", kind: wholeKind(1, int(ops.LastTier)),
+			doc: "Highest tier that may start. In the file also as `escalation.max_tier`.",
 		},
 		{
 			key: "notes", kind: textKind(),
@@ -121,15 +122,19 @@ func escalationSettings() []setting {
 		},
 		{
 			key: "escalation.approval_tier", env: "CLAUDEOPS_APPROVAL_TIER", def: "0", kind: wholeKind(0, int(ops.LastTier)),
-			doc: "A human must approve before this tier and those above start; 0 turns it off. Approvals are not available yet: a cycle that needs one ends with `needs_human`.",
+			doc: "A human must approve before this tier and those above start; 0 turns it off.",
 		},
 		{
 			key: "escalation.routes", structured: true, kind: kind{name: "list"},
-			doc: "Another mode for single routes. See [Routes and models](#routes-and-models).",
+			doc: "What holds for single routes: mode, independence, approval. See [Routes and models](#routes-and-models).",
 		},
 		{
 			key: "models", structured: true, kind: kind{name: "list"},
 			doc: "Context windows of models. See [Routes and models](#routes-and-models).",
+		},
+		{
+			key: "prices", structured: true, kind: kind{name: "models with their prices"}, shown: "built in",
+			doc: "What models cost, for agents that do not tell. See [Prices](#prices).",
 		},
 		{
 			key: "limits.session", env: "CLAUDEOPS_SESSION_TIMEOUT", def: "30m", kind: durationKind(0),
@@ -144,16 +149,16 @@ func escalationSettings() []setting {
 			doc: "Longest time of one open tool call.",
 		},
 		{
+			key: "budget.session_usd", env: "CLAUDEOPS_BUDGET_SESSION_USD", def: "0", kind: dollarsKind(),
+			doc: "Most that one session may cost; 0 means what its cycle and the day have left. The call that reaches a limit is still paid.",
+		},
+		{
 			key: "budget.chain_usd", env: "CLAUDEOPS_BUDGET_CHAIN_USD", def: "5", kind: dollarsKind(),
 			doc: "Most that the sessions of one cycle may cost; 0 means no limit.",
 		},
 		{
 			key: "budget.day_usd", env: "CLAUDEOPS_BUDGET_DAY_USD", def: "25", kind: dollarsKind(),
 			doc: "Most that all sessions of a day may cost; 0 means no limit.",
-		},
-		{
-			key: "recovery.enabled", env: "CLAUDEOPS_RECOVERY", def: "on", kind: boolKind(),
-			doc: "`off` ends a cycle at its first failure and leaves the next try to the next cycle.",
 		},
 	}
 }
@@ -163,6 +168,14 @@ func agentSettings() []setting {
 		{
 			key: "agent.bin", env: "CLAUDEOPS_CLAUDE_BIN", def: "claude", kind: programKind(),
 			doc: "The agent CLI. The word `scripted` selects the built-in scripted agent, which needs no key.",
+		},
+		{
+			key: "agent.codex_bin", env: "CLAUDEOPS_CODEX_BIN", def: "codex", kind: programKind(),
+			doc: "The CLI of handlers with `agent: codex`. The word `scripted` selects the built-in scripted agent.",
+		},
+		{
+			key: "agent.command_trusted", def: "false", kind: boolKind(),
+			doc: "Run handlers with `agent: command` without walls. Nobody judges what such a program does: without this they need `sandbox.bubblewrap`.",
 		},
 		{
 			key: "agent.scenario", kind: programKind(),
@@ -213,6 +226,10 @@ func edgeSettings() []setting {
 			key: "api_token", env: "CLAUDEOPS_API_TOKEN", kind: tokenKind(), secret: true,
 			doc: "Bearer token of the API and the webhooks, and login of the pages.",
 		},
+		{
+			key: "api_read_token", env: "CLAUDEOPS_API_READ_TOKEN", kind: tokenKind(), secret: true,
+			doc: "Second token that may only look: GET of the API and `/metrics`, and the pages without their buttons' effect. Needs `api_token`.",
+		},
 	}
 }
 
@@ -254,6 +271,15 @@ func (t table) find(key string) (setting, bool) {
 	return t[i], true
 }
 
+// findAlso returns the setting that has the key as its second one.
+func (t table) findAlso(key string) (setting, bool) {
+	i := slices.IndexFunc(t, func(s setting) bool { return s.also != "" && s.also == key })
+	if i < 0 {
+		return setting{}, false
+	}
+	return t[i], true
+}
+
 // findFile returns the secret whose file a key names.
 func (t table) findFile(key string) (setting, bool) {
 	i := slices.IndexFunc(t, func(s setting) bool { return s.secret && s.fileKey() == key })
@@ -283,6 +309,9 @@ func (t table) children(section string) []string {
 		add(s.key)
 		if s.secret {
 			add(s.fileKey())
+		}
+		if s.also != "" {
+			add(s.also)
 		}
 	}
 	return out

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +42,38 @@ func (c *Config) show(s setting) string {
 			names = append(names, e.name)
 		}
 		return strings.Join(names, ",")
+	case "handlers":
+		var ids []string
+		for _, h := range c.registered() {
+			ids = append(ids, h.ID)
+		}
+		return strings.Join(ids, ",")
+	case "maintenance":
+		return c.showMaintenance()
+	case "notify.routes":
+		var names []string
+		for _, r := range c.NoticeRoutes {
+			names = append(names, r.Name)
+		}
+		return strings.Join(names, ",")
+	case "escalation.entry":
+		return c.entry
+	case "escalation.routes":
+		var routes []string
+		for _, r := range c.routes {
+			routes = append(routes, r.From+" to "+r.To)
+		}
+		return strings.Join(routes, ",")
+	case "models":
+		return strings.Join(slices.Sorted(maps.Keys(c.windows)), ",")
+	case "prices":
+		return strings.Join(slices.Sorted(maps.Keys(c.Prices)), ",")
+	case "recovery.rules":
+		var ids []string
+		for _, r := range c.Recovery.Rules {
+			ids = append(ids, r.ID)
+		}
+		return strings.Join(ids, ",")
 	}
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		switch s.key {

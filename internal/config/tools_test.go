@@ -45,7 +45,7 @@ func TestDefaultToolListsPerTier(t *testing.T) {
 	if got := byFile.Environments()[0].Tools[1].Tools; !slices.Equal(got, append(slices.Clone(look), "Write")) {
 		t.Errorf("Tier 1 cannot write its handoff file with %q", got)
 	}
-	c, _ := mustLoad(t, setup{})
+	c, _ := mustLoad(t, setup{yaml: "guard: {enabled: false}\n"})
 	lists := c.Environments()[0].Tools
 	want := map[ops.Tier][]string{
 		1: look,
@@ -116,7 +116,7 @@ func TestWriteIsGivenToTier1OnlyForTheHandoffFile(t *testing.T) {
 }
 
 func TestWithTheGuardNothingRunsUnjudged(t *testing.T) {
-	c, _ := mustLoad(t, setup{yaml: "guard: {enabled: true}\ntiers: {3: {allowed_tools: [Bash, Read]}}\n"})
+	c, _ := mustLoad(t, setup{yaml: "tiers: {3: {allowed_tools: [Bash, Read]}}\n"})
 	lists := c.Environments()[0].Tools
 	for tier, want := range map[ops.Tier][]string{1: {"Read", "Grep", "Glob"}, 2: {"Read", "Grep", "Glob"}, 3: {"Bash", "Read"}} {
 		if !slices.Equal(lists[tier].Allowed, want) {

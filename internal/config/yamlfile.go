@@ -26,6 +26,7 @@ type yamlFile struct {
 	root     *yaml.Node
 	problems *problemList
 	places   places
+	checks   Checks
 }
 
 // openYAML finds the file and reads it; the first of the usual places that exists is used alone.
@@ -64,7 +65,7 @@ func openYAML(in Input, vars map[string]string, p places, problems *problemList)
 			problems.add(at, "", fmt.Sprintf("read configuration file: %s", err), "give the path of a readable YAML file")
 			return nil
 		}
-		f := &yamlFile{name: c.path, dir: filepath.Dir(path), problems: problems, places: p}
+		f := &yamlFile{name: c.path, dir: filepath.Dir(path), problems: problems, places: p, checks: in.Checks}
 		f.parse(data)
 		return f
 	}

@@ -1,0 +1,24 @@
+package config
+
+import "strings"
+
+// readToken checks the token that may only look against the one that may do everything.
+func (l *loader) readToken(c *Config) {
+	at := c.origins["api_read_token"]
+	switch {
+	case c.APIReadToken == "":
+	case c.APIToken == "" && !l.problems.about("api_token"):
+		l.problems.add(at, "api_read_token", "without api_token everybody on this machine may do everything, so it would protect nothing",
+			"set CLAUDEOPS_API_TOKEN too, or remove it")
+	case c.APIToken == c.APIReadToken:
+		l.problems.add(at, "api_read_token", "it is the same as api_token, so it could do everything", "give it another value")
+	}
+}
+
+// traces reports whether the environment names a collector, with the variables that every OpenTelemetry program reads.
+func traces(vars map[string]string) bool {
+	if strings.EqualFold(strings.TrimSpace(vars["OTEL_SDK_DISABLED"]), "true") || strings.TrimSpace(vars["OTEL_TRACES_EXPORTER"]) == "none" {
+		return false
+	}
+	return strings.TrimSpace(vars["OTEL_EXPORTER_OTLP_ENDPOINT"]) != "" || strings.TrimSpace(vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]) != ""
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTheReadTokenNeedsTheOtherAndDiffersFromIt(t *testing.T) {
+	for _, tc := range []struct {
+		env  []string
+		want string // in the problem; empty for none
+	}{
+		{[]string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN=look"}, ""},
+		{[]string{"CLAUDEOPS_API_READ_TOKEN=look"}, "protect nothing"},
+		{[]string{"CLAUDEOPS_API_TOKEN=same", "CLAUDEOPS_API_READ_TOKEN=same"}, "the same as api_token"},
+	} {
+		c, _, err := load(t, setup{env: tc.env})
+		switch {
+		case tc.want == "" && (err != nil || c.APIReadToken != "look"):
+			t.Errorf("%v: %v", tc.env, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%v: %v", tc.env, err)
+		}
+	}
+	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN_FILE=token"}, files: map[string]string{"token": "look-only\n"}})
+	if c.APIReadToken != "look-only" {
+		t.Errorf("read %q from its file", c.APIReadToken)
+	}
+	for _, s := range c.Show() {
+		if strings.Contains(s.Value, "look-only") {
+			t.Errorf("%s shows the token", s.Key)
+		}
+	}
+	found := false
+	for _, s := range c.Secrets {
+		found = found || s == "look-only"
+	}
+	if !found {
+		t.Error("the token is not removed from what is stored")
+	}
+}
+
+func TestTracesFollowFromTheUsualVariables(t *testing.T) {
+	for env, want := range map[string]bool{
+		"": false, "OTEL_SERVICE_NAME=x": false, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318": true,
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4318/v1/traces":          true,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_SDK_DISABLED=true":    false,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_TRACES_EXPORTER=none": false,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=": false,
+	} {
+		if c, _ := mustLoad(t, setup{env: strings.Fields(env)}); c.Traces != want {
+			t.Errorf("%q: %v", env, c.Traces)
+		}
+	}
+}
+
+func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "token", "from-file\n")
+	for _, tc := range []struct {
+		given Remote
+		env   []string
+		want  string
+	}{
+		{Remote{}, nil, " "},
+		{Remote{}, []string{"CLAUDEOPS_API_TOKEN=x"}, " "},
+		{Remote{}, []string{"CLAUDEOPS_SERVER=http://a:1", "CLAUDEOPS_API_TOKEN=x"}, "http://a:1 x"},
+		{Remote{Server: "https://b"}, []string{"CLAUDEOPS_SERVER=http://a:1"}, "https://b "},
+		{Remote{Server: "https://b", TokenFile: dir + "/token"}, []string{"CLAUDEOPS_API_TOKEN=x"}, "https://b from-file"},
+		{Remote{Server: "https://b"}, []string{"CLAUDEOPS_API_TOKEN_FILE=" + dir + "/token"}, "https://b from-file"},
+	} {
+		got, err := ReadRemote(tc.given, tc.env)
+		if err != nil || got.Server+" "+got.Token != tc.want {
+			t.Errorf("%+v, %v: %+v, %v", tc.given, tc.env, got, err)
+		}
+	}
+	for _, bad := range []Remote{{Server: "127.0.0.1:8080"}, {Server: "ftp://x"}, {Server: "http://x", TokenFile: dir + "/none"}} {
+		if _, err := ReadRemote(bad, nil); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+	// The variable is ours, so it is no slip of the pen.
+	if c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_SERVER=http://a:1"}}); len(c.Notices) != 0 {
+		t.Errorf("notices %q", c.Notices)
+	}
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+)
+
+func compiledSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaID, document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile(SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// asJSON reads YAML the way an editor gives it to a schema: keys are texts.
+func asJSON(t *testing.T, text string) any {
+	t.Helper()
+	var node any
+	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := json.Marshal(withTextKeys(node))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func withTextKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			v[k] = withTextKeys(x)
+		}
+		return v
+	case map[any]any:
+		out := map[string]any{}
+		for k, x := range v {
+			key, err := json.Marshal(k)
+			if err != nil {
+				panic(err)
+			}
+			out[strings.Trim(string(key), `"`)] = withTextKeys(x)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = withTextKeys(v[i])
+		}
+	}
+	return v
+}
+
+func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
+	schema := compiledSchema(t)
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	texts := map[string]string{
+		"reference": referenceHead[strings.Index(referenceHead, "```yaml")+8 : strings.LastIndex(referenceHead, "```")],
+		"services":  referenceServices[strings.Index(referenceServices, "```yaml")+8 : strings.LastIndex(referenceServices, "```")],
+		"empty":     "",
+		"section":   "limits:\n",
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[f] = string(text)
+	}
+	for name, text := range texts {
+		value := asJSON(t, text)
+		if value == nil {
+			continue // an editor does not ask about an empty file
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheSchemaRefusesWhatTheCheckRefuses(t *testing.T) {
+	schema := compiledSchema(t)
+	for _, text := range []string{
+		"intervall: 15m", "dry_run: maybe", "max_tier: 4", "escalation: {mode: telepathy}", "budget: {chain_usd: -1}", "limits: {idel: 5m}",
+		"services: [{nam: web}]", "services: [{name: web, probes: [{typ: http}]}]", "handlers: [{idd: x}]", "tiers: {4: {model: x}}",
+		"prices: {x: {inputs: 1}}",
+	} {
+		if err := schema.Validate(asJSON(t, text)); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+		if _, _, err := load(t, setup{yaml: text}); err == nil {
+			t.Errorf("%s is taken by the check", text)
+		}
+	}
+}
+
+func TestTheSchemaDescribesEverySetting(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range settings() {
+		doc, err := json.Marshal(s.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, doc) {
+			t.Errorf("%s is not described", s.key)
+		}
+	}
+}

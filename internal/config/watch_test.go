@@ -1,0 +1,170 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+func TestEveryTypeOfProbeIsRead(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: `services:
+  - name: all
+    probes:
+      - type: http
+        name: front door
+        url: https://example.org/
+        headers: {Authorization: Bearer abcdefgh12345678, X-Plain: "1"}
+        body: "{}"
+        method: POST
+        expect_regexp: "^ok"
+        expect_json: ['$.status == "ok"', "$.n > 2"]
+        cert_days: 14
+        insecure_tls: true
+        interval: 1m
+        fail_after: 3
+        recover_after: 1
+      - {type: dns, host: example.org, record: mx, server: "192.0.2.1", expect: [10 mail.example.org]}
+      - {type: container, container: web, socket: /run/podman.sock, max_restarts: 3}
+      - {type: postgres, url: "postgres://u@db/app", password_file: secret, query: SELECT 2, expect: "2"}
+      - {type: mysql, url: "mysql://u@db/app", password: hunter22}
+      - {type: redis, url: "rediss://cache", insecure_tls: true}
+      - {type: systemd, unit: nginx.service}
+      - {type: process, process: nginx}
+`, files: map[string]string{"secret": "topsecret\n"}})
+	want := []ops.ProbeSpec{
+		{
+			Type: "http", Name: "front door", URL: "https://example.org/", Headers: map[string]string{"Authorization": "Bearer abcdefgh12345678", "X-Plain": "1"},
+			Body: "{}", Method: "POST", ExpectRegexp: "^ok", ExpectJSON: []string{`$.status == "ok"`, "$.n > 2"}, CertDays: 14, InsecureTLS: true,
+			Interval: time.Minute, FailAfter: 3, RecoverAfter: 1,
+		},
+		{Type: "dns", Host: "example.org", Record: "MX", Server: "192.0.2.1", Expect: []string{"10 mail.example.org"}},
+		{Type: "container", Container: "web", Socket: "/run/podman.sock", MaxRestarts: 3},
+		{Type: "postgres", URL: "postgres://u@db/app", Password: "topsecret", Query: "SELECT 2", Expect: []string{"2"}},
+		{Type: "mysql", URL: "mysql://u@db/app", Password: "hunter22"},
+		{Type: "redis", URL: "rediss://cache", InsecureTLS: true},
+		{Type: "systemd", Unit: "nginx.service"},
+		{Type: "process", Process: "nginx"},
+	}
+	got := c.Environments()[0].Probes
+	for i := range want {
+		want[i].Service, want[i].Timeout = "all", 10*time.Second
+		if i >= len(got) || !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("probe %d is %+v", i, got[i])
+		}
+	}
+	for _, secret := range []string{"topsecret", "hunter22", "abcdefgh12345678"} {
+		if !slices.Contains(c.Secrets, secret) {
+			t.Errorf("%s is not removed from what is shown", secret)
+		}
+	}
+}
+
+func TestProbesThatWouldHaveOneNameAreToldApart(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: "services: [{name: a, probes: [{type: http, url: 'http://a/'}, {type: http, url: 'http://a/', expect_status: 200}]}]\n"})
+	got := c.Environments()[0].Probes
+	if got[0].Name != "" || got[1].Name != "GET http://a/ (2)" {
+		t.Errorf("names are %q and %q", got[0].Name, got[1].Name)
+	}
+}
+
+func TestWatchingIsRead(t *testing.T) {
+	const probes = "probes: [{type: tcp, address: 'a:1'}]"
+	c, _ := mustLoad(t, setup{yaml: `interval: 20m
+observe_every: 24h
+tolerate_degraded: true
+grouping: {window: 1m, grace: 3m, pause: 15m}
+flapping: {turns: 4, window: 20m, calm: 5m}
+maintenance: [{name: nightly, service: "db*", schedule: "sun 02:00", length: 2h, zone: Europe/Berlin}]
+services: [{name: a, group: core, depends_on: [the-b], ` + probes + `}, {name: b, aliases: [the-b]}]
+environments:
+  - {name: default}
+  - {name: both, observe: both, observe_every: 0, tolerate_degraded: false, grouping: {window: 2m, repeat: 4h}, flapping: {turns: 0}, maintenance: []}
+  - {name: bare, services: [], observe: probes}
+`})
+	envs := c.Environments()
+	first := envs[0]
+	if first.Policy.Observe != ops.ObserveProbes || first.Policy.ObserveEvery != 24*time.Hour {
+		t.Errorf("observed by %s every %s", first.Policy.Observe, first.Policy.ObserveEvery)
+	}
+	want := ops.Watch{
+		Grouping: ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
+		Flapping: ops.Flapping{Turns: 4, Window: 20 * time.Minute, Calm: 5 * time.Minute}, TolerateDegraded: true,
+		Maintenance: []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
+	}
+	if !reflect.DeepEqual(first.Watch, want) {
+		t.Errorf("watched as %+v", first.Watch)
+	}
+	if s := first.Policy.Inventory.Services[0]; s.Group != "core" || !slices.Equal(s.DependsOn, []string{"b"}) {
+		t.Errorf("service is %+v", s)
+	}
+	second := envs[1]
+	want = ops.Watch{
+		Grouping: ops.Grouping{Window: 2 * time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 4 * time.Hour},
+		Flapping: ops.Flapping{Turns: -1, Window: 20 * time.Minute, Calm: 5 * time.Minute},
+	}
+	if second.Policy.Observe != ops.ObserveBoth || second.Policy.ObserveEvery != 0 || !reflect.DeepEqual(second.Watch, want) {
+		t.Errorf("%s, watched as %+v", second.Policy.Observe, second.Watch)
+	}
+	if envs[2].Policy.Observe != ops.ObserveAgent {
+		t.Error("without a probe an agent must look")
+	}
+}
+
+func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {
+	c, _ := mustLoad(t, setup{
+		yaml: `notify:
+  routes:
+    - {name: night, level: critical, environment: home, urls_file: pager}
+    - {name: media, services: ["arr-*"], kinds: [opened, resolved], urls: ["discord://averyveryverylongtoken/x"]}
+    - {name: quiet, kinds: [budget], urls: []}
+`, files: map[string]string{"pager": "json://one json://two\n"},
+	})
+	want := []ops.NoticeRoute{
+		{Name: "night", Level: ops.LevelCritical, Environment: "home", URLs: []string{"json://one", "json://two"}},
+		{Name: "media", Services: []string{"arr-*"}, Kinds: []string{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
+		{Name: "quiet", Kinds: []string{"budget"}},
+	}
+	if !reflect.DeepEqual(c.NoticeRoutes, want) {
+		t.Errorf("routes are %+v", c.NoticeRoutes)
+	}
+	if !slices.Contains(c.Secrets, "averyveryverylongtoken") {
+		t.Error("a target's token is shown")
+	}
+	if got := shown(c, "notify.routes").Value; got != "night,media,quiet" {
+		t.Errorf("shown as %q", got)
+	}
+}
+
+func TestBadWatchingIsReported(t *testing.T) {
+	probe := func(text string) string { return "services: [{name: a, probes: [{" + text + "}]}]\n" }
+	for _, tc := range []struct{ name, yaml, key, text string }{
+		{"regexp", probe("type: http, url: 'http://a', expect_regexp: '('"), "services[0].probes[0]", "expect_regexp"},
+		{"condition", probe("type: http, url: 'http://a', expect_json: ['status']"), "services[0].probes[0]", "start with $"},
+		{"headers", probe("type: http, url: 'http://a', headers: [a]"), "services[0].probes[0].headers", "names and values"},
+		{"record", probe("type: dns, host: a, record: AA"), "services[0].probes[0].record", "did you mean"},
+		{"database", probe("type: redis, url: 'http://a'"), "services[0].probes[0]", "redis://"},
+		{"password file", probe("type: redis, url: 'redis://a', password_file: none"), "services[0].probes[0].password_file", "no such file"},
+		{"field of another", probe("type: systemd, unit: a, container: b"), "services[0].probes[0].container", "has no container"},
+		{"unknown dependency", "services: [{name: web, depends_on: [bd]}, {name: db}]\n", "services[0].depends_on[0]", "did you mean"},
+		{"circle", "services: [{name: a, depends_on: [b]}, {name: b, depends_on: [a]}]\n", "services", "depend on each other"},
+		{"observe", "observe: probe\n", "observe", "did you mean probes?"},
+		{"maintenance", "maintenance: [{name: a, schedule: 'sun 02:00'}]\n", "maintenance[0]", "schedule and a length"},
+		{"zone", "maintenance: [{name: a, schedule: '02:00', length: 1h, zone: Mars}]\n", "maintenance[0]", "time zone"},
+		{"moment", "maintenance: [{name: a, from: soon, until: 2026-01-01}]\n", "maintenance[0].from", "is not a time"},
+		{"grouping", "environments: [{name: a, grouping: {windw: 1m}}]\n", "environments[0].grouping.windw", "did you mean"},
+		{"route without target", "notify: {routes: [{name: a}]}\n", "notify.routes[0]", "has no targets"},
+		{"route level", "notify: {routes: [{name: a, level: bad, urls: []}]}\n", "notify.routes[0].level", "not a level"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := load(t, setup{yaml: tc.yaml})
+			got := problems(t, err)
+			if len(got) != 1 || got[0].Key != tc.key || !strings.Contains(got[0].String(), tc.text) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
