@@ -20,27 +20,41 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 	if len(spec.Command) == 0 || spec.Command[0] == "" {
 		return down("no command is configured")
 	}
-	var output head
-	cmd := exec.CommandContext(ctx, spec.Command[0], spec.Command[1:]...)
+	if p.allow != nil {
+		if err := p.allow(spec.Command); err != nil {
+			return down("the command was not run: %s", err)
+		}
+	}
+	output, failed := p.execute(ctx, spec.Command)
+	if failed != "" {
+		return down("%s%s", failed, output.firstLine())
+	}
+	return healthy()
+}
+
+// execute runs a program to its end and says why it failed, if it did. Nothing it started in its group is left.
+func (p *Prober) execute(ctx context.Context, argv []string) (output *head, failed string) {
+	output = &head{}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{"PATH=" + p.path}
 	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = pipeDelay
 	if err := cmd.Start(); err != nil {
-		return down("start command: %s", startReason(err))
+		return output, "start command: " + startReason(err)
 	}
 	endGroup(cmd.Process.Pid)
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return healthy()
+		return output, ""
 	case errors.As(err, &exit):
-		return down("%s%s", ended(exit), output.firstLine())
+		return output, ended(exit)
 	default:
-		return down("run command: %s", err)
+		return output, "run command: " + err.Error()
 	}
 }
 

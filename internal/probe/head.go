@@ -14,9 +14,17 @@ func (h *head) Write(p []byte) (int, error) {
 
 // firstLine returns the first line that is not blank, led by a colon, or nothing.
 func (h *head) firstLine() string {
+	if line := h.line(); line != "" {
+		return ": " + line
+	}
+	return ""
+}
+
+// line returns the first line that is not blank.
+func (h *head) line() string {
 	for line := range bytes.Lines(h.kept.Bytes()) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return ": " + string(line)
+			return string(line)
 		}
 	}
 	return ""

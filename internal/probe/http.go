@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -21,11 +25,16 @@ const (
 	maxRedirects = 5
 	maxBody      = 1 << 20
 	userAgent    = "claudeops-probe"
+	day          = 24 * time.Hour
 )
 
 // freshConnections never reuses a connection: an old one would hide that no new one can be made.
-func freshConnections() http.RoundTripper {
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+func freshConnections(insecure bool) http.RoundTripper {
+	return &http.Transport{
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
+		Proxy:           http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: maxBody, ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
+	}
 }
 
 func method(spec ops.ProbeSpec) string {
@@ -36,21 +45,15 @@ func method(spec ops.ProbeSpec) string {
 }
 
 func (p *Prober) http(ctx context.Context, spec ops.ProbeSpec) finding {
-	req, err := http.NewRequestWithContext(ctx, method(spec), spec.URL, nil)
+	req, err := request(ctx, spec)
 	if err != nil {
 		return down("bad request: %s", reason(err))
 	}
-	req.Header.Set("User-Agent", userAgent)
 	client := *p.client
-	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if slices.Contains(spec.ExpectStatus, req.Response.StatusCode) {
-			return http.ErrUseLastResponse // the redirect itself is what is expected
-		}
-		if len(via) > maxRedirects {
-			return fmt.Errorf("more than %d redirects", maxRedirects)
-		}
-		return nil
+	if spec.InsecureTLS {
+		client.Transport = p.insecure
 	}
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error { return follow(spec, req, via) }
 	resp, err := client.Do(req)
 	if err != nil {
 		return down("%s", reason(err))
@@ -59,17 +62,45 @@ func (p *Prober) http(ctx context.Context, spec ops.ProbeSpec) finding {
 	if !expected(spec, resp.StatusCode) {
 		return down("HTTP %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	if spec.ExpectBody == "" {
-		return healthy()
+	if problem := body(spec, resp); problem != "" {
+		return down("%s", problem)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	return p.certificate(spec, resp.TLS)
+}
+
+func request(ctx context.Context, spec ops.ProbeSpec) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method(spec), spec.URL, strings.NewReader(spec.Body))
 	if err != nil {
-		return down("read body: %s", reason(err))
+		return nil, err
 	}
-	if !bytes.Contains(body, []byte(spec.ExpectBody)) {
-		return down("HTTP %d, but the body does not contain %q", resp.StatusCode, spec.ExpectBody)
+	req.Header.Set("User-Agent", userAgent)
+	for name, value := range spec.Headers {
+		if http.CanonicalHeaderKey(name) == "Host" {
+			req.Host = value
+			continue
+		}
+		req.Header.Set(name, value)
 	}
-	return healthy()
+	return req, nil
+}
+
+// follow decides about a redirect. What an operator gave for one host (headers, a body, a password) goes to no other:
+// any header may be a key, and nothing is sent over an open connection that was meant for a closed one.
+func follow(spec ops.ProbeSpec, req *http.Request, via []*http.Request) error {
+	if slices.Contains(spec.ExpectStatus, req.Response.StatusCode) {
+		return http.ErrUseLastResponse // the redirect itself is what is expected
+	}
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	first := via[0].URL
+	private := len(spec.Headers) > 0 || spec.Body != "" || first.User != nil
+	elsewhere := req.URL.Host != first.Host || (first.Scheme == "https" && req.URL.Scheme != "https")
+	if private && elsewhere {
+		return fmt.Errorf("redirected to %s://%s, where headers, body and password are not sent: probe that address, or expect the redirect",
+			req.URL.Scheme, req.URL.Host)
+	}
+	return nil
 }
 
 func expected(spec ops.ProbeSpec, status int) bool {
@@ -77,6 +108,81 @@ func expected(spec ops.ProbeSpec, status int) bool {
 		return status >= 200 && status < 400
 	}
 	return slices.Contains(spec.ExpectStatus, status)
+}
+
+// body says what is wrong with the answer's text. Only its first part is read.
+func body(spec ops.ProbeSpec, resp *http.Response) string {
+	if spec.ExpectBody == "" && spec.ExpectRegexp == "" && len(spec.ExpectJSON) == 0 {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return "read body: " + reason(err)
+	}
+	if !bytes.Contains(text, []byte(spec.ExpectBody)) {
+		return fmt.Sprintf("HTTP %d, but the body does not contain %q", resp.StatusCode, spec.ExpectBody)
+	}
+	if spec.ExpectRegexp != "" {
+		pattern, err := regexp.Compile(spec.ExpectRegexp)
+		if err != nil {
+			return err.Error()
+		}
+		if !pattern.Match(text) {
+			return fmt.Sprintf("HTTP %d, but the body does not match %q", resp.StatusCode, spec.ExpectRegexp)
+		}
+	}
+	return conditions(spec.ExpectJSON, text, resp.StatusCode)
+}
+
+func conditions(texts []string, body []byte, status int) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	document, err := decodeJSON(body)
+	if err != nil && len(body) == maxBody {
+		return fmt.Sprintf("HTTP %d, but the body is longer than %d bytes", status, maxBody)
+	}
+	if err != nil {
+		return fmt.Sprintf("HTTP %d, but the body is not JSON", status)
+	}
+	for _, text := range texts {
+		c, err := parseCondition(text)
+		if err != nil {
+			return err.Error()
+		}
+		if problem := c.check(document); problem != "" {
+			return fmt.Sprintf("HTTP %d, but %s", status, problem)
+		}
+	}
+	return ""
+}
+
+// certificate warns before the certificate ends; one that has ended fails the connection.
+func (p *Prober) certificate(spec ops.ProbeSpec, state *tls.ConnectionState) finding {
+	if spec.CertDays <= 0 || state == nil || len(state.PeerCertificates) == 0 {
+		return healthy()
+	}
+	end := state.PeerCertificates[0].NotAfter
+	for i, chain := range state.VerifiedChains {
+		if e := firstEnd(chain); i == 0 || e.After(end) {
+			end = e // the chain that lasts longest is the one that counts
+		}
+	}
+	left := end.Sub(p.clock())
+	if left > time.Duration(spec.CertDays)*day {
+		return healthy()
+	}
+	return degraded("the certificate ends in %d days, on %s", max(int(left/day), 0), end.UTC().Format(time.DateOnly))
+}
+
+func firstEnd(chain []*x509.Certificate) time.Time {
+	end := chain[0].NotAfter
+	for _, c := range chain[1:] {
+		if c.NotAfter.Before(end) {
+			end = c.NotAfter
+		}
+	}
+	return end
 }
 
 func (p *Prober) tcp(ctx context.Context, spec ops.ProbeSpec) finding {

@@ -1,11 +1,14 @@
-// Package probe checks services without an agent: an HTTP request, a TCP connection or a command.
+// Package probe checks services without an agent: HTTP requests, name lookups, containers, databases, ports, units,
+// processes and commands; once (Prober) or all the time (Scheduler). What the results mean is decided in package health.
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -21,6 +24,8 @@ const (
 	atOnce = 8
 	// longestError keeps an error fit for one line of a page.
 	longestError = 200
+	// shortestSecret is how long a header's value must be to be hidden: "1" would make every message unreadable.
+	shortestSecret = 4
 )
 
 // Options are what a prober needs; everything has a default.
@@ -28,27 +33,47 @@ type Options struct {
 	Clock      ops.Clock
 	HTTPClient *http.Client // how redirects are followed is the prober's own affair
 	Path       string       // PATH of probe commands
+	Systemctl  string       // program that knows systemd's units
+	Proc       string       // where the kernel lists processes
+	Socket     string       // unix socket of the Docker or Podman API
+	// Databases says how databases of the types postgres and mysql are opened.
+	Databases map[string]OpenDatabase
+	// Allow objects to a probe's command before it is run; without it every configured command is run.
+	Allow func(argv []string) error
 }
 
 // Prober runs probes.
 type Prober struct {
-	clock  ops.Clock
-	client *http.Client
-	dialer net.Dialer
-	path   string
+	clock     ops.Clock
+	client    *http.Client
+	insecure  http.RoundTripper // takes any certificate
+	dialer    net.Dialer
+	path      string
+	systemctl string
+	proc      string
+	socket    string
+	databases map[string]OpenDatabase
+	allow     func(argv []string) error
+	restarts  restartLog
 }
 
 // New makes a prober.
 func New(o Options) *Prober {
-	p := &Prober{clock: o.Clock, client: o.HTTPClient, path: o.Path}
+	p := &Prober{
+		clock: o.Clock, client: o.HTTPClient, insecure: freshConnections(true), databases: o.Databases, allow: o.Allow,
+		path:      cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+		systemctl: cmp.Or(o.Systemctl, "systemctl"),
+		proc:      cmp.Or(o.Proc, "/proc"),
+		socket:    cmp.Or(o.Socket, defaultSocket),
+	}
 	if p.clock == nil {
 		p.clock = time.Now
 	}
 	if p.client == nil {
-		p.client = &http.Client{Transport: freshConnections()}
+		p.client = &http.Client{Transport: freshConnections(false)}
 	}
-	if p.path == "" {
-		p.path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if p.databases == nil {
+		p.databases = defaultDatabases()
 	}
 	return p
 }
@@ -107,8 +132,8 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec) *ops.Check {
 		found = finding{ops.Degraded, fmt.Sprintf("slow: %s, more than %s", took.Round(time.Millisecond), spec.SlowAfter)}
 	}
 	return &ops.Check{
-		At: at, Service: spec.Service, Probe: describe(spec), Type: checkType(spec), Status: found.status,
-		Error: brief(found.err), ResponseTimeMS: took.Milliseconds(),
+		At: at, Service: spec.Service, Probe: Describe(spec), Type: checkType(spec), Status: found.status,
+		Error: brief(withoutSecrets(spec, found.err)), ResponseTimeMS: took.Milliseconds(),
 	}
 }
 
@@ -116,40 +141,100 @@ func (p *Prober) find(ctx context.Context, spec ops.ProbeSpec) finding {
 	switch spec.Type {
 	case "http":
 		return p.http(ctx, spec)
+	case "dns":
+		return p.dns(ctx, spec)
+	case "container":
+		return p.container(ctx, spec)
+	case "postgres", "mysql":
+		return p.database(ctx, spec)
+	case "redis":
+		return p.redis(ctx, spec)
 	case "tcp":
 		return p.tcp(ctx, spec)
+	case "systemd":
+		return p.systemd(ctx, spec)
+	case "process":
+		return p.process(ctx, spec)
 	case "command":
 		return p.command(ctx, spec)
 	default:
-		return down("unknown probe type %q: use http, tcp or command", spec.Type)
+		return down("unknown probe type %q: use %s", spec.Type, strings.Join(Types(), ", "))
 	}
 }
 
+// Types lists the types of probe.
+func Types() []string {
+	return []string{"http", "dns", "container", "postgres", "mysql", "redis", "tcp", "systemd", "process", "command"}
+}
+
 func healthy() finding { return finding{status: ops.Healthy} }
+
+func degraded(format string, args ...any) finding {
+	return finding{ops.Degraded, fmt.Sprintf(format, args...)}
+}
 
 func down(format string, args ...any) finding {
 	return finding{ops.Down, fmt.Sprintf(format, args...)}
 }
 
 func checkType(spec ops.ProbeSpec) ops.CheckType {
-	if spec.Type == "http" {
+	switch spec.Type {
+	case "http":
 		return ops.CheckHTTP
+	case "dns":
+		return ops.CheckDNS
+	case "container":
+		return ops.CheckContainer
+	case "postgres", "mysql", "redis":
+		return ops.CheckDatabase
+	default:
+		return ops.CheckService
 	}
-	return ops.CheckService
 }
 
-// describe says in one line what is probed.
-func describe(spec ops.ProbeSpec) string {
+// Describe says in one line what is probed, without any password. It is the name of the probe among its results.
+func Describe(spec ops.ProbeSpec) string {
+	if spec.Name != "" {
+		return spec.Name
+	}
 	switch spec.Type {
 	case "http":
 		return method(spec) + " " + withoutPassword(spec.URL)
+	case "dns":
+		return "dns " + record(spec) + " " + spec.Host
+	case "container":
+		return "container " + spec.Container
+	case "postgres", "mysql", "redis":
+		return strings.TrimSpace(withoutPassword(spec.URL) + " " + spec.Query)
 	case "tcp":
 		return "tcp " + spec.Address
+	case "systemd":
+		return "systemd " + spec.Unit
+	case "process":
+		return "process " + spec.Process
 	case "command":
 		return "command " + strings.Join(spec.Command, " ")
 	default:
 		return spec.Type
 	}
+}
+
+// withoutSecrets takes passwords out of a message: servers and drivers may repeat what they were given.
+func withoutSecrets(spec ops.ProbeSpec, s string) string {
+	secrets := []string{spec.Password}
+	if u, err := url.Parse(spec.URL); err == nil {
+		password, _ := u.User.Password()
+		secrets = append(secrets, password)
+	}
+	for _, v := range spec.Headers {
+		secrets = append(secrets, v)
+	}
+	for _, secret := range secrets {
+		if len(secret) >= shortestSecret {
+			s = strings.ReplaceAll(s, secret, "xxxxx")
+		}
+	}
+	return s
 }
 
 // brief makes a text fit for one short line.

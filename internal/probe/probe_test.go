@@ -146,7 +146,7 @@ func TestFailedConnectionsAreDownInAFewWords(t *testing.T) {
 	got := run(t, ops.ProbeSpec{Type: "http", URL: secure.URL})
 	want(t, got, ops.Down, "certificate: x509: certificate signed by unknown authority")
 	want(t, run(t, ops.ProbeSpec{Type: "http", URL: "http://[bad"}), ops.Down, "bad request: missing ']' in host")
-	want(t, run(t, ops.ProbeSpec{Type: "icmp"}), ops.Down, `unknown probe type "icmp": use http, tcp or command`)
+	want(t, run(t, ops.ProbeSpec{Type: "icmp"}), ops.Down, `unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command`)
 }
 
 func TestAnOpenPortIsHealthy(t *testing.T) {

@@ -1,0 +1,334 @@
+package health
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"claudeops/internal/ops"
+)
+
+// ill is a state that settled on a level a while ago.
+func ill(service string, h ops.Health, ago time.Duration) State {
+	at := start().Add(-ago)
+	return State{
+		Service: service, Probe: "GET", Level: h, Since: at, Began: at.Add(-30 * time.Second), Bad: 2, Downs: 2, Calm: 10 * time.Minute,
+		Last: ops.Check{Service: service, Probe: "GET", Status: h, At: at, Error: "connection refused"},
+	}
+}
+
+func well(service string) State {
+	return State{Service: service, Probe: "GET", Level: ops.Healthy, Since: start().Add(-time.Hour), Good: 5, NotDown: 5, Last: ops.Check{At: start()}}
+}
+
+func TestWhatIsHeldSaysWhy(t *testing.T) {
+	flapping := ill("web", ops.Down, time.Minute)
+	flapping.Flapping, flapping.Turns = true, []time.Time{start().Add(-time.Minute)}
+	turning := well("db")
+	turning.Bad, turning.Good = 1, 0
+	better := well("db")
+	better.Recovered = start().Add(-time.Minute)
+	down := ill("web", ops.Down, time.Minute)
+	needsDB := []Service{{Name: "web", DependsOn: []string{"db"}}}
+	cases := []struct {
+		name string
+		p    Picture
+		want Held
+	}{
+		{"flapping", Picture{States: []State{flapping}}, Held{Why: WhyFlapping, Until: start().Add(9 * time.Minute), Reason: "web is flapping; it must be steady for 10m0s first."}},
+		{
+			"silenced",
+			Picture{States: []State{down}, Silences: []Silence{{Matcher: Matcher{Service: "web"}, Until: start().Add(time.Hour), Reason: "Moving.", Author: "ann"}}},
+			Held{Why: WhySilenced, By: "ann", Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but silenced until 11:00:00 UTC: Moving."},
+		},
+		{
+			"maintenance",
+			Picture{States: []State{down}, Windows: []Window{{Name: "sunday", Until: start().Add(time.Hour)}}},
+			Held{Why: WhyMaintenance, By: "sunday", Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but in maintenance until 11:00:00 UTC."},
+		},
+		{
+			"covered",
+			Picture{States: []State{down}, Open: []Opened{{ID: "c1", Services: []string{"web"}, At: start()}}},
+			Held{Why: WhyCovered, By: "c1", Reason: "web is down; a cycle was started for it at 10:00:00 UTC."},
+		},
+		{
+			"dependency",
+			Picture{States: []State{down, ill("db", ops.Degraded, time.Second)}, Services: needsDB},
+			Held{Why: WhyDependency, By: "db", Reason: "web is down; it depends on db, which is degraded."},
+		},
+		{
+			"turning dependency",
+			Picture{States: []State{down, turning}, Services: needsDB},
+			Held{Why: WhyDependency, By: "db", Reason: "web is down; it depends on db, which may be turning bad."},
+		},
+		{
+			"recovered dependency",
+			Picture{States: []State{down, better}, Services: needsDB},
+			Held{Why: WhyDependency, By: "db", Until: start().Add(time.Minute), Reason: "web is down; it depends on db, which has just recovered."},
+		},
+		{
+			"recent",
+			Picture{States: []State{down}, Open: []Opened{{ID: "c1", Services: []string{"web"}, At: start().Add(-5 * time.Minute)}}},
+			Held{Why: WhyRecent, Until: start().Add(5 * time.Minute), Reason: "web is down again; its last cycle was started at 09:55:00 UTC."},
+		},
+		{
+			"waiting",
+			Picture{States: []State{ill("web", ops.Down, 10*time.Second)}},
+			Held{Why: WhyWaiting, Until: start().Add(20 * time.Second), Reason: "web is down; other services may fail for the same cause until 10:00:20 UTC."},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.want.Service = "web"
+			j := Judge(c.p, Rules{}, start())
+			i := slices.IndexFunc(j.Held, func(h Held) bool { return h.Service == "web" })
+			if i < 0 || !reflect.DeepEqual(j.Held[i], c.want) {
+				t.Fatalf("got %+v, want %+v", j.Held, c.want)
+			}
+			if len(j.Held) == 1 && !j.Next.Equal(c.want.Until) {
+				t.Errorf("next is %s", j.Next)
+			}
+		})
+	}
+}
+
+func TestOneLoudCheckIsEnough(t *testing.T) {
+	quiet, loud := ill("web", ops.Down, time.Minute), ill("web", ops.Degraded, time.Minute)
+	quiet.Probe = "tcp"
+	p := Picture{States: []State{quiet, loud}, Silences: []Silence{{Matcher: Matcher{Probe: "tcp"}, Until: start().Add(time.Hour)}}}
+	if j := Judge(p, Rules{}, start()); len(j.Causes) != 1 {
+		t.Errorf("got %+v", j)
+	}
+	p.Silences[0].Probe = "*"
+	if j := Judge(p, Rules{}, start()); len(j.Causes) != 0 {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestACauseTellsWhatFailed(t *testing.T) {
+	p := Picture{
+		Environment: "home",
+		States:      []State{ill("web", ops.Down, 2*time.Minute), ill("db", ops.Down, time.Minute), ill("cache", ops.Degraded, time.Minute), well("doc")},
+		Services:    []Service{{Name: "web", DependsOn: []string{"db"}}},
+	}
+	j := Judge(p, Rules{}, start())
+	if len(j.Causes) != 1 {
+		t.Fatalf("got %+v", j)
+	}
+	c := j.Causes[0]
+	if !slices.Equal(c.Services, []string{"cache", "db"}) || !slices.Equal(c.Affected, []string{"web"}) || c.Level != ops.Down || len(c.Checks) != 3 ||
+		!c.Began.Equal(start().Add(-90*time.Second)) || len(c.ID) != 16 ||
+		c.Reason != "cache is degraded: connection refused; 1 more failed with it; 1 depending on it." {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestServicesThatNeedEachOtherFailTogether(t *testing.T) {
+	p := Picture{
+		States:   []State{ill("a", ops.Down, 10*time.Minute), ill("b", ops.Down, time.Minute), ill("c", ops.Down, time.Minute)},
+		Services: []Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"a"}}, {Name: "c", DependsOn: []string{"a"}}},
+	}
+	j := Judge(p, Rules{}, start())
+	if len(j.Causes) != 2 || !slices.Equal(j.Causes[0].Services, []string{"a"}) || !slices.Equal(j.Causes[0].Affected, []string{"c"}) ||
+		!slices.Equal(j.Causes[1].Services, []string{"b"}) || len(j.Held) != 1 {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestADependentNamesWhatFailedOfItself(t *testing.T) {
+	p := Picture{
+		States:   []State{ill("web", ops.Down, time.Minute), ill("api", ops.Down, time.Minute), ill("db", ops.Down, time.Minute)},
+		Services: []Service{{Name: "web", DependsOn: []string{"api"}}, {Name: "api", DependsOn: []string{"db"}}},
+	}
+	for _, h := range Judge(p, Rules{}, start()).Held {
+		if h.By != "db" {
+			t.Errorf("got %+v", h)
+		}
+	}
+}
+
+func TestTheFirstToFailSetsTheTime(t *testing.T) {
+	early, late := ill("web", ops.Down, 45*time.Second), ill("web", ops.Down, 5*time.Second)
+	early.Probe, late.Probe = "z", "a"
+	if j := Judge(Picture{States: []State{late, early}}, Rules{}, start()); len(j.Causes) != 1 || !j.Causes[0].Began.Equal(start().Add(-75*time.Second)) {
+		t.Errorf("got %+v", j)
+	}
+	slow, quick := ill("a", ops.Down, 10*time.Second), ill("b", ops.Down, 35*time.Second)
+	slow.Began = quick.Began.Add(-time.Second) // it began first and settled last
+	if j := Judge(Picture{States: []State{slow, quick}}, Rules{}, start()); len(j.Causes) != 1 || len(j.Causes[0].Services) != 2 {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestTheLastCycleOfAServiceCounts(t *testing.T) {
+	old, last := Opened{ID: "old", Services: []string{"web"}, At: start().Add(-2 * time.Hour)}, Opened{ID: "last", Services: []string{"web"}, At: start().Add(-10 * time.Minute)}
+	for _, open := range [][]Opened{{old, last}, {last, old}} {
+		p := Picture{States: []State{ill("web", ops.Down, 3*time.Hour)}, Open: open}
+		if j := Judge(p, Rules{Repeat: time.Hour}, start()); len(j.Held) != 1 || j.Held[0].By != "last" || !j.Next.Equal(start().Add(50*time.Minute)) {
+			t.Errorf("got %+v", j)
+		}
+	}
+}
+
+func TestServicesAreValidated(t *testing.T) {
+	for _, c := range []struct {
+		services []Service
+		problem  string
+	}{
+		{[]Service{{Name: "a", DependsOn: []string{"b", "c"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c"}}, ""},
+		{[]Service{{Name: "a", DependsOn: []string{"b"}}}, "service a depends on b, which is not configured"},
+		{[]Service{{Name: "a", DependsOn: []string{"a"}}}, "services depend on each other: a → a"},
+		{[]Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c", DependsOn: []string{"a"}}}, "services depend on each other: a → b → c → a"},
+	} {
+		if err := ValidateServices(c.services); (err == nil) != (c.problem == "") || (err != nil && err.Error() != c.problem) {
+			t.Errorf("got %v, want %q", err, c.problem)
+		}
+	}
+}
+
+// anyPicture draws an environment in which anything may be wrong, circles of dependencies included.
+func anyPicture(t *rapid.T) Picture {
+	p := Picture{Environment: "home"}
+	names := make([]string, rapid.IntRange(1, 8).Draw(t, "services"))
+	for i := range names {
+		names[i] = fmt.Sprintf("s%d", i)
+	}
+	some := rapid.SampledFrom(names)
+	seconds := func(name string, low, top int) time.Duration {
+		return time.Duration(rapid.IntRange(low, top).Draw(t, name)) * time.Second
+	}
+	for _, name := range names { // circles of dependencies must come up often
+		p.Services = append(p.Services, Service{
+			Name: name, Group: rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
+			DependsOn: rapid.SliceOfN(some, 1, 2).Draw(t, "needs")[rapid.IntRange(0, 1).Draw(t, "fewer"):],
+		})
+		for probe := range rapid.IntRange(0, 2).Draw(t, "checks") {
+			s := well(name)
+			if rapid.Bool().Draw(t, "bad") {
+				s = ill(name, rapid.SampledFrom([]ops.Health{ops.Down, ops.Degraded}).Draw(t, "level"), seconds("ago", 0, 1200))
+			}
+			s.Probe = fmt.Sprint(probe)
+			if rapid.IntRange(0, 4).Draw(t, "flaps") == 0 {
+				s.Flapping, s.Turns = true, []time.Time{start().Add(-seconds("turn", 0, 1200))}
+			}
+			if rapid.IntRange(0, 4).Draw(t, "recovered") == 0 {
+				s.Recovered = start().Add(-seconds("recovery", 0, 300))
+			}
+			p.States = append(p.States, s)
+		}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "silences") {
+		p.Silences = append(p.Silences, Silence{
+			Matcher: Matcher{Service: some.Draw(t, "silenced")}, From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
+		})
+	}
+	for range rapid.IntRange(0, 1).Draw(t, "windows") {
+		p.Windows = append(p.Windows, Window{
+			Matcher: Matcher{Service: some.Draw(t, "maintained")}, From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
+		})
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "open") {
+		at := start().Add(-seconds("opened", 0, 1200))
+		p.Open = append(p.Open, Opened{ID: fmt.Sprint(i), Services: rapid.SliceOfN(some, 1, 2).Draw(t, "members"), At: at, Began: at.Add(-time.Minute)})
+	}
+	return p
+}
+
+func TestEveryBadServiceIsAccountedForOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPicture(t)
+		j := Judge(p, Rules{}, start())
+		count := map[string]int{}
+		held := map[string]Why{}
+		for _, c := range j.Causes {
+			for _, s := range c.Services {
+				count[s]++
+			}
+		}
+		for _, h := range j.Held {
+			count[h.Service]++
+			held[h.Service] = h.Why
+			if h.Reason == "" || (!h.Until.IsZero() && !h.Until.After(start())) {
+				t.Fatalf("held for no reason: %+v", h)
+			}
+		}
+		for _, c := range j.Causes {
+			for _, s := range c.Affected {
+				if held[s] == "" {
+					t.Fatalf("%s is affected and not held: %+v", s, j)
+				}
+			}
+		}
+		for _, s := range p.States {
+			if want := map[bool]int{true: 1}[slices.ContainsFunc(p.States, func(o State) bool { return o.Service == s.Service && o.bad() })]; count[s.Service] != want {
+				t.Fatalf("%s is accounted for %d times, want %d: %+v", s.Service, count[s.Service], want, j)
+			}
+		}
+	})
+}
+
+func TestTheOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPicture(t)
+		want := Judge(p, Rules{}, start())
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		random.Shuffle(len(p.States), func(i, j int) { p.States[i], p.States[j] = p.States[j], p.States[i] })
+		random.Shuffle(len(p.Services), func(i, j int) { p.Services[i], p.Services[j] = p.Services[j], p.Services[i] })
+		if got := Judge(p, Rules{}, start()); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestAStartedCauseDoesNotStartAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPicture(t)
+		for _, c := range Judge(p, Rules{}, start()).Causes {
+			p.Open = append(p.Open, c.Open(start()))
+		}
+		if j := Judge(p, Rules{}, start()); len(j.Causes) != 0 {
+			t.Fatalf("started twice: %+v", j.Causes)
+		}
+	})
+}
+
+// TestNothingBadIsForgotten lets time pass over a picture that does not change: what keeps a service from being looked at
+// must end, but for what an operator or an opened cause holds, or a bad dependency that is looked at itself.
+func TestNothingBadIsForgotten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPicture(t)
+		p.Open = nil
+		j := Judge(p, Rules{}, start().Add(24*time.Hour))
+		started := map[string]bool{}
+		for _, c := range j.Causes {
+			for _, s := range slices.Concat(c.Services, c.Affected) {
+				started[s] = true
+			}
+		}
+		for _, h := range j.Held {
+			if !started[h.Service] {
+				t.Fatalf("%s is held for ever: %+v", h.Service, h)
+			}
+		}
+	})
+}
+
+func TestResolvedCausesAreNamed(t *testing.T) {
+	p := Picture{
+		States: []State{ill("a", ops.Down, time.Hour), well("b"), well("c")},
+		Open:   []Opened{{ID: "1", Services: []string{"a", "b"}}, {ID: "2", Services: []string{"b", "c"}}, {ID: "3", Services: []string{"gone"}}},
+	}
+	var ids []string
+	for _, o := range Resolved(p) {
+		ids = append(ids, o.ID)
+	}
+	if strings.Join(ids, " ") != "2 3" {
+		t.Errorf("got %v", ids)
+	}
+}

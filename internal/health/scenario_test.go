@@ -1,0 +1,176 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"claudeops/internal/ops"
+)
+
+type span struct {
+	Service  string
+	From     time.Duration
+	Until    time.Duration
+	Schedule string
+	Length   time.Duration
+}
+
+type scenario struct {
+	Name     string
+	Tolerate bool
+	Rules    struct{ Window, Grace, Pause, Repeat time.Duration }
+	Services map[string]struct {
+		Group     string
+		DependsOn []string `yaml:"depends_on"`
+	}
+	Looks    map[string]string
+	Silences []span
+	Windows  []span
+	Cycles   []struct {
+		At       time.Duration
+		Services []string
+		Affected []string
+	}
+	Changes []string
+}
+
+func (sc scenario) picture(t *testing.T) Picture {
+	t.Helper()
+	p := Picture{Environment: "home"}
+	for name, s := range sc.Services {
+		p.Services = append(p.Services, Service{Name: name, Group: s.Group, DependsOn: s.DependsOn})
+	}
+	for _, s := range sc.Silences {
+		p.Silences = append(p.Silences, Silence{Matcher: Matcher{Service: s.Service}, From: start().Add(s.From), Until: start().Add(s.Until), Reason: "work", Author: "ann"})
+	}
+	for _, w := range sc.Windows {
+		window := Window{Name: "work", Matcher: Matcher{Service: w.Service}, Length: w.Length}
+		if w.Schedule == "" {
+			window.From, window.Until = start().Add(w.From), start().Add(w.Until)
+		} else {
+			var err error
+			if window.Schedule, err = ParseSchedule(w.Schedule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := window.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		p.Windows = append(p.Windows, window)
+	}
+	return p
+}
+
+// play goes through a scenario as a supervisor would and returns the cycles it starts and the changes it tells.
+func (sc scenario) play(t *testing.T) (cycles, changes []string) {
+	t.Helper()
+	p := sc.picture(t)
+	states := map[string]State{}
+	names := slices.Sorted(maps.Keys(sc.Looks))
+	last := 0
+	for _, line := range sc.Looks {
+		last = max(last, len(line))
+	}
+	for second := 0; second < last*30; second += 10 {
+		now := start().Add(time.Duration(second) * time.Second)
+		for _, name := range names {
+			line := sc.Looks[name]
+			if second%30 != 0 || second/30 >= len(line) || line[second/30] == ' ' {
+				continue
+			}
+			look := ops.Check{At: now, Service: name, Probe: "GET", Status: level(rune(line[second/30]))}
+			s, told := Observe(states[name], look, Thresholds{TolerateDegraded: sc.Tolerate}, now)
+			states[name] = s
+			for _, c := range told {
+				changes = append(changes, fmt.Sprintf("%s %s %s", since(now), name, c.Kind))
+			}
+		}
+		p.States = slices.Collect(maps.Values(states))
+		resolved := Resolved(p)
+		p.Open = slices.DeleteFunc(p.Open, func(o Opened) bool {
+			// A resolved cause is remembered as long as it may matter.
+			return now.Sub(o.At) > time.Hour && slices.ContainsFunc(resolved, func(r Opened) bool { return r.ID == o.ID })
+		})
+		for _, c := range Judge(p, Rules(sc.Rules), now).Causes {
+			cycles = append(cycles, fmt.Sprintf("%s %v affects %v", since(now), c.Services, c.Affected))
+			p.Open = append(p.Open, c.Open(now))
+		}
+	}
+	return cycles, changes
+}
+
+func since(now time.Time) string {
+	return now.Sub(start()).String()
+}
+
+func TestIncidentScenarios(t *testing.T) {
+	text, err := os.ReadFile("testdata/scenarios.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []scenario
+	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&scenarios); err != nil {
+		t.Fatal(err)
+	}
+	for _, sc := range scenarios {
+		t.Run(sc.Name, func(t *testing.T) {
+			cycles, changes := sc.play(t)
+			var want []string
+			for _, c := range sc.Cycles {
+				want = append(want, fmt.Sprintf("%s %v affects %v", since(start().Add(c.At)), c.Services, c.Affected))
+			}
+			if !slices.Equal(cycles, want) {
+				t.Errorf("started %q, want %q", cycles, want)
+			}
+			for i, c := range sc.Changes {
+				at, rest, _ := strings.Cut(c, " ")
+				d, err := time.ParseDuration(at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sc.Changes[i] = since(start().Add(d)) + " " + rest
+			}
+			if sc.Changes != nil && !slices.Equal(changes, sc.Changes) {
+				t.Errorf("told %q, want %q", changes, sc.Changes)
+			}
+		})
+	}
+}
+
+func TestAStormOfDuplicatesStartsOneCycle(t *testing.T) {
+	p := Picture{Environment: "home"}
+	states := map[string]State{}
+	now := start()
+	atOnce := Thresholds{FailAfter: 1}
+	for i := range 1000 { // ten alerts, each a hundred times, within 50 s
+		now = now.Add(50 * time.Millisecond)
+		probe := fmt.Sprintf("alert %d", i%10)
+		s, _ := Observe(states[probe], ops.Check{At: now, Service: "web", Probe: probe, Status: ops.Down}, atOnce, now)
+		states[probe] = s
+		p.States = slices.Collect(maps.Values(states))
+		for _, c := range Judge(p, Rules{}, now).Causes {
+			p.Open = append(p.Open, c.Open(now))
+		}
+	}
+	if len(p.Open) != 1 {
+		t.Errorf("%d cycles were started", len(p.Open))
+	}
+	// A thousand services at once, too.
+	p = Picture{Environment: "home"}
+	for i := range 1000 {
+		s, _ := Observe(State{}, ops.Check{At: now, Service: fmt.Sprintf("s%d", i), Status: ops.Down}, atOnce, now)
+		p.States = append(p.States, s)
+	}
+	if j := Judge(p, Rules{}, now.Add(time.Minute)); len(j.Causes) != 1 || len(j.Causes[0].Services) != 1000 || len(j.Held) != 0 {
+		t.Errorf("%d cycles were started", len(j.Causes))
+	}
+}

@@ -1,0 +1,152 @@
+package health
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schedule is a set of moments that come again, in the five fields of cron: minute, hour, day of month, month, weekday.
+type Schedule struct {
+	minutes, hours, days, months, weekdays uint64 // one bit per value
+	anyDay, anyWeekday                     bool
+}
+
+// ParseSchedule reads `0 2 * * 6` (fields of cron with *, lists, ranges, steps and three-letter names), or the shorter
+// `sat,sun 02:00` and `02:00` for every day.
+func ParseSchedule(text string) (Schedule, error) {
+	fields := strings.Fields(strings.ToLower(text))
+	if n := len(fields); n > 0 && n <= 2 && strings.Contains(fields[n-1], ":") {
+		clock, err := time.Parse("15:04", fields[n-1])
+		if err != nil {
+			return Schedule{}, fmt.Errorf("read schedule %q: %q is not a time such as 02:00", text, fields[n-1])
+		}
+		weekdays := "*"
+		if n == 2 {
+			weekdays = fields[0]
+		}
+		fields = []string{strconv.Itoa(clock.Minute()), strconv.Itoa(clock.Hour()), "*", "*", weekdays}
+	}
+	if len(fields) != 5 {
+		return Schedule{}, fmt.Errorf("read schedule %q: give `sat,sun 02:00`, or the five fields of cron", text)
+	}
+	s := Schedule{anyDay: strings.HasPrefix(fields[2], "*"), anyWeekday: strings.HasPrefix(fields[4], "*")}
+	for i, part := range []struct {
+		into     *uint64
+		low, top int
+		names    string
+	}{
+		{&s.minutes, 0, 59, ""},
+		{&s.hours, 0, 23, ""},
+		{&s.days, 1, 31, ""},
+		{&s.months, 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
+		{&s.weekdays, 0, 7, "sun mon tue wed thu fri sat"},
+	} {
+		bits, err := parseField(fields[i], part.low, part.top, strings.Fields(part.names))
+		if err != nil {
+			return Schedule{}, fmt.Errorf("read schedule %q: %w", text, err)
+		}
+		*part.into = bits
+	}
+	return s, nil
+}
+
+func parseField(field string, low, top int, names []string) (bits uint64, err error) {
+	for part := range strings.SplitSeq(field, ",") {
+		span, stepText, stepped := strings.Cut(part, "/")
+		step := 1
+		if stepped {
+			if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
+				return 0, fmt.Errorf("%q is not a step", stepText)
+			}
+		}
+		from, to := low, top
+		if span != "*" {
+			fromText, toText, ranged := strings.Cut(span, "-")
+			if from, err = parseValue(fromText, low, top, names); err != nil {
+				return 0, err
+			}
+			switch {
+			case ranged:
+				if to, err = parseValue(toText, low, top, names); err != nil {
+					return 0, err
+				}
+			case !stepped:
+				to = from
+			}
+		}
+		if to < from && len(names) == 7 {
+			to += 7 // fri-mon
+		}
+		if to < from {
+			return 0, fmt.Errorf("%q ends before it begins", part)
+		}
+		for v := from; v <= to; v += step {
+			if len(names) == 7 {
+				bits |= 1 << (v % 7) // Sunday is 0 and 7
+				continue
+			}
+			bits |= 1 << v
+		}
+	}
+	return bits, nil
+}
+
+func parseValue(text string, low, top int, names []string) (int, error) {
+	for i, n := range names {
+		if text == n {
+			return i + low, nil
+		}
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < low || v > top {
+		return 0, fmt.Errorf("%q is not between %d and %d", text, low, top)
+	}
+	return v, nil
+}
+
+// onDay reports whether the schedule has moments on a day. As in cron, a day of the month and a weekday that are both
+// given are alternatives.
+func (s Schedule) onDay(day time.Time) bool {
+	if s.months&(1<<day.Month()) == 0 {
+		return false
+	}
+	inMonth, inWeek := s.days&(1<<day.Day()) != 0, s.weekdays&(1<<day.Weekday()) != 0
+	if s.anyDay || s.anyWeekday {
+		return inMonth && inWeek
+	}
+	return inMonth || inWeek
+}
+
+// started reports whether a moment of the schedule lies within the last length before now. It goes by calendar days, so that
+// a moment that the change to summer time skips is moved and not lost.
+func (s Schedule) started(now time.Time, length time.Duration, zone *time.Location) (time.Time, bool) {
+	local := now.In(zone)
+	earliest := now.Add(-length).In(zone)
+	for day := date(local, 1); !day.Before(date(earliest, -1)); day = date(day, -1) {
+		if !s.onDay(day) {
+			continue
+		}
+		for hour := 23; hour >= 0; hour-- {
+			if s.hours&(1<<hour) == 0 {
+				continue
+			}
+			for minute := 59; minute >= 0; minute-- {
+				if s.minutes&(1<<minute) == 0 {
+					continue
+				}
+				at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, zone)
+				if !at.After(now) && now.Sub(at) < length {
+					return at, true
+				}
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// date is noon of the day some days later: noon exists everywhere.
+func date(t time.Time, later int) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day()+later, 12, 0, 0, 0, t.Location())
+}

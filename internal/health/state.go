@@ -1,0 +1,217 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// Thresholds say how many looks in a row settle a level, and when a check flaps. Zero values mean the defaults.
+type Thresholds struct {
+	FailAfter    int // bad looks in a row; default 2
+	RecoverAfter int // good looks in a row; default 2
+	// TolerateDegraded counts a degraded look as a good one.
+	TolerateDegraded bool
+	Flap             Flap
+}
+
+// Flap says when a check flaps: Turns between good and bad within Window, until there was none for Calm.
+type Flap struct {
+	Turns  int           // default 6; negative: never
+	Window time.Duration // default 30m
+	Calm   time.Duration // default 10m
+}
+
+func (t Thresholds) withDefaults() Thresholds {
+	t.FailAfter = orDefault(t.FailAfter, 2)
+	t.RecoverAfter = orDefault(t.RecoverAfter, 2)
+	if t.Flap.Turns == 0 {
+		t.Flap.Turns = 6
+	}
+	t.Flap.Window = orDefault(t.Flap.Window, 30*time.Minute)
+	t.Flap.Calm = orDefault(t.Flap.Calm, 10*time.Minute)
+	return t
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// State is what is known about one check. It is plain data: store it, and a restart forgets nothing.
+type State struct {
+	Service string     `json:"service"`
+	Probe   string     `json:"probe"`
+	Level   ops.Health `json:"level"` // what it settled on; empty: not known yet
+	Since   time.Time  `json:"since"` // when it settled on it
+	Began   time.Time  `json:"began"` // the first of the bad looks that are still going on, or zero
+	Last    ops.Check  `json:"last"`
+	// Recovered is when it last turned healthy after a failure, or zero.
+	Recovered time.Time `json:"recovered"`
+
+	Good    int `json:"good"`     // looks in a row that were good
+	Bad     int `json:"bad"`      // looks in a row that were not good
+	Downs   int `json:"downs"`    // looks in a row that were down
+	NotDown int `json:"not_down"` // looks in a row that were not down
+
+	Flapping bool          `json:"flapping"`
+	Calm     time.Duration `json:"calm"`            // how long it must be steady to end flapping
+	Turns    []time.Time   `json:"turns,omitempty"` // when looks turned between good and bad lately
+}
+
+// ChangeKind is how a check changed.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Failed    ChangeKind = "failed"    // it was healthy or unknown and is bad now
+	Worsened  ChangeKind = "worsened"  // it was degraded and is down now
+	Eased     ChangeKind = "eased"     // it was down and is degraded now
+	Recovered ChangeKind = "recovered" // it was bad and is healthy now
+	FlapBegan ChangeKind = "flap_began"
+	FlapEnded ChangeKind = "flap_ended"
+)
+
+// Change is something an operator may want to know about a check.
+type Change struct {
+	Kind    ChangeKind
+	Service string
+	Probe   string
+	From    ops.Health
+	To      ops.Health
+	At      time.Time
+	Reason  string // one sentence
+}
+
+// Observe moves a state on with one look. A look that is older than the last one says nothing new.
+func Observe(s State, look ops.Check, t Thresholds, now time.Time) (State, []Change) {
+	t = t.withDefaults()
+	at := look.At
+	if at.After(now) {
+		at = now // clocks differ; what comes from the future was seen now
+	}
+	// A last look after now means that the clock was set back: then the new look counts.
+	if !s.Last.At.IsZero() && !at.After(s.Last.At) && !s.Last.At.After(now) {
+		return s, nil
+	}
+	first := s.Last.At.IsZero()
+	wasBad := s.Bad > 0
+	look.At = at
+	s.Service, s.Probe, s.Last, s.Calm = look.Service, look.Probe, look, t.Flap.Calm
+	bad := look.Status == ops.Down || (look.Status == ops.Degraded && !t.TolerateDegraded)
+	s.count(bad, look.Status == ops.Down, at)
+
+	changes := s.flap(!first && bad != wasBad, t.Flap, at)
+	if to := s.settle(t); to != s.Level {
+		if c, tell := s.change(to, at); tell {
+			changes = append(changes, c)
+		}
+		s.Level, s.Since = to, at
+	}
+	return s, changes
+}
+
+func (s *State) count(bad, down bool, at time.Time) {
+	if bad {
+		if s.Began.IsZero() {
+			s.Began = at
+		}
+		s.Bad, s.Good = s.Bad+1, 0
+	} else {
+		s.Bad, s.Good = 0, s.Good+1
+	}
+	if down {
+		s.Downs, s.NotDown = s.Downs+1, 0
+	} else {
+		s.Downs, s.NotDown = 0, s.NotDown+1
+	}
+	if !bad && !s.bad() {
+		s.Began = time.Time{} // a stumble
+	}
+}
+
+// settle says which level the looks so far amount to.
+func (s *State) settle(t Thresholds) ops.Health {
+	switch {
+	case s.Downs >= t.FailAfter:
+		return ops.Down
+	case s.Good >= t.RecoverAfter, s.Level == "" && s.Good > 0:
+		return ops.Healthy
+	case s.Level == ops.Down && s.NotDown >= t.RecoverAfter:
+		return ops.Degraded
+	case (s.Level == ops.Healthy || s.Level == "") && s.Bad >= t.FailAfter:
+		return ops.Degraded
+	}
+	return s.Level
+}
+
+// change describes the step to another level; that an unknown check is healthy is no news.
+func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
+	c := Change{Service: s.Service, Probe: s.Probe, From: s.Level, To: to, At: at}
+	switch {
+	case to == ops.Healthy && s.Level == "":
+		return c, false
+	case to == ops.Healthy:
+		c.Kind, c.Reason = Recovered, fmt.Sprintf("%s recovered after %s.", s.Service, at.Sub(s.Began).Round(time.Second))
+		s.Began, s.Recovered = time.Time{}, at
+	case s.Level == ops.Down:
+		c.Kind, c.Reason = Eased, fmt.Sprintf("%s is no longer down, but degraded%s.", s.Service, s.because())
+	case s.Level == ops.Degraded:
+		c.Kind, c.Reason = Worsened, fmt.Sprintf("%s is down%s.", s.Service, s.because())
+	default:
+		c.Kind, c.Reason = Failed, fmt.Sprintf("%s is %s%s.", s.Service, to, s.because())
+	}
+	return c, true
+}
+
+func (s State) because() string {
+	if s.Last.Error == "" {
+		return ""
+	}
+	return ": " + strings.TrimSuffix(s.Last.Error, ".")
+}
+
+// flap notes a turn and says whether flapping began or ended.
+func (s *State) flap(turned bool, f Flap, at time.Time) []Change {
+	told := Change{Service: s.Service, Probe: s.Probe, From: s.Level, To: s.Level, At: at}
+	var changes []Change
+	if s.Flapping && !s.flaps(at) {
+		s.Flapping, s.Turns = false, nil
+		told.Kind, told.Reason = FlapEnded, fmt.Sprintf("%s has been steady for %s.", s.Service, f.Calm)
+		changes = append(changes, told)
+	}
+	if !turned || f.Turns < 0 {
+		return changes
+	}
+	// A copy: states are values, and callers may keep old ones.
+	kept := make([]time.Time, 0, f.Turns+1)
+	for _, t := range s.Turns {
+		if at.Sub(t) <= f.Window && !t.After(at) {
+			kept = append(kept, t)
+		}
+	}
+	kept = append(kept, at)
+	s.Turns = kept[max(0, len(kept)-f.Turns):]
+	if !s.Flapping && len(s.Turns) >= f.Turns {
+		s.Flapping = true
+		told.Kind = FlapBegan
+		told.Reason = fmt.Sprintf("%s is flapping: its checks turned %d times within %s.", s.Service, len(s.Turns), f.Window)
+		changes = append(changes, told)
+	}
+	return changes
+}
+
+// flaps reports whether the check still flaps at a time: it may have been steady since its last look.
+func (s State) flaps(now time.Time) bool {
+	return s.Flapping && len(s.Turns) > 0 && now.Sub(s.Turns[len(s.Turns)-1]) < s.Calm
+}
+
+// bad reports whether the check settled on a bad level.
+func (s State) bad() bool { return s.Level == ops.Degraded || s.Level == ops.Down }
+
+// turning reports whether the last look was bad although the check has not settled on it.
+func (s State) turning() bool { return !s.bad() && s.Bad > 0 }

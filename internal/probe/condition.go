@@ -1,0 +1,222 @@
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// condition is one statement about a JSON document:
+//
+//	$.status == "ok"
+//	$.checks[0].latency_ms < 250
+//	$["a key with spaces"].ready
+//
+// A path starts with $ and goes on with .key, ["key"] or [index]; a negative index counts from the end. It is compared
+// by ==, !=, <, <=, > or >= with a JSON text, number, true, false or null. A path alone must be there and be neither
+// false nor null. Order is defined for two numbers and for two texts.
+type condition struct {
+	text     string
+	steps    []pathStep
+	operator string // empty: the path alone
+	value    any
+}
+
+// pathStep is a key, or an index if indexed is set.
+type pathStep struct {
+	key     string
+	index   int
+	indexed bool
+}
+
+func parseCondition(text string) (condition, error) {
+	c := condition{text: strings.TrimSpace(text)}
+	rest, ok := strings.CutPrefix(c.text, "$")
+	if !ok {
+		return c, fmt.Errorf("condition %q does not start with $", text)
+	}
+	for rest != "" && (rest[0] == '.' || rest[0] == '[') {
+		step, after, err := parseStep(rest)
+		if err != nil {
+			return c, fmt.Errorf("condition %q: %w", text, err)
+		}
+		c.steps = append(c.steps, step)
+		rest = after
+	}
+	if rest = strings.TrimSpace(rest); rest == "" {
+		return c, nil
+	}
+	for _, operator := range []string{"==", "!=", "<=", ">=", "<", ">"} { // the long ones first
+		after, found := strings.CutPrefix(rest, operator)
+		if !found {
+			continue
+		}
+		value, err := decodeJSON([]byte(after))
+		switch value.(type) {
+		case map[string]any, []any:
+			err = errors.New("is no plain value")
+		}
+		if err != nil {
+			return c, fmt.Errorf("condition %q: %q is not a JSON text, number, true, false or null", text, strings.TrimSpace(after))
+		}
+		c.operator, c.value = operator, value
+		return c, nil
+	}
+	return c, fmt.Errorf("condition %q: use ==, !=, <, <=, > or >= after the path", text)
+}
+
+func parseStep(s string) (step pathStep, rest string, err error) {
+	if s[0] == '.' {
+		end := strings.IndexAny(s[1:], ".[=!<> \t")
+		if end < 0 {
+			end = len(s) - 1
+		}
+		if end == 0 {
+			return step, "", errors.New("a key is missing after the dot")
+		}
+		return pathStep{key: s[1 : end+1]}, s[end+1:], nil
+	}
+	if strings.HasPrefix(s, `["`) {
+		quoted, err := strconv.QuotedPrefix(s[1:])
+		if err != nil || !strings.HasPrefix(s[1+len(quoted):], "]") {
+			return step, "", errors.New(`a quoted key must end with "]`)
+		}
+		key, err := strconv.Unquote(quoted)
+		return pathStep{key: key}, s[len(quoted)+2:], err
+	}
+	inner, rest, closed := strings.Cut(s[1:], "]")
+	index, err := strconv.Atoi(inner)
+	if !closed || err != nil {
+		return step, "", fmt.Errorf("%q is not an index", inner)
+	}
+	return pathStep{index: index, indexed: true}, rest, nil
+}
+
+// check says in a few words why the condition does not hold, or nothing.
+func (c condition) check(document any) string {
+	found, ok := c.find(document)
+	switch {
+	case !ok && c.operator == "":
+		return c.text + " is missing"
+	case !ok:
+		return fmt.Sprintf("%s does not hold: it is missing", c.text)
+	case c.operator == "" && (found == nil || found == false):
+		return fmt.Sprintf("%s is %s", c.text, shown(found))
+	case c.operator != "" && !c.holds(found):
+		return fmt.Sprintf("%s does not hold: it is %s", c.text, shown(found))
+	}
+	return ""
+}
+
+func (c condition) find(document any) (any, bool) {
+	for _, s := range c.steps {
+		switch at := document.(type) {
+		case map[string]any:
+			value, ok := at[s.key]
+			if s.indexed || !ok {
+				return nil, false
+			}
+			document = value
+		case []any:
+			i := s.index
+			if i < 0 {
+				i += len(at)
+			}
+			if !s.indexed || i < 0 || i >= len(at) {
+				return nil, false
+			}
+			document = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return document, true
+}
+
+func (c condition) holds(found any) bool {
+	order, ordered := compare(found, c.value)
+	switch c.operator {
+	case "==":
+		return ordered && order == 0
+	case "!=":
+		return !ordered || order != 0
+	case "<":
+		return ordered && order < 0 && sortable(found)
+	case "<=":
+		return ordered && order <= 0 && sortable(found)
+	case ">":
+		return ordered && order > 0 && sortable(found)
+	default:
+		return ordered && order >= 0 && sortable(found)
+	}
+}
+
+func sortable(v any) bool {
+	switch v.(type) {
+	case json.Number, string:
+		return true
+	}
+	return false
+}
+
+// compare orders two plain values of one kind; values of two kinds have no order.
+func compare(a, b any) (order int, ordered bool) {
+	switch a := a.(type) {
+	case nil:
+		return 0, b == nil
+	case string:
+		b, ok := b.(string)
+		return strings.Compare(a, b), ok
+	case bool:
+		b, ok := b.(bool)
+		if a == b {
+			return 0, ok
+		}
+		return 1, ok
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok || a == b {
+			return 0, ok
+		}
+		x, errX := a.Float64()
+		y, errY := b.Float64()
+		switch {
+		case errX != nil || errY != nil:
+			return 0, false
+		case x < y:
+			return -1, true
+		case x > y:
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+func shown(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "unreadable"
+	}
+	return string(text)
+}
+
+// decodeJSON reads exactly one JSON value and keeps numbers as they are written.
+func decodeJSON(raw []byte) (any, error) {
+	if !json.Valid(raw) {
+		return nil, errors.New("not JSON")
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	var v any
+	err := decoder.Decode(&v)
+	return v, err
+}

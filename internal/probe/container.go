@@ -1,0 +1,146 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	defaultSocket = "/var/run/docker.sock"
+	restartWindow = 10 * time.Minute
+)
+
+// containerName is what Docker and Podman accept; nothing in it can change the path of the request.
+var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+
+// inspected is what is read of an inspected container; Docker and Podman's compatible API agree on it.
+type inspected struct {
+	ID           string `json:"Id"`
+	RestartCount int
+	State        struct {
+		Status    string
+		Running   bool
+		Paused    bool
+		OOMKilled bool
+		ExitCode  int
+		Health    *struct{ Status string }
+	}
+}
+
+func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
+	if !containerName.MatchString(spec.Container) {
+		return down("%q is not a container name", spec.Container)
+	}
+	socket := spec.Socket
+	if socket == "" {
+		socket = p.socket
+	}
+	seen, problem := p.inspect(ctx, socket, spec.Container)
+	if problem != "" {
+		return down("%s", problem)
+	}
+	again := p.restarts.recent(socket+"\x00"+seen.ID, seen.RestartCount, p.clock())
+	state := seen.State
+	switch {
+	case state.Status == "restarting":
+		return down("the container is restarting; its last exit code was %d", state.ExitCode)
+	case state.Paused:
+		return down("the container is paused")
+	case !state.Running && state.OOMKilled:
+		return down("the container ended: out of memory")
+	case !state.Running:
+		return down("the container does not run: %s, exit code %d", state.Status, state.ExitCode)
+	case state.Health != nil && state.Health.Status == "unhealthy":
+		return down("the container is unhealthy")
+	case state.Health != nil && state.Health.Status == "starting":
+		return degraded("the container's health check is starting")
+	case again > spec.MaxRestarts:
+		return degraded("restarts within %s: %d", restartWindow, again)
+	}
+	return healthy()
+}
+
+// inspect asks the engine, over a connection of its own that ends with the answer.
+func (p *Prober) inspect(ctx context.Context, socket, name string) (seen inspected, problem string) {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return p.dialer.DialContext(ctx, "unix", socket)
+		},
+	}}
+	address := "http://engine/containers/" + url.PathEscape(name) + "/json"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return seen, "ask the container engine: " + reason(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return seen, "ask the container engine at " + socket + ": " + reason(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	switch {
+	case err != nil:
+		return seen, "ask the container engine: " + reason(err)
+	case resp.StatusCode == http.StatusNotFound:
+		return seen, "no such container: " + name
+	case resp.StatusCode != http.StatusOK:
+		return seen, "ask the container engine: HTTP " + resp.Status
+	case json.Unmarshal(text, &seen) != nil || seen.ID == "":
+		return seen, "the container engine's answer is unreadable"
+	}
+	return seen, ""
+}
+
+// restartLog remembers rises of restart counts for a while, so that a container that is up again at the next look is
+// noticed, and that one look does not hide a restart from the next.
+type restartLog struct {
+	mu   sync.Mutex
+	seen map[string]restarts
+}
+
+type restarts struct {
+	count int
+	at    time.Time
+	rises []rise
+}
+
+type rise struct {
+	at time.Time
+	by int
+}
+
+// recent records a look and returns how many restarts were noticed within the window.
+func (l *restartLog) recent(key string, count int, now time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = map[string]restarts{}
+	}
+	// A container made anew has a new id: forget those nobody looks at any more.
+	maps.DeleteFunc(l.seen, func(_ string, r restarts) bool { return now.Sub(r.at) > day })
+	r, known := l.seen[key]
+	r.rises = slices.DeleteFunc(r.rises, func(x rise) bool { return now.Sub(x.at) > restartWindow })
+	// The count falls when somebody starts the container by hand.
+	if by := count - r.count; known && by > 0 {
+		r.rises = append(r.rises, rise{now, by})
+	}
+	r.count, r.at = count, now
+	l.seen[key] = r
+	sum := 0
+	for _, x := range r.rises {
+		sum += x.by
+	}
+	return sum
+}

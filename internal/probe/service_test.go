@@ -1,0 +1,137 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+func TestUnitsAreJudgedByTheirState(t *testing.T) {
+	folder := t.TempDir()
+	systemctl := filepath.Join(folder, "systemctl")
+	script := `#!/bin/sh
+test "$1 $2" = "is-active --" || exit 9
+case "$3" in
+web.service) echo active ;;
+slow.service) echo activating; exit 3 ;;
+off.service) echo inactive; exit 3 ;;
+bad.service) echo failed; exit 3 ;;
+odd.service) echo what ;;
+*) echo "System has not been booted with systemd as init system (PID 1)." >&2; exit 1 ;;
+esac
+`
+	if err := os.WriteFile(systemctl, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prober := New(Options{Systemctl: systemctl})
+	for _, c := range []struct {
+		unit    string
+		status  ops.Health
+		problem string
+	}{
+		{"web.service", ops.Healthy, ""},
+		{"slow.service", ops.Degraded, "the unit is activating"},
+		{"off.service", ops.Down, "the unit is inactive"},
+		{"bad.service", ops.Down, "the unit is failed"},
+		{"odd.service", ops.Down, `systemctl answered "what"`},
+		{"none", ops.Down, "exit status 1: System has not been booted with systemd as init system (PID 1)."},
+	} {
+		spec := ops.ProbeSpec{Type: "systemd", Unit: c.unit, Timeout: 20 * time.Second}
+		got := prober.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeWatch)[0]
+		want(t, got, c.status, c.problem)
+		if got.Type != ops.CheckService || got.Probe != "systemd "+c.unit {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+func TestProcessesAreFoundByName(t *testing.T) {
+	proc := t.TempDir()
+	for pid, files := range map[string][2]string{
+		"1":     {"1 (systemd) S 0", "/sbin/init\x00"},
+		"12":    {"12 (nginx) S 1", "nginx: master process /usr/sbin/nginx\x00"},
+		"13":    {"13 (very-long-progr) R 1", "/opt/very-long-program-name\x00--flag\x00"},
+		"14":    {"14 (dead) Z 1", ""},
+		"15":    {"15 (a) b) S 1", ""},
+		"16":    {"16 (kworker/0:1) S 2", ""},
+		"17":    {"broken", ""},
+		"self":  {"99 (self) R 1", "self\x00"},
+		"other": {"", ""},
+	} {
+		folder := filepath.Join(proc, pid)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"stat", "cmdline"} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(files[i]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	prober := New(Options{Proc: proc})
+	for name, found := range map[string]bool{
+		"init": true, "systemd": true, "nginx": true, "very-long-program-name": true, "a) b": true, "kworker/0:1": true,
+		"dead": false, "self": false, "ngin": false, "very-long": false, "flag": false,
+	} {
+		got := prober.Run(t.Context(), "home", []ops.ProbeSpec{{Type: "process", Process: name}}, ops.ProbeWatch)[0]
+		if found {
+			want(t, got, ops.Healthy, "")
+		} else {
+			want(t, got, ops.Down, "no process "+name+" runs")
+		}
+	}
+	self := filepath.Base(os.Args[0])
+	want(t, run(t, ops.ProbeSpec{Type: "process", Process: self}), ops.Healthy, "")
+}
+
+func TestACommandThatIsNotAllowedIsNotRun(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	prober := New(Options{Allow: func(argv []string) error {
+		if argv[0] == "touch" {
+			return errors.New("touch writes")
+		}
+		return nil
+	}})
+	got := prober.Run(t.Context(), "home", []ops.ProbeSpec{command("touch", mark), command("true")}, ops.ProbeWatch)
+	want(t, got[0], ops.Down, "the command was not run: touch writes")
+	want(t, got[1], ops.Healthy, "")
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("it was run")
+	}
+}
+
+func TestProbesAreValidated(t *testing.T) {
+	for _, c := range []struct {
+		problem string
+		spec    ops.ProbeSpec
+	}{
+		{"", ops.ProbeSpec{Type: "http", URL: "https://example.org", ExpectRegexp: "^a", ExpectJSON: []string{"$.a"}, Headers: map[string]string{"X-Key": "v"}}},
+		{"is not an http or https address", ops.ProbeSpec{Type: "http", URL: "ftp://example.org"}},
+		{"expect_regexp", ops.ProbeSpec{Type: "http", URL: "http://a", ExpectRegexp: "("}},
+		{"expect_json", ops.ProbeSpec{Type: "http", URL: "http://a", ExpectJSON: []string{"a"}}},
+		{"cannot be sent", ops.ProbeSpec{Type: "http", URL: "http://a", Headers: map[string]string{"X": "a\r\nb"}}},
+		{"", ops.ProbeSpec{Type: "dns", Host: "a", Record: "txt"}},
+		{"needs host", ops.ProbeSpec{Type: "dns"}},
+		{"unknown record type", ops.ProbeSpec{Type: "dns", Host: "a", Record: "ANY"}},
+		{"is not a container name", ops.ProbeSpec{Type: "container", Container: "a/b"}},
+		{"is not an absolute path", ops.ProbeSpec{Type: "container", Container: "a", Socket: "docker.sock"}},
+		{"give the address as postgres://", ops.ProbeSpec{Type: "postgres", URL: "db"}},
+		{"give the address as redis://", ops.ProbeSpec{Type: "redis", URL: "http://a"}},
+		{"is not host:port", ops.ProbeSpec{Type: "tcp", Address: "a"}},
+		{"needs unit", ops.ProbeSpec{Type: "systemd"}},
+		{"without its folder", ops.ProbeSpec{Type: "process", Process: "/bin/a"}},
+		{"needs command", ops.ProbeSpec{Type: "command"}},
+		{"unknown probe type", ops.ProbeSpec{Type: "ping"}},
+		{"must not be negative", ops.ProbeSpec{Type: "tcp", Address: "a:1", FailAfter: -1}},
+	} {
+		err := Validate(c.spec)
+		if (err == nil) != (c.problem == "") || (err != nil && !strings.Contains(err.Error(), c.problem)) {
+			t.Errorf("%+v: got %v, want %q", c.spec, err, c.problem)
+		}
+	}
+}
