@@ -7,7 +7,8 @@ import (
 
 	"claudeops/internal/cli"
 	"claudeops/internal/daemon"
-	"claudeops/internal/gate/client"
+	"claudeops/internal/demo"
+	_ "claudeops/internal/gate/early" // the gates ask many times in a session, so they come before everything else
 	"claudeops/internal/sandbox"
 )
 
@@ -15,16 +16,14 @@ import (
 var version = "dev"
 
 func main() {
-	// The gates ask many times in a session, so they come before everything else.
-	switch {
-	case filepath.Base(os.Args[0]) == client.ShellName:
-		os.Exit(client.Shell(os.Args[1:], os.Environ(), os.Args[0], os.Stderr))
-	case len(os.Args) > 1 && os.Args[1] == daemon.RelayWord:
+	if len(os.Args) > 1 && os.Args[1] == daemon.RelayWord {
 		os.Exit(sandbox.Relay(os.Args[2:], os.Stderr))
-	case len(os.Args) == 4 && os.Args[1] == "guard" && os.Args[2] == "hook":
-		os.Exit(client.Hook(os.Stdin, os.Stdout, os.Stderr, os.Args[3]))
 	}
-	os.Exit(cli.Main(os.Args[1:], cli.Process{
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == demo.CtlName {
+		args = append([]string{"demo", "ctl"}, args...)
+	}
+	os.Exit(cli.Main(args, cli.Process{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: version,
 	}))
 }
