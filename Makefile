@@ -53,14 +53,21 @@ bench: build ## measure speed and memory; the report goes to stdout
 	$(GO) run ./internal/bench -binary $(BIN)
 
 .PHONY: fuzz
-fuzz: ## fuzz the decoders of what agents write, a minute each
+fuzz: ## fuzz the decoders of what agents write, and the guard against bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/handoff
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/outcome
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
+	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
+	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m
+	$(GO) test -run '^$$' -fuzz FuzzDifferential -fuzztime 5m -fuzzminimizetime 5x ./internal/guard
 
 .PHONY: docs
 docs: ## write the generated documents again
 	$(GO) test ./internal/config -run Reference -update
+
+.PHONY: screenshots
+screenshots: ## write the pictures of the documentation again, from the demo
+	$(GO) test -count=1 ./internal/web/browsertest -run '^TestPicturesOfTheDemo$$' -pictures '$(CURDIR)/docs/img'
 
 .PHONY: clean
 clean: ## remove what was built

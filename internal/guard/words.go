@@ -68,6 +68,9 @@ func (j *judge) fields(s *scope, w *syntax.Word) []field {
 	if !plain && expanded != nil {
 		out := make([]field, 0, len(expanded))
 		for _, text := range expanded {
+			if text == "" {
+				continue // an empty alternative is no word
+			}
 			out = append(out, j.fields(s, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: text}}})...)
 		}
 		return out
