@@ -20,7 +20,8 @@ type Data struct {
 	StateDir    string
 	ReposDir    string
 	Notes       string
-	Task        string // what the operator asked for in this cycle
+	Task        string // what the operator asked for in this cycle, or what started it
+	TaskTitle   string
 	DryRun      bool
 	HandoffFile bool // the agent reports by handoff.json; otherwise by structured output
 	Services    []ops.Service

@@ -167,7 +167,7 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	}
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
 	known := now.Journal
-	next.Journal.Spend, next.Journal.Windows, next.Journal.Before = known.Spend, known.Windows, known.Before
+	next.Journal.Spend, next.Journal.Windows, next.Journal.Before, next.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
 	a.Changed(id)
 	return next, nil
 }

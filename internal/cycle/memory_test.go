@@ -86,6 +86,7 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 		m.cycle.Status, m.cycle.Reason, m.cycle.Result = t.Step.Status, t.Step.Reason, t.Step.Result
 	case ops.StepAwait:
 		m.cycle.Status, m.cycle.Reason = ops.CycleWaitingHuman, t.Step.Reason
+	default: // the others leave the cycle as it is
 	}
 	return m.claimed(), nil
 }

@@ -21,6 +21,7 @@ func table() []row {
 		{"in flight", view.inFlight, interrupt},
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
+		{"probes find nothing", view.quiet, quietly},
 		{"nothing ran", view.untouched, firstSession},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},

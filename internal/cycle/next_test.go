@@ -43,6 +43,8 @@ func probed(p *ops.Policy) {
 	p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Aliases: []string{"web-1"}, Probed: true}}}
 }
 
+func probesFirst(p *ops.Policy) { p.Observe = ops.ObserveProbes }
+
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	tests := []nextCase{
@@ -56,6 +58,11 @@ func TestNext(t *testing.T) {
 		{name: "cancelled before an intended session ran", row: "cancel requested", cycle: ops.Cycle{CancelRequestedAt: &now}, policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionQueued)}, kind: ops.StepFinish, status: ops.CycleCancelled, level: ops.LevelInfo},
 		{name: "probes come first", row: "not probed", policy: policy(probed), kind: ops.StepProbe},
 		{name: "probes run once", row: "nothing ran", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
+		{name: "on schedule healthy probes start no agent", row: "probes find nothing", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepFinish, status: ops.CycleHealthy, says: "no agent"},
+		{name: "a bad one does", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Degraded}}, kind: ops.StepQueue},
+		{name: "and so does whoever asks", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
+		{name: "now and then an agent looks all the same", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst, func(p *ops.Policy) { p.ObserveEvery = time.Hour }), journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Hour))}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
+		{name: "but not before its time", row: "probes find nothing", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst, func(p *ops.Policy) { p.ObserveEvery = time.Hour }), journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Minute))}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		{name: "without probes Tier 1 starts", row: "nothing ran", policy: policy(), kind: ops.StepQueue, says: "tier1"},
 		{name: "a lost entry handler fails", row: "nothing ran", policy: policy(func(p *ops.Policy) { p.Entry = "gone" }), kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical},
 		{name: "an intent is run", row: "intent", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionQueued)}, kind: ops.StepRun},
@@ -119,8 +126,17 @@ func TestNext(t *testing.T) {
 			if len(step.Events) > 0 {
 				level = step.Events[0].Level
 			}
-			if level != tt.level || len(step.Notices) != tt.notices {
-				t.Errorf("got event level %q and %d notices, want %q and %d", level, len(step.Notices), tt.level, tt.notices)
+			called := 0
+			for _, n := range step.Notices {
+				if n.Kind != "escalated" {
+					called++
+				}
+			}
+			if level != tt.level || called != tt.notices {
+				t.Errorf("got event level %q and %d notices, want %q and %d", level, called, tt.level, tt.notices)
+			}
+			if going := step.Decision != nil && step.Kind == ops.StepQueue && step.Decision.Verdict == ops.VerdictEscalate; going != (len(step.Notices) > called) {
+				t.Errorf("an escalation is told by %+v", step.Notices)
 			}
 			if tt.check != nil {
 				tt.check(t, step)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"claudeops/internal/escalation"
+	"claudeops/internal/health"
 	"claudeops/internal/ops"
 )
 
@@ -117,7 +118,41 @@ func (v view) held() []escalation.Held {
 			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
 		}
 	}
+	return append(out, v.silenced()...)
+}
+
+// silenced lists the services that a silence, a maintenance or a failing dependency keeps from being worked on.
+func (v view) silenced() []escalation.Held {
+	var out []escalation.Held
+	for _, s := range v.journal.Silences {
+		if !s.Active(v.now) || len(s.Labels) > 0 || s.Probe != "" {
+			continue // it is about a part of what is watched
+		}
+		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
+		for _, name := range v.affected() {
+			if like(s.Service, name) && like(s.Group, v.group(name)) {
+				out = append(out, escalation.Held{Service: name, Why: why})
+			}
+		}
+	}
+	for _, w := range v.journal.Withheld {
+		if slices.Contains([]string{"silenced", "maintenance", "dependency", "flapping"}, w.Why) {
+			out = append(out, escalation.Held{Service: w.Service, Why: w.Reason})
+		}
+	}
 	return out
+}
+
+// like reports whether a pattern matches; an empty one matches everything.
+func like(pattern, name string) bool { return pattern == "" || health.Like(pattern, name) }
+
+func (v view) group(service string) string {
+	for _, s := range v.policy.Inventory.Services {
+		if s.Name == service {
+			return s.Group
+		}
+	}
+	return ""
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

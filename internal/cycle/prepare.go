@@ -195,7 +195,7 @@ func prompt(d *draft) error {
 		if facts, err = prompts.Facts(data); err == nil {
 			d.spec.Prompt = strings.TrimRight(custom, "\n") + "\n\n" + facts
 			if data.Task != "" {
-				d.spec.Prompt += "\n## What the operator asks this time\n\n" + data.Task + "\n"
+				d.spec.Prompt += "\n## " + data.TaskTitle + "\n\n" + data.Task + "\n"
 			}
 		}
 	default:
@@ -228,6 +228,9 @@ func escalationContext(d *draft) error {
 		return fmt.Errorf("read parent session %d: %w", *s.ParentID, ops.ErrNotFound)
 	}
 	p := proposalOf(*parent).known(d.now.Cycle.Policy.Inventory)
+	if p.handoff == nil && len(p.problems) == 0 {
+		p.handoff = viewOf(d.now).refutedHandoff(*parent)
+	}
 	if p.handoff == nil {
 		return fmt.Errorf("read handoff of session %d: %s", parent.ID, strings.Join(p.problems, "; "))
 	}
@@ -265,7 +268,10 @@ func promptData(d *draft) prompts.Data {
 		Example: handoff.Example(tier),
 	}
 	if tier == ops.Tier1 {
-		data.Task = d.now.Cycle.Prompt
+		data.Task, data.TaskTitle = d.now.Cycle.Prompt, "What the operator asks this time"
+		if t := d.now.Cycle.Trigger; t == ops.TriggerAlert || t == ops.TriggerProbe {
+			data.TaskTitle = "What started this cycle"
+		}
 		data.Checks = measured(d.now.Journal.Checks)
 	}
 	return data

@@ -35,6 +35,34 @@ func observe(v view) ops.Step {
 	}
 }
 
+// quietly ends a look that cost no tokens.
+func quietly(v view) ops.Step {
+	for _, c := range v.checks(ops.ProbeObserve, 0) {
+		if c.Status == ops.Healthy {
+			continue
+		}
+		for _, w := range v.journal.Withheld {
+			if w.Service == c.Service {
+				return v.finish(ops.CycleSuppressed, "no agent was started: "+w.Reason)
+			}
+		}
+	}
+	step := v.finish(ops.CycleHealthy, fmt.Sprintf("probes find all %d services healthy; no agent was started", len(v.probed())))
+	if v.openElsewhere() {
+		step.Recovered = v.probedWell()
+	}
+	return step
+}
+
+// probedWell closes the incidents of the services that probes find healthy.
+func (v view) probedWell() []ops.Recovered {
+	var out []ops.Recovered
+	for _, name := range v.probed() {
+		out = append(out, ops.Recovered{Service: name, How: fmt.Sprintf("cycle %d: probes find it healthy", v.cycle.ID)})
+	}
+	return out
+}
+
 func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
@@ -210,6 +238,7 @@ func (v view) handTo(target ops.Handler, d ops.Decision) ops.Step {
 		Kind: ops.StepQueue, Reason: d.Reason,
 		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
 		Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+		Notices: []ops.Notice{v.notice("escalated", ops.LevelInfo, "Escalated to "+target.ID, d.Reason+".\n"+v.where())},
 	}
 	if why != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))

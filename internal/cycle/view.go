@@ -40,6 +40,29 @@ func (v view) unprobed() bool {
 	return v.newest == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
 }
 
+// quiet: on schedule probes look first, they find every service well, and no agent's look is due.
+func (v view) quiet() bool {
+	if v.newest != nil || v.cycle.Trigger != ops.TriggerScheduled || v.policy.Observe != ops.ObserveProbes || v.lookDue() {
+		return false
+	}
+	well := map[string]bool{}
+	for _, c := range v.checks(ops.ProbeObserve, 0) {
+		bad := c.Status == ops.Down || (c.Status == ops.Degraded && !v.policy.TolerateDegraded)
+		if bad && !slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool { return w.Service == c.Service }) {
+			return false // and the watch does not hold it back
+		}
+		well[c.Service] = true
+	}
+	probed := v.probed()
+	return len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool { return !well[name] })
+}
+
+// lookDue: an agent sees what no probe asks about, so it looks now and then.
+func (v view) lookDue() bool {
+	every := v.policy.ObserveEvery
+	return every > 0 && (v.journal.LastLook == nil || v.now.Sub(*v.journal.LastLook) >= every)
+}
+
 func (v view) intended() bool { return v.newest.Status == ops.SessionQueued }
 
 // backingOff: the attempt is ordered, and its time has not come.

@@ -30,6 +30,7 @@
 //	in flight             the newest session is running (worker died)      interrupt: end its processes
 //	cancel requested      somebody asked for it                            finish cancelled
 //	not probed            no session yet, probes configured, none ran      probe: facts for Tier 1
+//	probes find nothing   scheduled, probes first, all healthy, no look due  finish healthy without an agent
 //	nothing ran           no session yet                                   queue the entry handler (Tier 1)
 //	backoff               the queued attempt's time has not come           pause
 //	intent                the newest session is queued                     run it

@@ -111,9 +111,11 @@ type Policy struct {
 	// Observe is who looks on schedule; empty means an agent. An agent also looks when none has for ObserveEvery; 0 means never.
 	Observe      Observe       `json:"observe,omitempty"`
 	ObserveEvery time.Duration `json:"observe_every,omitempty"`
-	Entry        string        `json:"entry"` // the handler that starts every cycle
-	Handlers     []Handler     `json:"handlers"`
-	Inventory    Inventory     `json:"inventory"`
+	// TolerateDegraded: degraded is good enough.
+	TolerateDegraded bool      `json:"tolerate_degraded,omitempty"`
+	Entry            string    `json:"entry"` // the handler that starts every cycle
+	Handlers         []Handler `json:"handlers"`
+	Inventory        Inventory `json:"inventory"`
 }
 
 // Handler returns the registered handler with that id.

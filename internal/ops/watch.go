@@ -101,7 +101,7 @@ func (s Silence) Active(now time.Time) bool { return !now.Before(s.From) && now.
 // Withheld is a bad service for which no agent is started now.
 type Withheld struct {
 	Service string
-	Why     string // flapping, silenced, maintenance, covered, dependency, recent or waiting
+	Why     string // flapping, silenced, maintenance, covered, dependency, recent, waiting or unsettled
 	Reason  string // one sentence
 	Until   time.Time
 }
