@@ -141,6 +141,19 @@ func (s *Store) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) erro
 	return nil
 }
 
+// FirstEnd is when the first session or cycle ended; zero where none has.
+func (s *Store) FirstEnd(ctx context.Context) (time.Time, error) {
+	found, err := list(ctx, s.reader, scanTime, `SELECT at FROM (SELECT MIN(ended_at) AS at FROM sessions WHERE ended_at IS NOT NULL
+		UNION ALL SELECT MIN(ended_at) FROM cycles WHERE ended_at IS NOT NULL) AS ends WHERE at IS NOT NULL ORDER BY at LIMIT 1`)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read first end: %w", err)
+	}
+	if len(found) == 0 {
+		return time.Time{}, nil
+	}
+	return found[0], nil
+}
+
 // Marks are the newest rows of feeds that only grow.
 type Marks struct {
 	Guard    int64

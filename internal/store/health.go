@@ -87,12 +87,12 @@ func (s *Store) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, er
 	if end.Before(f.Until) {
 		end = end.Add(f.Bucket)
 	}
-	layout := hourLayout
+	table, layout := `check_hours`, hourLayout
 	if f.Bucket%day == 0 {
-		layout = dayLayout // fewer rows
+		table, layout = `check_days`, dayLayout
 	}
 	w := filter{}
-	w.add(`hour >= ? AND hour < ?`, begin.Format(hourLayout), end.Format(hourLayout))
+	w.add(`at >= ? AND at < ?`, begin.Format(layout), end.Format(layout))
 	if f.Environment != "" {
 		w.add(`environment = ?`, f.Environment)
 	}
@@ -104,8 +104,7 @@ func (s *Store) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, er
 			h.at, err = time.Parse(layout, at)
 		}
 		return h, err
-	}, fmt.Sprintf(`SELECT environment, service, substr(hour, 1, %d), status, SUM(checks) FROM check_hours`, len(layout))+
-		w.where()+` GROUP BY 1, 2, 3, 4`, w.args...)
+	}, `SELECT environment, service, at, status, checks FROM `+table+w.where(), w.args...)
 	if err != nil {
 		return nil, fmt.Errorf("read health: %w", err)
 	}
@@ -145,10 +144,15 @@ func foldHealth(rows []healthRow, begin, end time.Time, bucket time.Duration) []
 	return out
 }
 
-// countCheck adds a check to those of its hour.
+// countCheck adds a check to those of its hour and its day.
 func countCheck(ctx context.Context, tx querier, c ops.Check) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO check_hours (hour, environment, service, status, checks) VALUES (?, ?, ?, ?, 1)
-		ON CONFLICT (hour, environment, service, status) DO UPDATE SET checks = check_hours.checks + 1`,
-		c.At.UTC().Format(hourLayout), c.Environment, c.Service, c.Status)
-	return err
+	for table, layout := range map[string]string{`check_hours`: hourLayout, `check_days`: dayLayout} {
+		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (at, environment, service, status, checks) VALUES (?, ?, ?, ?, 1)
+			ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+table+`.checks + 1`,
+			c.At.UTC().Format(layout), c.Environment, c.Service, c.Status)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -42,12 +42,17 @@ func (s *Store) migrate(ctx context.Context) error {
 			return fmt.Errorf("%w: it holds the tables of another program", ErrCorrupt)
 		}
 	}
-	if err := s.applyMigrations(ctx); err != nil {
-		// Another process may have done the same at the same time.
-		if now, readErr := schemaVersion(ctx, s.writer); readErr == nil && now == newest {
-			return nil
+	for at := have; at < newest; {
+		err := s.applyMigrations(ctx)
+		if err == nil {
+			break
 		}
-		return fmt.Errorf("migrate from schema %d to %d: %w", have, newest, err)
+		// Another process may be doing the same at the same time: go on from where it has come to.
+		now, readErr := schemaVersion(ctx, s.writer)
+		if readErr != nil || now <= at {
+			return fmt.Errorf("migrate from schema %d to %d: %w", have, newest, err)
+		}
+		at = now
 	}
 	s.log.InfoContext(ctx, "database migrated", "path", s.path, "from", have, "to", newest)
 	return nil

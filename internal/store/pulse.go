@@ -11,7 +11,7 @@ import (
 // nothing was written in between, by whichever host; the output of sessions is not among it.
 type Pulse struct {
 	Approvals int // questions nobody has answered
-	Incidents int // not resolved
+	Incidents int // nobody has taken them; without those a question is asked about
 	Running   int // sessions whose process may exist
 	Queued    int // cycles that have not started
 
@@ -24,7 +24,8 @@ func (s *Store) Pulse(ctx context.Context) (Pulse, error) {
 	var p Pulse
 	err := s.reader.QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
-		(SELECT COUNT(*) FROM incidents WHERE resolved_at IS NULL),
+		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
+			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending')),
 		(SELECT COUNT(*) FROM sessions WHERE status = ?),
 		(SELECT COUNT(*) FROM cycles WHERE status = ?),
 		(SELECT COALESCE(MAX(id), 0) FROM cycles), (SELECT COALESCE(MAX(id), 0) FROM sessions),

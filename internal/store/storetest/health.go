@@ -189,7 +189,8 @@ func incidentsByStatus(t *testing.T, f *Fixture) {
 func eventsByKindAndService(t *testing.T, f *Fixture) {
 	var all []int64
 	for _, e := range []ops.Event{
-		{Kind: "probe", Service: "web", Environment: "home"}, {Kind: "probe", Service: "db", Environment: "home"},
+		{Kind: "probe", Service: "web", Environment: "home"},
+		{Kind: "probe", Service: "db", Environment: "home"},
 		{Kind: "cycle", Service: "web", Environment: "office"},
 	} {
 		e.Level = ops.LevelInfo
