@@ -4,22 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"claudeops/internal/ops"
 )
 
-// deliver tries one notice and records the result. Its error is the store's, or the end of ctx.
-func (o *Outbox) deliver(ctx context.Context, n ops.Notice) error {
+// deliver tries one message, of one notice or several, and records the result for each. Its error is the store's, or the end
+// of ctx.
+func (o *Outbox) deliver(ctx context.Context, parcel []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err := o.sender.Send(ctx, n)
+	err := o.sender.Send(ctx, digest(o.linked(ctx, parcel)))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		if !errors.Is(cause, errGaveUp) {
 			return cause // a shutdown is no failed attempt
 		}
 		err = cause
 	}
+	for _, n := range parcel {
+		if err := o.settle(ctx, n, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linked adds to each notice where a person can act on it. What is stored stays as it was.
+func (o *Outbox) linked(ctx context.Context, parcel []ops.Notice) []ops.Notice {
+	if o.link == nil {
+		return parcel
+	}
+	out := slices.Clone(parcel)
+	for i, n := range out {
+		if address := o.link(ctx, n); address != "" {
+			out[i].Body = strings.TrimRight(n.Body, "\n") + fmt.Sprintf("\n\n[Open it](%s)\n", address)
+		}
+	}
+	return out
+}
+
+// settle records what became of a notice.
+func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	var event *ops.Event
 	n, event = o.settled(n, err)
 	switch n.Status {
@@ -35,7 +62,7 @@ func (o *Outbox) deliver(ctx context.Context, n ops.Notice) error {
 	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
 		return fmt.Errorf("record notice: %w", err)
 	}
-	if n.Status == ops.NoticeSkipped {
+	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() {
 		o.saidSkip = true
 	}
 	return nil
@@ -46,6 +73,10 @@ func (o *Outbox) deliver(ctx context.Context, n ops.Notice) error {
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
 	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: eventKind}
+	if errors.Is(err, ErrMuted) {
+		n.Status, n.Error = ops.NoticeSkipped, ErrMuted.Error()
+		return n, nil
+	}
 	if errors.Is(err, ErrNoTarget) {
 		n.Status, n.Error = ops.NoticeSkipped, err.Error()
 		if o.saidSkip {

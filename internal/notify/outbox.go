@@ -47,6 +47,10 @@ type OutboxOptions struct {
 	Sender Sender
 	Clock  ops.Clock
 	Logger *slog.Logger
+	// Route names the way a notice goes; several that go the same way at once are sent as one message. Nil sends each alone.
+	Route func(ops.Notice) string
+	// Link is where a person can act on a notice; nil or an empty answer leaves it out.
+	Link func(context.Context, ops.Notice) string
 }
 
 // Outbox delivers notices at least once each and records what became of them. A failure to deliver is an event,
@@ -56,6 +60,8 @@ type Outbox struct {
 	sender Sender
 	clock  ops.Clock
 	logger *slog.Logger
+	route  func(ops.Notice) string
+	link   func(context.Context, ops.Notice) string
 
 	turn     chan struct{} // held during a pass: two at once would send a notice twice
 	saidSkip bool
@@ -63,7 +69,9 @@ type Outbox struct {
 
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
-	return &Outbox{store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, turn: make(chan struct{}, 1)}
+	return &Outbox{
+		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, turn: make(chan struct{}, 1),
+	}
 }
 
 // Drain tries every notice that is due. It fails only if the store does, or ctx ends.
@@ -79,8 +87,8 @@ func (o *Outbox) Drain(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read due notices: %w", err)
 		}
-		for _, n := range due {
-			if err := o.deliver(ctx, n); err != nil {
+		for _, parcel := range o.parcels(due) {
+			if err := o.deliver(ctx, parcel); err != nil {
 				return err
 			}
 		}

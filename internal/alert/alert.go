@@ -1,0 +1,187 @@
+// Package alert reads what other systems tell by webhook, and writes it for a prompt. It does no I/O and reads no clock.
+//
+// Nothing in a body decides anything: not the tier, not the environment, not who is told. A body says what is wrong with which
+// service; the rest is the supervisor's own affair.
+package alert
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"claudeops/internal/ops"
+)
+
+// The sources, which are also the last part of the webhooks' addresses.
+const (
+	Alertmanager = "alertmanager"
+	Grafana      = "grafana"
+	Generic      = "generic"
+)
+
+// Sources lists them.
+func Sources() []string { return []string{Alertmanager, Grafana, Generic} }
+
+const (
+	// Most is how many alerts one body may hold.
+	Most = 1000
+
+	longestName  = 200
+	longestText  = 2000
+	longestLabel = 300
+	mostLabels   = 64
+)
+
+// ErrTooMany means that a body holds more alerts than Most.
+var ErrTooMany = fmt.Errorf("the body holds more than %d alerts: let the sender group fewer", Most)
+
+// Parse reads a body of a source. What is there once is kept; what cannot be meant is an error for the sender.
+func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
+	var found []ops.Alert
+	var err error
+	switch source {
+	case Alertmanager, Grafana:
+		found, err = parseGroup(body)
+	case Generic:
+		found, err = parseGeneric(body)
+	default:
+		return nil, fmt.Errorf("unknown source %q: use %s", source, strings.Join(Sources(), ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > Most {
+		return nil, ErrTooMany
+	}
+	for i := range found {
+		found[i] = finish(found[i], source, now)
+	}
+	return found, nil
+}
+
+// finish cleans an alert and gives it what it did not say itself.
+func finish(a ops.Alert, source string, now time.Time) ops.Alert {
+	a.Source = source
+	a.Labels = cleanLabels(a.Labels)
+	a.Name = clean(cmp.Or(a.Name, a.Labels["alertname"], a.Labels["rulename"], "alert"), longestName)
+	a.Service = clean(cmp.Or(a.Service, serviceOf(a.Labels), a.Name), longestName)
+	a.Summary = clean(a.Summary, longestText)
+	a.URL = clean(a.URL, longestText)
+	a.Fingerprint = fingerprint(source, a)
+	a.LastAt = now
+	if a.StartsAt.IsZero() || a.StartsAt.After(now) {
+		a.StartsAt = now
+	}
+	if a.Status == ops.AlertResolved && a.EndsAt == nil {
+		a.EndsAt = &now
+	}
+	if a.Status == ops.AlertFiring {
+		a.EndsAt = nil
+	}
+	return a
+}
+
+// serviceOf finds what an alert is about by the labels people use for it, the most telling first.
+func serviceOf(labels map[string]string) string {
+	for _, name := range []string{"service", "service_name", "app", "application", "container", "container_name", "deployment", "name", "job", "instance", "host"} {
+		if v := strings.TrimSpace(labels[name]); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// fingerprint tells alerts apart: by the sender's own one, else by the labels, else by name and service. What an alert says
+// today is no part of it.
+func fingerprint(source string, a ops.Alert) string {
+	h := sha256.New()
+	write := func(parts ...string) {
+		for _, p := range parts {
+			fmt.Fprintf(h, "%d:%s", len(p), p)
+		}
+	}
+	switch {
+	case a.Fingerprint != "":
+		write(source, "given", a.Fingerprint)
+	case len(a.Labels) > 0:
+		write(source, "labels", a.Name, a.Service)
+		for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+			write(name, a.Labels[name])
+		}
+	default:
+		write(source, "name", a.Name, a.Service)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// status reads whether something goes on. A word nobody knows counts as firing: rather looked at once too often than lost.
+func status(word string) ops.AlertStatus {
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case "resolved", "resolve", "ok", "up", "normal", "closed", "close", "recovered", "recovery", "healthy", "success", "inactive", "cleared":
+		return ops.AlertResolved
+	}
+	return ops.AlertFiring
+}
+
+// level reads a severity. One that is not given counts as a warning.
+func level(word string) ops.Level {
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case "critical", "crit", "page", "emergency", "fatal", "error", "high", "major", "disaster", "p1", "sev1":
+		return ops.LevelCritical
+	case "info", "information", "informational", "none", "low", "debug", "notice", "p4", "p5", "sev4", "sev5":
+		return ops.LevelInfo
+	}
+	return ops.LevelWarning
+}
+
+func cleanLabels(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if len(out) == mostLabels {
+			break
+		}
+		if name := clean(name, longestLabel); name != "" {
+			out[name] = clean(labels[name], longestLabel)
+		}
+	}
+	return out
+}
+
+// clean makes a text of strangers fit for a line: no control characters, valid, and not endless.
+func clean(s string, longest int) string {
+	if len(s) > 4*longest {
+		s = s[:4*longest]
+	}
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+	}), " ")
+	if runes := []rune(s); len(runes) > longest {
+		s = string(runes[:longest-1]) + "…"
+	}
+	return s
+}
+
+// decode reads JSON and says in the sender's words what is wrong with it.
+func decode(body []byte, into any) error {
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return errors.New("the body is empty: send JSON")
+	}
+	err := json.Unmarshal(body, into)
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("the body is no JSON: %s at byte %d", syntax.Error(), syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is a %s, which does not fit", cmp.Or(kind.Field, "the body"), kind.Value)
+	}
+	return err
+}

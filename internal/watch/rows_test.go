@@ -1,0 +1,243 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"claudeops/internal/health"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch"
+)
+
+// flaky is a store that cannot write for a while.
+type flaky struct {
+	*store.Store
+	broken error
+}
+
+func (f *flaky) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
+	if f.broken != nil {
+		return f.broken
+	}
+	return f.Store.RecordLooks(ctx, environment, kept, counted, states, events, alerts)
+}
+
+func (f *flaky) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
+	if f.broken != nil {
+		return c, false, f.broken
+	}
+	return f.Store.OpenCause(ctx, c, n, checks, notice, since)
+}
+
+func TestWhatCannotBeRecordedIsLookedAtAgain(t *testing.T) {
+	g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxxxxxxxxxxxx"}})
+	f := &flaky{Store: g.store}
+	var err error
+	g.watch, err = watch.New(watch.Options{
+		Store: f, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler),
+	})
+	g.must(err)
+	for n := range 16 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		f.broken = nil
+		if n >= 2 && n < 8 {
+			f.broken = errors.New("disk full")
+		}
+		g.look(n)
+		g.watch.Pass(t.Context())
+	}
+	if fmt.Sprint(g.started) != "[5m probe web]" {
+		t.Errorf("started %q", g.started)
+	}
+}
+
+func TestASteadyProbeWritesLittle(t *testing.T) {
+	g := newStage(t, scenario{Looks: map[string]string{"web": "."}, RepeatLooks: 240})
+	g.play()
+	hours, err := g.store.LatestChecks(t.Context(), "home")
+	g.must(err)
+	if len(hours) != 1 || g.now.Sub(hours[0].At) > 6*time.Minute {
+		t.Errorf("the newest row is %+v at %s", hours, g.now)
+	}
+	rows, err := g.store.PruneWatch(t.Context(), g.now.Add(time.Hour))
+	g.must(err)
+	if rows < 20 || rows > 30 {
+		t.Errorf("two hours of looks every 30 s are %d rows", rows)
+	}
+}
+
+func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
+	g := newStage(t, scenario{Looks: map[string]string{"web": "xxxx", "db": "...."}, Agent: "healthy"})
+	g.play()
+	if len(g.started) != 1 {
+		t.Fatalf("started %q", g.started)
+	}
+	g.envs[0].Probes = g.envs[0].Probes[:1] // db stays
+	g.begin()
+	g.now = g.now.Add(time.Minute)
+	g.watch.Pass(t.Context())
+	states, err := g.store.States(t.Context(), "home")
+	g.must(err)
+	if len(states) != 1 || states[0].Service != "db" {
+		t.Errorf("known are %+v", states)
+	}
+	if told := g.told(); len(told) != 2 || !strings.Contains(told[1], "resolved web") {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestAnAlertNobodyRepeatsIsOver(t *testing.T) {
+	sc := scenario{Length: 26 * time.Hour}
+	sc.Alerts = append(sc.Alerts, struct {
+		At, Every, Until time.Duration
+		Times            int
+		Body             string
+		Environment      string
+	}{At: time.Minute, Body: `{"name":"Down","service":"web","severity":"critical"}`})
+	g := newStage(t, sc)
+	for _, at := range []time.Duration{time.Minute, 2 * time.Minute, 24 * time.Hour, 24*time.Hour + 20*time.Minute} {
+		g.now = start.Add(at)
+		g.tell(at)
+		g.watch.Pass(t.Context())
+	}
+	firing, err := g.store.FiringAlerts(t.Context(), "home")
+	g.must(err)
+	if len(firing) != 0 || len(g.started) != 1 || len(g.told()) != 2 {
+		t.Errorf("%d alerts fire, started %q, told %q", len(firing), g.started, g.told())
+	}
+}
+
+// A cycle on schedule that found the same is the cycle of the cause.
+func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
+	g := newStage(t, scenario{Looks: map[string]string{"web": "....xxxxxxxxxx"}})
+	for n := range 14 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		if n == 5 {
+			id, err := g.store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerScheduled, At: g.now})
+			g.must(err)
+			_, err = g.store.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+			g.must(err)
+			_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{
+				Cycle: id, At: g.now, Result: ops.Result{Checks: []ops.Check{{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}}},
+				Step: ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh}},
+			})
+			g.must(err)
+		}
+		g.look(n)
+		g.watch.Pass(t.Context())
+	}
+	causes, err := g.store.Causes(t.Context(), "home", time.Time{})
+	g.must(err)
+	if len(g.started) != 0 || len(causes) != 1 || causes[0].Cycle != 1 || len(g.told()) != 0 {
+		t.Errorf("started %q, causes %+v, told %q", g.started, causes, g.told())
+	}
+}
+
+func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
+	g := newStage(t, scenario{
+		Services: map[string]serviceSpec{"web": {DependsOn: []string{"db"}}, "db": {}},
+		Looks:    map[string]string{"web": ".....xxxxxxx......", "db": "..xxxxxxxxxx......"},
+	})
+	for n := range 18 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		g.look(n)
+		g.watch.Pass(t.Context())
+		if n == 8 {
+			held, err := g.store.Withheld(t.Context(), "home")
+			g.must(err)
+			if len(held) != 2 || held[0].Why != "covered" || held[1].Why != "dependency" || !strings.Contains(held[1].Reason, "depends on db") {
+				t.Errorf("held back are %+v", held)
+			}
+		}
+	}
+	held, err := g.store.Withheld(t.Context(), "home")
+	g.must(err)
+	if len(held) != 0 {
+		t.Errorf("held back are still %+v", held)
+	}
+}
+
+func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
+	g := newStage(t, scenario{Looks: map[string]string{"web": "..x..."}})
+	for n := range 6 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		g.look(n)
+		held, err := g.store.Withheld(t.Context(), "home")
+		g.must(err)
+		if (n == 2) != (len(held) == 1 && held[0].Why == "unsettled") || len(held) > 1 {
+			t.Errorf("after look %d %+v is held back", n, held)
+		}
+	}
+}
+
+// ends is a store of ends.
+type ends struct {
+	last    time.Time
+	open    []ops.Cycle
+	events  []string
+	notices []string
+}
+
+func (e *ends) LastEnded(context.Context, string) (time.Time, bool, error) {
+	return e.last, !e.last.IsZero(), nil
+}
+func (e *ends) Unfinished(context.Context) ([]ops.Cycle, error) { return e.open, nil }
+func (e *ends) AddEvent(_ context.Context, v ops.Event) (int64, error) {
+	e.events = append(e.events, string(v.Level))
+	return 1, nil
+}
+
+func (e *ends) AddNotice(_ context.Context, n ops.Notice) (int64, error) {
+	e.notices = append(e.notices, n.Key)
+	return 1, nil
+}
+
+func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &ends{last: time.Now().Add(-10 * time.Hour)}
+		pings := 0
+		d := &watch.DeadMan{
+			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: time.Hour, Limits: ops.Limits{Wall: 30 * time.Minute}}}, Missed: 2,
+			Ping: func(context.Context) error { pings++; return nil }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		}
+		during := func(span time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(span); time.Now().Before(end); <-time.After(time.Minute) {
+				if err := d.Look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		during(119 * time.Minute)
+		if len(e.events) != 0 || pings != 0 {
+			t.Fatalf("told %v before anything was missed, %d pings", e.events, pings)
+		}
+		e.open = []ops.Cycle{{Environment: "home", Status: ops.CycleRunning, StartedAt: ops.Ptr(time.Now())}}
+		during(time.Hour)
+		if len(e.events) != 0 {
+			t.Fatalf("told %v while a cycle is at work", e.events)
+		}
+		during(3 * time.Hour)
+		if fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 {
+			t.Fatalf("told %v, %v", e.events, e.notices)
+		}
+		e.last, e.open = time.Now(), nil
+		during(time.Hour)
+		if fmt.Sprint(e.events) != "[critical info]" || pings != 1 {
+			t.Errorf("told %v, %d pings", e.events, pings)
+		}
+		d.Missed = 0
+		during(100 * time.Hour)
+		if len(e.events) != 2 {
+			t.Errorf("told %v although it is off", e.events)
+		}
+	})
+}

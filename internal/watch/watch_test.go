@@ -1,0 +1,326 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"claudeops/internal/alert"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch"
+)
+
+type scenario struct {
+	Name        string
+	Agent       string
+	Grouping    struct{ Window, Grace, Pause, Repeat time.Duration }
+	Services    map[string]serviceSpec
+	Looks       map[string]string
+	RepeatLooks int `yaml:"repeat_looks"`
+	Length      time.Duration
+	Maintenance []struct {
+		Name, Service string
+		From, Until   time.Time
+	}
+	Silences []struct {
+		At, For, Ended time.Duration
+		Service        string
+		Labels         map[string]string
+	}
+	Alerts []struct {
+		At, Every, Until time.Duration
+		Times            int
+		Body             string
+		Environment      string
+	}
+	Restarts    []time.Duration
+	Acknowledge time.Duration
+
+	Cycles    []string
+	Told      []string
+	Incidents int
+	Cancelled int
+}
+
+type serviceSpec struct {
+	Group     string
+	Aliases   []string
+	DependsOn []string `yaml:"depends_on"`
+}
+
+var start = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
+
+// migrated is an empty database, made once.
+var migrated = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "claudeops-watch-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "claudeops.db")
+	s, err := store.Open(context.Background(), store.Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// stage is a world in which a scenario is played.
+type stage struct {
+	t       *testing.T
+	sc      scenario
+	now     time.Time
+	store   *store.Store
+	owner   ops.Owner
+	envs    []ops.Environment
+	watch   *watch.Watch
+	started []string
+	cancels int
+}
+
+func newStage(t *testing.T, sc scenario) *stage {
+	t.Helper()
+	g := &stage{t: t, sc: sc, now: start}
+	raw, err := migrated()
+	g.must(err)
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	g.must(os.WriteFile(path, raw, 0o600))
+	g.store, err = store.Open(t.Context(), store.Options{Path: path, Clock: func() time.Time { return g.now }})
+	g.must(err)
+	t.Cleanup(func() { g.must(g.store.Close()) })
+	g.owner, err = g.store.RegisterHost(t.Context(), "test")
+	g.must(err)
+	home := ops.Environment{Name: "home", Interval: time.Hour, Watch: ops.Watch{Grouping: ops.Grouping(sc.Grouping)}}
+	home.Policy = ops.Policy{
+		Observe: ops.ObserveProbes, MaxTier: ops.Tier3, Entry: "tier1", Handlers: []ops.Handler{{ID: "tier1", Tier: ops.Tier1, Agent: "fake"}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(sc.Looks)) {
+		home.Probes = append(home.Probes, ops.ProbeSpec{Service: name, Type: "http", Name: "GET"})
+		if _, ok := sc.Services[name]; !ok {
+			home.Policy.Inventory.Services = append(home.Policy.Inventory.Services, ops.Service{Name: name})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sc.Services)) {
+		s := sc.Services[name]
+		home.Policy.Inventory.Services = append(home.Policy.Inventory.Services, ops.Service{Name: name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn})
+	}
+	for _, m := range sc.Maintenance {
+		home.Watch.Maintenance = append(home.Watch.Maintenance, ops.Maintenance{Name: m.Name, Service: m.Service, From: m.From, Until: m.Until})
+	}
+	g.envs = []ops.Environment{home, {Name: "lab", Interval: time.Hour, Policy: home.Policy}}
+	g.begin()
+	return g
+}
+
+func (g *stage) must(err error) {
+	g.t.Helper()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// begin makes a watch as a fresh process would.
+func (g *stage) begin() {
+	g.t.Helper()
+	var err error
+	g.watch, err = watch.New(watch.Options{
+		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Keep: 24 * time.Hour,
+		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
+			g.cancels++
+			_, err := g.store.RequestCancel(ctx, id, why, g.now)
+			return err
+		},
+	})
+	g.must(err)
+	g.must(g.watch.Load(g.t.Context()))
+}
+
+// start is the fake engine.
+func (g *stage) start(id ops.CycleID) {
+	loaded, err := g.store.Load(g.t.Context(), id)
+	g.must(err)
+	causes, err := g.store.Causes(g.t.Context(), loaded.Cycle.Environment, time.Time{})
+	g.must(err)
+	cause := causes[len(causes)-1]
+	line := fmt.Sprintf("%s %s %s", short(g.now), loaded.Cycle.Trigger, cause.Services[0])
+	if n := len(cause.Services) - 1; n > 0 {
+		line += fmt.Sprintf(" and %d more", n)
+	}
+	if loaded.Cycle.Environment != "home" {
+		line += " in " + loaded.Cycle.Environment
+	}
+	g.started = append(g.started, line)
+	if loaded.Cycle.Options != (ops.CycleOptions{}) {
+		g.t.Errorf("the cycle has options: %+v", loaded.Cycle.Options)
+	}
+	observed := slices.ContainsFunc(loaded.Journal.Checks, func(c ops.Check) bool { return c.Purpose == ops.ProbeObserve && c.Status != ops.Healthy })
+	if observed != (loaded.Cycle.Trigger == ops.TriggerProbe) || len(loaded.Journal.Checks) == 0 {
+		g.t.Errorf("a cycle of a %s is told %+v", loaded.Cycle.Trigger, loaded.Journal.Checks)
+	}
+	if g.sc.Agent == "busy" {
+		return
+	}
+	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	g.must(err)
+	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "an agent looked"}
+	if g.sc.Agent == "needs_human" {
+		step.Status = ops.CycleNeedsHuman
+		step.Incident = &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: cause.Services}
+	}
+	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
+	g.must(err)
+}
+
+func short(at time.Time) string {
+	text := at.Sub(start).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+func (g *stage) play() {
+	g.t.Helper()
+	length := g.sc.Length
+	for _, line := range g.sc.Looks {
+		length = max(length, time.Duration(len(line)*max(1, g.sc.RepeatLooks))*30*time.Second)
+	}
+	for at := time.Duration(0); at < length; at += 10 * time.Second {
+		g.now = start.Add(at)
+		if slices.Contains(g.sc.Restarts, at) {
+			g.begin()
+		}
+		g.people(at)
+		g.tell(at)
+		if at%(30*time.Second) == 0 {
+			g.look(int(at / (30 * time.Second)))
+		}
+		g.watch.Pass(g.t.Context())
+	}
+}
+
+func (g *stage) people(at time.Duration) {
+	g.t.Helper()
+	for i, q := range g.sc.Silences {
+		if q.At == at {
+			_, err := g.store.AddSilence(g.t.Context(), ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)})
+			g.must(err)
+		}
+		if q.Ended > 0 && q.Ended == at {
+			_, err := g.store.EndSilence(g.t.Context(), int64(i+1), "ann", g.now)
+			g.must(err)
+		}
+	}
+	if at > 0 && g.sc.Acknowledge == at {
+		_, err := g.store.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)
+		g.must(err)
+	}
+}
+
+func (g *stage) tell(at time.Duration) {
+	g.t.Helper()
+	for _, a := range g.sc.Alerts {
+		due := at == a.At || (a.Every > 0 && at > a.At && at <= a.Until && (at-a.At)%a.Every == 0)
+		if !due {
+			continue
+		}
+		environment := "home"
+		if a.Environment != "" {
+			environment = a.Environment
+		}
+		var all []ops.Alert
+		for i := range max(1, a.Times) {
+			text := a.Body
+			if a.Times > 0 {
+				text = fmt.Sprintf(text, i)
+			}
+			found, err := alert.Parse(alert.Generic, []byte(text), g.now)
+			g.must(err)
+			for n := range found {
+				found[n].Environment = environment
+				found[n].Service, _ = g.envs[0].Policy.Inventory.Canonical(found[n].Service)
+			}
+			all = append(all, found...)
+		}
+		g.must(g.store.AddAlerts(g.t.Context(), all))
+	}
+}
+
+func (g *stage) look(n int) {
+	var looks []ops.Check
+	for _, name := range slices.Sorted(maps.Keys(g.sc.Looks)) {
+		line := g.sc.Looks[name]
+		if g.sc.RepeatLooks > 0 {
+			n %= len(line)
+		}
+		if n >= len(line) || line[n] == ' ' {
+			continue
+		}
+		c := ops.Check{At: g.now, Environment: "home", Purpose: ops.ProbeWatch, Service: name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy}
+		switch line[n] {
+		case 'x':
+			c.Status, c.Error = ops.Down, "connection refused"
+		case '~':
+			c.Status = ops.Degraded
+		}
+		looks = append(looks, c)
+	}
+	g.watch.Deliver(g.t.Context(), looks)
+}
+
+func (g *stage) told() []string {
+	g.t.Helper()
+	notices, err := g.store.Notices(g.t.Context(), 200)
+	g.must(err)
+	var out []string
+	for _, n := range slices.Backward(notices) {
+		out = append(out, fmt.Sprintf("%s %s %s", short(n.CreatedAt), n.Kind, n.Service))
+	}
+	return out
+}
+
+func TestIncidentScenarios(t *testing.T) {
+	text, err := os.ReadFile("testdata/scenarios.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []scenario
+	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&scenarios); err != nil {
+		t.Fatal(err)
+	}
+	for _, sc := range scenarios {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			g := newStage(t, sc)
+			g.play()
+			if !slices.Equal(g.started, sc.Cycles) {
+				t.Errorf("started %q, want %q", g.started, sc.Cycles)
+			}
+			if told := g.told(); !slices.Equal(told, sc.Told) {
+				t.Errorf("told %q, want %q", told, sc.Told)
+			}
+			open, err := g.store.Incidents(t.Context(), store.IncidentFilter{Open: true})
+			g.must(err)
+			if len(open) != sc.Incidents || g.cancels != sc.Cancelled {
+				t.Errorf("%d incidents are open, %d cycles were cancelled", len(open), g.cancels)
+			}
+		})
+	}
+}
