@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"claudeops/internal/handoff"
+	"claudeops/internal/metrics"
 	"claudeops/internal/ops"
 	"claudeops/internal/outcome"
+	"claudeops/internal/recovery"
 	"claudeops/internal/store"
 )
 
@@ -28,6 +30,8 @@ const maxBody = 64 << 10
 type Control interface {
 	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	Cancel(ctx context.Context, id ops.CycleID, why string) error
+	// Wake says that something the cycle waits for has changed.
+	Wake(id ops.CycleID)
 }
 
 // Options are what the API needs.
@@ -37,7 +41,9 @@ type Options struct {
 	Logger       *slog.Logger
 	Clock        ops.Clock
 	Version      string
-	Environments []string // the first one is used when a request names none
+	Environments []ops.Environment // the first one is used when a request names none
+	// NextCheck returns when each environment is checked next; nil where nobody knows.
+	NextCheck func() map[string]time.Time
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
 }
@@ -46,29 +52,27 @@ type server struct {
 	Options
 }
 
-// New makes the handler for everything under /api/, for /healthz and /readyz, and for /schemas/.
+// New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
 func New(o Options) http.Handler {
 	s := &server{Options: o}
 	if len(s.Environments) == 0 {
-		s.Environments = []string{"default"}
+		s.Environments = []ops.Environment{{Name: "default"}}
+	}
+	if s.NextCheck == nil {
+		s.NextCheck = func() map[string]time.Time { return nil }
 	}
 
-	config := huma.DefaultConfig("Claude Ops", o.Version)
-	config.DocsPath = ""    // the built-in page loads from another host
-	config.SchemasPath = "" // and so do the links to it
-	config.OpenAPIPath = "" // served below, made once and safely
-	config.CreateHooks = nil
-
 	routes := http.NewServeMux()
-	described := humago.NewWithPrefix(routes, prefix, config)
-	s.registerCycles(described)
-	s.registerSessions(described)
-	s.registerTranscript(described)
-	s.registerEvents(described)
-
-	description := sync.OnceValues(func() ([]byte, error) { return json.Marshal(described.OpenAPI()) })
+	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
+	for _, register := range []func(huma.API){
+		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
+		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerCosts, s.registerStats,
+	} {
+		register(described)
+	}
+	text := sync.OnceValues(func() ([]byte, error) { return json.Marshal(described.OpenAPI()) })
 	routes.HandleFunc("GET "+prefix+"/openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		text, err := description()
+		text, err := text()
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "cannot describe the API", "error", err)
 			writeProblem(w, http.StatusInternalServerError, "the API description could not be made")
@@ -77,18 +81,24 @@ func New(o Options) http.Handler {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(text)
 	})
+	registerDocs(routes)
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)
+	routes.Handle("GET /metrics", metrics.New(metrics.Options{
+		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
+	}))
 	routes.HandleFunc("GET /schemas/handoff/v1.json", published(handoff.Schema()))
 	routes.HandleFunc("GET /schemas/outcome/v1.json", published(outcome.Schema()))
-	return problems(routes)
+	routes.HandleFunc("GET /schemas/failure/v1.json", published(recovery.FailureSchema()))
+	routes.HandleFunc("GET /schemas/force-done/v1.json", published(recovery.ForceDoneSchema()))
+	return problems(routes, conditional(s.keyed(routes)))
 }
 
 // problems answers what no route answers with a problem document instead of the mux's plain text.
-func problems(routes *http.ServeMux) http.Handler {
+func problems(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := routes.Handler(r); pattern != "" {
-			routes.ServeHTTP(w, r)
+			next.ServeHTTP(w, r)
 			return
 		}
 		if allowed := otherMethods(routes, r); len(allowed) > 0 {
@@ -103,7 +113,7 @@ func problems(routes *http.ServeMux) http.Handler {
 
 func otherMethods(routes *http.ServeMux, r *http.Request) []string {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := routes.Handler(other); pattern != "" {
@@ -114,13 +124,26 @@ func otherMethods(routes *http.ServeMux, r *http.Request) []string {
 }
 
 // environment returns the environment a request means.
-func (s *server) environment(name string) (string, error) {
+func (s *server) environment(name string) (ops.Environment, error) {
 	if name == "" {
 		return s.Environments[0], nil
 	}
-	if !slices.Contains(s.Environments, name) {
-		return "", huma.Error422UnprocessableEntity(fmt.Sprintf("no environment is called %q; there is %s",
-			name, strings.Join(s.Environments, ", ")))
+	var names []string
+	for _, e := range s.Environments {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
 	}
-	return name, nil
+	return ops.Environment{}, huma.Error422UnprocessableEntity(fmt.Sprintf("no environment is called %q; there is %s",
+		name, strings.Join(names, ", ")))
+}
+
+// environments returns the environments a request means: the one it names, or all.
+func (s *server) environments(name string) ([]ops.Environment, error) {
+	if name == "" {
+		return s.Environments, nil
+	}
+	e, err := s.environment(name)
+	return []ops.Environment{e}, err
 }

@@ -33,7 +33,15 @@ func newClient(t *testing.T) *client {
 	c := &client{Journal: j, t: t, control: &apitest.Control{Journal: j}}
 	c.handler = api.New(api.Options{
 		Store: j.Store, Control: c.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "1.2.3",
-		Environments: []string{"home", "lab"}, Ready: func() error { return c.ready },
+		Environments: []ops.Environment{
+			{
+				Name: "home", Interval: time.Hour,
+				Policy: ops.Policy{Cooldowns: apitest.Limits(), BudgetDayUSD: 5, Inventory: ops.Inventory{Services: []ops.Service{{Name: "jellyfin"}}}},
+			},
+			{Name: "lab", Policy: ops.Policy{Cooldowns: apitest.Limits()}},
+		},
+		NextCheck: func() map[string]time.Time { return map[string]time.Time{"home": j.Now.Add(90 * time.Second)} },
+		Ready:     func() error { return c.ready },
 	})
 	return c
 }
@@ -341,7 +349,7 @@ func TestTheDescriptionNamesEveryRoute(t *testing.T) {
 	paths := body["paths"].(map[string]any)
 	for _, path := range []string{
 		"/cycles", "/cycles/{id}", "/cycles/{id}/cancel", "/sessions", "/sessions/{id}", "/sessions/{id}/chain",
-		"/sessions/{id}/transcript", "/sessions/{id}/stop", "/events",
+		"/sessions/{id}/transcript", "/sessions/{id}/stop", "/sessions/{id}/guard", "/cooldowns", "/events",
 	} {
 		if paths[path] == nil {
 			t.Errorf("%s is not described", path)

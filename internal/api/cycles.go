@@ -32,16 +32,20 @@ type Cycle struct {
 	Chain
 }
 
-// cycleDetail is a cycle with the policy it runs under and what was decided in it.
-type cycleDetail struct {
+// CycleReport is a cycle with the policy it runs under and what was decided in it.
+type CycleReport struct {
 	Cycle
 	Policy      ops.Policy   `json:"policy"`
 	Result      any          `json:"result"`
-	Escalations []escalation `json:"escalations"`
+	Escalations []Escalation `json:"escalations"`
+
+	Recoveries    []Recovery     `json:"recoveries"`
+	Verifications []Verification `json:"verifications"`
+	Approvals     []Approval     `json:"approvals"`
 }
 
-// escalation is the report of one decision.
-type escalation struct {
+// Escalation is the report of one decision.
+type Escalation struct {
 	ID                     int64     `json:"id"`
 	CycleID                int64     `json:"cycle_id"`
 	SessionID              int64     `json:"session_id"`
@@ -56,6 +60,7 @@ type escalation struct {
 	ProcessMode            string    `json:"process_mode"`
 	ManagerPresent         bool      `json:"manager_present"`
 	Path                   []string  `json:"path"`
+	Services               []string  `json:"services"`
 	Decision               string    `json:"decision"`
 	Check                  *string   `json:"check_name"`
 	At                     time.Time `json:"at"`
@@ -75,6 +80,7 @@ type newCycle struct {
 }
 
 type submitInput struct {
+	Keyed
 	Body *newCycle
 }
 
@@ -85,41 +91,33 @@ type submitOutput struct {
 
 // CyclePath names a cycle.
 type CyclePath struct {
-	ID int64 `path:"id" minimum:"1"`
+	ID int64 `path:"id" minimum:"1" doc:"The cycle's id."`
 }
 
 type cancelInput struct {
 	CyclePath
+	Keyed
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500"`
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
 	}
 }
 
 type cyclesQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,waiting_human,healthy,resolved,needs_human,suppressed,blocked,partial,failed,cancelled"`
-	Environment string `query:"environment"`
+	Status      string `query:"status" enum:"queued,running,waiting_human,healthy,resolved,needs_human,suppressed,blocked,partial,failed,cancelled" doc:"Only cycles that stand there."`
+	Environment string `query:"environment" doc:"Only cycles of this environment."`
 }
 
 func (s *server) registerCycles(api huma.API) {
-	huma.Register(api, huma.Operation{
-		OperationID: "run-cycle", Method: http.MethodPost, Path: "/cycles",
-		Summary: "Run a cycle now", Tags: []string{"cycles"}, DefaultStatus: http.StatusAccepted,
-		MaxBodyBytes: maxBody, Errors: []int{http.StatusConflict},
-	}, s.submit)
-	huma.Register(api, huma.Operation{
-		OperationID: "list-cycles", Method: http.MethodGet, Path: "/cycles",
-		Summary: "List cycles, newest first", Tags: []string{"cycles"},
-	}, s.listCycles)
-	huma.Register(api, huma.Operation{
-		OperationID: "get-cycle", Method: http.MethodGet, Path: "/cycles/{id}",
-		Summary: "Show a cycle", Tags: []string{"cycles"}, Errors: []int{http.StatusNotFound},
-	}, s.getCycle)
-	huma.Register(api, huma.Operation{
-		OperationID: "cancel-cycle", Method: http.MethodPost, Path: "/cycles/{id}/cancel",
-		Summary: "Cancel a cycle", Tags: []string{"cycles"}, DefaultStatus: http.StatusAccepted,
-		MaxBodyBytes: maxBody, Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, s.cancel)
+	huma.Register(api, start("run-cycle", "/cycles", "Run a cycle now", "cycles",
+		"Queues a cycle; if one runs in the environment, it starts after that. A tier cannot be chosen: every cycle starts at the bottom "+
+			"and goes up only as far as the configured policy lets it. The answer's Location is the cycle."), s.submit)
+	huma.Register(api, look("list-cycles", "/cycles", "List cycles, newest first", "cycles",
+		"Each cycle comes with its sessions and what they cost together."), s.listCycles)
+	huma.Register(api, look("get-cycle", "/cycles/{id}", "Show a cycle", "cycles",
+		"With the policy it runs under and everything that was decided in it: escalations, recoveries, verifications, approvals.", http.StatusNotFound), s.getCycle)
+	huma.Register(api, start("cancel-cycle", "/cycles/{id}/cancel", "Cancel a cycle", "cycles",
+		"Stops its session and starts no other. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
 }
 
 func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
@@ -132,11 +130,12 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 		return nil, err
 	}
 	id, err := s.Control.Submit(ctx, ops.NewCycle{
-		Environment: environment,
+		Environment: environment.Name,
 		Trigger:     ops.TriggerAPI,
 		Prompt:      asked.Prompt,
 		Options:     ops.CycleOptions{DryRun: asked.DryRun},
 		At:          s.Clock(),
+		Key:         in.scoped(ctx),
 	})
 	if err != nil {
 		return nil, s.problem("run a cycle", err)
@@ -164,13 +163,17 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 		func(r store.CycleSummary) Cycle { return cycleRow(r.Cycle, r.Sessions) })}, nil
 }
 
-func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[cycleDetail], error) {
+func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
 	what := fmt.Sprintf("cycle %d", in.ID)
 	loaded, err := s.Store.Load(ctx, ops.CycleID(in.ID))
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
-	return &body[cycleDetail]{cycleWhole(loaded.Cycle, loaded.Journal.Sessions, loaded.Journal.Decisions)}, nil
+	verified, err := s.Store.Verifications(ctx, ops.CycleID(in.ID))
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[CycleReport]{cycleWhole(loaded, verified)}, nil
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
@@ -196,17 +199,17 @@ func cycleRow(c ops.Cycle, sessions []ops.Session) Cycle {
 	}
 }
 
-func escalationRow(d ops.Decision) escalation {
+func escalationRow(d ops.Decision) Escalation {
 	path := d.Path
 	if path == nil {
 		path = []string{}
 	}
-	return escalation{
+	return Escalation{
 		ID: d.ID, CycleID: int64(d.CycleID), SessionID: int64(d.SessionID),
 		SourceHandler: d.SourceHandler, TargetHandler: text(d.TargetHandler),
 		Reason: d.Reason, Proposed: text(d.Proposed), Depth: d.Depth, MaxDepth: d.MaxDepth,
 		TargetValidated: d.TargetValidated, SelfEscalationRejected: d.SelfEscalationRejected,
-		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: path,
+		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: path, Services: nonNil(d.Services),
 		Decision: string(d.Verdict), Check: text(d.Check), At: d.At,
 	}
 }

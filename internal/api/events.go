@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -11,8 +10,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// event is a row of events.
-type event struct {
+// Event is a row of events.
+type Event struct {
 	ID          int64     `json:"id"`
 	At          time.Time `json:"at"`
 	CycleID     *int64    `json:"cycle_id"`
@@ -26,24 +25,31 @@ type event struct {
 
 type eventsQuery struct {
 	Paging
-	Level     string `query:"level" enum:"info,warning,critical"`
-	CycleID   int64  `query:"cycle_id" minimum:"1"`
-	SessionID int64  `query:"session_id" minimum:"1"`
+	After       int64  `query:"after" minimum:"0" doc:"Only newer ones than this id, oldest first: what a follower has not seen yet."`
+	Level       string `query:"level" enum:"info,warning,critical" doc:"Only this level."`
+	Kind        string `query:"kind" doc:"Only this kind, such as audit or agent."`
+	Service     string `query:"service" doc:"Only events about this service."`
+	Environment string `query:"environment" doc:"Only events of this environment."`
+	CycleID     int64  `query:"cycle_id" minimum:"1" doc:"Only events of this cycle."`
+	SessionID   int64  `query:"session_id" minimum:"1" doc:"Only events of this session."`
 }
 
 func (s *server) registerEvents(api huma.API) {
-	huma.Register(api, huma.Operation{
-		OperationID: "list-events", Method: http.MethodGet, Path: "/events",
-		Summary: "List events, newest first", Tags: []string{"events"},
-	}, s.listEvents)
+	huma.Register(api, look("list-events", "/events", "List events, newest first", "events",
+		"What happened and who did what: every action of a person is an event of the kind audit."), s.listEvents)
 }
 
-func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[event]], error) {
+func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Event]], error) {
 	before, err := q.after()
 	if err != nil {
 		return nil, err
 	}
-	filter := store.EventFilter{Before: before, Level: ops.Level(q.Level), Limit: q.Limit + 1}
+	filter := store.EventFilter{
+		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment, Limit: q.Limit + 1,
+	}
+	if q.After > 0 && before > 0 {
+		filter.After, filter.Before = max(q.After, before), 0 // the next page of those that are newer
+	}
 	if q.CycleID > 0 {
 		filter.CycleID = ops.Ptr(ops.CycleID(q.CycleID))
 	}
@@ -54,11 +60,11 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[eve
 	if err != nil {
 		return nil, s.problem("list events", err)
 	}
-	return &body[list[event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, eventRow)}, nil
+	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, eventRow)}, nil
 }
 
-func eventRow(e ops.Event) event {
-	return event{
+func eventRow(e ops.Event) Event {
+	return Event{
 		ID: e.ID, At: e.At, CycleID: (*int64)(e.CycleID), SessionID: (*int64)(e.SessionID),
 		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind,
 		Service: text(e.Service), Message: e.Message,

@@ -19,19 +19,19 @@ type health struct {
 // health answers 200 for as long as the process lives: a database that cannot be read is not cured by a restart.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	answer := health{Status: "ok", Version: s.Version}
-	counts, err := s.Store.Counts(r.Context())
+	work, err := s.Store.Work(r.Context())
 	if err != nil {
 		s.Logger.WarnContext(r.Context(), "cannot read the journal for /healthz", "error", err)
 		answer.Status = "degraded"
 		writeJSON(w, http.StatusOK, answer)
 		return
 	}
-	running := int64(counts.RunningSessions)
+	running := int64(work.Running)
 	answer.RunningSessions = &running
-	answer.LastCycleStatus = text(counts.LastCycleStatus)
-	if counts.LastCycleEndedAt != nil {
-		age := int64(s.Clock().Sub(*counts.LastCycleEndedAt).Seconds())
-		answer.LastCycleEndedAt = counts.LastCycleEndedAt
+	answer.LastCycleStatus = text(work.LastStatus)
+	if work.LastEndedAt != nil {
+		age := int64(s.Clock().Sub(*work.LastEndedAt).Seconds())
+		answer.LastCycleEndedAt = work.LastEndedAt
 		answer.LastCycleAgeSeconds = &age
 	}
 	writeJSON(w, http.StatusOK, answer)

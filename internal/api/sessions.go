@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type Session struct {
 	RetryOfSessionID *int64     `json:"retry_of_session_id"`
 	Attempt          int        `json:"attempt"`
 	Tier             int        `json:"tier"`
+	Role             string     `json:"role" enum:"work,manager,planner,judge" doc:"Only work touches anything; the others answer a question of the supervisor."`
 	Handler          string     `json:"handler"`
 	Family           string     `json:"family"`
 	Agent            string     `json:"agent"`
@@ -52,8 +54,8 @@ type Session struct {
 	EndedAt          *time.Time `json:"ended_at"`
 }
 
-// sessionDetail is a whole row of sessions.
-type sessionDetail struct {
+// SessionReport is a whole row of sessions.
+type SessionReport struct {
 	Session
 	OutcomeJSON  any     `json:"outcome_json" doc:"What the agent answered, or null."`
 	HandoffJSON  any     `json:"handoff_json" doc:"What the agent handed up: the JSON it wrote, or a string where that is not JSON."`
@@ -69,34 +71,30 @@ type Chain struct {
 
 // SessionPath names a session.
 type SessionPath struct {
-	ID int64 `path:"id" minimum:"1"`
+	ID int64 `path:"id" minimum:"1" doc:"The session's id."`
+}
+
+type stopInput struct {
+	SessionPath
+	Keyed
 }
 
 type sessionsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial"`
-	Tier        int    `query:"tier" minimum:"1" maximum:"3"`
-	Environment string `query:"environment"`
+	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Only sessions that stand there."`
+	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Only sessions of this tier."`
+	Environment string `query:"environment" doc:"Only sessions of this environment."`
 }
 
 func (s *server) registerSessions(api huma.API) {
-	huma.Register(api, huma.Operation{
-		OperationID: "list-sessions", Method: http.MethodGet, Path: "/sessions",
-		Summary: "List sessions, newest first", Tags: []string{"sessions"},
-	}, s.listSessions)
-	huma.Register(api, huma.Operation{
-		OperationID: "get-session", Method: http.MethodGet, Path: "/sessions/{id}",
-		Summary: "Show a session", Tags: []string{"sessions"}, Errors: []int{http.StatusNotFound},
-	}, s.getSession)
-	huma.Register(api, huma.Operation{
-		OperationID: "get-chain", Method: http.MethodGet, Path: "/sessions/{id}/chain",
-		Summary: "Show all sessions of the session's cycle", Tags: []string{"sessions"}, Errors: []int{http.StatusNotFound},
-	}, s.getChain)
-	huma.Register(api, huma.Operation{
-		OperationID: "stop-session", Method: http.MethodPost, Path: "/sessions/{id}/stop",
-		Summary: "Stop a session and end its cycle", Tags: []string{"sessions"}, DefaultStatus: http.StatusAccepted,
-		Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, s.stopSession)
+	huma.Register(api, look("list-sessions", "/sessions", "List sessions, newest first", "sessions",
+		"A session is one agent process. Figures that the agent did not report are null, never zero."), s.listSessions)
+	huma.Register(api, look("get-session", "/sessions/{id}", "Show a session", "sessions",
+		"With what the agent answered and what it handed up.", http.StatusNotFound), s.getSession)
+	huma.Register(api, look("get-chain", "/sessions/{id}/chain", "Show all sessions of the session's cycle", "sessions",
+		"From the first to the last, with the total cost; the same from whichever session one asks.", http.StatusNotFound), s.getChain)
+	huma.Register(api, start("stop-session", "/sessions/{id}/stop", "Stop a session and end its cycle", "sessions",
+		"Work in progress may be left half done. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
 }
 
 func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
@@ -114,12 +112,12 @@ func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list
 	return &body[list[Session]]{page(rows, q.Limit, func(r ops.Session) int64 { return int64(r.ID) }, sessionRow)}, nil
 }
 
-func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[sessionDetail], error) {
+func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
 	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
 	}
-	return &body[sessionDetail]{sessionWhole(row)}, nil
+	return &body[SessionReport]{sessionWhole(row)}, nil
 }
 
 func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
@@ -134,7 +132,7 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 }
 
 // stopSession ends the whole cycle: what a stopped repair left half done is for a person, not for the next tier.
-func (s *server) stopSession(ctx context.Context, in *SessionPath) (*body[accepted], error) {
+func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
 	what := fmt.Sprintf("stop session %d", in.ID)
 	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
 	if err != nil {
@@ -169,11 +167,11 @@ func sessionRow(r ops.Session) Session {
 	return Session{
 		ID: int64(r.ID), CycleID: int64(r.CycleID),
 		ParentSessionID: (*int64)(r.ParentID), RetryOfSessionID: (*int64)(r.RetryOf),
-		Attempt: r.Attempt, Tier: int(r.Tier),
+		Attempt: r.Attempt, Tier: int(r.Tier), Role: string(cmp.Or(r.Role, ops.RoleWork)),
 		Handler: r.Handler, Family: r.Family, Agent: r.Agent, Model: r.Model,
 		PlannedSessionID: text(r.PlannedID), SessionID: text(r.CLISessionID),
 		Status: string(r.Status), Outcome: text(r.Outcome), Failure: text(r.Failure), Error: text(r.Error),
-		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: r.RecoveryLevel,
+		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: int(r.RecoveryLevel),
 		ContextTokens: r.ContextTokens, ContextWindow: r.ContextWindow,
 		CostUSD: r.CostUSD, NumTurns: r.NumTurns, DurationMS: r.DurationMS,
 		InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,

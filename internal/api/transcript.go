@@ -11,8 +11,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// line is one line of a session's output, redacted.
-type line struct {
+// Line is one line of a session's output, redacted.
+type Line struct {
 	Seq  int64     `json:"seq"`
 	At   time.Time `json:"at"`
 	Line string    `json:"line"`
@@ -24,14 +24,12 @@ type transcriptQuery struct {
 }
 
 func (s *server) registerTranscript(api huma.API) {
-	huma.Register(api, huma.Operation{
-		OperationID: "get-transcript", Method: http.MethodGet, Path: "/sessions/{id}/transcript",
-		Summary: "Read a session's output, oldest line first", Tags: []string{"sessions"},
-		Errors: []int{http.StatusNotFound},
-	}, s.transcript)
+	huma.Register(api, look("get-transcript", "/sessions/{id}/transcript", "Read a session's output, oldest line first", "sessions",
+		"Secrets are removed before a line is stored. The cursor is the seq of the last line that was read, so a reader can go on while the session runs.",
+		http.StatusNotFound), s.transcript)
 }
 
-func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[line]], error) {
+func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
 	after, err := q.after()
 	if err != nil {
 		return nil, err
@@ -45,7 +43,7 @@ func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
-	return &body[list[line]]{page(rows, q.Limit,
+	return &body[list[Line]]{page(rows, q.Limit,
 		func(l ops.Line) int64 { return l.Seq },
-		func(l ops.Line) line { return line{Seq: l.Seq, At: l.At, Line: l.Text} })}, nil
+		func(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} })}, nil
 }

@@ -24,8 +24,9 @@ type Journal struct {
 // Run is one session as it shall have gone. Status running leaves it, and its cycle, unfinished.
 type Run struct {
 	Tier     ops.Tier
-	Attempt  int  // 1 unless given
-	Retry    bool // of the run before, with the same parent
+	Role     ops.Role // work unless given
+	Attempt  int      // 1 unless given
+	Retry    bool     // of the run before, with the same parent
 	Model    string
 	For      time.Duration
 	Status   ops.SessionStatus // completed unless given
@@ -114,7 +115,7 @@ func (j *Journal) Chain(n ops.NewCycle, end ops.CycleStatus, reason string, runs
 
 func (j *Journal) intent(run Run, parent *ops.SessionID, before *ops.Session) *ops.NewSession {
 	intent := &ops.NewSession{
-		ParentID: parent, Attempt: max(1, run.Attempt), ContextMode: ops.ContextFresh,
+		ParentID: parent, Attempt: max(1, run.Attempt), Role: run.Role, ContextMode: ops.ContextFresh,
 		Handler: ops.Handler{
 			ID: map[ops.Tier]string{1: "tier1", 2: "tier2", 3: "tier3"}[run.Tier], Tier: run.Tier,
 			Family: "claude", Agent: "claude", Model: run.Model,
@@ -135,11 +136,12 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 	ctx := j.t.Context()
 	loaded, err := j.Store.Load(ctx, id)
 	j.must(err)
-	session := *loaded.Journal.Last()
+	session := *loaded.Journal.Newest()
 	if run.Status == ops.SessionQueued {
 		return session
 	}
-	j.must(j.Store.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.Now))
+	_, err = j.Store.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.Now, ops.BudgetAsk{})
+	j.must(err)
 	begin := j.Now
 	lines := make([]ops.Line, 0, len(run.Lines))
 	for i, text := range run.Lines {
@@ -208,3 +210,6 @@ func (c *Control) Cancel(ctx context.Context, id ops.CycleID, why string) error 
 	_, err := c.Journal.Store.RequestCancel(ctx, id, why, c.Journal.Now)
 	return err
 }
+
+// Wake remembers nothing: the rows are what counts.
+func (c *Control) Wake(ops.CycleID) {}

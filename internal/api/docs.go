@@ -1,0 +1,39 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// The page that shows the description, with Swagger UI as it was published: nothing is loaded from another host.
+//
+//go:embed docs
+var docFiles embed.FS
+
+// registerDocs serves the page at /api/docs and its files below it.
+func registerDocs(routes *http.ServeMux) {
+	for path, file := range map[string]string{
+		"/api/docs":                      "index.html",
+		"/api/docs/start.js":             "start.js",
+		"/api/docs/swagger-ui.css":       "swagger-ui.css",
+		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js",
+	} {
+		content, err := docFiles.ReadFile("docs/" + file)
+		if err != nil {
+			panic(fmt.Sprintf("read embedded %s: %v", file, err)) // it is compiled in
+		}
+		sum := sha256.Sum256(content)
+		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		routes.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", tag)
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))
+		})
+	}
+	routes.Handle("GET /api/docs/{$}", http.RedirectHandler("/api/docs", http.StatusMovedPermanently))
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Memory is something learnt, kept for later sessions.
+type Memory struct {
+	ID          int64      `json:"id"`
+	Environment string     `json:"environment"`
+	Category    string     `json:"category"`
+	Service     *string    `json:"service"`
+	Observation string     `json:"observation"`
+	Confidence  float64    `json:"confidence"`
+	Source      string     `json:"source"`
+	SessionID   *int64     `json:"session_id"`
+	CreatedAt   time.Time  `json:"created_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+}
+
+type memoriesQuery struct {
+	Paging
+	Environment string `query:"environment" doc:"Only those of this environment."`
+	Service     string `query:"service" doc:"Only those about this service."`
+	Category    string `query:"category" doc:"Only those of this category."`
+	All         bool   `query:"all" doc:"Expired ones too."`
+}
+
+type rememberInput struct {
+	Keyed
+	Body struct {
+		Environment string     `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
+		Category    string     `json:"category,omitempty" maxLength:"50" default:"note" doc:"What kind of knowledge, one word."`
+		Service     string     `json:"service,omitempty" maxLength:"200" doc:"What it is about; leave it out for everything."`
+		Observation string     `json:"observation" minLength:"1" maxLength:"2000"`
+		Confidence  float64    `json:"confidence,omitempty" minimum:"0" maximum:"1" default:"0.9"`
+		ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"When it is no longer told; leave it out for never."`
+	}
+}
+
+type rememberOutput struct {
+	Location string `header:"Location"`
+	Body     Memory
+}
+
+func (s *server) registerMemories(api huma.API) {
+	huma.Register(api, look("list-memories", "/memories", "List what is remembered, newest first", "memories",
+		"What sessions learnt and what people told; later sessions are given it."), s.listMemories)
+	huma.Register(api, look("get-memory", "/memories/{id}", "Show something remembered", "memories",
+		"Expired ones too.", http.StatusNotFound), s.getMemory)
+	remember := act("add-memory", "/memories", "Remember something for later sessions", "memories",
+		"What is known already becomes surer instead of being kept twice.")
+	remember.DefaultStatus = http.StatusCreated
+	huma.Register(api, remember, s.remember)
+	forget := act("remove-memory", "/memories/{id}", "Forget something", "memories", "It is gone at once and for good.", http.StatusNotFound)
+	forget.Method, forget.DefaultStatus = http.MethodDelete, http.StatusNoContent
+	huma.Register(api, forget, s.forget)
+}
+
+func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list[Memory]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Memories(ctx, store.MemoryFilter{
+		Environment: q.Environment, Service: q.Service, Category: q.Category, All: q.All, Before: before, Limit: q.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.problem("list memories", err)
+	}
+	return &body[list[Memory]]{page(rows, q.Limit, func(m ops.Memory) int64 { return m.ID }, MemoryRow)}, nil
+}
+
+// memory finds one by its place in the list.
+func (s *server) memory(ctx context.Context, id int64) (ops.Memory, error) {
+	rows, err := s.Store.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
+	if err == nil && (len(rows) == 0 || rows[0].ID != id) {
+		err = ops.ErrNotFound
+	}
+	if err != nil {
+		return ops.Memory{}, s.problem(fmt.Sprintf("memory %d", id), err)
+	}
+	return rows[0], nil
+}
+
+func (s *server) getMemory(ctx context.Context, in *RowPath) (*body[Memory], error) {
+	m, err := s.memory(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &body[Memory]{MemoryRow(m)}, nil
+}
+
+func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutput, error) {
+	e, err := s.environment(in.Body.Environment)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(in.Body.Observation) == "" {
+		return nil, huma.Error422UnprocessableEntity("the observation says nothing")
+	}
+	if x := in.Body.ExpiresAt; x != nil && !x.After(s.Clock()) {
+		return nil, huma.Error422UnprocessableEntity("expires_at is in the past")
+	}
+	id, err := s.Store.AddMemory(ctx, ops.Memory{
+		Environment: e.Name, Category: in.Body.Category, Service: in.Body.Service, Observation: in.Body.Observation,
+		Confidence: in.Body.Confidence, Source: "operator", CreatedAt: s.Clock(), ExpiresAt: in.Body.ExpiresAt,
+	})
+	if err != nil {
+		return nil, s.problem("add memory", err)
+	}
+	m, err := s.memory(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", prefix, id), Body: MemoryRow(m)}, nil
+}
+
+func (s *server) forget(ctx context.Context, in *RowPath) (*struct{}, error) {
+	if err := s.Store.RemoveMemory(ctx, in.ID); err != nil {
+		return nil, s.problem(fmt.Sprintf("memory %d", in.ID), err)
+	}
+	return &struct{}{}, nil
+}
+
+// MemoryRow is something remembered.
+func MemoryRow(m ops.Memory) Memory {
+	return Memory{
+		ID: m.ID, Environment: m.Environment, Category: m.Category, Service: text(m.Service), Observation: m.Observation, Confidence: m.Confidence,
+		Source: m.Source, SessionID: (*int64)(m.SessionID), CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, ExpiresAt: m.ExpiresAt,
+	}
+}

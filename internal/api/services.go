@@ -1,0 +1,155 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// staleAfter is how many intervals without a check make the state of a service unknown.
+const staleAfter = 3
+
+// healthUnknown is the state of a service that nobody has looked at lately.
+const healthUnknown = "unknown"
+
+// ServiceState is something that is watched, and how it was found last.
+type ServiceState struct {
+	Environment string         `json:"environment"`
+	Name        string         `json:"name"`
+	State       string         `json:"state" enum:"healthy,degraded,down,unknown" doc:"The worst of its checks; unknown where none is recent."`
+	CheckedAt   *time.Time     `json:"checked_at"`
+	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of the last day's checks that found it up, degraded or not; null where there were none."`
+	Checks      []ServiceCheck `json:"checks" doc:"The newest result of each probe."`
+}
+
+// ServiceCheck is one result of a probe.
+type ServiceCheck struct {
+	Probe          string    `json:"probe"`
+	Type           string    `json:"type"`
+	Status         string    `json:"status" enum:"healthy,degraded,down"`
+	Error          *string   `json:"error"`
+	ResponseTimeMS int64     `json:"response_time_ms"`
+	At             time.Time `json:"at"`
+}
+
+type servicesQuery struct {
+	Environment string `query:"environment" doc:"Leave it out for all."`
+	State       string `query:"state" enum:"healthy,degraded,down,unknown" doc:"Only those in this state."`
+}
+
+// ServicePath names a service.
+type ServicePath struct {
+	Name        string `path:"name" maxLength:"200" doc:"The service's own name, not an alias."`
+	Environment string `query:"environment" doc:"Leave it out for the first that has such a service."`
+}
+
+func (s *server) registerServices(api huma.API) {
+	huma.Register(api, look("list-services", "/services", "List what is watched", "services",
+		"By environment and name, with the newest result of every probe. Services without a probe are unknown."), s.listServices)
+	huma.Register(api, look("get-service", "/services/{name}", "Show a service", "services",
+		"As in the list.", http.StatusNotFound), s.getService)
+}
+
+func (s *server) listServices(ctx context.Context, q *servicesQuery) (*body[list[ServiceState]], error) {
+	if _, err := s.environments(q.Environment); err != nil {
+		return nil, err
+	}
+	found, err := Services(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	if err != nil {
+		return nil, s.problem("list services", err)
+	}
+	if q.State != "" {
+		found = slices.DeleteFunc(found, func(x ServiceState) bool { return x.State != q.State })
+	}
+	return &body[list[ServiceState]]{list[ServiceState]{Items: found}}, nil
+}
+
+func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceState], error) {
+	if _, err := s.environments(q.Environment); err != nil {
+		return nil, err
+	}
+	found, err := Services(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	if err != nil {
+		return nil, s.problem("service "+q.Name, err)
+	}
+	i := slices.IndexFunc(found, func(x ServiceState) bool { return x.Name == q.Name })
+	if i < 0 {
+		return nil, huma.Error404NotFound("service " + q.Name + ": not found")
+	}
+	return &body[ServiceState]{found[i]}, nil
+}
+
+// Services tells how everything is that is configured or was ever checked, in one environment or, with "", in all.
+func Services(ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time) ([]ServiceState, error) {
+	checks, err := journal.LatestChecks(ctx, environment)
+	if err != nil {
+		return nil, err
+	}
+	history, err := journal.Health(ctx, store.HealthFilter{Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	type key struct{ environment, service string }
+	found := map[key]*ServiceState{}
+	at := func(environment, service string) *ServiceState {
+		k := key{environment, service}
+		if found[k] == nil {
+			found[k] = &ServiceState{Environment: environment, Name: service, State: healthUnknown, Checks: []ServiceCheck{}}
+		}
+		return found[k]
+	}
+	interval := map[string]time.Duration{}
+	for _, e := range environments {
+		interval[e.Name] = e.Interval
+		if environment != "" && e.Name != environment {
+			continue
+		}
+		for _, service := range e.Policy.Inventory.Services {
+			at(e.Name, service.Name)
+		}
+	}
+	for _, c := range checks {
+		at(c.Environment, c.Service).add(c)
+	}
+	for _, h := range history {
+		if share, known := h.Uptime(); known {
+			at(h.Environment, h.Service).Uptime24h = &share
+		}
+	}
+	out := make([]ServiceState, 0, len(found))
+	for _, x := range found {
+		if every := interval[x.Environment]; x.CheckedAt != nil && every > 0 && now.Sub(*x.CheckedAt) > staleAfter*every {
+			x.State = healthUnknown
+		}
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b ServiceState) int {
+		return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// add takes the newest result of one probe.
+func (x *ServiceState) add(c ops.Check) {
+	if worse(string(c.Status), x.State) {
+		x.State = string(c.Status)
+	}
+	if x.CheckedAt == nil || c.At.After(*x.CheckedAt) {
+		x.CheckedAt = &c.At
+	}
+	x.Checks = append(x.Checks, ServiceCheck{
+		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error), ResponseTimeMS: c.ResponseTimeMS, At: c.At,
+	})
+}
+
+func worse(a, b string) bool {
+	order := []string{healthUnknown, string(ops.Healthy), string(ops.Degraded), string(ops.Down)}
+	return slices.Index(order, a) > slices.Index(order, b)
+}

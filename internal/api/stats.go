@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Stats are flat figures, so that a widget can show them without a program. What is not known is null.
+type Stats struct {
+	Version               string     `json:"version"`
+	ServicesTotal         int        `json:"services_total"`
+	ServicesHealthy       int        `json:"services_healthy"`
+	ServicesDegraded      int        `json:"services_degraded"`
+	ServicesDown          int        `json:"services_down"`
+	ServicesUnknown       int        `json:"services_unknown"`
+	NeedsYou              int        `json:"needs_you" doc:"Open incidents and open questions together."`
+	IncidentsOpen         int        `json:"incidents_open"`
+	IncidentsAcknowledged int        `json:"incidents_acknowledged"`
+	IncidentsSnoozed      int        `json:"incidents_snoozed"`
+	ApprovalsPending      int        `json:"approvals_pending"`
+	SessionsRunning       int        `json:"sessions_running"`
+	CyclesQueued          int        `json:"cycles_queued"`
+	LastCycleStatus       *string    `json:"last_cycle_status"`
+	LastCycleEndedAt      *time.Time `json:"last_cycle_ended_at"`
+	LastCycleAgeSeconds   *int64     `json:"last_cycle_age_seconds"`
+	NextCheckAt           *time.Time `json:"next_check_at"`
+	NextCheckInSeconds    *int64     `json:"next_check_in_seconds"`
+	CostTodayUSD          *float64   `json:"cost_today_usd"`
+	Cost7DaysUSD          *float64   `json:"cost_7_days_usd"`
+	Cost30DaysUSD         *float64   `json:"cost_30_days_usd"`
+	BudgetDayUSD          *float64   `json:"budget_day_usd" doc:"Null without a limit."`
+	BudgetUsedPercent     *float64   `json:"budget_used_percent" doc:"Of the day's budget; null without a limit."`
+}
+
+func (s *server) registerStats(api huma.API) {
+	huma.Register(api, look("get-stats", "/stats", "Figures for a dashboard widget", "stats",
+		"One flat object: numbers, durations in seconds, timestamps. Homepage's customapi widget maps it directly."), s.stats)
+}
+
+func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
+	now := s.Clock()
+	out := Stats{Version: s.Version}
+	for _, read := range []func(context.Context, time.Time, *Stats) error{s.countServices, s.countPeople, s.countWork, s.countCosts} {
+		if err := read(ctx, now, &out); err != nil {
+			return nil, s.problem("read figures", err)
+		}
+	}
+	for _, at := range s.NextCheck() {
+		if out.NextCheckAt == nil || at.Before(*out.NextCheckAt) {
+			out.NextCheckAt = &at
+		}
+	}
+	if out.NextCheckAt != nil {
+		out.NextCheckInSeconds = seconds(out.NextCheckAt.Sub(now))
+	}
+	return &body[Stats]{out}, nil
+}
+
+func (s *server) countServices(ctx context.Context, now time.Time, out *Stats) error {
+	services, err := Services(ctx, s.Store, s.Environments, "", now)
+	out.ServicesTotal = len(services)
+	for _, x := range services {
+		switch x.State {
+		case "healthy":
+			out.ServicesHealthy++
+		case "degraded":
+			out.ServicesDegraded++
+		case "down":
+			out.ServicesDown++
+		default:
+			out.ServicesUnknown++
+		}
+	}
+	return err
+}
+
+func (s *server) countPeople(ctx context.Context, now time.Time, out *Stats) error {
+	a, err := s.Store.Attention(ctx, now)
+	out.NeedsYou, out.ApprovalsPending = a.NeedYou(), a.Approvals
+	out.IncidentsOpen, out.IncidentsAcknowledged, out.IncidentsSnoozed = a.Open, a.Acknowledged, a.Snoozed
+	return err
+}
+
+func (s *server) countWork(ctx context.Context, now time.Time, out *Stats) error {
+	work, err := s.Store.Work(ctx)
+	out.SessionsRunning, out.CyclesQueued = work.Running, work.Queued
+	out.LastCycleStatus, out.LastCycleEndedAt = text(work.LastStatus), work.LastEndedAt
+	if work.LastEndedAt != nil {
+		out.LastCycleAgeSeconds = seconds(now.Sub(*work.LastEndedAt))
+	}
+	return err
+}
+
+func (s *server) countCosts(ctx context.Context, now time.Time, out *Stats) error {
+	begin := today(now)
+	for days, to := range map[int]**float64{1: &out.CostTodayUSD, 7: &out.Cost7DaysUSD, 30: &out.Cost30DaysUSD} {
+		spent, known, err := s.Store.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
+		if err != nil {
+			return err
+		}
+		if known {
+			*to = &spent
+		}
+	}
+	if limit := s.Environments[0].Policy.BudgetDayUSD; limit > 0 {
+		out.BudgetDayUSD = &limit
+		if out.CostTodayUSD != nil {
+			share := 100 * *out.CostTodayUSD / limit
+			out.BudgetUsedPercent = &share
+		}
+	}
+	return nil
+}
+
+func seconds(d time.Duration) *int64 {
+	n := int64(d.Seconds())
+	return &n
+}

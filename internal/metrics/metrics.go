@@ -1,0 +1,190 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	// settled is how long after its end a row may still be on its way into the journal.
+	settled = time.Minute
+	// stretch is as much of a long history as is added up at once: a scrape that is given up has still come this far.
+	stretch = 14 * 24 * time.Hour
+)
+
+// Options are what the figures are made from.
+type Options struct {
+	Store        *store.Store
+	Logger       *slog.Logger
+	Clock        ops.Clock
+	Version      string
+	Environments []ops.Environment
+}
+
+// Handler answers a scrape.
+type Handler struct {
+	Options
+
+	mu     sync.Mutex // guards what follows: what was added up before
+	base   totals
+	until  time.Time
+	marks  store.Marks
+	guard  map[triple]float64
+	ladder map[pair]float64
+}
+
+// New makes a handler that has read nothing yet.
+func New(o Options) *Handler {
+	return &Handler{Options: o, base: newTotals(), guard: map[triple]float64{}, ladder: map[pair]float64{}}
+}
+
+// ServeHTTP answers with all figures, or with none.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var text bytes.Buffer
+	families, err := h.collect(r.Context())
+	if err == nil {
+		err = write(&text, families)
+	}
+	if err != nil {
+		h.Logger.ErrorContext(r.Context(), "cannot read figures for a scrape", "error", err)
+		http.Error(w, "the figures could not be read; the supervisor's log says why", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(text.Bytes())
+}
+
+func (h *Handler) collect(ctx context.Context) ([]*family, error) {
+	now := h.Clock()
+	ended, err := h.ended(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	feeds, err := h.feeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	standing, err := h.standing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	watched, err := h.watched(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
+	build.add(1, h.Version, runtime.Version())
+	out := []*family{build}
+	for _, more := range [][]*family{ended, feeds, standing, watched} {
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// ended tells what is over. Everything up to a minute ago is kept added up.
+func (h *Handler) ended(ctx context.Context, now time.Time) ([]*family, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.addUp(ctx, now.Add(-settled)); err != nil {
+		return nil, err
+	}
+	t, err := h.base.plus(ctx, h.Store, store.Span{After: h.until})
+	if err != nil {
+		return nil, err
+	}
+	return t.families(), nil
+}
+
+// addUp adds up what ended until then, stretch by stretch.
+func (h *Handler) addUp(ctx context.Context, until time.Time) error {
+	if h.until.IsZero() {
+		first, err := h.Store.FirstEnd(ctx)
+		if err != nil || first.IsZero() {
+			return err
+		}
+		h.until = first.Add(-time.Second)
+	}
+	for h.until.Before(until) {
+		end := h.until.Add(stretch)
+		if end.After(until) {
+			end = until
+		}
+		sum, err := h.base.plus(ctx, h.Store, store.Span{After: h.until, Until: end})
+		if err != nil {
+			return err
+		}
+		h.base, h.until = sum, end
+	}
+	return nil
+}
+
+func (t totals) families() []*family {
+	sessions := &family{name: "sessions_total", help: "Sessions that ended.", kind: counter, labels: []string{"tier", "trigger", "outcome"}}
+	for k, n := range t.sessions {
+		sessions.add(n, k.tier, k.trigger, k.outcome)
+	}
+	durations := &family{name: "session_duration_seconds", help: "How long sessions took.", kind: histogram, labels: []string{"tier", "outcome"}}
+	for k, d := range t.durations {
+		durations.addDistribution(d, sessionBounds(), k.tier, k.outcome)
+	}
+	turns := &family{name: "session_turns", help: "Turns that sessions took.", kind: histogram, labels: []string{"tier"}}
+	for tier, d := range t.turns {
+		turns.addDistribution(d, turnBounds(), tier)
+	}
+	tokens := &family{name: "tokens_total", help: "Tokens that sessions reported.", kind: counter, labels: []string{"tier", "model", "type"}}
+	for k, n := range t.tokens {
+		tokens.add(n, k[0], k[1], k[2])
+	}
+	costs := &family{name: "cost_usd_total", help: "Estimated cost in US dollars that sessions reported.", kind: counter, labels: []string{"tier", "model"}}
+	for k, n := range t.costs {
+		costs.add(n, k.tier, k.model)
+	}
+	escalations := &family{name: "escalations_total", help: "Sessions that a lower tier led to.", kind: counter, labels: []string{"from_tier", "to_tier"}}
+	for k, n := range t.escalations {
+		escalations.add(n, k[0], k[1])
+	}
+	chains := &family{name: "chains_total", help: "Cycles that ended.", kind: counter, labels: []string{"outcome"}}
+	for outcome, n := range t.chains {
+		chains.add(n, outcome)
+	}
+	chainTimes := &family{name: "chain_duration_seconds", help: "How long cycles took from their start to their end.", kind: histogram}
+	chainTimes.addDistribution(t.chainTimes, chainBounds())
+	return []*family{sessions, durations, turns, tokens, costs, escalations, chains, chainTimes}
+}
+
+// feeds tells what only grows, each row counted once.
+func (h *Handler) feeds(ctx context.Context) ([]*family, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	guard, recoveries, marks, err := h.Store.FeedTotals(ctx, h.marks)
+	if err != nil {
+		return nil, err
+	}
+	h.marks = marks
+	for _, c := range guard {
+		h.guard[triple{c.Words[0], c.Words[1], c.Words[2]}] += float64(c.Rows)
+	}
+	for _, c := range recoveries {
+		h.ladder[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
+	}
+	decisions := &family{name: "guard_decisions_total", help: "Tool calls the guard judged.", kind: counter, labels: []string{"tier", "verdict", "rule"}}
+	for k, n := range h.guard {
+		decisions.add(n, k[0], k[1], k[2])
+	}
+	ladder := &family{name: "recovery_transitions_total", help: "Attempts the recovery ladder ordered.", kind: counter, labels: []string{"level", "error_type"}}
+	for k, n := range h.ladder {
+		ladder.add(n, k[0], k[1])
+	}
+	return []*family{decisions, ladder}, nil
+}

@@ -1,0 +1,141 @@
+package metrics
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// stale is how many intervals without a check make the state of a service unknown.
+const stale = 3
+
+// standing tells what stands now. Counts of a known set of words are told as zero too, so that an alert can rely on them.
+func (h *Handler) standing(ctx context.Context) ([]*family, error) {
+	var names []string
+	for _, e := range h.Environments {
+		names = append(names, e.Name)
+	}
+	now, err := h.Store.Standing(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	running := &family{name: "sessions_running", help: "Sessions whose process may exist.", kind: gauge, labels: []string{"tier"}}
+	byTier := map[string]float64{}
+	for t := ops.Tier1; t <= ops.LastTier; t++ {
+		byTier[strconv.Itoa(int(t))] = 0
+	}
+	running.addCounts(byTier, now.Running)
+	incidents := &family{name: "incidents_open", help: "Incidents that are not resolved.", kind: gauge, labels: []string{"severity"}}
+	incidents.addCounts(map[string]float64{string(ops.LevelWarning): 0, string(ops.LevelCritical): 0}, now.OpenIncidents)
+	pending := &family{name: "approvals_pending", help: "Questions to people that nobody has answered.", kind: gauge}
+	pending.add(float64(now.PendingApprovals))
+	waits := &family{name: "approval_wait_seconds", help: "How long questions waited for their answer.", kind: histogram}
+	wait := distribution{below: make([]int64, len(waitBounds()))}
+	for _, d := range now.ApprovalWaits {
+		wait.observe(d.Seconds(), waitBounds())
+	}
+	waits.addDistribution(wait, waitBounds())
+	notices := &family{name: "notifications_total", help: "Notifications that were sent or given up.", kind: counter, labels: []string{"channel", "result"}}
+	for _, c := range now.Notices {
+		notices.add(float64(c.Rows), "apprise", c.Words[0])
+	}
+	success := &family{
+		name: "last_success_timestamp_seconds", help: "When a cycle of the environment last ended healthy or resolved.", kind: gauge, labels: []string{"schedule"},
+	}
+	for name, at := range now.LastSuccess {
+		success.add(unix(at), name)
+	}
+	return []*family{running, incidents, pending, waits, notices, success}, nil
+}
+
+func (f *family) addCounts(known map[string]float64, found []store.Count) {
+	for _, c := range found {
+		known[c.Words[0]] += float64(c.Rows)
+	}
+	for word, n := range known {
+		f.add(n, word)
+	}
+}
+
+// watched tells of services, cooldowns and budgets.
+func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error) {
+	states, err := h.states(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	left := &family{
+		name: "cooldown_remaining_actions", help: "How often an action on a service is still possible within its window.", kind: gauge,
+		labels: []string{"environment", "service", "action"},
+	}
+	reset := &family{
+		name: "cooldown_reset_timestamp_seconds", help: "When the next action on a service becomes possible.", kind: gauge,
+		labels: []string{"environment", "service", "action"},
+	}
+	limit := &family{name: "budget_limit_usd", help: "Most that may be spent; absent without a limit.", kind: gauge, labels: []string{"environment", "window"}}
+	spent := &family{name: "budget_spent_usd", help: "What was spent of it.", kind: gauge, labels: []string{"environment", "window"}}
+	for _, e := range h.Environments {
+		cooldowns, err := h.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cooldowns {
+			left.add(float64(c.Left), e.Name, c.Service, c.Action)
+			if !c.Until.IsZero() {
+				reset.add(unix(c.Until), e.Name, c.Service, c.Action)
+			}
+		}
+		for window, usd := range map[string]float64{"chain": e.Policy.BudgetChainUSD, "day": e.Policy.BudgetDayUSD} {
+			if usd > 0 {
+				limit.add(usd, e.Name, window)
+			}
+		}
+		usd, _, err := h.Store.CostSince(ctx, e.Name, now.UTC().Truncate(24*time.Hour))
+		if err != nil {
+			return nil, err
+		}
+		spent.add(usd, e.Name, "day")
+	}
+	return []*family{states, left, reset, limit, spent}, nil
+}
+
+// states tells each service's state as one of four figures that is 1.
+func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
+	checks, err := h.Store.LatestChecks(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	words := []string{"unknown", string(ops.Healthy), string(ops.Degraded), string(ops.Down)}
+	rank := map[ops.Health]int{ops.Healthy: 1, ops.Degraded: 2, ops.Down: 3}
+	interval := map[string]time.Duration{}
+	worst := map[pair]int{}
+	for _, e := range h.Environments {
+		interval[e.Name] = e.Interval
+		for _, s := range e.Policy.Inventory.Services {
+			worst[pair{e.Name, s.Name}] = 0
+		}
+	}
+	for _, c := range checks {
+		k := pair{c.Environment, c.Service}
+		if every := interval[c.Environment]; every > 0 && now.Sub(c.At) > stale*every {
+			worst[k] = max(worst[k], 0)
+			continue
+		}
+		worst[k] = max(worst[k], rank[c.Status])
+	}
+	f := &family{name: "service_state", help: "1 for the state that a service is in.", kind: gauge, labels: []string{"environment", "service", "state"}}
+	for k, is := range worst {
+		for i, word := range words {
+			v := 0.0
+			if i == is {
+				v = 1
+			}
+			f.add(v, k[0], k[1], word)
+		}
+	}
+	return f, nil
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"claudeops/internal/store"
+)
+
+// The bounds of the buckets, in seconds and in turns.
+func sessionBounds() []float64 { return []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600} }
+
+func chainBounds() []float64 { return []float64{15, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400} }
+func turnBounds() []float64  { return []float64{1, 2, 5, 10, 20, 40, 80, 160} }
+func waitBounds() []float64  { return []float64{30, 60, 300, 900, 3600, 14400, 86400} }
+
+// distribution is a histogram: how many values there are, their sum, and how many are at most each bound.
+type distribution struct {
+	count int64
+	sum   float64
+	below []int64
+}
+
+func (d distribution) plus(count int64, sum float64, below []int64) distribution {
+	out := distribution{count: d.count + count, sum: d.sum + sum, below: make([]int64, len(below))}
+	copy(out.below, d.below)
+	for i, n := range below {
+		out.below[i] += n
+	}
+	return out
+}
+
+// observe takes one value into account.
+func (d *distribution) observe(v float64, bounds []float64) {
+	d.count++
+	d.sum += v
+	for i, b := range bounds {
+		if v <= b {
+			d.below[i]++
+		}
+	}
+}
+
+type (
+	sessionKey struct{ tier, trigger, outcome string }
+	lengthKey  struct{ tier, outcome string }
+	costKey    struct{ tier, model string }
+	pair       [2]string
+	triple     [3]string
+)
+
+// totals are counters of what has ended.
+type totals struct {
+	sessions    map[sessionKey]float64
+	durations   map[lengthKey]distribution
+	turns       map[string]distribution
+	tokens      map[triple]float64 // tier, model, type
+	costs       map[costKey]float64
+	escalations map[pair]float64
+	chains      map[string]float64
+	chainTimes  distribution
+}
+
+func newTotals() totals {
+	return totals{
+		sessions: map[sessionKey]float64{}, durations: map[lengthKey]distribution{}, turns: map[string]distribution{},
+		tokens: map[triple]float64{}, costs: map[costKey]float64{}, escalations: map[pair]float64{}, chains: map[string]float64{},
+		chainTimes: distribution{below: make([]int64, len(chainBounds()))},
+	}
+}
+
+func (t totals) clone() totals {
+	return totals{
+		sessions: maps.Clone(t.sessions), durations: maps.Clone(t.durations), turns: maps.Clone(t.turns), tokens: maps.Clone(t.tokens),
+		costs: maps.Clone(t.costs), escalations: maps.Clone(t.escalations), chains: maps.Clone(t.chains),
+		chainTimes: distribution{count: t.chainTimes.count, sum: t.chainTimes.sum, below: slices.Clone(t.chainTimes.below)},
+	}
+}
+
+// plus returns the totals with what ended within a stretch of time.
+func (t totals) plus(ctx context.Context, journal *store.Store, span store.Span) (totals, error) {
+	out := t.clone()
+	groups, err := journal.SessionTotals(ctx, span, whole(sessionBounds(), 1000), whole(turnBounds(), 1))
+	if err != nil {
+		return t, err
+	}
+	for _, g := range groups {
+		out.addSessions(g)
+	}
+	escalations, err := journal.EscalationTotals(ctx, span)
+	if err != nil {
+		return t, err
+	}
+	for _, c := range escalations {
+		out.escalations[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
+	}
+	bounds := chainBounds()
+	err = journal.CycleEnds(ctx, span, func(c store.CycleEnd) {
+		out.chains[string(c.Status)]++
+		if c.StartedAt != nil {
+			out.chainTimes.observe(c.EndedAt.Sub(*c.StartedAt).Seconds(), bounds)
+		}
+	})
+	if err != nil {
+		return t, err
+	}
+	return out, nil
+}
+
+func (t totals) addSessions(g store.Totals) {
+	tier := strconv.Itoa(int(g.Tier))
+	t.sessions[sessionKey{tier, string(g.Trigger), g.Outcome}] += float64(g.Sessions)
+	length := lengthKey{tier, g.Outcome}
+	t.durations[length] = t.durations[length].plus(g.Durations.Count, g.Durations.Sum/float64(time.Second/time.Millisecond), g.Durations.Below)
+	t.turns[tier] = t.turns[tier].plus(g.Turns.Count, g.Turns.Sum, g.Turns.Below)
+	t.costs[costKey{tier, g.Model}] += g.CostUSD
+	for name, n := range map[string]int64{
+		"input": g.InputTokens, "output": g.OutputTokens, "cache_read": g.CacheReadTokens, "cache_write": g.CacheWriteTokens,
+	} {
+		t.tokens[triple{tier, g.Model, name}] += float64(n)
+	}
+}
+
+func whole(bounds []float64, unit float64) []int64 {
+	out := make([]int64, len(bounds))
+	for i, b := range bounds {
+		out[i] = int64(b * unit)
+	}
+	return out
+}
