@@ -23,20 +23,24 @@ type asset struct {
 type assetSet map[string]asset
 
 func loadAssets() assetSet {
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 	set := assetSet{}
 	entries, err := assetFiles.ReadDir("assets")
 	if err != nil {
 		panic("read embedded assets: " + err.Error()) // they are part of the program
 	}
 	for _, entry := range entries {
+		kind := kinds[path.Ext(entry.Name())]
+		if kind == "" {
+			continue // notes on the files, not files of the pages
+		}
 		content, err := assetFiles.ReadFile(path.Join("assets", entry.Name()))
 		if err != nil {
 			panic("read embedded asset: " + err.Error())
 		}
 		sum := sha256.Sum256(content)
 		set[entry.Name()] = asset{
-			kind:    kinds[path.Ext(entry.Name())],
+			kind:    kind,
 			version: hex.EncodeToString(sum[:6]),
 			content: content,
 		}

@@ -2,7 +2,9 @@ package web
 
 import (
 	"fmt"
+	"html/template"
 	"strconv"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -10,10 +12,11 @@ import (
 
 // chainView is every session of one cycle side by side, with what they add up to.
 type chainView struct {
-	Rows     []sessionRow
-	Duration string
-	Turns    figure
-	Cost     figure
+	Rows      []sessionRow
+	Duration  string
+	Turns     figure
+	Cost      figure
+	Waterfall picture
 }
 
 // sessionRow is one session in a list or in its chain.
@@ -21,39 +24,29 @@ type sessionRow struct {
 	ID        ops.SessionID
 	Tier      ops.Tier
 	TierTitle string
+	Role      string // what it was for, when that is not the work of its tier
 	Model     string
 	Attempt   int
+	Level     string // the rung of the recovery ladder that ordered it
 	Badge     badge
 	Duration  figure
 	Turns     figure
 	Cost      figure
 	Started   *stamp
+	Since     string // when it started, while it runs
 	Parent    *ops.SessionID
 	RetryOf   *ops.SessionID
 	Current   bool // the session whose page this is
-	Bar       bar
-}
-
-// bar is when a session ran within its chain, in percent of the chain's time.
-type bar struct {
-	X, Width string
-	Y        int // a higher tier has a higher bar, so that the picture survives without colours
-	Height   int
-	Tone     string
-	Hatched  bool
-	Title    string
 }
 
 func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 	view := chainView{Rows: make([]sessionRow, 0, len(sessions))}
-	begin, end := m.extent(sessions)
 	var duration time.Duration
 	var turns int64
 	var turnsKnown bool
 	for _, s := range sessions {
 		row := m.sessionRow(s, sessions)
 		row.Current = s.ID == current
-		row.Bar = m.bar(s, row, begin, end)
 		view.Rows = append(view.Rows, row)
 		if d, known := m.duration(s); known {
 			duration += d
@@ -75,14 +68,20 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
 	child := childOf(s, chain)
 	row := sessionRow{
-		ID: s.ID, Tier: s.Tier, TierTitle: s.Tier.Title(), Model: plain(s.Model), Attempt: s.Attempt,
-		Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
+		ID: s.ID, Tier: s.Tier, TierTitle: s.Tier.Title(), Role: roleText(s.Role), Model: plain(s.Model), Attempt: s.Attempt,
+		Level: s.RecoveryLevel.Action(), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
 		Cost:    sessionFigure(s, dollars(s.CostUSD)),
 		Started: m.maybe(s.StartedAt), Parent: s.ParentID, RetryOf: s.RetryOf,
 		Duration: figure{Text: "Not available"},
 	}
+	if s.Status == ops.SessionQueued {
+		row.Duration.Text = "Not started"
+	}
 	if d, known := m.duration(s); known {
 		row.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
+	}
+	if s.Status == ops.SessionRunning && s.StartedAt != nil {
+		row.Since = s.StartedAt.UTC().Format(time.RFC3339)
 	}
 	return row
 }
@@ -119,34 +118,85 @@ func (m moment) extent(sessions []ops.Session) (begin, end time.Time) {
 		if begin.IsZero() || s.StartedAt.Before(begin) {
 			begin = *s.StartedAt
 		}
-		last := m.now
-		if s.EndedAt != nil {
-			last = *s.EndedAt
-		}
-		if last.After(end) {
+		if last := m.lastOf(s); last.After(end) {
 			end = last
 		}
 	}
 	return begin, end
 }
 
-func (m moment) bar(s ops.Session, row sessionRow, begin, end time.Time) bar {
-	title := fmt.Sprintf("%s: %s, %s", s.Tier, row.Badge.Word, row.Duration.Text)
-	if s.StartedAt == nil || !end.After(begin) {
-		return bar{X: "0", Width: "0", Title: title}
-	}
-	last := m.now
+func (m moment) lastOf(s ops.Session) time.Time {
 	if s.EndedAt != nil {
-		last = *s.EndedAt
+		return *s.EndedAt
 	}
+	return m.now
+}
+
+const (
+	barRow  = 34 // height of a row of the waterfall
+	barTop  = 18 // where its bar begins, under the label
+	barHigh = 10
+)
+
+// waterfall draws when each session of a chain ran.
+func (m moment) waterfall(sessions []ops.Session, rows []sessionRow) picture {
+	begin, end := m.extent(sessions)
+	p := picture{
+		ID: "waterfall", Title: "When each session of the chain ran",
+		Head: []string{"Session", "Tier", "Outcome", "Started", "After the start of the chain", "Duration", "Turns", "Est. cost"},
+	}
+	var d drawing
+	for i, s := range sessions {
+		row := rows[i]
+		top := i * barRow
+		label := fmt.Sprintf("T%d  #%d", int(s.Tier), s.ID)
+		for _, more := range []string{row.Role, row.Level, row.Model, row.Duration.Text} {
+			if more != "" {
+				label += "  " + more
+			}
+		}
+		if row.Cost.Known {
+			label += "  " + row.Cost.Text
+		}
+		after, started := "", "Not started"
+		class := "label"
+		if row.Current {
+			class = "label current"
+		}
+		d.text("0", strconv.Itoa(top+11), "start", class, label)
+		d.rect("0", strconv.Itoa(top+barTop+barHigh/2), "100%", "1", "fill-line", "")
+		if s.StartedAt != nil && end.After(begin) {
+			m.drawBar(&d, s, row, begin, end, top)
+			after, started = span(s.StartedAt.Sub(begin)), row.Started.Exact
+		}
+		p.Rows = append(p.Rows, []string{
+			fmt.Sprintf("#%d", s.ID), s.Tier.String(), row.Badge.Word, started, after, row.Duration.Text, row.Turns.Text, row.Cost.Text,
+		})
+	}
+	p.SVG = hatched(d.svg(max(barRow, len(sessions)*barRow-2), p.Title))
+	return p
+}
+
+func (m moment) drawBar(d *drawing, s ops.Session, row sessionRow, begin, end time.Time, top int) {
 	whole := float64(end.Sub(begin))
-	width := max(1.2, 100*float64(last.Sub(*s.StartedAt))/whole)
-	x := min(100*float64(s.StartedAt.Sub(begin))/whole, 100-width)
-	height := 4 + 4*int(s.Tier)
-	return bar{
-		X: percent(x), Width: percent(width), Y: (16 - height) / 2, Height: height,
-		Tone: row.Badge.Tone, Hatched: row.Badge.Tone == "run" || row.Badge.Tone == "bad", Title: title,
+	width := max(0.8, 100*float64(m.lastOf(s).Sub(*s.StartedAt))/whole)
+	x := max(0, min(100*float64(s.StartedAt.Sub(begin))/whole, 100-width))
+	title := fmt.Sprintf("%s, session #%d: %s, %s", s.Tier, s.ID, row.Badge.Word, row.Duration.Text)
+	// A higher tier has a higher bar, so that the picture survives without colours.
+	high := barHigh + 2*(int(min(s.Tier, ops.LastTier))-2)
+	y := strconv.Itoa(top + barTop + (barHigh-high)/2)
+	d.rect(pc(x), y, pc(width), strconv.Itoa(high), "bar fill-"+row.Badge.Tone, title)
+	if row.Badge.Tone == "run" || row.Badge.Tone == "bad" {
+		d.rect(pc(x), y, pc(width), strconv.Itoa(high), "hatched", "")
 	}
+}
+
+// hatched gives a drawing the pattern of bars that did not end well or have not ended.
+func hatched(svg template.HTML) template.HTML {
+	const pattern = `<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
+		`<rect class="hatch-line" width="2.5" height="6"/></pattern></defs></svg>`
+	text := strings.TrimSuffix(string(svg), "</svg>") + pattern
+	return template.HTML(strings.ReplaceAll(text, `class="hatched"`, `class="hatched" fill="url(#hatch)"`)) //nolint:gosec // made of what was escaped
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
@@ -173,12 +223,12 @@ func totalCost(sessions []ops.Session) figure {
 	return sum
 }
 
-// childOf is the session that the supervisor started because of what s handed up: the last attempt at its tier.
+// childOf is the session that the supervisor started because of what s handed up: the last attempt to do the work of its tier.
 func childOf(s ops.Session, chain []ops.Session) *ops.Session {
 	var child *ops.Session
 	for i := range chain {
 		c := &chain[i]
-		if c.ParentID == nil || *c.ParentID != s.ID || c.Tier <= s.Tier {
+		if c.ParentID == nil || *c.ParentID != s.ID || c.Tier <= s.Tier || !c.Works() {
 			continue
 		}
 		if child == nil || c.Tier == child.Tier && c.ID > child.ID {

@@ -3,6 +3,7 @@ package web
 import "claudeops/internal/ops"
 
 type eventView struct {
+	ID        int64
 	Badge     badge
 	At        stamp
 	Kind      string
@@ -15,7 +16,7 @@ type eventView struct {
 
 func (m moment) event(e ops.Event) eventView {
 	view := eventView{
-		Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(e.Kind), Service: plain(e.Service),
+		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(e.Kind), Service: plain(e.Service),
 		Message: plain(e.Message),
 	}
 	if e.SessionID != nil {

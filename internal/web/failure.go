@@ -3,7 +3,9 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -12,6 +14,8 @@ type errorView struct {
 	Status int
 	Title  string
 	Detail string
+	Again  string // the same address, where asking once more may help
+	Copy   string // what to send to whoever looks into it
 }
 
 func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, detail string) {
@@ -22,9 +26,17 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 	case http.StatusInternalServerError:
 		title = "Something went wrong"
 	}
+	view := errorView{Status: status, Title: title, Detail: detail}
+	if r.Method == http.MethodGet && status >= http.StatusInternalServerError {
+		view.Again = r.URL.RequestURI()
+	}
+	view.Copy = fmt.Sprintf("%d %s: %s\n%s %s\n%s", status, title, detail, r.Method, r.URL.Path, s.Clock().UTC().Format(time.RFC3339))
+	if trace := r.Header.Get("Traceparent"); trace != "" {
+		view.Copy += "\ntrace " + plain(trace)
+	}
 	s.render(w, r, status, "error", page{
-		Title: title,
-		Body:  errorView{Status: status, Title: title, Detail: detail},
+		Title: title, Still: true,
+		Body: view,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 // stamp is a moment as it is shown: short in the text, exact in the title and for machines.
 type stamp struct {
 	Text, Exact, ISO string
+	Ago              bool // the text tells how long ago it was, and has to be told anew as time passes
 }
 
 // figure is a number as it is shown. One that nobody reported is never shown as zero.
@@ -59,6 +60,7 @@ func (m moment) maybe(t *time.Time) *stamp {
 // ago tells how long ago something was, and keeps the exact time in the title.
 func (m moment) ago(t time.Time) stamp {
 	s := m.stamp(t)
+	s.Ago = true
 	if d := m.now.Sub(t); d < time.Minute {
 		s.Text = "just now"
 	} else {

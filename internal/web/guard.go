@@ -2,11 +2,15 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"strings"
+
+	"claudeops/internal/api"
+	"claudeops/internal/ops"
 )
 
 const (
@@ -21,13 +25,15 @@ func (s *server) guard(next http.Handler) http.Handler {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site, so nothing was done.")
 	}))
-	inside := origins.Handler(s.authenticate(next))
+	inside := origins.Handler(s.authenticate(s.bounded(s.permitted(s.audited(next)))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		defer s.recoverPanic(w, r)
 		if !hosts.allow(r.Host) {
 			s.refuse(w, r, http.StatusMisdirectedRequest,
@@ -51,46 +57,78 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusInternalServerError, "The page could not be made. The supervisor's log says why.")
 }
 
-// authenticate lets a request through that carries the token, or the cookie of a login where pages are concerned.
+// authenticate finds out who asks, and sends away whoever must be known and is not.
 func (s *server) authenticate(next http.Handler) http.Handler {
-	if s.logins == nil {
-		return next
+	as := func(w http.ResponseWriter, r *http.Request, c api.Caller) {
+		next.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), c)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
-		switch {
-		case open(path), s.logins.bearer(r):
-			next.ServeHTTP(w, r)
-		case forMachines(path):
+		if s.logins == nil || open(r.URL.Path) {
+			as(w, r, api.Caller{Name: peer(r)}) // without a token only loopback is listened on
+			return
+		}
+		if token, given := givenToken(r); given {
+			if readOnly, right := s.logins.admit(token); right {
+				as(w, r, tokenCaller(readOnly))
+				return
+			}
+			// A right token is let in however often others guessed: a neighbour's mistake must lock nobody out.
+			if wait := s.bounds.wrong.take(peer(r), s.Clock()); wait > 0 {
+				s.tooMany(w, r, wait, "Too many wrong tokens from your address.")
+				return
+			}
+		}
+		if login, in := s.loginOf(r); in {
+			s.renew(w, r, login)
+			w.Header().Set("Cache-Control", "no-store")
+			as(w, r, loginCaller(login.ReadOnly))
+			return
+		}
+		if forPrograms(r.URL.Path) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
 			s.refuse(w, r, http.StatusUnauthorized, "Send the API token as \"Authorization: Bearer …\".")
-		case s.loggedIn(r):
-			w.Header().Set("Cache-Control", "no-store")
-			next.ServeHTTP(w, r)
-		default:
-			http.Redirect(w, r, loginPath(r), http.StatusSeeOther)
+			return
 		}
+		http.Redirect(w, r, loginPath(r), http.StatusSeeOther)
+	})
+}
+
+// permitted lets those who may only look do nothing else.
+func (s *server) permitted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if by := caller(r); by.ReadOnly && !looks(r.Method) && !ownMatter(r.URL.Path) {
+			path, _ := clip(r.URL.EscapedPath(), 200)
+			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: it may only look", r.Method, path))
+			s.refuse(w, r, http.StatusForbidden, "This token may only look. Use the full token to change something.")
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
 // open names what shows nothing of the journal and therefore needs no login.
 func open(path string) bool {
 	switch path {
-	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico", "/schemas/handoff/v1.json", "/schemas/outcome/v1.json":
+	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico":
 		return true
 	}
-	return strings.HasPrefix(path, "/assets/")
+	return strings.HasPrefix(path, "/assets/") || strings.HasPrefix(path, "/schemas/")
 }
 
-// forMachines tells the API's addresses from those of pages.
+// forMachines tells the addresses that the API serves from those of pages.
 func forMachines(path string) bool {
 	return path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/schemas/") ||
-		path == "/healthz" || path == "/readyz"
+		path == "/healthz" || path == "/readyz" || path == "/metrics"
+}
+
+// forPrograms tells the addresses that programs ask: all of the API but its page for people.
+func forPrograms(path string) bool {
+	return forMachines(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
 }
 
 // refuse answers with a page, or with a problem document where a program asked.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	if !forMachines(r.URL.Path) {
+	if !forPrograms(r.URL.Path) {
 		s.errorPage(w, r, status, detail)
 		return
 	}

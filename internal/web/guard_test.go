@@ -44,7 +44,7 @@ func TestPagesNeedNothingInlineAndNoOtherHost(t *testing.T) {
 	_, ids := s.threeTiers()
 	for _, path := range []string{"/", "/sessions", fmt.Sprintf("/sessions/%d", ids[0]), "/nope"} {
 		body := s.get(path).body
-		mustNotContain(t, body, "<script", "<style", " style=", "http://", "https://")
+		mustNotContain(t, body, "<script>", "<style", " style=", "http://", "https://", " onclick", "hx-on", "js:", "javascript:")
 		for _, attribute := range []string{`href="`, `src="`, `action="`} {
 			for _, rest := range strings.Split(body, attribute)[1:] {
 				if target, _, _ := strings.Cut(rest, `"`); !strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "#") {
@@ -141,6 +141,7 @@ func TestTokenMatrix(t *testing.T) {
 	forged.Value = forged.Value[:len(forged.Value)-2] + "AA"
 	with := func(header, value string, c *http.Cookie) func(string) answer {
 		return func(path string) answer {
+			s.Now = s.Now.Add(6 * time.Second) // as often as one may be wrong
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 			if header != "" {
 				r.Header.Set(header, value)
@@ -162,7 +163,7 @@ func TestTokenMatrix(t *testing.T) {
 		"longer bearer":   {with("Authorization", "Bearer "+token+"x", nil), 303, 401, 200},
 		"empty bearer":    {with("Authorization", "Bearer ", nil), 303, 401, 200},
 		"basic":           {with("Authorization", "Basic "+token, nil), 303, 401, 200},
-		"cookie":          {with("", "", cookie), 200, 401, 200},
+		"cookie":          {with("", "", cookie), 200, 200, 200},
 		"forged cookie":   {with("", "", &forged), 303, 401, 200},
 		"token, unsigned": {with("", "", &http.Cookie{Name: cookie.Name, Value: token}), 303, 401, 200},
 	} {

@@ -86,12 +86,18 @@ func TestHostileAddressesAreEscaped(t *testing.T) {
 func mustBeHarmless(t *testing.T, body string) {
 	t.Helper()
 	lower := strings.ToLower(body)
+	for _, ours := range []string{"htmx.min.js", "hx-sse.min.js", "app.js"} {
+		if start := strings.Index(lower, `<script src="/assets/`+ours); start >= 0 {
+			end := start + strings.Index(lower[start:], "</script>") + len("</script>")
+			lower = lower[:start] + lower[end:]
+		}
+	}
 	for _, bad := range []string{
-		"<script", "<img", "<b>", "<i>", "<iframe", "onerror=alert(1)>", "<svg/", "<!--", "<meta http-equiv=refresh", " style=", "<style", "</pre></code>",
+		"<script", "hx-get=\"//", "<hx-", "<img", "<b>", "<i>", "<iframe", "onerror=alert(1)>", "<svg/", "<!--", "<meta http-equiv=refresh", " style=", "<style", "</pre></code>",
 		`href="javascript`, "\u202e", "\x1b", "\x07",
 	} {
 		if at := strings.Index(lower, bad); at >= 0 {
-			t.Errorf("the page contains %q: …%s…", bad, body[max(0, at-80):min(len(body), at+80)])
+			t.Errorf("the page contains %q: …%s…", bad, lower[max(0, at-80):min(len(lower), at+80)])
 		}
 	}
 	for _, tag := range strings.Split(lower, "<")[1:] {

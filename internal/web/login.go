@@ -1,116 +1,199 @@
 package web
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"claudeops/internal/api"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 const (
-	loginCookie   = "claudeops_login"
-	loginLifetime = 7 * 24 * time.Hour
-	nonceSize     = 16
-	stampSize     = 8
+	loginCookie = "claudeops_login"
+	// idleLogin is how long a login lasts that is not used, longestLogin one that is.
+	idleLogin    = 12 * time.Hour
+	longestLogin = 7 * 24 * time.Hour
+	// renewLogin is how old a cookie gets before it is replaced; requests under way may still carry the old one for a moment.
+	renewLogin  = time.Hour
+	renewGrace  = time.Minute
+	secretBytes = 24
 )
 
-// logins knows who may come in. A login is a random number and its end, signed with a key made from the token:
-// it survives a restart, and a new token ends it.
+// The names under which requests are recorded.
+const (
+	nameToken     = "token"
+	nameReadToken = "read-only token"
+	nameLogin     = "login"
+	nameReadLogin = "read-only login"
+)
+
+// The first letter of a cookie says which token it came from.
+const (
+	fullCookie = "f"
+	readCookie = "r"
+)
+
+// logins knows who may come in. A cookie is a random number; the journal holds a digest of it that needs the token, so a
+// login survives a restart, a logout too, and a new token ends every login.
 type logins struct {
-	token [sha256.Size]byte // its hash, so that lengths do not show in the time a comparison takes
-	key   []byte
-
-	mu    sync.Mutex
-	ended map[[nonceSize]byte]time.Time // logged out, until they would have ended anyway
+	store *store.Store
+	full  key
+	read  *key // nil where there is no read-only token
 }
 
-func newLogins(token string) *logins {
+// key is what is known of a token.
+type key struct {
+	hash [sha256.Size]byte // of the token, so that lengths do not show in the time a comparison takes
+	sign []byte
+}
+
+func newKey(token string) key {
 	mac := hmac.New(sha256.New, []byte(token))
-	mac.Write([]byte("claudeops page login v1"))
-	return &logins{
-		token: sha256.Sum256([]byte(token)),
-		key:   mac.Sum(nil),
-		ended: map[[nonceSize]byte]time.Time{},
-	}
+	mac.Write([]byte("claudeops page login v2"))
+	return key{hash: sha256.Sum256([]byte(token)), sign: mac.Sum(nil)}
 }
 
-func (l *logins) right(token string) bool {
+func (k key) right(token string) bool {
 	given := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(given[:], l.token[:]) == 1
+	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
 }
 
-func (l *logins) bearer(r *http.Request) bool {
+func (k key) digest(secret string) string {
+	mac := hmac.New(sha256.New, k.sign)
+	mac.Write([]byte(secret))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func newLogins(s *store.Store, token, readToken string) *logins {
+	l := &logins{store: s, full: newKey(token)}
+	if readToken != "" {
+		l.read = new(newKey(readToken))
+	}
+	return l
+}
+
+// admit tells what a token opens.
+func (l *logins) admit(token string) (readOnly, ok bool) {
+	// Both are always compared, so that the time tells nothing.
+	full := l.full.right(token)
+	read := l.read != nil && l.read.right(token)
+	return !full, full || read
+}
+
+// givenToken returns the token a request carries.
+func givenToken(r *http.Request) (token string, given bool) {
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
-	return found && strings.EqualFold(scheme, "Bearer") && l.right(strings.TrimSpace(token))
-}
-
-func (l *logins) sign(message []byte) []byte {
-	mac := hmac.New(sha256.New, l.key)
-	mac.Write(message)
-	return mac.Sum(nil)
-}
-
-// issue makes the value of a login cookie that is good until end.
-func (l *logins) issue(end time.Time) string {
-	message := make([]byte, nonceSize+stampSize)
-	_, _ = rand.Read(message[:nonceSize]) // it never fails; the program ends if it would
-	binary.BigEndian.PutUint64(message[nonceSize:], uint64(end.Unix()))
-	return base64.RawURLEncoding.EncodeToString(append(message, l.sign(message)...))
-}
-
-// open returns the number and the end of a login cookie, if we made it.
-func (l *logins) open(value string) (nonce [nonceSize]byte, end time.Time, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(raw) != nonceSize+stampSize+sha256.Size {
-		return nonce, end, false
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
 	}
-	message, signature := raw[:nonceSize+stampSize], raw[nonceSize+stampSize:]
-	if !hmac.Equal(signature, l.sign(message)) {
-		return nonce, end, false
-	}
-	copy(nonce[:], message)
-	return nonce, time.Unix(int64(binary.BigEndian.Uint64(message[nonceSize:])), 0), true
+	return strings.TrimSpace(token), true
 }
 
-func (l *logins) valid(value string, now time.Time) bool {
-	nonce, end, ok := l.open(value)
-	if !ok || !now.Before(end) {
-		return false
+// digest returns the digest of a cookie, and what kind of login it is.
+func (l *logins) digest(cookie string) (digest string, readOnly, ok bool) {
+	kind, secret, found := strings.Cut(cookie, ".")
+	switch {
+	case !found || len(secret) < secretBytes:
+		return "", false, false
+	case kind == fullCookie:
+		return l.full.digest(secret), false, true
+	case kind == readCookie && l.read != nil:
+		return l.read.digest(secret), true, true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, loggedOut := l.ended[nonce]
-	return !loggedOut
+	return "", false, false
 }
 
-func (l *logins) end(value string, now time.Time) {
-	nonce, end, ok := l.open(value)
+// find returns the login a request carries.
+func (l *logins) find(r *http.Request, now time.Time) (store.Login, error) {
+	cookie, err := r.Cookie(loginCookie)
+	if err != nil {
+		return store.Login{}, ops.ErrNotFound
+	}
+	digest, readOnly, ok := l.digest(cookie.Value)
 	if !ok {
+		return store.Login{}, ops.ErrNotFound
+	}
+	login, err := l.store.Login(r.Context(), digest, now)
+	if err == nil && login.ReadOnly != readOnly {
+		err = ops.ErrNotFound
+	}
+	return login, err
+}
+
+// issue makes a login and the value of its cookie. One that it replaces is good for a moment longer.
+func (l *logins) issue(ctx context.Context, readOnly bool, born, now time.Time, replaces string) (cookie string, end time.Time, err error) {
+	random := make([]byte, secretBytes)
+	_, _ = rand.Read(random) // it never fails; the program ends if it would
+	cookie = fullCookie + "." + base64.RawURLEncoding.EncodeToString(random)
+	if readOnly {
+		cookie = readCookie + cookie[1:]
+	}
+	digest, _, _ := l.digest(cookie)
+	end = now.Add(idleLogin)
+	if last := born.Add(longestLogin); last.Before(end) {
+		end = last
+	}
+	err = l.store.AddLogin(ctx, store.Login{Digest: digest, ReadOnly: readOnly, BornAt: born, RenewedAt: now, ExpiresAt: end},
+		replaces, now.Add(renewGrace))
+	return cookie, end, err
+}
+
+// loggedIn reports whether a request was let in by a login.
+func (s *server) loggedIn(r *http.Request) bool {
+	name := caller(r).Name
+	return name == nameLogin || name == nameReadLogin
+}
+
+// bearer reports whether a request was let in by a token.
+func (l *logins) bearer(r *http.Request) bool {
+	name := caller(r).Name
+	return name == nameToken || name == nameReadToken
+}
+
+// loginOf returns the login of a request, if it has one.
+func (s *server) loginOf(r *http.Request) (store.Login, bool) {
+	if s.logins == nil {
+		return store.Login{}, false
+	}
+	login, err := s.logins.find(r, s.Clock())
+	if err != nil && !errors.Is(err, ops.ErrNotFound) && r.Context().Err() == nil {
+		s.Logger.ErrorContext(r.Context(), "cannot look up a login", "error", err)
+	}
+	return login, err == nil
+}
+
+// renew gives the browser a new cookie when its own has been in use for a while.
+func (s *server) renew(w http.ResponseWriter, r *http.Request, login store.Login) {
+	now := s.Clock()
+	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for other, until := range l.ended {
-		if !now.Before(until) {
-			delete(l.ended, other)
-		}
+	cookie, end, err := s.logins.issue(r.Context(), login.ReadOnly, login.BornAt, now, login.Digest)
+	switch {
+	case errors.Is(err, ops.ErrConflict): // another request of the same browser was faster
+	case err != nil:
+		s.Logger.ErrorContext(r.Context(), "cannot renew a login", "error", err)
+	default:
+		setLogin(w, r, cookie, end)
 	}
-	l.ended[nonce] = end
 }
 
-func (s *server) loggedIn(r *http.Request) bool {
-	if s.logins == nil {
-		return false
-	}
-	cookie, err := r.Cookie(loginCookie)
-	return err == nil && s.logins.valid(cookie.Value, s.Clock())
+func setLogin(w http.ResponseWriter, r *http.Request, value string, end time.Time) {
+	http.SetCookie(w, &http.Cookie{
+		Name: loginCookie, Value: value, Path: "/", Expires: end,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
+	})
 }
 
 type loginView struct {
@@ -120,7 +203,11 @@ type loginView struct {
 
 func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.URL.Query().Get("next"))
-	if s.logins == nil || s.loggedIn(r) {
+	if s.logins == nil {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	if _, in := s.loginOf(r); in {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -133,16 +220,25 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
-	if !s.logins.right(strings.TrimSpace(r.PostFormValue("token"))) {
-		s.Logger.WarnContext(r.Context(), "a login with a wrong token was refused", "from", r.RemoteAddr)
+	if wait := s.bounds.logins.take(peer(r), s.Clock()); wait > 0 {
+		s.tooMany(w, r, wait, "Too many attempts to log in from your address.")
+		return
+	}
+	readOnly, ok := s.logins.admit(strings.TrimSpace(r.PostFormValue("token")))
+	if !ok {
+		s.Logger.WarnContext(r.Context(), "a login with a wrong token was refused", "from", peer(r))
+		s.record(r, api.Caller{Name: "somebody"}, ops.LevelWarning, "tried to log in with a wrong token")
 		s.render(w, r, http.StatusUnauthorized, "login", page{Title: "Log in", Body: loginView{Wrong: true, Next: next}})
 		return
 	}
-	end := s.Clock().Add(loginLifetime)
-	http.SetCookie(w, &http.Cookie{
-		Name: loginCookie, Value: s.logins.issue(end), Path: "/", Expires: end,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
-	})
+	now := s.Clock()
+	cookie, end, err := s.logins.issue(r.Context(), readOnly, now, now, "")
+	if err != nil {
+		s.fail(w, r, "login", err)
+		return
+	}
+	s.record(r, tokenCaller(readOnly), ops.LevelInfo, "logged in")
+	setLogin(w, r, cookie, end)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
@@ -151,14 +247,32 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	if cookie, err := r.Cookie(loginCookie); err == nil {
-		s.logins.end(cookie.Value, s.Clock())
+	if login, in := s.loginOf(r); in {
+		if err := s.logins.store.EndLogin(r.Context(), login.Digest); err != nil {
+			s.fail(w, r, "login", err) // the cookie is kept: it still opens the pages, and should not look as if it did not
+			return
+		}
+		s.record(r, loginCaller(login.ReadOnly), ops.LevelInfo, "logged out")
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: loginCookie, Path: "/", MaxAge: -1,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
 	})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+func tokenCaller(readOnly bool) api.Caller {
+	if readOnly {
+		return api.Caller{Name: nameReadToken, ReadOnly: true}
+	}
+	return api.Caller{Name: nameToken}
+}
+
+func loginCaller(readOnly bool) api.Caller {
+	if readOnly {
+		return api.Caller{Name: nameReadLogin, ReadOnly: true}
+	}
+	return api.Caller{Name: nameLogin}
 }
 
 // loginPath sends a visitor back afterwards to the page that was asked for.

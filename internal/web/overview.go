@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -26,16 +28,33 @@ type overviewView struct {
 	Running  []cycleLine
 	Queued   int
 	NeedsYou []cycleLine
+	Asked    []string // what waits for a person, in words: 1 approval, 2 incidents
+	Summary  *summaryView
 	Today    figure
 	Budget   string
 	Share    string // percent of the day's budget that is spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
 	Fine     []serviceView
+	Groups   []serviceGroup // the healthy ones, by environment
 	Activity []eventView
 	Several  bool // more than one environment, so rows name theirs
 	Probed   bool // some environment has probes
-	Live     bool
+}
+
+// summaryView is what the last cycle said at its end.
+type summaryView struct {
+	Cycle   ops.CycleID
+	Session ops.SessionID
+	Badge   badge
+	At      stamp
+	Text    string
+}
+
+// serviceGroup are healthy services that are shown as one line until somebody wants to see them.
+type serviceGroup struct {
+	Name     string
+	Services []serviceView
 }
 
 type nextView struct {
@@ -55,10 +74,11 @@ type cycleLine struct {
 	Session     ops.SessionID // the newest one; zero before the first
 	Tier        ops.Tier
 	For         string
+	Since       string // when its newest session started, while it runs
 }
 
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
-	view, err := s.overviewView(r.Context())
+	view, err := s.overviewView(r.Context(), counts(r))
 	if err != nil {
 		s.fail(w, r, "overview", err)
 		return
@@ -67,15 +87,18 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
 		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts as soon as its environment is free.", id)
 	}
-	if view.Live {
-		p.Refresh = "/"
-	}
 	s.render(w, r, http.StatusOK, "overview", p)
 }
 
-func (s *server) overviewView(ctx context.Context) (overviewView, error) {
+func (s *server) overviewView(ctx context.Context, counts store.Pulse) (overviewView, error) {
 	m := moment{s.Clock()}
 	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m)}
+	if counts.Approvals > 0 {
+		view.Asked = append(view.Asked, plural(counts.Approvals, "approval", "approvals"))
+	}
+	if counts.Incidents > 0 {
+		view.Asked = append(view.Asked, plural(counts.Incidents, "incident", "incidents"))
+	}
 	cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Limit: recentCycles})
 	if err != nil {
 		return view, fmt.Errorf("list cycles: %w", err)
@@ -91,7 +114,7 @@ func (s *server) overviewView(ctx context.Context) (overviewView, error) {
 		return view, fmt.Errorf("read checks: %w", err)
 	}
 	view.addServices(s.services(m, checks))
-	if err := s.addCost(ctx, m, &view); err != nil {
+	if err := s.addCost(ctx, m, &view, counts); err != nil {
 		return view, err
 	}
 	events, err := s.Store.Events(ctx, store.EventFilter{Limit: recentEvents})
@@ -135,9 +158,29 @@ func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
 		case c.Status.Ended() && v.Last == nil:
 			line := m.cycleLine(c.Cycle, c.Sessions)
 			v.Last = &line
+			v.Summary = m.summary(c)
 		}
 	}
-	v.Live = len(v.Running) > 0 || v.Queued > 0
+}
+
+// summary is the last word of a cycle: what its newest session that worked said in its outcome.
+func (m moment) summary(c store.CycleSummary) *summaryView {
+	for i := len(c.Sessions) - 1; i >= 0; i-- {
+		session := c.Sessions[i]
+		var outcome struct {
+			Summary string `json:"summary"`
+		}
+		if !session.Works() || json.Unmarshal(session.OutcomeJSON, &outcome) != nil || outcome.Summary == "" {
+			continue
+		}
+		text, _ := clip(plain(outcome.Summary), 600)
+		view := &summaryView{Cycle: c.ID, Session: session.ID, Badge: cycleBadge(c.Status), At: m.stamp(c.CreatedAt), Text: text}
+		if c.EndedAt != nil {
+			view.At = m.stamp(*c.EndedAt)
+		}
+		return view
+	}
+	return nil
 }
 
 // needsYou finds the cycles that left something to a person, unless a later one of the environment ended well.
@@ -177,6 +220,9 @@ func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 		line.Session, line.Tier = last.ID, last.Tier
 		if d, known := m.duration(last); known {
 			line.For = span(d)
+			if last.Status == ops.SessionRunning && last.StartedAt != nil {
+				line.Since = last.StartedAt.UTC().Format(time.RFC3339)
+			}
 		}
 	}
 	return line
@@ -190,9 +236,9 @@ func cycleTitle(c ops.Cycle) string {
 	return triggerText(c.Trigger)
 }
 
-func (s *server) addCost(ctx context.Context, m moment, view *overviewView) error {
+func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.Pulse) error {
 	// The budget's day begins at midnight UTC.
-	spent, known, err := s.Store.CostSince(ctx, "", m.now.UTC().Truncate(24*time.Hour))
+	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}
@@ -231,6 +277,8 @@ func (v *overviewView) headline() badge {
 		return badge{worst.Tone, worst.Icon, "1 service needs attention"}
 	case broken > 1:
 		return badge{worst.Tone, worst.Icon, fmt.Sprintf("%d services need attention", broken)}
+	case len(v.Asked) > 0:
+		return badge{"hand", "hand", strings.Join(v.Asked, " and ") + " need you"}
 	case len(v.NeedsYou) > 0:
 		return badge{"hand", "hand", plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
 	case v.First:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,24 +81,26 @@ func TestOverviewShowsNextCheckAndTodaysCost(t *testing.T) {
 	mustContain(t, s.page("/"), `datetime="2026-11-14T14:30:00Z"`, ">14:30<", "$0.83", "of $25.00", "Resolved", "Tier 3 repaired jellyfin.")
 }
 
-func TestPagesReloadOnlyWhileSomethingRuns(t *testing.T) {
+func TestPagesFollowTheJournalWithoutReloading(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.threeTiers()
 	ended := fmt.Sprintf("/sessions/%d", ids[0])
-	for _, path := range []string{"/", "/sessions", ended} {
-		mustNotContain(t, s.page(path), "http-equiv")
+	for _, path := range []string{"/", "/sessions"} {
+		mustContain(t, s.page(path), `hx-sse:connect="/stream?seen=`, `hx-get="`+path+`" hx-trigger="changed from:#live`)
 	}
+	mustContain(t, s.page(ended), `hx-sse:connect="/stream"`)
 	_, ids = s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
 	running := fmt.Sprintf("/sessions/%d", ids[0])
-	for _, path := range []string{"/", "/sessions", running} {
-		mustContain(t, s.page(path), `http-equiv="refresh" content="5; url=`+path+`"`)
+	mustContain(t, s.page(running), `hx-sse:connect="`+running+`/stream?after=0&amp;seen=`, "Waiting for the first output…", "Not yet",
+		"Stop session", "Keep running", `action="`+running+`/stop"`)
+	mustNotContain(t, s.page(ended), `hx-trigger="changed`, "Keep running")
+	for _, path := range []string{"/", "/sessions", running, ended} {
+		mustNotContain(t, s.page(path), "http-equiv")
 	}
-	mustContain(t, s.page(running), "Waiting for the first output…", "Not yet", running+"?ask=stop")
-	mustNotContain(t, s.page(ended), "http-equiv", "ask=stop")
-	asked := s.page(running + "?ask=stop")
-	mustContain(t, asked, "Stop session", "Keep running", `action="`+running+`/stop"`)
-	mustNotContain(t, asked, "http-equiv")
-	mustNotContain(t, s.page(ended+"?ask=stop"), "Stop session")
+}
+
+func TestErrorPagesDoNotFollowAnything(t *testing.T) {
+	mustNotContain(t, newSite(t).get("/nope").body, "hx-sse:connect")
 }
 
 func TestSessionPageTellsWhyItStopped(t *testing.T) {
@@ -134,11 +137,11 @@ func TestSessionsArePagedByCycle(t *testing.T) {
 		s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine")
 	}
 	first := s.page("/sessions")
-	mustContain(t, first, ">C-30<", ">C-6<", `href="/sessions?cursor=6"`)
-	mustNotContain(t, first, ">C-5<", "Newest")
-	second := s.page("/sessions?cursor=6")
-	mustContain(t, second, ">C-5<", ">C-1<", "Newest")
-	mustNotContain(t, second, ">C-6<", "Older")
+	mustContain(t, first, ">C-30<", ">C-11<", `href="/sessions?cursor=11"`)
+	mustNotContain(t, first, ">C-10<", "Newest")
+	second := s.page("/sessions?cursor=11")
+	mustContain(t, second, ">C-10<", ">C-1<", "Newest")
+	mustNotContain(t, second, ">C-11<", "Older")
 	if got := s.get("/sessions?cursor=x").StatusCode; got != http.StatusNotFound {
 		t.Errorf("a nonsense cursor gives %d", got)
 	}
@@ -157,6 +160,15 @@ func TestRunNowSubmitsAManualCycle(t *testing.T) {
 		t.Errorf("submitted %+v", n)
 	}
 	mustContain(t, s.page(a.Header.Get("Location")), "Cycle C-1 is queued.")
+	s.do(form(t, "/run", url.Values{"prompt": {" look at jellyfin "}, "max_tier": {"2"}, "dry_run": {"1"}}))
+	if n := s.control.Submitted[1]; n.Prompt != "look at jellyfin" || n.Options.MaxTier != ops.Tier2 || !n.Options.DryRun {
+		t.Errorf("submitted %+v", n)
+	}
+	for _, bad := range []url.Values{{"max_tier": {"4"}}, {"max_tier": {"x"}}, {"prompt": {strings.Repeat("x", 4001)}}} {
+		if got := s.do(form(t, "/run", bad)).StatusCode; got != http.StatusUnprocessableEntity {
+			t.Errorf("%v gives %d", bad, got)
+		}
+	}
 	if got := s.do(form(t, "/run", url.Values{"environment": {"nope"}})).StatusCode; got != http.StatusUnprocessableEntity {
 		t.Errorf("an unknown environment gives %d", got)
 	}
@@ -208,5 +220,34 @@ func TestErrorPagesStandInTheSameShell(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", path, a.StatusCode, status)
 		}
 		mustContain(t, a.body, `<a class="skip"`, `<main id="main"`, `role="alert"`)
+	}
+}
+
+func TestSessionsAreFilteredByTheAddress(t *testing.T) {
+	s := newSite(t)
+	chain, ids := s.threeTiers()
+	alone, _ := s.Chain(ops.NewCycle{Trigger: ops.TriggerManual, Prompt: "look at 100% of grafana"}, ops.CycleFailed, "It broke.",
+		apitest.Run{Tier: 1, For: time.Second, Events: []ops.Event{{Level: ops.LevelInfo, Kind: "check", Service: "grafana", Message: "down"}}})
+	s.Now = s.Now.Add(2 * time.Hour)
+	young, _ := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine")
+	name := func(id ops.CycleID) string { return fmt.Sprintf(">C-%d<", id) }
+	for query, want := range map[string][]ops.CycleID{
+		"tier=3": {chain}, "tier=1": {chain, alone}, "trigger=manual": {alone}, "status=failed": {alone}, "service=grafana": {alone},
+		"q=GRAFANA": {alone}, "q=100%25+of": {alone}, "q=1_0%25": {}, "q=broke": {alone}, "range=1h": {young}, "range=24h": {chain, alone, young},
+		"trigger=manual&tier=2": {}, "environment=default": {chain, alone, young}, "environment=other": {},
+	} {
+		body := s.page("/sessions?" + query)
+		for _, id := range []ops.CycleID{chain, alone, young} {
+			if shown := strings.Contains(body, name(id)); shown != slices.Contains(want, id) {
+				t.Errorf("%s: C-%d is shown: %t", query, id, shown)
+			}
+		}
+		mustContain(t, body, "Clear filters")
+	}
+	if got := s.get(fmt.Sprintf("/sessions?q=%%23%d", ids[1])).Header.Get("Location"); got != fmt.Sprintf("/sessions/%d", ids[1]) {
+		t.Errorf("a search for a session leads to %q", got)
+	}
+	if got := s.get("/sessions?q=c-1").Header.Get("Location"); got != "/sessions?cursor=2#c1" {
+		t.Errorf("a search for a chain leads to %q", got)
 	}
 }

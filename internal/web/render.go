@@ -2,10 +2,14 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
+
+	"claudeops/internal/store"
 )
 
 //go:embed templates
@@ -18,12 +22,17 @@ type pageSet map[string]*template.Template
 type page struct {
 	Title string
 	Nav   string // the entry of the navigation that is marked
-	// Refresh is the address to load again shortly, while something on the page is running; empty otherwise.
-	Refresh string
-	Flash   string
-	Body    any
+	// Stream is the address of the events this page follows; empty means those of all lists. A page that shall not change
+	// under its reader's hands is Still.
+	Stream string
+	Still  bool
+	Flash  string
+	Body   any
 
 	// What follows is filled in by render.
+	Counts       store.Pulse
+	Seen         string // what of the journal the page shows, for its stream
+	MadeAt       stamp
 	Theme        string
 	Back         string
 	Version      string
@@ -33,14 +42,67 @@ type page struct {
 }
 
 func loadPages(assets assetSet) pageSet {
+	marks := marks{sprite: assets.path("icons.svg")}
 	shell := template.Must(template.New("shell").Funcs(template.FuncMap{
-		"asset": assets.path,
-	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+		"icon": marks.icon, "badge": marks.badge, "time": marks.time, "figure": marks.figure, "tier": marks.tier,
+		"asset": assets.path, "link": link, "field": field, "selecting": selecting,
+	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	set := pageSet{}
-	for _, name := range []string{"overview", "sessions", "session", "login", "error"} {
-		set[name] = template.Must(template.Must(shell.Clone()).ParseFS(templateFiles, "templates/"+name+".html"))
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic("read embedded templates: " + err.Error()) // they are part of the program
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".html")
+		if name != "layout" && !strings.HasPrefix(name, "parts") {
+			set[name] = template.Must(template.Must(shell.Clone()).ParseFS(templateFiles, "templates/"+file.Name()))
+		}
 	}
 	return set
+}
+
+// countsKey finds the counters in the context of a request.
+type countsKey struct{}
+
+// withCounts reads the counters before a page is made: what is written while it is made is then told by its stream.
+func (s *server) withCounts(r *http.Request) *http.Request {
+	if s.Store == nil || r.Method != http.MethodGet || strings.HasPrefix(r.URL.Path, "/assets/") {
+		return r
+	}
+	counts, err := s.pulse.look(r.Context(), 0)
+	if err != nil {
+		// A page is shown without them rather than not at all.
+		s.Logger.ErrorContext(r.Context(), "cannot read the counters of the pages", "error", err)
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), countsKey{}, counts))
+}
+
+func counts(r *http.Request) store.Pulse {
+	found, _ := r.Context().Value(countsKey{}).(store.Pulse)
+	return found
+}
+
+// piece renders one template of a page.
+func (s *server) piece(name, part string, data any) (string, error) {
+	var out strings.Builder
+	err := s.pages[name].ExecuteTemplate(&out, part, data)
+	return out.String(), err
+}
+
+// renderPiece answers with one template of a page.
+func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part string, data any) {
+	html, err := s.piece(name, part, data)
+	if err != nil {
+		s.Logger.ErrorContext(r.Context(), "cannot render a piece of a page", "page", name, "piece", part, "error", err)
+		http.Error(w, "The page could not be made. The supervisor's log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if w.Header().Get("Cache-Control") == "" {
+		w.Header().Set("Cache-Control", "no-cache")
+	}
+	_, _ = w.Write([]byte(html)) // the visitor may have gone
 }
 
 // render writes a page, whole or not at all.
@@ -50,6 +112,11 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	p.Environments = environmentNames(s.Environments)
 	p.CanLogOut = s.loggedIn(r)
 	p.Bare = s.logins != nil && !p.CanLogOut && !s.logins.bearer(r)
+	if !p.Bare {
+		p.Counts = counts(r)
+		p.Seen = mark(p.Counts)
+	}
+	p.MadeAt = moment{s.Clock()}.precise(s.Clock())
 	p.Back = "/"
 	if r.Method == http.MethodGet {
 		p.Back = r.URL.RequestURI()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"claudeops/internal/ops"
 )
@@ -20,14 +21,39 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("No environment is called %q.", environment))
 		return
 	}
+	options, ok := runOptions(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "The highest tier is 1, 2 or 3.")
+		return
+	}
+	prompt := strings.TrimSpace(r.PostFormValue("prompt"))
+	if len(prompt) > maxPrompt {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("What to look at may have %d characters.", maxPrompt))
+		return
+	}
 	id, err := s.Control.Submit(r.Context(), ops.NewCycle{
-		Environment: environment, Trigger: ops.TriggerManual, At: s.Clock(),
+		Environment: environment, Trigger: ops.TriggerManual, Prompt: prompt, Options: options, At: s.Clock(),
 	})
 	if err != nil {
 		s.fail(w, r, "cycle", err)
 		return
 	}
 	http.Redirect(w, r, fmt.Sprintf("/?queued=%d", id), http.StatusSeeOther)
+}
+
+// maxPrompt bounds what can be asked for in the dialog.
+const maxPrompt = 4000
+
+// runOptions reads how a cycle is narrowed.
+func runOptions(r *http.Request) (ops.CycleOptions, bool) {
+	options := ops.CycleOptions{DryRun: r.PostFormValue("dry_run") != ""}
+	given := r.PostFormValue("max_tier")
+	if given == "" {
+		return options, true
+	}
+	tier, err := strconv.Atoi(given)
+	options.MaxTier = ops.Tier(tier)
+	return options, err == nil && options.MaxTier.Known()
 }
 
 // stop ends the cycle of a running session.

@@ -105,6 +105,11 @@ func (v *overviewView) addServices(services []serviceView) {
 		}
 		if service.Badge.Tone == "ok" {
 			v.Fine = append(v.Fine, service)
+			if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != service.Environment {
+				v.Groups = append(v.Groups, serviceGroup{Name: service.Environment})
+			}
+			group := &v.Groups[len(v.Groups)-1]
+			group.Services = append(group.Services, service)
 		} else {
 			v.Failing = append(v.Failing, service)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -13,9 +15,9 @@ import (
 )
 
 const (
-	sessionEvents = 100
+	sessionEvents = 40
 	// longText is as much of one document as a page shows.
-	longText = 64 << 10
+	longText = 24 << 10
 )
 
 type sessionView struct {
@@ -28,9 +30,12 @@ type sessionView struct {
 	CycleBadge badge
 	CycleWhy   string
 	Badge      badge
-	Running    bool
-	AskStop    bool // the visitor is asked whether to stop it
+	Running    bool // it has not ended
+	Over       bool // and neither will anything follow from it
 	For        string
+	Since      string // when it started, while it runs
+	Stop       *question
+	Role       string
 	Parent     *relative
 	Child      *relative
 	RetryOf    *ops.SessionID
@@ -39,6 +44,9 @@ type sessionView struct {
 	Facts      []fact
 	Chain      chainView
 	Decisions  []decisionView
+	Recoveries []recoveryView
+	Verdicts   []verdictView
+	Judged     judgedView
 	Handoff    string
 	HandoffWhy string
 	Result     *resultView
@@ -61,6 +69,7 @@ type fact struct {
 	Faint bool   // nothing is known
 	Code  bool
 	Broad bool // it is long
+	Copy  bool // offer to copy it
 }
 
 // decisionView is the report of one route.
@@ -77,29 +86,45 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
 		return
 	}
-	from, ok := transcriptStart(r)
+	want, ok := transcriptWindow(r)
 	if !ok {
 		s.errorPage(w, r, http.StatusNotFound, "There is no such page of the transcript.")
 		return
 	}
-	view, err := s.sessionView(r.Context(), id, from)
+	m := moment{s.Clock()}
+	view, err := s.sessionView(r.Context(), m, id)
 	if err != nil {
 		s.fail(w, r, "session", err)
 		return
 	}
-	// The question must not be taken away by a reload before it is answered.
-	view.AskStop = view.Running && r.URL.Query().Get("ask") == "stop"
-	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Body: view}
-	if view.Running && !view.AskStop {
-		p.Refresh = transcriptPath(id, from)
-		if r.URL.Query().Get("stopping") != "" {
-			p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)
-		}
+	query := r.URL.Query()
+	// Who opens a session that runs wants to see what it does now.
+	want.tail = want.tail || view.Running && !query.Has("after") && want.before == 0
+	if err := s.addTranscript(r.Context(), m, &view, want, query.Get("find")); err != nil {
+		s.fail(w, r, "session", err)
+		return
+	}
+	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Stream: "/stream", Body: view}
+	if !view.Over {
+		p.Stream = streamPath(id, view.Transcript, mark(counts(r)))
+	}
+	if view.Running && query.Get("stopping") != "" {
+		p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)
 	}
 	s.render(w, r, http.StatusOK, "session", p)
 }
 
-func (s *server) sessionView(ctx context.Context, id ops.SessionID, from int64) (sessionView, error) {
+// streamPath is where news of a session come from, beginning behind what the page shows.
+func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
+	query := url.Values{"seen": {seen}}
+	if shown.AtEnd && shown.Find == "" {
+		query.Set("after", strconv.FormatInt(shown.Last, 10))
+	}
+	return fmt.Sprintf("/sessions/%d/stream?%s", id, query.Encode())
+}
+
+// sessionView is everything of a session but its transcript.
+func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
 	session, err := s.Store.Session(ctx, id)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read session: %w", err)
@@ -112,33 +137,63 @@ func (s *server) sessionView(ctx context.Context, id ops.SessionID, from int64) 
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read cycle: %w", err)
 	}
-	m := moment{s.Clock()}
 	view := m.sessionView(session, chain, cycle)
 	if err := s.addRecords(ctx, m, &view); err != nil {
 		return view, err
 	}
-	view.Transcript, err = s.transcript(ctx, m, id, from)
+	total, err := s.Store.TranscriptCount(ctx, id)
 	if err != nil {
-		return view, err
+		return view, fmt.Errorf("count transcript: %w", err)
 	}
-	view.Result, err = s.result(ctx, id, view.Transcript.Count)
+	view.Result, err = s.result(ctx, m, id, total)
 	return view, err
+}
+
+func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
+	denied, err := s.denials(ctx, view.ID)
+	if err != nil {
+		return err
+	}
+	if find != "" {
+		view.Transcript, err = s.find(ctx, m, view.ID, find, denied)
+		return err
+	}
+	view.Transcript, err = s.transcript(ctx, m, view.ID, want, denied)
+	return err
+}
+
+// sessionState renders everything of a page but its transcript, as something to swap in.
+func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.Pulse) (sessionState, error) {
+	view, err := s.sessionView(ctx, moment{s.Clock()}, id)
+	if err != nil {
+		return sessionState{}, err
+	}
+	html, err := s.piece("session", "session-state", view)
+	if err != nil {
+		return sessionState{}, fmt.Errorf("render state: %w", err)
+	}
+	rail, err := s.railCount(counts)
+	return sessionState{mark: mark(counts), html: html + rail, over: view.Over}, err
 }
 
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
 	row := m.sessionRow(session, chain)
 	view := sessionView{
-		ID: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(),
+		ID: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: row.Role,
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
 		CycleBadge: cycleBadge(cycle.Status), CycleWhy: plain(cycle.Reason),
-		Badge: row.Badge, Running: !session.Status.Ended(),
+		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle), Since: row.Since,
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
 		Why: whyStopped(session), Chain: m.chain(chain, session.ID),
 		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),
 		Outcome: document(session.OutcomeJSON),
 	}
+	view.Chain.Waterfall = m.waterfall(chain, view.Chain.Rows)
 	if session.Status == ops.SessionRunning && row.Duration.Known {
 		view.For = row.Duration.Text
+	}
+	if view.Running {
+		view.Stop = stopQuestion(session.ID)
 	}
 	if session.ParentID != nil {
 		for _, other := range chain {
@@ -154,6 +209,14 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 	return view
 }
 
+func stopQuestion(id ops.SessionID) *question {
+	return &question{
+		ID: "stop", Button: "Stop", Icon: "square", Title: fmt.Sprintf("Stop session %d?", id),
+		Text:   "Work in progress may be left half done, and its cycle ends.",
+		Action: fmt.Sprintf("/sessions/%d/stop", id), Yes: "Stop session", No: "Keep running", Danger: true,
+	}
+}
+
 func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) error {
 	decisions, err := s.Store.Decisions(ctx, view.Cycle)
 	if err != nil {
@@ -164,6 +227,14 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 			view.Decisions = append(view.Decisions, m.decision(d))
 		}
 	}
+	if err := s.addLadder(ctx, m, view); err != nil {
+		return err
+	}
+	judged, err := s.Store.GuardSummary(ctx, view.ID, judgedRows)
+	if err != nil {
+		return fmt.Errorf("read judgements: %w", err)
+	}
+	view.Judged = m.judged(judged)
 	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
@@ -203,6 +274,9 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 		fact{Name: "Model", Value: plain(s.Model)},
 		fact{Name: "Trigger", Value: triggerText(cycle.Trigger)},
 	)
+	if s.BudgetUSD != nil {
+		facts = append(facts, figureFact("May spend", dollars(s.BudgetUSD)))
+	}
 	if s.StartedAt != nil {
 		facts = append(facts, fact{Name: "Started", At: m.maybe(s.StartedAt)})
 	}
@@ -214,11 +288,14 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 		facts = append(facts, fact{Name: "Exit code", Value: fmt.Sprint(*s.ExitCode)})
 	}
 	facts = append(facts, fact{Name: "Handler", Value: plain(s.Handler), Code: true})
+	if s.May() != s.Tier {
+		facts = append(facts, fact{Name: "Permissions", Value: s.May().String()})
+	}
 	if s.CLIVersion != "" {
 		facts = append(facts, fact{Name: "Agent version", Value: plain(s.CLIVersion)})
 	}
 	if s.CLISessionID != "" {
-		facts = append(facts, fact{Name: "Conversation", Value: plain(s.CLISessionID), Code: true, Broad: true})
+		facts = append(facts, fact{Name: "Conversation", Value: plain(s.CLISessionID), Code: true, Broad: true, Copy: true})
 	}
 	return facts
 }
@@ -256,6 +333,9 @@ func (m moment) decision(d ops.Decision) decisionView {
 		{Name: "Process mode", Value: string(d.ProcessMode), Code: true},
 		{Name: "Manager present", Value: yesNo(d.ManagerPresent)},
 		{Name: "Path", Value: plain(strings.Join(d.Path, " → ")), Code: true},
+	}
+	if len(d.Services) > 0 {
+		facts = append(facts, fact{Name: "Services", Value: plain(strings.Join(d.Services, ", "))})
 	}
 	if d.Check != "" {
 		facts = append(facts, fact{Name: "Decided by", Value: plain(d.Check)})

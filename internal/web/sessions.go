@@ -3,24 +3,33 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-const chainsPerPage = 25
+const chainsPerPage = 20
 
 type sessionsView struct {
-	Chains      []chainRow
-	Statuses    []choice
-	Environment string
-	Several     bool
-	Filtered    bool
-	Paged       bool
-	Older       string
-	Newest      string
+	Chains   []chainRow
+	Query    sessionsQuery
+	Statuses []choice
+	Tiers    []choice
+	Triggers []choice
+	Services []choice
+	Ranges   []choice
+	Places   []choice // environments, where there are several
+	Several  bool
+	Filtered bool
+	Paged    bool
+	Older    string
+	Newest   string
+	Searched *stamp // the search ended there, with more to look through
 }
 
 // choice is one entry of a filter.
@@ -38,48 +47,182 @@ type chainRow struct {
 	Badge       badge
 	Reason      string
 	Duration    figure
+	Since       string // when it started, while it runs
 	Turns       figure
 	Cost        figure
 	Started     stamp
 	Sessions    []sessionRow
+	Open        bool // its sessions are shown without being asked for
+}
+
+// sessionsQuery is what the address asks of the list.
+type sessionsQuery struct {
+	Status      ops.CycleStatus
+	Environment string
+	Tier        string
+	Trigger     ops.Trigger
+	Service     string
+	Range       string
+	Text        string
+}
+
+// rangeChoices are the times a list can be limited to.
+func rangeChoices() []choice {
+	return []choice{{Word: "Any time"}, {Value: "1h", Word: "Last hour"}, {Value: "24h", Word: "Last 24 hours"}, {Value: "168h", Word: "Last 7 days"}, {Value: "720h", Word: "Last 30 days"}}
+}
+
+func readSessionsQuery(query url.Values) sessionsQuery {
+	return sessionsQuery{
+		Status: ops.CycleStatus(query.Get("status")), Environment: query.Get("environment"), Tier: query.Get("tier"),
+		Trigger: ops.Trigger(query.Get("trigger")), Service: query.Get("service"), Range: query.Get("range"),
+		Text: strings.TrimSpace(query.Get("q")),
+	}
+}
+
+func (q sessionsQuery) filter(now time.Time) store.ChainFilter {
+	f := store.ChainFilter{Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: chainsPerPage}
+	if tier, err := strconv.Atoi(q.Tier); err == nil {
+		f.Tier = ops.Tier(tier)
+	}
+	if d, err := time.ParseDuration(q.Range); err == nil && d > 0 {
+		f.Since = now.Add(-d)
+	}
+	return f
+}
+
+// path is the address of a page of the list.
+func (q sessionsQuery) path(before ops.CycleID) string {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"status": string(q.Status), "environment": q.Environment, "tier": q.Tier, "trigger": string(q.Trigger),
+		"service": q.Service, "range": q.Range, "q": q.Text,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if before > 0 {
+		query.Set("cursor", strconv.FormatInt(int64(before), 10))
+	}
+	if len(query) == 0 {
+		return "/sessions"
+	}
+	return "/sessions?" + query.Encode()
 }
 
 func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	status := ops.CycleStatus(query.Get("status"))
-	environment := query.Get("environment")
 	before, err := strconv.ParseInt(query.Get("cursor"), 10, 64)
 	if query.Get("cursor") != "" && (err != nil || before < 1) {
 		s.errorPage(w, r, http.StatusNotFound, "There is no such page of sessions.")
 		return
 	}
-	cycles, err := s.Store.Cycles(r.Context(), store.CycleFilter{
-		Status: status, Environment: environment, Before: ops.CycleID(before), Limit: chainsPerPage + 1,
-	})
+	asked := readSessionsQuery(query)
+	if there := namedRow(asked.Text); there != "" {
+		http.Redirect(w, r, there, http.StatusSeeOther)
+		return
+	}
+	m := moment{s.Clock()}
+	f := asked.filter(m.now)
+	f.Before = ops.CycleID(before)
+	found, err := s.Store.Chains(r.Context(), f)
 	if err != nil {
 		s.fail(w, r, "list of sessions", err)
 		return
 	}
-	m := moment{s.Clock()}
+	view := s.sessionsView(m, asked, found)
+	view.Paged = before > 0
+	s.render(w, r, http.StatusOK, "sessions", page{Title: "Sessions", Nav: "sessions", Body: view})
+}
+
+// rowName matches the name of a cycle or a session. Compiled once, never changed.
+var rowName = regexp.MustCompile(`^(?i:(c-)|#)(\d{1,18})$`)
+
+// namedRow is where a search for the name of a cycle or a session leads.
+func namedRow(text string) string {
+	found := rowName.FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	id, err := strconv.ParseInt(found[2], 10, 64)
+	if err != nil {
+		return ""
+	}
+	if found[1] != "" {
+		return cyclePath(ops.CycleID(id))
+	}
+	return "/sessions/" + found[2]
+}
+
+func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPage) sessionsView {
 	view := sessionsView{
-		Statuses: statusChoices(status), Environment: environment, Several: len(s.Environments) > 1,
-		Filtered: status != "" || environment != "", Paged: before > 0,
-		Newest: sessionsPath(status, environment, 0),
+		Query: asked, Several: len(s.Environments) > 1, Filtered: asked != sessionsQuery{},
+		Newest:   asked.path(0),
+		Statuses: statusChoices(asked.Status),
+		Tiers: choose(asked.Tier, choice{Word: "Any tier"}, choice{Value: "1", Word: "Tier 1"}, choice{Value: "2", Word: "Tier 2"},
+			choice{Value: "3", Word: "Tier 3"}),
+		Triggers: choose(string(asked.Trigger), triggerChoices()...),
+		Services: choose(asked.Service, s.serviceChoices(asked.Service)...),
+		Ranges:   choose(asked.Range, rangeChoices()...),
 	}
-	live := false
-	for i, c := range cycles {
-		if i == chainsPerPage {
-			view.Older = sessionsPath(status, environment, cycles[i-1].ID)
-			break
+	if view.Several {
+		view.Places = []choice{{Word: "Any environment"}}
+		for _, name := range environmentNames(s.Environments) {
+			view.Places = append(view.Places, choice{Value: name, Word: name})
 		}
+		view.Places = choose(asked.Environment, view.Places...)
+	}
+	for _, c := range found.Chains {
 		view.Chains = append(view.Chains, m.chainRow(c))
-		live = live || !c.Status.Ended() && c.Status != ops.CycleWaitingHuman
 	}
-	p := page{Title: "Sessions", Nav: "sessions", Body: view}
-	if live {
-		p.Refresh = sessionsPath(status, environment, ops.CycleID(before))
+	if found.Next > 1 {
+		view.Older = asked.path(found.Next)
 	}
-	s.render(w, r, http.StatusOK, "sessions", p)
+	if found.Searched > 1 && len(found.Chains) > 0 {
+		at := m.stamp(found.Chains[len(found.Chains)-1].CreatedAt)
+		view.Searched = &at
+	} else if found.Searched > 1 {
+		view.Searched = &stamp{}
+	}
+	return view
+}
+
+// choose marks the entry of a filter that is in force.
+func choose(value string, choices ...choice) []choice {
+	for i := range choices {
+		choices[i].Chosen = choices[i].Value == value
+	}
+	return choices
+}
+
+func triggerChoices() []choice {
+	choices := []choice{{Word: "Any trigger"}}
+	for _, t := range []ops.Trigger{ops.TriggerScheduled, ops.TriggerManual, ops.TriggerAPI, ops.TriggerAlert, ops.TriggerProbe} {
+		choices = append(choices, choice{Value: string(t), Word: triggerText(t)})
+	}
+	return choices
+}
+
+// serviceChoices are the services of the inventories, and the one that was asked for.
+func (s *server) serviceChoices(asked string) []choice {
+	var names []string
+	for _, e := range s.Environments {
+		for _, service := range e.Policy.Inventory.Services {
+			names = append(names, service.Name)
+		}
+		for _, probe := range e.Probes {
+			names = append(names, probe.Service)
+		}
+	}
+	if asked != "" {
+		names = append(names, asked)
+	}
+	slices.Sort(names)
+	choices := []choice{{Word: "Any service"}}
+	for _, name := range slices.Compact(names) {
+		choices = append(choices, choice{Value: name, Word: plain(name)})
+	}
+	return choices
 }
 
 func (m moment) chainRow(c store.CycleSummary) chainRow {
@@ -88,6 +231,7 @@ func (m moment) chainRow(c store.CycleSummary) chainRow {
 		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c.Cycle), Badge: cycleBadge(c.Status),
 		Reason: plain(c.Reason), Turns: chain.Turns, Cost: chain.Cost,
 		Started: m.stamp(c.CreatedAt), Sessions: chain.Rows, Duration: figure{Text: "Not available"},
+		Open: !c.Status.Ended() || c.Status == ops.CycleNeedsHuman,
 	}
 	for _, session := range c.Sessions {
 		if !slices.Contains(row.Tiers, session.Tier) {
@@ -102,42 +246,31 @@ func (m moment) chainRow(c store.CycleSummary) chainRow {
 		d := end.Sub(*c.StartedAt)
 		row.Started = m.stamp(*c.StartedAt)
 		row.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
+		if c.Status == ops.CycleRunning {
+			row.Since = c.StartedAt.UTC().Format(time.RFC3339)
+		}
 	}
 	if !c.Status.Ended() && !row.Cost.Known {
 		row.Cost = figure{Text: "Not yet"}
+	}
+	if !c.Status.Ended() && !row.Turns.Known {
+		row.Turns = figure{Text: "Not yet"}
 	}
 	return row
 }
 
 func statusChoices(chosen ops.CycleStatus) []choice {
-	choices := []choice{{Word: "Any outcome", Chosen: chosen == ""}}
+	choices := []choice{{Word: "Any outcome"}}
 	for _, status := range []ops.CycleStatus{
 		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
 		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
 	} {
-		choices = append(choices, choice{string(status), cycleBadge(status).Word, chosen == status})
+		choices = append(choices, choice{Value: string(status), Word: cycleBadge(status).Word})
 	}
-	return choices
-}
-
-func sessionsPath(status ops.CycleStatus, environment string, before ops.CycleID) string {
-	query := url.Values{}
-	if status != "" {
-		query.Set("status", string(status))
-	}
-	if environment != "" {
-		query.Set("environment", environment)
-	}
-	if before > 0 {
-		query.Set("cursor", strconv.FormatInt(int64(before), 10))
-	}
-	if len(query) == 0 {
-		return "/sessions"
-	}
-	return "/sessions?" + query.Encode()
+	return choose(string(chosen), choices...)
 }
 
 // cyclePath shows the list so that it begins with that cycle.
 func cyclePath(id ops.CycleID) string {
-	return sessionsPath("", "", id+1) + "#c" + strconv.FormatInt(int64(id), 10)
+	return sessionsQuery{}.path(id+1) + "#c" + strconv.FormatInt(int64(id), 10)
 }

@@ -63,7 +63,7 @@ func sessionBadge(s ops.Session, escalated bool) badge {
 
 func outcomeBadge(o ops.OutcomeKind, escalated bool) badge {
 	if escalated {
-		return badge{"warn", "escalate", "Escalated"}
+		return badge{"warn", "trending-up", "Escalated"}
 	}
 	switch o {
 	case ops.OutcomeHealthy:
@@ -71,7 +71,7 @@ func outcomeBadge(o ops.OutcomeKind, escalated bool) badge {
 	case ops.OutcomeResolved:
 		return badge{"ok", "circle-check", "Resolved"}
 	case ops.OutcomeEscalate:
-		return badge{"warn", "escalate", "Asked to escalate"}
+		return badge{"warn", "trending-up", "Asked to escalate"}
 	case ops.OutcomeNeedsHuman:
 		return badge{"hand", "hand", "Needs you"}
 	case ops.OutcomeInconclusive:
@@ -107,7 +107,7 @@ func levelBadge(l ops.Level) badge {
 func verdictBadge(v ops.Verdict) badge {
 	switch v {
 	case ops.VerdictEscalate:
-		return badge{"ok", "escalate", "Escalated"}
+		return badge{"ok", "trending-up", "Escalated"}
 	case ops.VerdictRefused:
 		return badge{"bad", "octagon-x", "Refused"}
 	case ops.VerdictSuppressed:
@@ -116,6 +116,8 @@ func verdictBadge(v ops.Verdict) badge {
 		return badge{"warn", "triangle-alert", "Blocked"}
 	case ops.VerdictNeedsHuman:
 		return badge{"hand", "hand", "Needs you"}
+	case ops.VerdictApproval:
+		return badge{"hand", "hand", "Needs approval"}
 	}
 	return badge{"unknown", "circle-question-mark", plain(string(v))}
 }
@@ -141,6 +143,12 @@ func stopText(c ops.StopCause) string {
 		return "A tool ran that no gate had allowed"
 	case ops.StopJournal:
 		return "Its output could not be written to the journal"
+	case ops.StopLoop:
+		return "It repeated itself"
+	case ops.StopBudget:
+		return "Its money was spent"
+	case ops.StopDeadline:
+		return "The time of its recovery level was over"
 	}
 	return string(c)
 }
@@ -171,4 +179,19 @@ func contextText(m ops.ContextMode) string {
 		return "Facts of the handoff"
 	}
 	return string(m)
+}
+
+// roleText says what a session was for, where that is not the work of its tier.
+func roleText(r ops.Role) string {
+	switch r {
+	case ops.RoleWork, "":
+		return ""
+	case ops.RoleManager:
+		return "Manager"
+	case ops.RolePlanner:
+		return "Planner"
+	case ops.RoleJudge:
+		return "Judge"
+	}
+	return plain(string(r))
 }

@@ -5,125 +5,300 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"claudeops/internal/ops"
 )
 
 const (
-	linesPerPage = 500
-	// pageBytes ends a page early: lines have any length, and a browser has to hold the page.
-	pageBytes = 1 << 20
+	// firstLines are on the page when it is opened; as many as chunkLines are fetched at a time while one scrolls.
+	firstLines = 100
+	chunkLines = 150
+	// firstBytes and chunkBytes end a chunk early: lines have any length, and a browser has to hold them.
+	firstBytes = 48 << 10
+	chunkBytes = 256 << 10
 	// lineBatch bounds how much is read at once for the same reason.
-	lineBatch = 100
+	lineBatch = 50
+	// callReach is how many lines behind its call an answer is still joined to it.
+	callReach = 100
 	// resultWindow is how far from its end a transcript is searched for the result, which need not be the last line.
 	resultWindow = 50
+	foundLines   = 100
 )
 
+// transcriptView is a piece of a transcript.
 type transcriptView struct {
-	Count    int64
-	Rows     []lineView
-	First    int64 // number of the first line shown
-	Last     int64
-	Oldest   string // addresses of other pages; empty where there is none
-	Older    string
-	Newer    string
-	Newest   string
-	LongPage bool
-}
-
-// lineView is one line of output in a readable form, with the line itself beside it.
-type lineView struct {
-	Seq   int64
-	At    stamp
-	Parts []part
-	Raw   string
+	Session ops.SessionID
+	Count   int64
+	Rows    []*entry
+	First   int64  // number of the first line shown
+	Last    int64  // and of the last
+	Earlier string // address of what comes before; empty where nothing does
+	Later   string // and after
+	Oldest  string // addresses of pages that begin or end with it, for those without scripts
+	Newest  string
+	Before  string
+	Behind  string
+	AtEnd   bool // nothing is stored behind the last line
+	Find    string
+	Found   int
+	Capped  bool // more lines match than are shown
 }
 
 // resultView is what the agent said at its end.
 type resultView struct {
-	Text  string
+	Text  passage
 	Error bool
 }
 
-func transcriptStart(r *http.Request) (int64, bool) {
-	given := r.URL.Query().Get("after")
-	if given == "" {
-		return 0, true
-	}
-	after, err := strconv.ParseInt(given, 10, 64)
-	return after, err == nil && after >= 0
+// window is which lines are wanted.
+type window struct {
+	after  int64 // the line before the first one
+	before int64 // the line behind the last one, instead of after: so many lines that end there
+	tail   bool  // the newest ones
+	lines  int
+	bytes  int
 }
 
-func transcriptPath(id ops.SessionID, after int64) string {
-	if after <= 0 {
-		return fmt.Sprintf("/sessions/%d", id)
+// transcriptWindow reads from the address what is to be shown.
+func transcriptWindow(r *http.Request) (window, bool) {
+	query := r.URL.Query()
+	w := window{lines: firstLines, bytes: firstBytes}
+	for name, to := range map[string]*int64{"after": &w.after, "before": &w.before} {
+		given := query.Get(name)
+		if given == "" {
+			continue
+		}
+		value, err := strconv.ParseInt(given, 10, 64)
+		if err != nil || value < 0 {
+			return w, false
+		}
+		*to = value
 	}
-	return fmt.Sprintf("/sessions/%d?after=%d", id, after)
+	w.tail = query.Get("end") != ""
+	return w, true
 }
 
-// transcript reads one page of output, beginning behind the line numbered after.
-func (s *server) transcript(ctx context.Context, m moment, id ops.SessionID, after int64) (transcriptView, error) {
+// transcript reads one piece of output.
+func (s *server) transcript(ctx context.Context, m moment, id ops.SessionID, want window, denied map[string]denial) (transcriptView, error) {
 	total, err := s.Store.TranscriptCount(ctx, id)
 	if err != nil {
 		return transcriptView{}, fmt.Errorf("count transcript: %w", err)
 	}
-	view := transcriptView{Count: total}
-	size, next := 0, after
-	for len(view.Rows) < linesPerPage && size < pageBytes {
-		lines, err := s.Store.Transcript(ctx, id, next, min(lineBatch, linesPerPage-len(view.Rows)))
+	view := transcriptView{Session: id, Count: total}
+	after, upTo := want.after, int64(0)
+	switch {
+	case want.before > 0:
+		after, upTo = max(0, want.before-1-int64(want.lines)), want.before
+	case want.tail:
+		after = max(0, total-int64(want.lines))
+	}
+	rows := s.entries(m, id, denied)
+	if err := s.recallCalls(ctx, rows, id, after); err != nil {
+		return view, err
+	}
+	last := after
+	size := 0
+	for n := 0; n < want.lines && size < want.bytes; {
+		lines, err := s.Store.Transcript(ctx, id, last, min(lineBatch, want.lines-n))
 		if err != nil {
 			return view, fmt.Errorf("read transcript: %w", err)
 		}
 		for _, line := range lines {
-			if size > 0 && size+len(line.Text) > pageBytes {
-				size, view.LongPage = pageBytes, true
+			if upTo > 0 && line.Seq >= upTo || size >= want.bytes {
+				n = want.lines
 				break
 			}
-			size += len(line.Text)
-			next = line.Seq
-			view.Rows = append(view.Rows, m.line(line))
+			fresh, _ := rows.add(line)
+			for _, e := range fresh {
+				size += len(e.Text.HTML)
+			}
+			view.Rows = append(view.Rows, fresh...)
+			if view.First == 0 {
+				view.First = line.Seq
+			}
+			last = line.Seq
+			n++
 		}
 		if len(lines) < lineBatch {
 			break
 		}
 	}
-	view.link(id, after, next)
+	view.Last = last
+	view.AtEnd = last >= total
+	view.link(id, after, want.lines)
+	return view, s.awaitAnswers(ctx, rows, id, last)
+}
+
+// recallCalls reads the lines before a piece, for the calls that are answered in it.
+func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionID, after int64) error {
+	if after == 0 {
+		return nil
+	}
+	lines, err := s.Store.Transcript(ctx, id, max(0, after-callReach), int(min(callReach, after)))
+	if err != nil {
+		return fmt.Errorf("read transcript before its piece: %w", err)
+	}
+	for _, line := range lines {
+		if line.Seq <= after {
+			rows.add(line)
+		}
+	}
+	return nil
+}
+
+// awaitAnswers reads the lines behind a piece, for the answers to calls made in it.
+func (s *server) awaitAnswers(ctx context.Context, rows *entries, id ops.SessionID, last int64) error {
+	for key, call := range rows.waiting {
+		if call.Seq <= last-callReach {
+			delete(rows.waiting, key) // who reads on cannot know of that call, and shows its answer by itself
+		}
+	}
+	if len(rows.waiting) == 0 {
+		return nil
+	}
+	lines, err := s.Store.Transcript(ctx, id, last, callReach)
+	if err != nil {
+		return fmt.Errorf("read transcript behind its piece: %w", err)
+	}
+	for _, line := range lines {
+		rows.add(line)
+		if len(rows.waiting) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+func (v *transcriptView) link(id ops.SessionID, after int64, lines int) {
+	page, piece := fmt.Sprintf("/sessions/%d", id), fmt.Sprintf("/sessions/%d/transcript", id)
+	if after > 0 {
+		v.Earlier = fmt.Sprintf("%s?before=%d", piece, after+1)
+		v.Oldest = page + "?after=0#transcript"
+		v.Before = fmt.Sprintf("%s?after=%d#transcript", page, max(0, after-int64(lines)))
+	}
+	if !v.AtEnd {
+		v.Later = fmt.Sprintf("%s?after=%d", piece, v.Last)
+		v.Behind = fmt.Sprintf("%s?after=%d#transcript", page, v.Last)
+		v.Newest = page + "?end=1#transcript"
+	}
+}
+
+// transcriptPiece answers with more rows, while somebody scrolls.
+func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
+	id, ok := sessionID(r)
+	want, readable := transcriptWindow(r)
+	if !ok || !readable {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such piece of a transcript.")
+		return
+	}
+	want.lines, want.bytes = chunkLines, chunkBytes
+	denied, err := s.denials(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "transcript", err)
+		return
+	}
+	view, err := s.transcript(r.Context(), moment{s.Clock()}, id, want, denied)
+	if err != nil {
+		s.fail(w, r, "transcript", err)
+		return
+	}
+	if want.before > 0 {
+		view.Later = "" // what follows is on the page
+	} else {
+		view.Earlier = ""
+	}
+	s.renderPiece(w, r, "session", "rows", view)
+}
+
+// find shows the lines that contain a text.
+func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text string, denied map[string]denial) (transcriptView, error) {
+	view := transcriptView{Session: id, Find: text, AtEnd: true}
+	var err error
+	if view.Count, err = s.Store.TranscriptCount(ctx, id); err != nil {
+		return view, fmt.Errorf("count transcript: %w", err)
+	}
+	lines, err := s.Store.FindLines(ctx, id, text, foundLines+1)
+	if err != nil {
+		return view, fmt.Errorf("search transcript: %w", err)
+	}
+	if view.Capped = len(lines) > foundLines; view.Capped {
+		lines = lines[:foundLines]
+	}
+	view.Found = len(lines)
+	rows := s.entries(m, id, denied)
+	for _, line := range lines {
+		fresh, _ := rows.add(line)
+		view.Rows = append(view.Rows, fresh...)
+		view.Last = line.Seq
+	}
+	for _, e := range view.Rows {
+		e.Pending = false // its answer may be in a line that does not match
+	}
 	return view, nil
 }
 
-func (v *transcriptView) link(id ops.SessionID, after, next int64) {
-	if len(v.Rows) > 0 {
-		v.First, v.Last = v.Rows[0].Seq, v.Rows[len(v.Rows)-1].Seq
+// denials are the calls of a session that the guard refused.
+func (s *server) denials(ctx context.Context, id ops.SessionID) (map[string]denial, error) {
+	records, err := s.Store.GuardDenials(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read denials: %w", err)
 	}
-	newest := max(0, v.Count-linesPerPage)
-	if after > 0 {
-		v.Oldest = transcriptPath(id, 0) + "#transcript"
-		v.Older = transcriptPath(id, max(0, after-linesPerPage)) + "#transcript"
+	out := make(map[string]denial, len(records))
+	for _, r := range records {
+		if r.ToolUseID != "" {
+			out[r.ToolUseID] = denial{Rule: plain(r.Rule), Reason: plain(r.Reason)}
+		}
 	}
-	if len(v.Rows) > 0 && next < v.Count {
-		v.Newer = transcriptPath(id, next) + "#transcript"
-		v.Newest = transcriptPath(id, max(newest, next)) + "#transcript"
-	}
+	return out, nil
 }
 
-func (m moment) line(l ops.Line) lineView {
-	raw, cut := clip(plain(l.Text), rawLimit)
-	if cut {
-		raw += fmt.Sprintf(" … cut here, the line has %s", bytesText(len(l.Text)))
+// rawLine answers with a line as it was recorded, or with the whole text of one piece of it.
+func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
+	id, ok := sessionID(r)
+	seq, err := strconv.ParseInt(r.PathValue("seq"), 10, 64)
+	if !ok || err != nil || seq < 1 {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such line.")
+		return
 	}
-	return lineView{Seq: l.Seq, At: m.precise(l.At), Parts: decodeLine(l.Text), Raw: raw}
+	lines, err := s.Store.Transcript(r.Context(), id, seq-1, 1)
+	if err == nil && (len(lines) == 0 || lines[0].Seq != seq) {
+		err = ops.ErrNotFound
+	}
+	if err != nil {
+		s.fail(w, r, "line", err)
+		return
+	}
+	text := plain(lines[0].Text)
+	if piece := r.PathValue("piece"); piece != "" {
+		n, err := strconv.Atoi(piece)
+		if text, ok = lineText(lines[0], n); err != nil || !ok {
+			s.errorPage(w, r, http.StatusNotFound, "There is no such piece of this line.")
+			return
+		}
+		if r.Header.Get("HX-Request") != "" {
+			s.renderPiece(w, r, "session", "whole", marked(strings.TrimRight(text, "\n")))
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write([]byte(text + "\n")) // the visitor may have gone
 }
 
 // result finds the agent's last words near the end of its transcript.
-func (s *server) result(ctx context.Context, id ops.SessionID, total int64) (*resultView, error) {
+func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total int64) (*resultView, error) {
 	lines, err := s.Store.Transcript(ctx, id, max(0, total-resultWindow), resultWindow)
 	if err != nil {
 		return nil, fmt.Errorf("read end of transcript: %w", err)
 	}
 	for i := len(lines) - 1; i >= 0; i-- {
-		if event, ok := decodeEvent(lines[i].Text); ok && event.Type == "result" {
-			return &resultView{Text: shorten(event.lastWords()), Error: event.IsError}, nil
+		event, ok := decodeEvent(lines[i].Text)
+		if !ok || event.Type != "result" {
+			continue
 		}
+		words := part{Text: event.lastWords(), Prose: true}
+		return &resultView{Text: s.entries(m, id, nil).passage(words, lines[i].Seq, 0), Error: event.IsError}, nil
 	}
 	return nil, nil //nolint:nilnil // a session without a result is no error
 }

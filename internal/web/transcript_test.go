@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -34,40 +35,131 @@ func TestTranscriptShowsEachKindOfEvent(t *testing.T) {
 		"claude-haiku with 2 tools: Bash, Read", "I look at the container.",
 		`<strong class="part-name">Bash</strong>`, "docker ps", "Up 3 days",
 		">Failed<", "Exit code 3", "Attempt 1 of 10 follows", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
-		"3 turns · 1.2s · $0.03", "unheard_of", "Lines 1–10 of 10")
+		"3 turns · 1.2s · $0.03", "unheard_of", `<span id="line-count">10</span> lines`)
 	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
 	mustContain(t, result, "All is well.")
-	mustContain(t, body, "{&#34;type&#34;:&#34;unheard_of&#34;,&#34;x&#34;:1}")
+	raw := s.get("/sessions/1/lines/10")
+	if raw.body != `{"type":"unheard_of","x":1}`+"\n" || raw.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("the raw line is %q as %s", raw.body, raw.Header.Get("Content-Type"))
+	}
 }
 
-func TestTranscriptIsPaged(t *testing.T) {
+const (
+	callLine   = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]}}`
+	answerLine = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":%q,"content":%q,"is_error":%t}]}}`
+)
+
+func call(id, command string) string { return fmt.Sprintf(callLine, id, command) }
+func answered(id, text string, failed bool) string {
+	return fmt.Sprintf(answerLine, id, text, failed)
+}
+
+// row is the markup of one row of a transcript.
+func row(body, id string) string {
+	_, rest, _ := strings.Cut(body, `<li id="`+id+`"`)
+	inside, _, _ := strings.Cut(rest, "</li>")
+	return inside
+}
+
+func TestACallAndItsAnswerAreOneRow(t *testing.T) {
 	s := newSite(t)
-	lines := make([]string, 1230)
+	body := s.page(s.transcript(call("a", "docker ps"), call("b", "curl -f x"), answered("b", "Exit code 22\nno route", true), answered("a", "Up 3 days", false)))
+	mustContain(t, row(body, "l1-0"), "docker ps", "exit 0", "Up 3 days", "<details class=\"step\">")
+	mustContain(t, row(body, "l2-0"), "curl -f x", "exit 22", "no route", "<details class=\"step\" open>", "is-bad")
+	mustNotContain(t, body, `id="l3-0"`, `id="l4-0"`)
+}
+
+func TestADeniedCallSaysWhichRuleAndWhy(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{call("a", "docker stop x")}})
+	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", ToolUseID: "a", Input: "docker stop x", Tier: 1, Rule: "R-7", Reason: "Tier 1 only looks."})
+	mustContain(t, row(s.page(fmt.Sprintf("/sessions/%d", ids[0])), "l1-0"), "Denied", "R-7", "Tier 1 only looks.", " open>")
+}
+
+func TestRedactionsAreMarked(t *testing.T) {
+	s := newSite(t)
+	body := s.page(s.transcript(call("a", "curl -H [redacted: token] <b>"), `{"type":"assistant","message":{"content":[{"type":"text","text":"It is [redacted]."}]}}`))
+	mustContain(t, body, `<mark class="redacted">[redacted: token]</mark> &lt;b&gt;`, `<mark class="redacted">[redacted]</mark>`)
+}
+
+func numbered(n int) []string {
+	lines := make([]string, n)
 	for i := range lines {
 		lines[i] = fmt.Sprintf("line number %d.", i+1)
 	}
-	path := s.transcript(lines...)
-	first := s.page(path)
-	mustContain(t, first, "Lines 1–500 of 1230", "line number 500.", path+"?after=500#transcript", path+"?after=730#transcript")
-	mustNotContain(t, first, "line number 501.", "Earlier")
-	mustContain(t, s.page(path+"?after=500"), "Lines 501–1000 of 1230", path+"#transcript", path+"?after=1000#transcript")
-	last := s.page(path + "?after=730")
-	mustContain(t, last, "Lines 731–1230 of 1230", "line number 1230.", path+"?after=230#transcript")
-	mustNotContain(t, last, "Later", "Newest lines")
+	return lines
 }
 
-func TestLongLinesMakeAPageShorter(t *testing.T) {
+func TestALongTranscriptComesInPieces(t *testing.T) {
 	s := newSite(t)
-	lines := make([]string, 12)
-	for i := range lines {
-		lines[i] = strings.Repeat("x", 300<<10)
+	path := s.transcript(numbered(1230)...)
+	first := s.page(path)
+	mustContain(t, first, "Lines 1–<span>100</span> of 1230", "line number 100.", `hx-get="`+path+`/transcript?after=100"`, path+"?after=100#transcript", path+"?end=1#transcript")
+	mustNotContain(t, first, "line number 101.", "Earlier lines…")
+	// Whoever follows the pieces gets every line once.
+	seen := strings.Count(first, "line number ")
+	for at := 100; at < 1230; at += 150 {
+		piece := s.page(fmt.Sprintf("%s/transcript?after=%d", path, at))
+		mustContain(t, piece, fmt.Sprintf("line number %d.", at+1))
+		seen += strings.Count(piece, "line number ")
 	}
+	if seen != 1230 {
+		t.Errorf("%d lines were shown", seen)
+	}
+	last := s.page(path + "?end=1")
+	mustContain(t, last, `Lines 1131–<span id="line-count">1230</span>`, "line number 1230.", `hx-get="`+path+`/transcript?before=1131"`)
+	mustNotContain(t, last, "Later", "Newest lines", "More lines…")
+	before := s.page(path + "/transcript?before=1131")
+	mustContain(t, before, "line number 981.", "line number 1130.", "transcript?before=981")
+	mustNotContain(t, before, "line number 980.", "line number 1131.", "More lines…")
+}
+
+func TestAnAnswerInTheNextPieceBelongsToItsCall(t *testing.T) {
+	s := newSite(t)
+	lines := numbered(200)
+	lines[90], lines[130] = call("a", "sleep 5"), answered("a", "slept well", false)
 	path := s.transcript(lines...)
+	mustContain(t, row(s.page(path), "l91-0"), "sleep 5", "slept well")
+	piece := s.page(path + "/transcript?after=100")
+	mustNotContain(t, piece, "slept well")
+	mustContain(t, piece, "line number 130.", "line number 132.")
+}
+
+func TestARunningSessionShowsItsNewestLines(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: numbered(500)})
+	path := fmt.Sprintf("/sessions/%d", ids[0])
+	mustContain(t, s.page(path), "line number 500.", `stream?after=500&amp;`)
+	// A page that shows another part follows the state alone.
+	mustNotContain(t, s.page(path+"?after=0"), "stream?after=")
+}
+
+func TestLongTextsAreFetchedWhenAskedFor(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("x", 300<<10)
+	path := s.transcript(long, long, long, "short")
 	body := s.page(path)
-	mustContain(t, body, "Lines 1–3 of 12", path+"?after=3#transcript")
-	if len(body) > 1<<20 {
+	mustContain(t, body, `href="`+path+`/lines/1/0"`, "Show all (300.0 KB)", ">short<")
+	if len(body) > 64<<10 {
 		t.Errorf("the page has %d bytes", len(body))
 	}
-	// A line beyond any bound is still reached and shown, cut.
-	mustContain(t, s.page(path+"?after=11"), "Lines 12–12 of 12", "the line has 300.0 KB")
+	if whole := s.page(path + "/lines/1/0"); whole != long+"\n" {
+		t.Errorf("the whole text has %d bytes", len(whole))
+	}
+	for _, nowhere := range []string{"/lines/5", "/lines/0", "/lines/1/7", "/lines/1/x", "/transcript?after=x"} {
+		if got := s.get(path + nowhere).StatusCode; got != http.StatusNotFound {
+			t.Errorf("%s gives %d", nowhere, got)
+		}
+	}
+}
+
+func TestFindShowsTheLinesThatMatch(t *testing.T) {
+	s := newSite(t)
+	lines := numbered(600)
+	lines[498] = "a needle in 100% hay_stack"
+	path := s.transcript(lines...)
+	mustContain(t, s.page(path+"?find=NEEDLE"), "1 of 600 lines contain", "a needle in", "Show all lines")
+	mustContain(t, s.page(path+"?find=100%25+hay_s"), "1 of 600 lines contain")
+	mustContain(t, s.page(path+"?find=100_"), "No line contains")
+	mustContain(t, s.page(path+"?find=number"), "The first 100 of 600 lines contain")
 }

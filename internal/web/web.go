@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/live"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -16,6 +17,8 @@ import (
 type Control interface {
 	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	Cancel(ctx context.Context, id ops.CycleID, why string) error
+	// Wake says that something the cycle waits for has changed.
+	Wake(id ops.CycleID)
 }
 
 // Options are what the pages and the API need.
@@ -26,14 +29,22 @@ type Options struct {
 	Clock   ops.Clock // its location is the one in which times are shown
 	// Token opens the pages after a login and the API as a bearer token. Without one everybody who reaches the
 	// listen address may come in, so the daemon then listens on loopback only.
-	Token   string
-	Version string
+	Token string
+	// ReadToken opens the same for looking only. It counts only beside Token.
+	ReadToken string
+	Version   string
 	// ListenHosts are the names under which requests may come beside those of loopback. An address that means
 	// every interface allows every name; the token is what protects then.
 	ListenHosts  []string
 	Environments []ops.Environment
+	// Settings is the effective configuration as its page shows it, secrets masked.
+	Settings []Setting
 	// NextCheck returns when each environment is checked next.
 	NextCheck func() map[string]time.Time
+	// Hub nudges the pages that are open when something was written. Without one they look by themselves, a little later.
+	Hub *live.Hub
+	// Done ends the streams of open pages, so that they do not hold up a shutdown; nil means never.
+	Done <-chan struct{}
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
 }
@@ -42,20 +53,28 @@ type server struct {
 	Options
 	pages  pageSet
 	assets assetSet
-	logins *logins // nil when no token is set
+	pulse  *pulse
+	feeds  *feeds
+	today  *costCache
+	words  *writing
+
+	readers readerCount // of streams
+	logins  *logins     // nil when no token is set
+	bounds  *limits
 }
 
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
-	s := &server{Options: o, assets: loadAssets()}
+	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: o.Store}, feeds: newFeeds(), today: &costCache{}, words: newWriting()}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
 	if s.NextCheck == nil {
 		s.NextCheck = func() map[string]time.Time { return nil }
 	}
+	s.bounds = newLimits()
 	if o.Token != "" {
-		s.logins = newLogins(o.Token)
+		s.logins = newLogins(o.Store, o.Token, o.ReadToken)
 	}
 	s.pages = loadPages(s.assets)
 	return s.guard(s.routes())
@@ -66,8 +85,14 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /{$}", s.overview)
 	pages.HandleFunc("GET /sessions", s.sessions)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
+	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
+	pages.HandleFunc("GET /sessions/{id}/lines/{seq}", s.rawLine)
+	pages.HandleFunc("GET /sessions/{id}/lines/{seq}/{piece}", s.rawLine)
+	pages.HandleFunc("GET /sessions/{id}/stream", s.sessionStream)
+	pages.HandleFunc("GET /stream", s.stream)
 	pages.HandleFunc("POST /sessions/{id}/stop", s.stop)
 	pages.HandleFunc("POST /run", s.run)
+	s.operatorRoutes(pages)
 	pages.HandleFunc("POST /theme", s.theme)
 	pages.HandleFunc("GET /login", s.loginPage)
 	pages.HandleFunc("POST /login", s.login)
@@ -77,7 +102,7 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: environmentNames(s.Environments), Ready: s.Ready,
+		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forMachines(r.URL.Path) {
@@ -89,7 +114,7 @@ func (s *server) routes() http.Handler {
 				s.errorPage(w, r, http.StatusBadRequest, "The form could not be read, so nothing was done.")
 				return
 			}
-			pages.ServeHTTP(w, r)
+			pages.ServeHTTP(w, s.withCounts(r))
 			return
 		}
 		if allowed := otherMethod(pages, r); allowed != "" {

@@ -3,28 +3,12 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
-)
 
-const (
-	// shownText is as much of a text as a row shows unfolded; rawLimit as much of the line itself.
-	shownText = 1200
-	shownRows = 16
-	fullText  = 32 << 10
-	rawLimit  = 8 << 10
+	"claudeops/internal/ops"
 )
-
-// part is one readable piece of an event.
-type part struct {
-	Kind string // the word in the margin
-	Icon string
-	Tone string // colour of the margin; empty for none
-	Name string // the tool
-	Text string
-	Rest string // the whole text, where Text is only its beginning
-	Code bool   // keep its columns
-}
 
 // streamEvent is what pages read of a line of an agent's stream. Unknown fields are the raw line's matter.
 type streamEvent struct {
@@ -50,13 +34,29 @@ type streamEvent struct {
 
 // block is one piece of a message.
 type block struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
-	Thinking string          `json:"thinking"`
-	Name     string          `json:"name"`
-	Input    json.RawMessage `json:"input"`
-	Content  json.RawMessage `json:"content"`
-	IsError  bool            `json:"is_error"`
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+// part is one readable piece of a line.
+type part struct {
+	Kind   string // the word in the margin
+	Icon   string
+	Tone   string // colour of the margin; empty for none
+	Name   string // the tool
+	Text   string
+	Prose  bool   // it is written in markdown, for reading
+	Code   bool   // keep its columns
+	Call   string // id of the tool call it makes
+	Answer string // id of the tool call it answers
+	Failed bool
 }
 
 func decodeEvent(line string) (streamEvent, bool) {
@@ -76,7 +76,7 @@ func decodeEvent(line string) (streamEvent, bool) {
 func decodeLine(line string) []part {
 	event, ok := decodeEvent(line)
 	if !ok {
-		return []part{newPart("Stdout", "terminal", "", line, true)}
+		return []part{{Kind: "Stdout", Icon: "terminal", Text: line, Code: true}}
 	}
 	switch event.Type {
 	case "system":
@@ -86,42 +86,46 @@ func decodeLine(line string) []part {
 	case "result":
 		return []part{resultPart(event)}
 	case "stderr":
-		return []part{newPart("Stderr", "terminal", "warn", event.Text, true)}
+		return []part{{Kind: "Stderr", Icon: "terminal", Tone: "warn", Text: event.Text, Code: true}}
+	case "redacted":
+		return []part{{Kind: "Withheld", Icon: "shield", Tone: "warn", Text: event.Text}}
 	}
-	return []part{newPart("Event", "info", "", strings.TrimSpace(event.Type+" "+event.Subtype), false)}
+	return []part{{Kind: "Event", Icon: "info", Text: strings.TrimSpace(event.Type + " " + event.Subtype)}}
 }
 
 func systemPart(e streamEvent) part {
 	switch e.Subtype {
 	case "init":
-		return newPart("Start", "play", "", fmt.Sprintf("%s with %s: %s",
-			e.Model, plural(len(e.Tools), "tool", "tools"), strings.Join(e.Tools, ", ")), false)
+		return part{Kind: "Start", Icon: "play", Text: fmt.Sprintf("%s with %s: %s",
+			e.Model, plural(len(e.Tools), "tool", "tools"), strings.Join(e.Tools, ", "))}
 	case "api_retry":
-		return newPart("Retry", "retry", "warn", fmt.Sprintf("The model's API failed (%v). Attempt %d of %d follows.",
-			e.Error, e.Attempt, e.Retries), false)
+		return part{Kind: "Retry", Icon: "rotate-ccw", Tone: "warn", Text: fmt.Sprintf("The model's API failed (%v). Attempt %d of %d follows.",
+			e.Error, e.Attempt, e.Retries)}
 	}
-	return newPart("System", "info", "", e.Subtype, false)
+	return part{Kind: "System", Icon: "info", Text: e.Subtype}
 }
 
 func messageParts(e streamEvent) []part {
-	speaker := newPart("Text", "text", "", "", false)
+	speaker := part{Kind: "Text", Icon: "message-square-text", Prose: true}
 	if e.Type == "user" {
-		speaker.Kind = "Prompt"
+		speaker.Kind, speaker.Icon, speaker.Prose = "Prompt", "user", false
 	}
 	if e.Message == nil {
 		return []part{speaker}
 	}
 	var said string
 	if json.Unmarshal(e.Message.Content, &said) == nil {
-		return []part{newPart(speaker.Kind, speaker.Icon, "", said, false)}
+		speaker.Text = said
+		return []part{speaker}
 	}
 	var blocks []block
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
-		return []part{newPart(speaker.Kind, speaker.Icon, "", string(e.Message.Content), true)}
+		speaker.Text, speaker.Code, speaker.Prose = string(e.Message.Content), true, false
+		return []part{speaker}
 	}
 	parts := make([]part, 0, len(blocks))
 	for _, b := range blocks {
-		parts = append(parts, blockPart(b, speaker.Kind))
+		parts = append(parts, blockPart(b, speaker))
 	}
 	if len(parts) == 0 {
 		return []part{speaker}
@@ -129,23 +133,22 @@ func messageParts(e streamEvent) []part {
 	return parts
 }
 
-func blockPart(b block, speaker string) part {
+func blockPart(b block, speaker part) part {
 	switch b.Type {
 	case "text":
-		return newPart(speaker, "text", "", b.Text, false)
+		speaker.Text = b.Text
+		return speaker
 	case "thinking":
-		return newPart("Thinking", "text", "", b.Thinking, false)
+		return part{Kind: "Thinking", Icon: "brain", Text: b.Thinking, Prose: true}
 	case "tool_use":
-		call := newPart("Call", "terminal", "run", callText(b.Input), true)
-		call.Name = plain(b.Name)
-		return call
+		return part{Kind: "Call", Icon: "terminal", Name: b.Name, Text: callText(b.Input), Code: true, Call: b.ID}
 	case "tool_result":
 		if b.IsError {
-			return newPart("Failed", "octagon-x", "bad", contentText(b.Content), true)
+			return part{Kind: "Failed", Icon: "octagon-x", Tone: "bad", Text: contentText(b.Content), Code: true, Answer: b.ToolUseID, Failed: true}
 		}
-		return newPart("Output", "reply", "", contentText(b.Content), true)
+		return part{Kind: "Output", Icon: "corner-down-left", Text: contentText(b.Content), Code: true, Answer: b.ToolUseID}
 	}
-	return newPart("Event", "info", "", b.Type, false)
+	return part{Kind: "Event", Icon: "info", Text: b.Type}
 }
 
 // callText is the argument that says what a call does, or all of them.
@@ -197,12 +200,12 @@ func resultPart(e streamEvent) part {
 		figures = append(figures, dollars(e.Cost).Text)
 	}
 	if len(figures) > 0 {
-		text = strings.TrimSpace(text + "\n" + strings.Join(figures, " · "))
+		text = strings.TrimSpace(text + "\n\n" + strings.Join(figures, " · "))
 	}
 	if e.IsError {
-		return newPart("Result", "octagon-x", "bad", text, false)
+		return part{Kind: "Result", Icon: "octagon-x", Tone: "bad", Text: text, Prose: true, Failed: true}
 	}
-	return newPart("Result", "flag", "ok", text, false)
+	return part{Kind: "Result", Icon: "flag", Tone: "ok", Text: text, Prose: true}
 }
 
 func (e streamEvent) lastWords() string {
@@ -212,19 +215,28 @@ func (e streamEvent) lastWords() string {
 	return strings.Join(e.Errors, "\n")
 }
 
-// newPart shows the beginning of a long text and keeps the whole to unfold.
-func newPart(kind, icon, tone, text string, code bool) part {
-	whole, cut := clip(plain(strings.TrimRight(text, "\n")), fullText)
-	if cut {
-		whole += "\n… cut here"
+// exitCode matches how a failed command begins its answer. Compiled once, never changed.
+var exitCode = regexp.MustCompile(`^(?:Error: )?Exit code (\d+)`)
+
+// answerWord says in a word how a call went.
+func answerWord(tool string, p part) string {
+	if found := exitCode.FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
+		return "exit " + found[1]
 	}
-	p := part{Kind: kind, Icon: icon, Tone: tone, Text: whole, Code: code}
-	short, long := clip(whole, shownText)
-	if rows := strings.SplitN(short, "\n", shownRows+1); len(rows) > shownRows {
-		short, long = strings.Join(rows[:shownRows], "\n"), true
+	switch {
+	case p.Failed:
+		return "failed"
+	case tool == "Bash":
+		return "exit 0"
 	}
-	if long {
-		p.Text, p.Rest = short+" …", whole
+	return "done"
+}
+
+// lineText is the whole text of one piece of a line, as it is shown when all of it is asked for.
+func lineText(line ops.Line, piece int) (string, bool) {
+	parts := decodeLine(line.Text)
+	if piece < 0 || piece >= len(parts) {
+		return "", false
 	}
-	return p
+	return plain(parts[piece].Text), true
 }

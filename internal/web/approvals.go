@@ -1,0 +1,432 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// The answers to a question, as they stand in addresses.
+const (
+	answerApprove = "approve"
+	answerDeny    = "deny"
+)
+
+// approvalView is one question with everything that is needed to answer it.
+type approvalView struct {
+	ID          int64
+	Title       string
+	Environment string
+	Cycle       cycleRef
+	Session     ops.SessionID
+	Asked       stamp
+	Expires     *stamp
+	Unanswered  string // what happens when nobody answers
+	Why         string
+	Handler     string
+	May         []string
+	Tools       string
+	Findings    string
+	Tried       string
+	Done        []string // what the gates let sessions of the chain change
+	Checks      []checkView
+	Services    []string
+	Cost        figure
+	Budget      string
+	Cooldowns   []cooldownView
+	Review      bool
+
+	Ask  string // approve or deny: what the visitor came to confirm; empty for both
+	Late string // why nothing was done
+	Gap  string // what is missing in the form
+}
+
+// answeredView is a question that is over.
+type answeredView struct {
+	ID     int64
+	Title  string
+	Badge  badge
+	Note   string
+	Asked  stamp
+	Cycle  cycleRef
+	Reason string
+}
+
+// pending are the open questions, the one that expires first on top.
+func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) {
+	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b ops.Approval) int {
+		switch {
+		case a.ExpiresAt != nil && b.ExpiresAt != nil:
+			return a.ExpiresAt.Compare(*b.ExpiresAt)
+		case a.ExpiresAt != nil:
+			return -1
+		case b.ExpiresAt != nil:
+			return 1
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
+	var out []approvalView
+	for _, a := range found {
+		view, err := s.approvalView(ctx, m, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, view)
+	}
+	return out, nil
+}
+
+func (s *server) answered(ctx context.Context, m moment, before int64) ([]answeredView, error) {
+	if before > 0 {
+		return nil, nil // only beside the first page of what is resolved
+	}
+	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
+	if err != nil {
+		return nil, err
+	}
+	var out []answeredView
+	for _, a := range found {
+		if a.Status == ops.ApprovalPending || len(out) == listed {
+			continue
+		}
+		out = append(out, answeredView{
+			ID: a.ID, Title: questionTitle(a, nil), Badge: approvalBadge(a.Status), Note: m.answerNote(a), Asked: m.stamp(a.RequestedAt),
+			Cycle: refer(a.CycleID), Reason: firstLine(a.Answer, 300),
+		})
+	}
+	return out, nil
+}
+
+func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
+	loaded, err := s.Store.Load(ctx, a.CycleID)
+	if err != nil {
+		return approvalView{}, fmt.Errorf("read cycle %d: %w", a.CycleID, err)
+	}
+	policy := loaded.Cycle.Policy
+	view := approvalView{
+		ID: a.ID, Environment: a.Environment, Cycle: refer(a.CycleID), Session: a.SessionID, Asked: m.stamp(a.RequestedAt),
+		Why: plain(a.Reason), Cost: totalCost(loaded.Journal.Sessions), Review: a.Kind == ops.ApprovalReview,
+	}
+	if a.ExpiresAt != nil {
+		at := m.stamp(*a.ExpiresAt)
+		at.Text = "now"
+		if left := a.ExpiresAt.Sub(m.now); left > 0 {
+			at.Text = "in " + span(left)
+		}
+		view.Expires, view.Unanswered = &at, unansweredText(policy.Approval.OnExpiry)
+	}
+	view.Services = s.handedOn(loaded.Journal, a.SessionID)
+	view.Title = questionTitle(a, view.Services)
+	view.addFindings(loaded.Journal, a.SessionID)
+	for _, session := range loaded.Journal.Sessions {
+		for _, done := range loaded.Journal.Effects[session.ID].Done {
+			view.Done = append(view.Done, firstLine(fmt.Sprintf("#%d %s %s", session.ID, done.Tool, done.Input), 200))
+		}
+	}
+	handler, _ := policy.Handler(a.Handler)
+	view.Handler = plain(cmp.Or(strings.TrimSpace(a.Handler+" "+handler.Model), a.Handler))
+	tier := a.Tier
+	if handler.ID != "" {
+		tier = handler.May()
+	}
+	view.May, view.Tools = mayDo(tier), s.tools(a.Environment, tier)
+	if policy.BudgetChainUSD > 0 {
+		view.Budget = dollars(&policy.BudgetChainUSD).Text
+	}
+	for _, service := range view.Services {
+		view.Cooldowns = append(view.Cooldowns, m.cooldownsOf(a.Environment, service, policy.Cooldowns, loaded.Journal.Cooldowns)...)
+	}
+	return view, nil
+}
+
+// handedOn are the services that the question is about.
+func (s *server) handedOn(j ops.Journal, session ops.SessionID) []string {
+	var names []string
+	for _, d := range j.Decisions {
+		if d.SessionID == session && len(d.Services) > 0 {
+			names = d.Services
+		}
+	}
+	if from := j.Session(session); from != nil && names == nil {
+		names = handedUp(*from).ServicesAffected
+	}
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		out = append(out, firstLine(name, 80))
+	}
+	return out
+}
+
+// handedUp is what a session proposed, as far as it can be read.
+func handedUp(s ops.Session) ops.Handoff {
+	var h ops.Handoff
+	if json.Unmarshal(s.HandoffJSON, &h) == nil && len(s.HandoffJSON) > 0 {
+		return h
+	}
+	var o ops.Outcome
+	if json.Unmarshal(s.OutcomeJSON, &o) == nil && o.Handoff != nil {
+		return *o.Handoff
+	}
+	return ops.Handoff{}
+}
+
+// addFindings collects what the sessions up to this one found and tried.
+func (v *approvalView) addFindings(j ops.Journal, session ops.SessionID) {
+	from := j.Session(session)
+	if from == nil {
+		return
+	}
+	h := handedUp(*from)
+	v.Findings, v.Tried, v.Checks = plain(h.InvestigationFindings), plain(h.RemediationAttempted), failing(h.CheckResults)
+	var o ops.Outcome
+	if json.Unmarshal(from.OutcomeJSON, &o) != nil {
+		return
+	}
+	if v.Findings == "" {
+		v.Findings = plain(o.Summary)
+	}
+	if v.Tried == "" {
+		var tried []string
+		for _, a := range o.Actions {
+			word := "failed"
+			if a.Success {
+				word = "done"
+			}
+			tried = append(tried, fmt.Sprintf("%s %s: %s. %s", a.Action, a.Service, word, a.Detail))
+		}
+		v.Tried = plain(strings.Join(tried, "\n"))
+	}
+	if v.Checks == nil {
+		v.Checks = failing(o.CheckResults)
+	}
+}
+
+func questionTitle(a ops.Approval, services []string) string {
+	about := ""
+	switch len(services) {
+	case 0:
+	case 1, 2:
+		about = " for " + strings.Join(services, " and ")
+	default:
+		about = fmt.Sprintf(" for %d services", len(services))
+	}
+	if a.Kind == ops.ApprovalReview {
+		return fmt.Sprintf("Review: is the repair of %s good enough%s?", a.Tier, about)
+	}
+	return fmt.Sprintf("Approve: start %s%s", a.Tier, about)
+}
+
+// mayDo says in the operator's words what a tier is permitted.
+func mayDo(t ops.Tier) []string {
+	switch t {
+	case ops.Tier1:
+		return []string{"Look: probe services, read logs and configuration", "Change nothing"}
+	case ops.Tier2:
+		return []string{
+			"Everything of Tier 1", "Restart services and make small, safe repairs, within their cooldowns",
+			"No redeployment, no Ansible, no Helm upgrade, no compose down",
+		}
+	case ops.Tier3:
+		return []string{
+			"Everything of Tier 2", "Redeploy services, run Ansible and Helm, compose down and up, within their cooldowns",
+			"Never: delete volumes or data, force a push, change inventory files",
+		}
+	default:
+		return []string{"Nothing is started: a person does the work"}
+	}
+}
+
+func (s *server) tools(environment string, t ops.Tier) string {
+	for _, e := range s.Environments {
+		if e.Name == environment {
+			return strings.Join(e.Tools[t].Tools, ", ")
+		}
+	}
+	return ""
+}
+
+func unansweredText(policy string) string {
+	switch policy {
+	case "approve":
+		return "Without an answer it is then approved."
+	case "deny":
+		return "Without an answer it is then denied."
+	}
+	return "Without an answer the cycle then ends and calls for a person."
+}
+
+func approvalBadge(status ops.ApprovalStatus) badge {
+	switch status {
+	case ops.ApprovalPending:
+		return badge{"hand", "hand", "Needs approval"}
+	case ops.ApprovalApproved:
+		return badge{"ok", "circle-check", "Approved"}
+	case ops.ApprovalDenied:
+		return badge{"warn", "ban", "Denied"}
+	case ops.ApprovalExpired:
+		return badge{"unknown", "clock", "Expired"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(status))}
+}
+
+// answerNote says who answered, and when.
+func (m moment) answerNote(a ops.Approval) string {
+	if a.AnsweredAt == nil {
+		return ""
+	}
+	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.stamp(*a.AnsweredAt).Text)
+}
+
+// approval shows one question; the way here from a notice may name the answer, but only the form gives it.
+func (s *server) approval(w http.ResponseWriter, r *http.Request) {
+	ask := r.PathValue("answer")
+	if ask != "" && ask != answerApprove && ask != answerDeny {
+		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		return
+	}
+	s.showApproval(w, r, http.StatusOK, ask, "")
+}
+
+func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, gap string) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such question.")
+		return
+	}
+	a, err := s.Store.Approval(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "question", err)
+		return
+	}
+	m := moment{s.Clock()}
+	view, err := s.approvalView(r.Context(), m, a)
+	if err != nil {
+		s.fail(w, r, "question", err)
+		return
+	}
+	view.Ask, view.Gap = ask, gap
+	if a.Status != ops.ApprovalPending {
+		view.Late = fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a))
+		if a.Answer != "" {
+			view.Late += " Reason: " + firstLine(a.Answer, maxReason)
+		}
+	}
+	s.render(w, r, status, "approval", page{Title: view.Title, Nav: "incidents", Body: view, Still: true})
+}
+
+// answer settles a question. Only the first answer counts; a later one is told who was faster.
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such question.")
+		return
+	}
+	word := r.PathValue("answer")
+	var status ops.ApprovalStatus
+	switch word {
+	case answerApprove:
+		status = ops.ApprovalApproved
+	case answerDeny:
+		status = ops.ApprovalDenied
+		if reason(r) == "" {
+			s.showApproval(w, r, http.StatusUnprocessableEntity, "", "Say why: a denial needs a reason. Nothing was done.")
+			return
+		}
+	default:
+		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		return
+	}
+	a, err := s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
+	switch {
+	case errors.Is(err, ops.ErrConflict):
+		s.showApproval(w, r, http.StatusConflict, "", "")
+		return
+	case err != nil:
+		s.fail(w, r, "question", err)
+		return
+	}
+	s.Control.Wake(a.CycleID)
+	http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
+}
+
+// cooldownView is what is left of one action on one service.
+type cooldownView struct {
+	Environment string
+	Service     string
+	Action      string
+	Left        int
+	Of          int
+	Window      string
+	Until       *stamp
+	Never       bool
+	Used        bool
+	Clear       string // where clearing is asked for
+}
+
+// cooldownsOf tells what limits leave of each action on a service. Limits of a service win over those for all.
+func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLimit, used []ops.Cooldown) []cooldownView {
+	var out []cooldownView
+	for _, action := range []string{"restart", "redeployment"} {
+		limit, found := tightest(limits, service, action)
+		if !found {
+			continue
+		}
+		view := cooldownView{
+			Environment: environment, Service: service, Action: action, Left: limit.Count, Of: limit.Count, Window: windowText(limit.Window),
+			Never: limit.Count <= 0,
+		}
+		for _, u := range used {
+			if u.Service != service || u.Action != action {
+				continue
+			}
+			view.Used, view.Left = true, u.Left
+			if !u.Until.IsZero() {
+				at := m.stamp(u.Until)
+				view.Until = &at
+			}
+		}
+		view.Clear = clearPath(environment, service, action)
+		out = append(out, view)
+	}
+	return out
+}
+
+func tightest(limits []ops.CooldownLimit, service, action string) (ops.CooldownLimit, bool) {
+	var own, general []ops.CooldownLimit
+	for _, l := range limits {
+		switch {
+		case l.Action != action:
+		case l.Service == service:
+			own = append(own, l)
+		case l.Service == "":
+			general = append(general, l)
+		}
+	}
+	if len(own) == 0 {
+		own = general
+	}
+	if len(own) == 0 {
+		return ops.CooldownLimit{}, false
+	}
+	return slices.MinFunc(own, func(a, b ops.CooldownLimit) int { return cmp.Compare(a.Count, b.Count) }), true
+}
+
+func windowText(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return span(d)
+}

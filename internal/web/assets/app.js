@@ -1,0 +1,277 @@
+'use strict';
+// Small additions to pages that work without them. Each part finds its elements by data attributes, so that swapped-in content
+// behaves like the first paint.
+
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const byId = (id) => document.getElementById(id);
+
+// ---- The stream chip, and the banner while the server is gone ----
+
+const live = {
+  paused: false,
+  set(state, word) {
+    const chip = byId('stream');
+    if (!chip || chip.dataset.state === state) return;
+    chip.dataset.state = state;
+    chip.querySelector('.stream-word').textContent = word;
+  },
+  up() {
+    if (this.paused) this.set('paused', 'Paused'); else this.set('live', 'Live');
+    this.down(false);
+    const made = byId('made');
+    const now = new Date();
+    if (made) { made.dateTime = now.toISOString(); made.title = now.toLocaleString(); made.textContent = now.toTimeString().slice(0, 8); }
+  },
+  down(lost) {
+    const banner = byId('lost');
+    if (!banner || banner.hidden === !lost) return;
+    banner.hidden = !lost;
+    for (const button of all('[data-act], main form button, dialog form button:not([type="button"])')) button.disabled = lost;
+  },
+};
+document.addEventListener('htmx:sse:after:connection', () => live.up());
+document.addEventListener('htmx:sse:after:message', () => live.up());
+document.addEventListener('htmx:sse:error', () => { live.set('wait', 'Reconnecting…'); live.down(true); });
+document.addEventListener('htmx:sse:close', (e) => { if (e.detail.reason === 'message') live.set('ended', 'Ended'); });
+document.addEventListener('htmx:sse:before:connection', (e) => { if (e.detail.connection.attempt > 1) live.set('wait', 'Reconnecting…'); });
+
+// The first connection is not retried by the extension.
+document.addEventListener('htmx:error', (e) => { if (e.target.id === 'live') again(e.target); });
+document.addEventListener('htmx:response:error', (e) => { if (e.target.id === 'live') again(e.target); });
+function again(element) {
+  live.set('wait', 'Reconnecting…');
+  setTimeout(() => { if (element.isConnected) htmx.process(element, true); }, 3000 + 2000 * Math.random());
+}
+
+// ---- Requests: a bar at the top after 300 ms, and aria-busy meanwhile ----
+
+let pending = 0;
+let barTimer = 0;
+document.addEventListener('htmx:before:request', (e) => {
+  if (e.target.id === 'live') return;
+  if (live.paused && e.target.id === 'main') { e.preventDefault(); return; }
+  const target = e.detail.ctx.target;
+  if (target && target.setAttribute) target.setAttribute('aria-busy', 'true');
+  if (pending++ === 0) barTimer = setTimeout(() => { byId('progress').hidden = false; }, 300);
+});
+document.addEventListener('htmx:finally:request', (e) => {
+  if (e.target.id === 'live') return;
+  const target = e.detail.ctx.target;
+  if (target && target.removeAttribute) target.removeAttribute('aria-busy');
+  pending = Math.max(0, pending - 1);
+  if (pending === 0) { clearTimeout(barTimer); byId('progress').hidden = true; }
+});
+
+// ---- Dialogs, for browsers that do not know command and commandfor ----
+
+if (!('commandForElement' in HTMLButtonElement.prototype)) {
+  document.addEventListener('click', (e) => {
+    const button = e.target.closest('button[commandfor]');
+    const dialog = button && byId(button.getAttribute('commandfor'));
+    if (!dialog) return;
+    if (button.getAttribute('command') === 'close') dialog.close(); else dialog.showModal();
+  });
+}
+document.addEventListener('click', (e) => {
+  if (e.target.matches('dialog.ask')) e.target.close(); // the backdrop
+  for (const menu of all('details.more[open]')) if (!menu.contains(e.target)) menu.open = false;
+});
+
+// ---- Relative times ----
+
+function coarse(seconds) {
+  if (seconds < 3600) return Math.floor(seconds / 60) + 'm';
+  if (seconds < 48 * 3600) return Math.floor(seconds / 3600) + 'h';
+  return Math.floor(seconds / 86400) + 'd';
+}
+setInterval(() => {
+  for (const time of all('time[data-ago]')) {
+    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
+    const text = seconds < 60 ? 'just now' : coarse(seconds) + ' ago';
+    if (time.textContent !== text) time.textContent = text;
+  }
+}, 15000);
+
+// ---- Copy buttons ----
+
+function showCopies(root) { if (navigator.clipboard) for (const button of all('[data-copy]', root)) button.hidden = false; }
+showCopies(document);
+document.addEventListener('htmx:after:swap', () => showCopies(document));
+document.addEventListener('click', async (e) => {
+  const button = e.target.closest('[data-copy]');
+  if (!button) return;
+  const from = button.dataset.copyFrom && byId(button.dataset.copyFrom);
+  await navigator.clipboard.writeText(from ? from.textContent : button.dataset.copy);
+  announce('Copied');
+  button.classList.add('done');
+  setTimeout(() => button.classList.remove('done'), 1200);
+});
+
+function announce(text) {
+  const region = byId('announce');
+  if (region) region.textContent = text;
+}
+
+// ---- Keys ----
+
+const places = { o: '/', s: '/sessions', i: '/incidents', v: '/services', c: '/costs', e: '/events', m: '/memory' };
+let going = 0;
+document.addEventListener('keydown', (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input:not([type="checkbox"]), textarea, select, dialog')) return;
+  if (Date.now() - going < 1500 && places[e.key]) { going = 0; location.href = places[e.key]; return; }
+  going = 0;
+  switch (e.key) {
+    case 'g': going = Date.now(); return;
+    case '/': { const box = document.querySelector('[data-find]'); if (!box) return; box.focus(); break; }
+    case 'f': { const button = document.querySelector('[data-pause]'); if (!button) return; button.click(); break; }
+    case 'r': byId('run-now')?.showModal(); break;
+    case '?': byId('keys')?.showModal(); break;
+    default: return;
+  }
+  e.preventDefault();
+});
+
+// ---- Filters apply when they change; the button is for those without scripts ----
+
+document.addEventListener('change', (e) => {
+  const form = e.target.closest('form[data-auto]');
+  if (form && e.target.matches('select')) form.requestSubmit();
+});
+
+// ---- Durations of what runs ----
+
+function spanOf(seconds) {
+  if (seconds < 60) return Math.max(0, Math.floor(seconds)) + 's';
+  const two = (n) => String(Math.floor(n)).padStart(2, '0');
+  if (seconds < 3600) return Math.floor(seconds / 60) + 'm ' + two(seconds % 60) + 's';
+  if (seconds < 86400) return Math.floor(seconds / 3600) + 'h ' + two(seconds % 3600 / 60) + 'm';
+  return Math.floor(seconds / 86400) + 'd ' + Math.floor(seconds % 86400 / 3600) + 'h';
+}
+setInterval(() => {
+  if (document.hidden || !byId('lost')?.hidden) return;
+  for (const element of all('[data-since]')) {
+    const since = Date.parse(element.dataset.since);
+    if (!Number.isNaN(since)) element.textContent = spanOf((Date.now() - since) / 1000);
+  }
+}, 1000);
+
+// ---- Pause the updates of a list ----
+
+for (const button of all('[data-list]')) button.hidden = false;
+document.addEventListener('click', (e) => {
+  const button = e.target.closest('[data-list]');
+  if (!button) return;
+  live.paused = !live.paused;
+  button.setAttribute('aria-pressed', String(live.paused));
+  button.lastElementChild.textContent = live.paused ? 'Resume updates' : 'Pause updates';
+  live.up();
+  if (!live.paused) htmx.trigger(byId('live'), 'changed');
+});
+document.addEventListener('htmx:after:swap', () => { for (const button of all('[data-list]')) button.hidden = false; });
+
+// ---- Transcript: follow and pause, find, more lines above ----
+
+const log = byId('log');
+if (log) {
+  const lines = byId('lines');
+  const follow = document.querySelector('[data-follow]');
+  const jump = byId('jump');
+  let following = Boolean(follow);
+  let unseen = 0;
+  const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  const toEnd = () => { log.scrollTop = log.scrollHeight; };
+  const show = () => {
+    if (follow) {
+      follow.hidden = false;
+      follow.setAttribute('aria-pressed', String(following));
+      follow.lastElementChild.textContent = following ? 'Following' : 'Paused';
+    }
+    jump.hidden = following || unseen === 0;
+    byId('jump-count').textContent = unseen === 1 ? '1 new line,' : unseen + ' new lines,';
+  };
+  const set = (on) => { following = on; if (on) { unseen = 0; toEnd(); } show(); };
+  if (follow) {
+    set(true);
+    follow.addEventListener('click', () => set(!following));
+    jump.addEventListener('click', () => { set(true); log.focus(); });
+    log.addEventListener('scroll', () => {
+      if (following && !atEnd()) set(false);
+      else if (!following && unseen > 0 && atEnd()) set(true);
+    }, { passive: true });
+    new MutationObserver((changes) => {
+      let added = 0;
+      for (const change of changes) for (const node of change.addedNodes) if (node.id && node.nextElementSibling === null || node.classList?.contains('entry')) added++;
+      if (following) toEnd(); else { unseen += added; show(); }
+    }).observe(lines, { childList: true });
+  }
+  // Lines that come in above must not move those one reads.
+  document.addEventListener('htmx:before:swap', (e) => {
+    if (!e.target.matches?.('[data-before]')) return;
+    const below = log.scrollHeight - log.scrollTop;
+    requestAnimationFrame(() => { log.scrollTop = log.scrollHeight - below; });
+  });
+  findIn(lines);
+}
+
+function findIn(lines) {
+  const box = document.querySelector('[data-find="lines"]');
+  const counter = byId('find-count');
+  if (!box || !window.CSS?.highlights) return;
+  let hits = [];
+  let now = -1;
+  const mark = () => {
+    CSS.highlights.set('found', new Highlight(...hits));
+    CSS.highlights.set('found-now', new Highlight(...(hits[now] ? [hits[now]] : [])));
+    counter.textContent = box.value.length < 2 ? '' : hits.length === 0 ? 'None here' : (now + 1) + ' of ' + hits.length;
+  };
+  const search = () => {
+    const text = box.value.toLowerCase();
+    hits = [];
+    now = -1;
+    if (text.length > 1) {
+      const walker = document.createTreeWalker(lines, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode() && hits.length < 2000) {
+        const node = walker.currentNode;
+        const content = node.data.toLowerCase();
+        for (let at = content.indexOf(text); at >= 0; at = content.indexOf(text, at + text.length)) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, at + text.length);
+          hits.push(range);
+        }
+      }
+    }
+    mark();
+  };
+  const go = (step) => {
+    if (hits.length === 0) return;
+    now = (now + step + hits.length) % hits.length;
+    const element = hits[now].startContainer.parentElement;
+    const fold = element.closest('details.step');
+    if (fold) fold.open = true;
+    element.scrollIntoView({ block: 'center' });
+    mark();
+  };
+  let timer = 0;
+  box.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(search, 150); });
+  box.addEventListener('keydown', (e) => {
+    if (e.key === 'Escape') { box.value = ''; search(); return; }
+    if (e.key !== 'Enter' || box.value.length < 2) return;
+    e.preventDefault();
+    if (hits.length === 0) search();
+    if (hits.length === 0) { box.form.requestSubmit(); return; }
+    go(e.shiftKey ? -1 : 1);
+  });
+  if (box.value) search();
+}
+
+// ---- A session's state is announced when it changes, not each of its lines ----
+
+let status = byId('session-head')?.dataset.status;
+document.addEventListener('htmx:after:swap', () => {
+  const head = byId('session-head');
+  if (!head || head.dataset.status === status) return;
+  status = head.dataset.status;
+  announce(document.querySelector('h1').textContent.trim() + ': ' + status);
+  if (status !== 'Running') for (const button of all('[data-follow]')) button.hidden = true;
+});

@@ -1,0 +1,180 @@
+package web_test
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/internal/api/apitest"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/web"
+)
+
+// benchNow is when the generated journals end.
+func benchNow() time.Time { return time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC) }
+
+// generated is a site over a journal with so many sessions, half of them in chains of three tiers.
+func generated(b *testing.B, sessions int) http.Handler {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "claudeops.db")
+	open := func() *store.Store {
+		s, err := store.Open(b.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	if err := open().Close(); err != nil {
+		b.Fatal(err)
+	}
+	fill(b, path, sessions)
+	s := open()
+	b.Cleanup(func() { _ = s.Close() })
+	return web.New(web.Options{
+		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench",
+		Environments: []ops.Environment{{Name: "default", Interval: time.Hour, Policy: ops.Policy{BudgetDayUSD: 25}}},
+	})
+}
+
+func fill(b *testing.B, path string, sessions int) {
+	b.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	cycles := (sessions + 1) / 2
+	statements := []string{
+		`BEGIN`,
+		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO cycles (id, environment, trigger, status, reason, policy, options, prompt, created_at, started_at, ended_at)
+			SELECT i, 'default', CASE i %% 7 WHEN 0 THEN 'manual' ELSE 'scheduled' END,
+				CASE i %% 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'needs_human' ELSE 'healthy' END, 'Everything is healthy.', '{}', '{}', '',
+				t, t, t FROM (SELECT i, strftime('%%Y-%%m-%%dT%%H:%%M:%%S', '2026-11-14 13:40:00', '-' || ((%d - i) * 5) || ' seconds') || '.000000Z' AS t FROM n)`, cycles, cycles),
+		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO sessions (id, cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode,
+				cost_usd, num_turns, duration_ms, created_at, started_at, ended_at, outcome_json)
+			SELECT i, c.id, 'default', 1, 1 + i %% 2, 'tier1', 'haiku', 'key' || i, 'completed', 'healthy', 'fresh',
+				0.02, 4, 17000, c.created_at, c.created_at, c.created_at, '{"schema_version":1,"outcome":"healthy","summary":"fine"}'
+			FROM n JOIN cycles c ON c.id = (i + 1) / 2`, sessions),
+		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO events (at, cycle_id, environment, level, kind, message) SELECT c.created_at, c.id, 'default', 'info', 'cycle', 'It ended.'
+			FROM n JOIN cycles c ON c.id = i`, cycles),
+		`COMMIT`, `ANALYZE`,
+	}
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			b.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// measure asks for a page again and again and reports the median and the size of the answer.
+func measure(b *testing.B, site http.Handler, path string) {
+	b.Helper()
+	var took []time.Duration
+	size := 0
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
+		r.Host = "127.0.0.1"
+		w := httptest.NewRecorder()
+		begin := time.Now()
+		site.ServeHTTP(w, r)
+		took = append(took, time.Since(begin))
+		if size = w.Body.Len(); w.Code != http.StatusOK {
+			b.Fatalf("%s: status %d", path, w.Code)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+	b.ReportMetric(float64(size)/1024, "kB")
+}
+
+func BenchmarkLists(b *testing.B) {
+	for _, sessions := range []int{20, 1_000_000} {
+		site := generated(b, sessions)
+		for _, path := range []string{
+			"/sessions", "/", "/sessions?status=failed", "/sessions?tier=3", "/sessions?q=nothing+like+it", "/sessions?range=24h", "/sessions?cursor=400000",
+		} {
+			b.Run(fmt.Sprintf("sessions=%d%s", sessions, path), func(b *testing.B) { measure(b, site, path) })
+		}
+	}
+}
+
+func BenchmarkLongTranscript(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "claudeops.db")
+	s, err := store.Open(b.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	fill(b, path, 1)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
+	if err != nil {
+		b.Fatal(err)
+	}
+	const line = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+		INSERT INTO transcript (session_id, seq, at, line) SELECT 1, i, '2026-11-14T13:00:00.000000Z',
+		CASE i % 3 WHEN 0 THEN '{"type":"assistant","message":{"content":[{"type":"text","text":"I look at **line ' || i || '** and at ' || ` + "'`x`'" + ` || ' then."}]}}'
+		WHEN 1 THEN '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t' || i || '","name":"Bash","input":{"command":"docker ps --filter name=' || i || '"}}]}}'
+		ELSE '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t' || (i - 1) || '","content":"' || replace(hex(zeroblob(300)), '0', 'output ') || '"}]}}' END FROM n`
+	for _, statement := range []string{line, `UPDATE sessions SET transcript_seq = 100000, transcript_lines = 100000`} {
+		if _, err := db.Exec(statement); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	site := web.New(web.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench"})
+	for _, path := range []string{"/sessions/1", "/sessions/1?end=1", "/sessions/1/transcript?after=50000", "/sessions/1?find=line+99999"} {
+		b.Run("lines=100000"+path, func(b *testing.B) { measure(b, site, path) })
+	}
+}
+
+// BenchmarkReaders writes to a session that many watch, a tenth of them without ever reading, and measures the writes.
+func BenchmarkReaders(b *testing.B) {
+	for _, readers := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			j := apitest.Open(b, benchNow())
+			_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
+			server := httptest.NewServer(web.New(web.Options{Store: j.Store, Logger: slog.New(slog.DiscardHandler), Clock: benchNow}))
+			var watching sync.WaitGroup
+			for n := range readers {
+				conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := fmt.Fprintf(conn, "GET /sessions/%d/stream?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", ids[0]); err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { _ = conn.Close() })
+				if n%10 != 0 {
+					watching.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+				}
+			}
+			b.Cleanup(func() { server.CloseClientConnections(); server.Close(); watching.Wait() })
+			var took []time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				j.Say(ids[0], said("Some words about what was found."), call("a", "docker ps"), answered("a", "Up 3 days", false))
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+		})
+	}
+}

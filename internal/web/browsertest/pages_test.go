@@ -1,0 +1,127 @@
+package browsertest
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"claudeops/internal/web"
+)
+
+// sight is a page in one of its states.
+type sight struct {
+	name, path string
+	status     int    // 200 unless given
+	then       string // what is done to it first, as a script
+}
+
+func sights(f *fixture) []sight {
+	return []sight{
+		{name: "overview", path: "/"},
+		{name: "sessions", path: "/sessions"},
+		{name: "sessions without match", path: "/sessions?q=nothing-like-this"},
+		{name: "session with all records", path: path("/sessions/%d", f.repaired[6]), then: `for (const d of document.querySelectorAll('details')) d.open = true`},
+		{name: "session with recovery", path: path("/sessions/%d", f.repaired[3])},
+		{name: "session with denials", path: path("/sessions/%d", f.denied)},
+		{name: "running session", path: path("/sessions/%d", f.running)},
+		{name: "long session", path: path("/sessions/%d", f.long)},
+		{name: "incidents", path: "/incidents"},
+		{name: "open incidents", path: "/incidents?tab=open"},
+		{name: "resolved incidents", path: "/incidents?tab=resolved"},
+		{name: "incident", path: path("/incidents/%d", f.incident.ID)},
+		{name: "approval", path: path("/approvals/%d", f.approval.ID)},
+		{name: "services", path: "/services"},
+		{name: "costs", path: "/costs", then: `for (const d of document.querySelectorAll('details')) d.open = true`},
+		{name: "costs by model", path: "/costs?by=model"},
+		{name: "events", path: "/events"},
+		{name: "memory", path: "/memory"},
+		{name: "config", path: "/config"},
+		{name: "error", path: "/nothing-here", status: http.StatusNotFound},
+		{name: "run now dialog", path: "/sessions", then: `document.querySelector('#run-now').showModal()`},
+		{name: "keyboard dialog", path: "/sessions", then: `document.querySelector('#keys').showModal()`},
+	}
+}
+
+func TestEveryPageIsAccessibleInBothThemesAndWidths(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lookAtAll(t, serve(t, f.store).base(), sights(f))
+}
+
+func TestEmptyPagesAreAccessibleToo(t *testing.T) {
+	t.Parallel()
+	var all []sight
+	for _, p := range []string{"/", "/sessions", "/incidents", "/services", "/costs", "/events", "/memory"} {
+		all = append(all, sight{name: p, path: p})
+	}
+	lookAtAll(t, serve(t, newJournal(t).store).base(), all)
+}
+
+func TestTheLoginPageIsAccessible(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	base := serve(t, j.store, func(o *web.Options) { o.Token = "correct-horse-battery" }).base()
+	b := open(t, base)
+	b.lookAt(sight{path: "/login"})
+	b.excuse("the server responded with a status of 4")
+	b.visit("/costs")
+	b.must(b.fill("#token", "wrong"))
+	b.follow("main form button")
+	b.sees("This is not the token")
+	if found := b.axe(allRules); len(found) > 0 {
+		t.Error(found)
+	}
+	b.must(b.fill("#token", "correct-horse-battery"))
+	b.follow("main form button")
+	b.sees("Costs")
+	b.live()
+}
+
+// lookAtAll checks pages in two tabs side by side.
+func lookAtAll(t *testing.T, base string, all []sight) {
+	t.Helper()
+	for half := range slices.Chunk(all, (len(all)+1)/2) {
+		t.Run("tab", func(t *testing.T) {
+			t.Parallel()
+			b := open(t, base)
+			for _, s := range half {
+				t.Run(s.name, func(t *testing.T) {
+					defer b.on(t)()
+					b.lookAt(s)
+				})
+			}
+		})
+	}
+}
+
+// lookAt checks a page in both themes and both widths.
+func (b *tab) lookAt(s sight) {
+	b.t.Helper()
+	if s.status != 0 {
+		b.excuse("the server responded with a status of")
+	}
+	b.resize(wide)
+	if got, want := b.visit(s.path), max(s.status, http.StatusOK); got != want {
+		b.t.Fatalf("%s gives %d", s.path, got)
+	}
+	if s.then != "" {
+		eval[bool](b, s.then+"; true")
+	}
+	for _, window := range []size{wide, phone} {
+		b.resize(window)
+		if wider := b.overflow(); wider != "" {
+			b.t.Errorf("%s at %s px shows too little: %s", s.path, window.name, wider)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			b.prefer(scheme)
+			// Each theme and each width gets every rule once, and every pair of them the rules about colours.
+			rules := colourRules
+			if (window == wide) == (scheme == "light") {
+				rules = allRules
+			}
+			for _, found := range b.axe(rules) {
+				b.t.Errorf("%s, %s, %s px: %s", s.path, scheme, window.name, found)
+			}
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// Setting is one effective value of the configuration. Secrets are masked before they get here.
+type Setting struct {
+	Key    string
+	Value  string
+	Origin string // default, file:line, environment NAME, or flag --name
+	Env    string
+	Doc    string
+}
+
+type configView struct {
+	Search   string
+	Own      bool // only what differs from the defaults
+	Groups   []settingGroup
+	Found    int
+	All      int
+	Handlers []handlerRow
+	Routes   []routeRow
+	DryRun   bool
+	MaxTier  ops.Tier
+	Approval string
+}
+
+type settingGroup struct {
+	Name     string
+	Settings []settingRow
+	Own      int // how many are not default
+	Open     bool
+}
+
+type settingRow struct {
+	Setting
+	Default bool
+	Masked  bool
+	Short   string // the beginning of a long value
+}
+
+type handlerRow struct {
+	ID       string
+	Tier     ops.Tier
+	Title    string
+	Human    bool
+	Agent    string
+	Model    string
+	May      string
+	Roles    string
+	HandsTo  string
+	Fallback string
+	Above    bool // above the maximum tier
+}
+
+// routeRow is one way along which work may go.
+type routeRow struct {
+	From, To string
+	Kind     string
+	Note     string
+}
+
+// longValue is how much of a value is shown at once.
+const longValue = 120
+
+// masked is what stands in place of a secret.
+const masked = "[redacted]"
+
+func (s *server) config(w http.ResponseWriter, r *http.Request) {
+	view := configView{Search: queried(r, "q"), Own: queried(r, "own") != "", All: len(s.Settings)}
+	at := map[string]int{}
+	for _, raw := range s.Settings {
+		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}
+		if strings.HasSuffix(setting.Origin, " "+setting.Env) {
+			setting.Env = "" // said already
+		}
+		row := settingRow{Setting: setting, Default: setting.Origin == "default", Masked: setting.Value == masked}
+		if view.Own && row.Default || !matches(setting, view.Search) {
+			continue
+		}
+		view.Found++
+		name, _, nested := strings.Cut(setting.Key, ".")
+		if !nested {
+			name = "general"
+		}
+		n, found := at[name]
+		if !found {
+			n = len(view.Groups)
+			at[name] = n
+			view.Groups = append(view.Groups, settingGroup{Name: name})
+		}
+		group := &view.Groups[n]
+		if !row.Default {
+			group.Own++
+		}
+		group.Open = view.Search != "" || view.Own || group.Own > 0
+		if short, cut := clip(row.Value, longValue); cut {
+			row.Short = strings.ReplaceAll(short, ",", ", ") + "…"
+			row.Value = strings.ReplaceAll(row.Value, ",", ", ")
+		}
+		group.Settings = append(group.Settings, row)
+	}
+	view.addPolicy(s.Environments[0].Policy)
+	s.render(w, r, http.StatusOK, "config", page{Title: "Configuration", Nav: "config", Body: view})
+}
+
+func matches(setting Setting, search string) bool {
+	search = strings.ToLower(search)
+	for _, text := range []string{setting.Key, setting.Env, setting.Doc} {
+		if strings.Contains(strings.ToLower(text), search) {
+			return true
+		}
+	}
+	return false
+}
+
+// docLink is a link in the documentation of a setting. It leads to a heading of the manual.
+var docLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// docText is the documentation of a setting without its markup.
+func docText(doc string) string {
+	return plain(strings.ReplaceAll(docLink.ReplaceAllString(doc, "$1"), "`", ""))
+}
+
+// addPolicy tells who owns work and who hands to whom. Handlers are the same in every environment.
+func (v *configView) addPolicy(p ops.Policy) {
+	v.DryRun, v.MaxTier = p.DryRun, p.MaxTier
+	if p.ApprovalTier > 0 {
+		v.Approval = fmt.Sprintf("A human must approve before %s and above start.", p.ApprovalTier)
+	}
+	for _, h := range p.Handlers {
+		row := handlerRow{
+			ID: plain(h.ID), Tier: h.Tier, Title: h.Tier.Title(), Human: h.Human(), Agent: agentText(h), Model: plain(h.Model), May: h.May().Title(),
+			Roles: strings.Join(rolesOf(p, h.ID), ", "), HandsTo: plain(strings.Join(h.HandsTo, ", ")), Fallback: plain(strings.Join(h.Fallback, ", ")),
+			Above: h.Tier > p.MaxTier && !h.Human() && p.MaxTier > 0,
+		}
+		if row.Human {
+			row.May = "Everything"
+		}
+		v.Handlers = append(v.Handlers, row)
+		for _, to := range h.HandsTo {
+			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "hands to", routeNote(p, h.ID, to)})
+		}
+		for _, to := range h.Fallback {
+			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "falls back to", ""})
+		}
+	}
+}
+
+func rolesOf(p ops.Policy, id string) []string {
+	var out []string
+	for _, role := range []struct{ word, id string }{{"Entry", p.Entry}, {"Manager", p.Manager}, {"Planner", p.Planner}, {"Judge", p.Judge}} {
+		if role.id == id {
+			out = append(out, role.word)
+		}
+	}
+	if slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return slices.Contains(h.Fallback, id) }) {
+		out = append(out, "Fallback")
+	}
+	return out
+}
+
+// agentText says what works behind a handler.
+func agentText(h ops.Handler) string {
+	switch {
+	case h.Human():
+		return "A human"
+	case len(h.Command) > 0:
+		return "Command " + plain(path.Base(h.Command[0]))
+	}
+	return plain(cmp.Or(h.Agent, h.Family))
+}
+
+// routeNote says what is special about a route.
+func routeNote(p ops.Policy, from, to string) string {
+	route := p.RouteOf(from, to)
+	target, _ := p.Handler(to)
+	var notes []string
+	if !target.Human() && (route.Approval || p.ApprovalTier > 0 && target.Tier >= p.ApprovalTier) {
+		notes = append(notes, "after approval")
+	}
+	if route.Independence != "" && route.Independence != ops.IndependenceNone {
+		notes = append(notes, strings.ReplaceAll(string(route.Independence), "_", " "))
+	}
+	if route.Mode != "" {
+		notes = append(notes, "by "+string(route.Mode))
+	}
+	return strings.Join(notes, ", ")
+}

@@ -1,0 +1,423 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	maxSeries     = 5 // beside the rest
+	dearestChains = 8
+	sumDays       = 30 // the longest that is summed on top
+)
+
+type costsView struct {
+	Sums         []costSum
+	Budgets      []budgetView
+	Groups       []option
+	Ranges       []option
+	Environments []choice
+	Environment  string
+	Several      bool
+	Days         int
+	By           string
+	Word         string // by what, in a sentence
+	Chart        *picture
+	Legend       []legendEntry
+	Groupings    []groupRow
+	Chains       []chainCost
+	Tokens       []fact
+	Export       string
+	Unknown      string // sessions whose cost is not known
+	Any          bool
+}
+
+type costSum struct {
+	Word string
+	Cost figure
+}
+
+type budgetView struct {
+	Environment string
+	Spent       figure
+	Limit       string
+	Share       string // percent of the bar
+	Percent     string
+	Reached     bool
+}
+
+type legendEntry struct {
+	Name   string
+	Swatch picture
+	Total  figure
+}
+
+type groupRow struct {
+	Name     string
+	Cost     figure
+	Share    string
+	Sessions int
+	Tokens   figure
+}
+
+type chainCost struct {
+	Cycle       cycleRef
+	Title       string
+	Environment string
+	Badge       badge
+	Sessions    int
+	Cost        figure
+	At          stamp
+}
+
+var errNoCosts = errors.New("no such view of costs")
+
+// costQuery is what a visitor wants to see of costs.
+type costQuery struct {
+	by          store.CostGroup
+	days        int
+	environment string
+}
+
+func readCostQuery(r *http.Request) (costQuery, error) {
+	q := costQuery{by: store.CostGroup(cmp.Or(queried(r, "by"), string(store.CostByTier))), days: 30, environment: queried(r, "environment")}
+	if text := queried(r, "days"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || !slices.Contains([]int{7, 30, 90}, n) {
+			return q, errNoCosts
+		}
+		q.days = n
+	}
+	if !slices.Contains(store.CostGroups(), q.by) {
+		return q, errNoCosts
+	}
+	return q, nil
+}
+
+// since is the midnight, UTC, with which the days begin. Budgets are counted by the same days.
+func (q costQuery) since(now time.Time) time.Time {
+	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-q.days)
+}
+
+func (s *server) costs(w http.ResponseWriter, r *http.Request) {
+	view, err := s.costsView(r)
+	switch {
+	case errors.Is(err, errNoCosts):
+		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
+	case err != nil:
+		s.fail(w, r, "costs", err)
+	default:
+		s.render(w, r, http.StatusOK, "costs", page{Title: "Costs", Nav: "costs", Body: view})
+	}
+}
+
+func (s *server) costsView(r *http.Request) (costsView, error) {
+	q, err := readCostQuery(r)
+	if err != nil {
+		return costsView{}, err
+	}
+	ctx, m := r.Context(), moment{s.Clock()}
+	view := costsView{
+		Days: q.days, By: groupWord(q.by), Word: strings.ToLower(groupWord(q.by)), Environment: q.environment, Several: len(s.Environments) > 1, Environments: s.environmentChoices(q.environment),
+		Export: "/costs.csv?" + r.URL.Query().Encode(),
+	}
+	for _, by := range store.CostGroups() {
+		view.Groups = append(view.Groups, option{Word: groupWord(by), Path: with(r, "by", string(by)), Current: by == q.by})
+	}
+	for _, n := range []int{7, 30, 90} {
+		view.Ranges = append(view.Ranges, option{Word: fmt.Sprintf("%d days", n), Path: with(r, "days", strconv.Itoa(n)), Current: n == q.days})
+	}
+	filter := store.CostFilter{Environment: q.environment, Since: q.since(m.now)}
+	rows, err := s.Store.Costs(ctx, q.by, filter)
+	if err != nil {
+		return view, err
+	}
+	view.addGroups(q, rows, m.now)
+	if q.days < sumDays { // what is summed reaches further back than what is drawn
+		rows, err = s.Store.Costs(ctx, q.by, store.CostFilter{Environment: q.environment, Since: costQuery{days: sumDays}.since(m.now)})
+		if err != nil {
+			return view, err
+		}
+	}
+	view.addSums(rows, m.now)
+	if err := s.addBudgets(ctx, m, q, &view); err != nil {
+		return view, err
+	}
+	chains, err := s.Store.ExpensiveChains(ctx, filter, dearestChains)
+	if err != nil {
+		return view, err
+	}
+	for _, c := range chains {
+		at := c.CreatedAt
+		view.Chains = append(view.Chains, chainCost{
+			Cycle: refer(c.ID), Title: cycleTitle(c.Cycle), Environment: c.Environment, Badge: cycleBadge(c.Status), Sessions: c.Sessions,
+			Cost: atLeast(c.Cost), At: m.stamp(at),
+		})
+	}
+	return view, nil
+}
+
+// addSums tells what was spent lately.
+func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
+	for _, one := range []struct {
+		word string
+		days int
+	}{{"today", 1}, {"7 days", 7}, {"30 days", sumDays}} {
+		var sum store.Cost
+		for _, row := range rows {
+			if !row.Day.Before(costQuery{days: one.days}.since(now)) {
+				sum = sum.Add(row.Cost)
+			}
+		}
+		v.Sums = append(v.Sums, costSum{one.word, spentFigure(sum)})
+	}
+}
+
+// addBudgets tells how much of the budgets of today is left.
+func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
+	today := costQuery{days: 1}.since(m.now)
+	for _, e := range s.Environments {
+		if e.Policy.BudgetDayUSD == 0 || q.environment != "" && q.environment != e.Name {
+			continue
+		}
+		spent, known, err := s.Store.CostSince(ctx, e.Name, today)
+		if err != nil {
+			return err
+		}
+		b := budgetView{Environment: e.Name, Limit: dollars(&e.Policy.BudgetDayUSD).Text, Spent: figure{Text: "Not available"}}
+		if known {
+			share := 100 * spent / e.Policy.BudgetDayUSD
+			b.Spent, b.Share, b.Percent = dollars(&spent), percent(min(100, share)), strconv.FormatFloat(share, 'f', 0, 64)
+			b.Reached = spent >= e.Policy.BudgetDayUSD
+			if spent == 0 {
+				b.Spent = figure{Text: "Nothing spent"}
+			}
+		}
+		view.Budgets = append(view.Budgets, b)
+	}
+	return nil
+}
+
+// spentFigure tells that nothing ran from something that ran and told no cost.
+func spentFigure(c store.Cost) figure {
+	if c.Sessions == 0 {
+		return figure{Text: "Nothing ran"}
+	}
+	return atLeast(c)
+}
+
+// atLeast is a cost, marked where some sessions told none.
+func atLeast(c store.Cost) figure {
+	f := dollars(c.USD)
+	if silent := c.Sessions - c.Reported; f.Known && silent > 0 {
+		f.Text = "≥ " + f.Text
+		f.Exact += ", without " + plural(silent, "session", "sessions") + " of unknown cost"
+	}
+	return f
+}
+
+func groupWord(by store.CostGroup) string {
+	switch by {
+	case store.CostByTier:
+		return "Tier"
+	case store.CostByModel:
+		return "Model"
+	case store.CostByService:
+		return "Service"
+	case store.CostByTrigger:
+		return "Trigger"
+	}
+	return string(by)
+}
+
+func keyWord(by store.CostGroup, key string) string {
+	switch {
+	case by == store.CostByTier:
+		if n, err := strconv.Atoi(key); err == nil {
+			return ops.Tier(n).String()
+		}
+	case by == store.CostByTrigger:
+		return triggerText(ops.Trigger(key))
+	case by == store.CostByService && key == "":
+		return "No service named"
+	case key == "":
+		return "Not named"
+	}
+	return firstLine(key, 60)
+}
+
+// addGroups fills the chart, its legend, the table of groups and the tokens.
+func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) {
+	sums := map[string]store.Cost{}
+	var all store.Cost
+	for _, row := range rows {
+		sums[row.Key] = sums[row.Key].Add(row.Cost)
+		all = all.Add(row.Cost)
+	}
+	v.Any = all.Sessions > 0
+	if silent := all.Sessions - all.Reported; silent > 0 {
+		v.Unknown = plural(silent, "session", "sessions") + " told no cost."
+	}
+	v.Tokens = tokenFacts(all)
+	keys := make([]string, 0, len(sums))
+	for key := range sums {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if q.by == store.CostByTier {
+			return cmp.Compare(a, b)
+		}
+		return cmp.Or(cmp.Compare(value(sums[b].USD), value(sums[a].USD)), cmp.Compare(a, b))
+	})
+	for _, key := range keys {
+		row := groupRow{Name: keyWord(q.by, key), Cost: atLeast(sums[key]), Sessions: sums[key].Sessions, Tokens: count(tokens(sums[key]))}
+		if all.USD != nil && *all.USD > 0 && sums[key].USD != nil {
+			row.Share = strconv.FormatFloat(100**sums[key].USD/(*all.USD), 'f', 0, 64)
+		}
+		v.Groupings = append(v.Groupings, row)
+	}
+	if all.USD == nil {
+		return
+	}
+	v.draw(q, keys, rows, sums, now)
+}
+
+// draw makes the chart of the dearest groups, and of the rest together.
+func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums map[string]store.Cost, now time.Time) {
+	begin := q.since(now)
+	days := make([]time.Time, q.days)
+	for i := range days {
+		days[i] = begin.AddDate(0, 0, i)
+	}
+	var drawn []series
+	at := map[string]int{}
+	for _, key := range keys {
+		if sums[key].USD == nil {
+			continue
+		}
+		if len(drawn) == maxSeries+1 || len(drawn) == maxSeries && len(keys) > maxSeries+1 {
+			if len(drawn) == maxSeries {
+				drawn = append(drawn, series{Name: "All others", Class: "stack-rest", USD: make([]*float64, q.days)})
+			}
+			at[key] = maxSeries
+			drawn[maxSeries].Total = add(drawn[maxSeries].Total, sums[key].USD)
+			continue
+		}
+		at[key] = len(drawn)
+		drawn = append(drawn, series{
+			Name: keyWord(q.by, key), Class: fmt.Sprintf("stack-%d", len(drawn)+1), USD: make([]*float64, q.days), Total: sums[key].USD,
+		})
+	}
+	for _, row := range rows {
+		n, found := at[row.Key]
+		day := int(row.Day.Sub(begin) / (24 * time.Hour))
+		if found && day >= 0 && day < q.days {
+			drawn[n].USD[day] = add(drawn[n].USD[day], row.USD)
+		}
+	}
+	chart := stackedBars("cost-per-day", fmt.Sprintf("Estimated cost per day by %s, last %d days", strings.ToLower(v.By), q.days), days, drawn)
+	chart.Note = "Days begin at 00:00 UTC."
+	v.Chart = &chart
+	for _, s := range drawn {
+		v.Legend = append(v.Legend, legendEntry{s.Name, s.Swatch(), dollars(s.Total)})
+	}
+}
+
+func add(a, b *float64) *float64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return ops.Ptr(*a + *b)
+}
+
+func value(usd *float64) float64 {
+	if usd == nil {
+		return -1
+	}
+	return *usd
+}
+
+// tokens are all tokens together.
+func tokens(c store.Cost) *int64 {
+	var sum *int64
+	for _, n := range []*int64{c.InputTokens, c.OutputTokens, c.CacheReadTokens, c.CacheWriteTokens} {
+		if n == nil {
+			continue
+		}
+		if sum == nil {
+			sum = new(int64)
+		}
+		*sum += *n
+	}
+	return sum
+}
+
+func tokenFacts(c store.Cost) []fact {
+	var out []fact
+	for _, one := range []struct {
+		name string
+		n    *int64
+	}{{"Input", c.InputTokens}, {"Output", c.OutputTokens}, {"Cache read", c.CacheReadTokens}, {"Cache write", c.CacheWriteTokens}} {
+		f := count(one.n)
+		out = append(out, fact{Name: one.name, Value: f.Text, Faint: !f.Known})
+	}
+	return out
+}
+
+// costsFile is the same as a file for a spreadsheet. What is not known is empty.
+func (s *server) costsFile(w http.ResponseWriter, r *http.Request) {
+	q, err := readCostQuery(r)
+	if err != nil {
+		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
+		return
+	}
+	rows, err := s.Store.Costs(r.Context(), q.by, store.CostFilter{Environment: q.environment, Since: q.since(s.Clock())})
+	if err != nil {
+		s.fail(w, r, "costs", err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="claudeops-costs-by-%s.csv"`, q.by))
+	w.Header().Set("Cache-Control", "no-store")
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{
+		"day_utc", string(q.by), "est_cost_usd", "sessions", "sessions_with_cost", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
+	})
+	for _, row := range rows {
+		_ = out.Write([]string{
+			row.Day.Format("2006-01-02"), harmless(row.Key), number(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
+			number(row.InputTokens), number(row.OutputTokens), number(row.CacheReadTokens), number(row.CacheWriteTokens),
+		})
+	}
+	out.Flush() // a visitor that has gone is no error of ours
+}
+
+func number[T int64 | float64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*n), 'f', -1, 64)
+}
+
+// harmless keeps a spreadsheet from taking a name for a formula.
+func harmless(text string) string {
+	text = firstLine(text, 200)
+	if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t") {
+		return "'" + text
+	}
+	return text
+}

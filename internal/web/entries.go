@@ -1,0 +1,174 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"regexp"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	// shownText and shownRows are as much of a text as a row shows; the rest is fetched when somebody asks for it.
+	shownText = 2000
+	shownRows = 24
+	// callLine is as much of a call as stands in the row itself.
+	callLine = 300
+)
+
+// entry is one row of a transcript: something said, or a tool call together with its answer.
+type entry struct {
+	ID    string // of the row: its line and the piece of it
+	Seq   int64
+	At    stamp
+	Kind  string
+	Icon  string
+	Tone  string
+	Name  string
+	Line  string // a call in one line
+	Text  passage
+	Prose bool
+	Code  bool
+	Raw   string // where the line itself is
+
+	Call    bool
+	Pending bool // the answer has not come
+	Answer  *answer
+	Denied  *denial
+
+	started time.Time
+}
+
+// answer is what a tool call returned.
+type answer struct {
+	Word   string
+	Took   string
+	Failed bool
+	Text   passage
+}
+
+// denial is why the guard refused a call.
+type denial struct {
+	Rule, Reason string
+}
+
+// passage is a text as it is shown, and where the whole of it is when that is only its beginning.
+type passage struct {
+	HTML template.HTML
+	Rest string
+	Size string
+}
+
+// Bad reports whether the row is one of those that stay when only errors are asked for.
+func (e *entry) Bad() bool {
+	return e.Tone == "bad" || e.Denied != nil || e.Answer != nil && e.Answer.Failed
+}
+
+// entries makes rows of lines. It remembers the calls that wait for their answers.
+type entries struct {
+	m       moment
+	words   *writing
+	session ops.SessionID
+	denied  map[string]denial
+	waiting map[string]*entry
+}
+
+func (s *server) entries(m moment, session ops.SessionID, denied map[string]denial) *entries {
+	return &entries{m: m, words: s.words, session: session, denied: denied, waiting: map[string]*entry{}}
+}
+
+// add takes the next line. It returns the rows the line begins, and the earlier rows that it changes.
+func (t *entries) add(line ops.Line) (fresh, changed []*entry) {
+	for i, p := range decodeLine(line.Text) {
+		if call := t.waiting[p.Answer]; p.Answer != "" && call != nil {
+			delete(t.waiting, p.Answer)
+			call.Pending = false
+			call.Answer = t.answer(call, p, line, i)
+			t.judge(call, p.Answer) // the guard may have been slower than the line with the call
+			if call.Answer.Failed {
+				call.Tone = "bad"
+			}
+			changed = append(changed, call)
+			continue
+		}
+		e := t.entry(p, line, i)
+		if p.Call != "" {
+			t.waiting[p.Call] = e
+		}
+		fresh = append(fresh, e)
+	}
+	return fresh, changed
+}
+
+func (t *entries) entry(p part, line ops.Line, piece int) *entry {
+	e := &entry{
+		ID: fmt.Sprintf("l%d-%d", line.Seq, piece), Seq: line.Seq, At: t.m.precise(line.At), Kind: p.Kind, Icon: p.Icon, Tone: p.Tone,
+		Name: plain(p.Name), Text: t.passage(p, line.Seq, piece), Prose: p.Prose, Code: p.Code, Raw: linePath(t.session, line.Seq),
+		Call: p.Kind == "Call", started: line.At,
+	}
+	if !e.Call {
+		return e
+	}
+	e.Line = firstLine(p.Text, callLine)
+	e.Pending = p.Call != ""
+	t.judge(e, p.Call)
+	return e
+}
+
+// judge marks a call that the guard refused.
+func (t *entries) judge(e *entry, use string) {
+	if why, found := t.denied[use]; found && use != "" {
+		e.Denied, e.Tone = &why, "bad"
+	}
+}
+
+func (t *entries) answer(call *entry, p part, line ops.Line, piece int) *answer {
+	a := &answer{Word: answerWord(call.Name, p), Failed: p.Failed, Text: t.passage(p, line.Seq, piece)}
+	if took := line.At.Sub(call.started); took > 0 {
+		a.Took = span(took)
+	}
+	return a
+}
+
+// passage shows the beginning of a long text and says where the whole is.
+func (t *entries) passage(p part, seq int64, piece int) passage {
+	whole := plain(strings.TrimRight(p.Text, "\n"))
+	short, long := clip(whole, shownText)
+	if rows := strings.SplitN(short, "\n", shownRows+1); len(rows) > shownRows {
+		short, long = strings.Join(rows[:shownRows], "\n"), true
+	}
+	var out passage
+	if long {
+		short += " …"
+		out.Rest = fmt.Sprintf("%s/%d", linePath(t.session, seq), piece)
+		out.Size = bytesText(len(whole))
+	}
+	if p.Prose {
+		out.HTML = t.words.html(short)
+	} else {
+		out.HTML = marked(short)
+	}
+	return out
+}
+
+// withheld matches what the recorder put in place of a secret. Compiled once, never changed.
+var withheld = regexp.MustCompile(`\[redacted(?:: [a-z ]+)?\]`)
+
+// marked escapes a text and marks what was redacted in it.
+func marked(text string) template.HTML {
+	return redactions(template.HTMLEscapeString(text))
+}
+
+// redactions marks redactions in text that is escaped already.
+func redactions(safe string) template.HTML {
+	//nolint:gosec // the text is escaped, and the marks hold letters only
+	return template.HTML(withheld.ReplaceAllStringFunc(safe, func(found string) string {
+		return `<mark class="redacted">` + found + `</mark>`
+	}))
+}
+
+func linePath(id ops.SessionID, seq int64) string {
+	return fmt.Sprintf("/sessions/%d/lines/%d", id, seq)
+}

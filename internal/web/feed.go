@@ -1,0 +1,229 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	// feedEvery is how often the rows of a session that somebody watches are looked at.
+	feedEvery = 300 * time.Millisecond
+	// feedLines are read at once; feedKept pieces are kept for readers that are a little behind.
+	feedLines = 100
+	feedKept  = 64
+)
+
+// feeds are the sessions that somebody watches. However many do, a session's rows are read and rendered once.
+type feeds struct {
+	mu   sync.Mutex
+	open map[ops.SessionID]*feed
+}
+
+// feed is one session as its readers see it.
+type feed struct {
+	id      ops.SessionID
+	readers int // guarded by feeds.mu
+
+	mu     sync.Mutex
+	looked time.Time
+	seen   store.Pulse
+	begun  bool
+	rows   *entries
+	last   int64 // the last line that was read
+	pieces []piece
+	now    sessionState
+}
+
+// piece is what lines become: rows to append, and rows that changed.
+type piece struct {
+	first int64 // the line before its first one
+	last  int64
+	html  string
+}
+
+// sessionState is everything of the page but the transcript.
+type sessionState struct {
+	mark string
+	html string
+	over bool
+}
+
+func newFeeds() *feeds { return &feeds{open: map[ops.SessionID]*feed{}} }
+
+func (f *feeds) join(id ops.SessionID) *feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.open[id]
+	if one == nil {
+		one = &feed{id: id}
+		f.open[id] = one
+	}
+	one.readers++
+	return one
+}
+
+func (f *feeds) leave(one *feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.readers--; one.readers == 0 {
+		delete(f.open, one.id)
+	}
+}
+
+// advance reads what is new, unless another reader just did.
+func (f *feed) advance(ctx context.Context, s *server) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun && time.Since(f.looked) < gather {
+		return nil
+	}
+	// The counters come first: what is written after them is found the next time.
+	counts, err := s.pulse.look(ctx, gather)
+	if err != nil {
+		return err
+	}
+	if !f.begun {
+		if err := f.begin(ctx, s); err != nil {
+			return err
+		}
+	}
+	if counts.Guard != f.seen.Guard {
+		if f.rows.denied, err = s.denials(ctx, f.id); err != nil {
+			return err
+		}
+	}
+	if err := f.read(ctx, s); err != nil {
+		return err
+	}
+	if f.now.mark == "" || counts != f.seen {
+		if f.now, err = s.sessionState(ctx, f.id, counts); err != nil {
+			return err
+		}
+		f.seen = counts
+	}
+	// The end is told only behind the last line.
+	if f.now.over {
+		if err := f.read(ctx, s); err != nil {
+			return err
+		}
+	}
+	f.looked = time.Now()
+	return nil
+}
+
+// begin starts at the newest line: who needs older ones reads them alone.
+func (f *feed) begin(ctx context.Context, s *server) error {
+	total, err := s.Store.TranscriptCount(ctx, f.id)
+	if err != nil {
+		return fmt.Errorf("count transcript: %w", err)
+	}
+	if f.rows, err = s.openRows(ctx, f.id, total); err != nil {
+		return err
+	}
+	f.last, f.begun = total, true
+	return nil
+}
+
+// openRows makes rows that go on behind a line.
+func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
+	denied, err := s.denials(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rows := s.entries(moment{s.Clock()}, id, denied)
+	return rows, s.recallCalls(ctx, rows, id, after)
+}
+
+func (f *feed) read(ctx context.Context, s *server) error {
+	for {
+		news, err := s.readPiece(ctx, f.rows, f.id, f.last, feedLines)
+		if err != nil || news.last == f.last {
+			return err
+		}
+		f.last = news.last
+		f.pieces = append(f.pieces, news)
+		if len(f.pieces) > feedKept {
+			f.pieces = append([]piece(nil), f.pieces[len(f.pieces)-feedKept:]...)
+		}
+	}
+}
+
+// readPiece renders the lines behind one as something to swap in.
+func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID, after int64, limit int) (piece, error) {
+	news := piece{first: after, last: after}
+	lines, err := s.Store.Transcript(ctx, id, after, limit)
+	if err != nil || len(lines) == 0 {
+		return news, err
+	}
+	var begun []*entry
+	mine := map[*entry]bool{}
+	var altered []*entry
+	for _, line := range lines {
+		fresh, changed := rows.add(line)
+		for _, e := range fresh {
+			mine[e] = true
+		}
+		begun = append(begun, fresh...)
+		for _, e := range changed {
+			if !mine[e] {
+				altered = append(altered, e)
+			}
+		}
+		news.last = line.Seq
+	}
+	var out strings.Builder
+	for _, e := range altered {
+		row, err := s.piece("session", "row", e)
+		if err != nil {
+			return news, err
+		}
+		fmt.Fprintf(&out, `<hx-partial hx-target="#%s" hx-swap="outerHTML">%s</hx-partial>`, e.ID, row)
+	}
+	if len(begun) > 0 {
+		out.WriteString(`<hx-partial hx-target="#lines" hx-swap="beforeend">`)
+		for _, e := range begun {
+			row, err := s.piece("session", "row", e)
+			if err != nil {
+				return news, err
+			}
+			out.WriteString(row)
+		}
+		out.WriteString(`</hx-partial>`)
+	}
+	fmt.Fprintf(&out, `<hx-partial hx-target="#line-count" hx-swap="innerHTML">%s</hx-partial>`, thousands(news.last))
+	news.html = out.String()
+	return news, nil
+}
+
+// since returns the first piece behind a line. A reader that is further behind than what is kept reads by itself.
+func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error) {
+	f.mu.Lock()
+	last := f.last
+	for _, p := range f.pieces {
+		if p.first == after {
+			f.mu.Unlock()
+			return p, nil
+		}
+	}
+	f.mu.Unlock()
+	if after >= last {
+		return piece{first: after, last: after}, nil
+	}
+	rows, err := s.openRows(ctx, f.id, after)
+	if err != nil {
+		return piece{}, err
+	}
+	return s.readPiece(ctx, rows, f.id, after, int(min(feedLines, last-after)))
+}
+
+func (f *feed) state() sessionState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}

@@ -1,0 +1,434 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// tomorrowHour is when a snooze until tomorrow ends.
+const tomorrowHour = 9
+
+type incidentsView struct {
+	Tabs      []option
+	Tab       string
+	Approvals []approvalView
+	Incidents []incidentView
+	Answered  []answeredView
+	Several   bool
+	Empty     string
+	Pager     pager
+}
+
+// incidentView is one problem as it is shown.
+type incidentView struct {
+	ID             int64
+	Title          string
+	Service        string
+	Environment    string
+	Level          badge
+	Status         badge
+	StatusNote     string
+	Class          string
+	Occurrences    int
+	Opened         stamp
+	Updated        stamp
+	First, Last    cycleRef
+	Waiting        *cycleRef
+	Checks         []checkView
+	Findings       string
+	Tried          string
+	Recommendation string
+	Cost           figure
+	History        []eventView
+	Deeds          []question
+	Resolved       bool
+}
+
+// cycleRef links to a cycle.
+type cycleRef struct {
+	ID   ops.CycleID
+	Path string
+}
+
+func refer(id ops.CycleID) cycleRef { return cycleRef{id, cyclePath(id)} }
+
+// The tabs of the page.
+const (
+	tabNeeds        = "needs"
+	tabOpen         = "open"
+	tabAcknowledged = "acknowledged"
+	tabResolved     = "resolved"
+)
+
+func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
+	before, ok := cursor(r)
+	tab := queried(r, "tab")
+	switch tab {
+	case "":
+		tab = tabNeeds
+	case tabNeeds, tabOpen, tabAcknowledged, tabResolved:
+	default:
+		ok = false
+	}
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such list of incidents.")
+		return
+	}
+	view, err := s.incidentsView(r, tab, before)
+	if err != nil {
+		s.fail(w, r, "list of incidents", err)
+		return
+	}
+	p := page{Title: "Incidents", Nav: "incidents", Body: view}
+	if done := queried(r, "done"); done != "" {
+		p.Flash = doneText(done, queried(r, "id"))
+	}
+	s.render(w, r, http.StatusOK, "incidents", p)
+}
+
+func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
+	ctx, m := r.Context(), moment{s.Clock()}
+	view := incidentsView{Tab: tab, Several: len(s.Environments) > 1}
+	counts, err := s.Store.Attention(ctx, m.now)
+	if err != nil {
+		return view, err
+	}
+	for _, o := range []option{
+		{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
+		{Word: "Open", Path: tabOpen},
+		{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
+		{Word: "Resolved", Path: tabResolved},
+	} {
+		o.Current, o.Path = o.Path == tab, "/incidents?tab="+o.Path
+		view.Tabs = append(view.Tabs, o)
+	}
+	filter := store.IncidentFilter{Before: before, Limit: listed + 1}
+	switch tab {
+	case tabNeeds:
+		view.Empty = "Nothing needs you."
+		filter.Open = true
+		filter.Limit = 200
+		if view.Approvals, err = s.pending(ctx, m); err != nil {
+			return view, err
+		}
+	case tabOpen:
+		view.Empty, filter.Open = "No incident is open.", true
+	case tabAcknowledged:
+		view.Empty, filter.Status = "Nobody has taken an incident.", ops.IncidentAcknowledged
+	case tabResolved:
+		view.Empty, filter.Status = "No incident was resolved yet.", ops.IncidentResolved
+		if view.Answered, err = s.answered(ctx, m, before); err != nil {
+			return view, err
+		}
+	}
+	found, err := s.Store.Incidents(ctx, filter)
+	if err != nil {
+		return view, err
+	}
+	if tab != tabNeeds && len(found) > listed {
+		found = found[:listed]
+		view.Pager = paging(r, found[listed-1].ID)
+	} else {
+		view.Pager = paging(r, 0)
+	}
+	for _, i := range found {
+		if tab == tabNeeds && !view.wants(i, m.now) || tab == tabOpen && i.Status == ops.IncidentAcknowledged {
+			continue
+		}
+		one := m.incident(i)
+		if tab == tabNeeds {
+			if one.History, err = s.history(ctx, m, i); err != nil {
+				return view, err
+			}
+		}
+		view.Incidents = append(view.Incidents, one)
+	}
+	return view, nil
+}
+
+// wants reports whether an incident needs somebody beyond the question that is asked about it.
+func (v incidentsView) wants(i ops.Incident, now time.Time) bool {
+	for _, a := range v.Approvals {
+		if i.Waiting != nil && *i.Waiting == a.Cycle.ID {
+			return false
+		}
+	}
+	return !i.Holds(now)
+}
+
+func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]eventView, error) {
+	events, err := s.Store.IncidentHistory(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	out := []eventView{{Badge: levelBadge(i.Level), At: m.stamp(i.OpenedAt), Kind: "incident", Message: "opened", Cycle: i.FirstCycle, CyclePath: cyclePath(i.FirstCycle)}}
+	for _, e := range events {
+		out = append(out, m.event(e))
+	}
+	return out, nil
+}
+
+func (m moment) incident(i ops.Incident) incidentView {
+	view := incidentView{
+		ID: i.ID, Title: firstLine(i.Title, 200), Service: plain(i.Service), Environment: i.Environment, Level: levelBadge(i.Level),
+		Status: incidentBadge(i, m.now), StatusNote: m.incidentNote(i), Class: plain(i.Class), Occurrences: i.Occurrences,
+		Opened: m.stamp(i.OpenedAt), Updated: m.ago(i.UpdatedAt), First: refer(i.FirstCycle), Last: refer(i.LastCycle),
+		Resolved: i.ResolvedAt != nil, Cost: figure{Text: "Not available"},
+	}
+	if i.Waiting != nil && i.ResolvedAt == nil {
+		ref := refer(*i.Waiting)
+		view.Waiting = &ref
+	}
+	if known, err := i.Known(); err == nil {
+		view.Findings, view.Tried, view.Recommendation = plain(known.Findings), plain(known.Tried), plain(known.Recommendation)
+		if known.CostUSD > 0 {
+			view.Cost = dollars(&known.CostUSD)
+		}
+		view.Checks = failing(known.Checks)
+	}
+	view.Deeds = deeds(i)
+	return view
+}
+
+// failing are the checks that found something, as an agent or a probe reported them.
+func failing(checks []ops.CheckResult) []checkView {
+	var out []checkView
+	for _, c := range checks {
+		if c.Status == ops.Healthy {
+			continue
+		}
+		view := checkView{Badge: healthBadge(c.Status), Probe: plain(c.Service + " " + string(c.CheckType)), Error: firstLine(c.Error, 300)}
+		if c.ResponseTimeMS != nil {
+			view.Response = span(time.Duration(*c.ResponseTimeMS) * time.Millisecond)
+		}
+		out = append(out, view)
+	}
+	return out
+}
+
+func incidentBadge(i ops.Incident, now time.Time) badge {
+	switch i.Status {
+	case ops.IncidentOpen:
+		return badge{"hand", "hand", "Open"}
+	case ops.IncidentAcknowledged:
+		return badge{"unknown", "user", "Acknowledged"}
+	case ops.IncidentSnoozed:
+		if !i.Holds(now) {
+			return badge{"hand", "hand", "Open"}
+		}
+		return badge{"unknown", "bell-off", "Snoozed"}
+	case ops.IncidentResolved:
+		return badge{"ok", "circle-check", "Resolved"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(i.Status))}
+}
+
+// incidentNote says who did what last, and when.
+func (m moment) incidentNote(i ops.Incident) string {
+	switch {
+	case i.ResolvedAt != nil:
+		note := fmt.Sprintf("by %s at %s", plain(i.ResolvedBy), m.stamp(*i.ResolvedAt).Text)
+		if i.Resolution != "" {
+			note += ": " + plain(i.Resolution)
+		}
+		return note
+	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
+		return fmt.Sprintf("by %s at %s", plain(i.AcknowledgedBy), m.stamp(*i.AcknowledgedAt).Text)
+	case i.Status == ops.IncidentSnoozed && i.SnoozedUntil != nil && i.Holds(m.now):
+		return "until " + m.stamp(*i.SnoozedUntil).Text
+	}
+	return ""
+}
+
+// The deeds a person can do to an incident, as they stand in addresses.
+const (
+	deedAcknowledge = "ack"
+	deedResolve     = "resolve"
+	deedSnooze      = "snooze"
+)
+
+// deeds are what a person can do to an incident now.
+func deeds(i ops.Incident) []question {
+	if i.ResolvedAt != nil {
+		return nil
+	}
+	var out []question
+	for _, deed := range []string{deedAcknowledge, deedResolve, deedSnooze} {
+		if deed != deedAcknowledge || i.Status != ops.IncidentAcknowledged {
+			q, _ := deedQuestion(i, deed)
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+func deedQuestion(i ops.Incident, deed string) (question, bool) {
+	note := input{Name: "reason", Label: "Note", Kind: "area", Max: maxReason}
+	q := question{
+		ID: fmt.Sprintf("%s-%d", deed, i.ID), Action: fmt.Sprintf("/incidents/%d/%s", i.ID, deed), No: "Cancel", Fields: []input{note},
+	}
+	switch deed {
+	case deedAcknowledge:
+		q.Button, q.Icon, q.Title, q.Yes = "Acknowledge", "user", fmt.Sprintf("Acknowledge incident %d?", i.ID), "Acknowledge"
+		q.Text = "You take care of it: no tier starts for this service and no reminder comes, until it is well again or you resolve it."
+	case deedResolve:
+		q.Button, q.Icon, q.Title, q.Yes = "Resolve", "circle-check", fmt.Sprintf("Resolve incident %d?", i.ID), "Resolve"
+		q.Text = "It is closed for everybody, and a cycle that waits for it ends."
+	case deedSnooze:
+		q.Button, q.Icon, q.Title, q.Yes = "Snooze", "bell-off", fmt.Sprintf("Snooze incident %d?", i.ID), "Snooze"
+		q.Text = "No tier starts for this service and no reminder comes until then."
+		q.Fields = []input{{Name: "for", Label: "For", Kind: "select", Required: true, Choices: []choice{
+			{Value: "1h", Word: "1 hour"}, {Value: "4h", Word: "4 hours"}, {Value: "tomorrow", Word: fmt.Sprintf("Until tomorrow, %02d:00", tomorrowHour)},
+		}}, note}
+	default:
+		return question{}, false
+	}
+	return q, true
+}
+
+// incidentPage is one incident alone.
+type incidentPage struct {
+	incidentView
+	Several bool
+	Ask     *question // what the visitor came to confirm
+	Late    string    // why nothing was done
+}
+
+func (s *server) incident(w http.ResponseWriter, r *http.Request) {
+	s.showIncident(w, r, http.StatusOK, "", "")
+}
+
+// askIncident is where a link from a notice leads: it shows what would be done, and does nothing.
+func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
+	s.showIncident(w, r, http.StatusOK, r.PathValue("deed"), "")
+}
+
+func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, deed, late string) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such incident.")
+		return
+	}
+	i, err := s.Store.Incident(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	m := moment{s.Clock()}
+	view := incidentPage{incidentView: m.incident(i), Several: len(s.Environments) > 1, Late: late}
+	if view.History, err = s.history(r.Context(), m, i); err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	if deed != "" {
+		q, ok := deedQuestion(i, deed)
+		if !ok {
+			s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+			return
+		}
+		if i.ResolvedAt == nil && (deed != deedAcknowledge || i.Status != ops.IncidentAcknowledged) {
+			view.Ask = &q
+		} else {
+			view.Late = "Already " + strings.ToLower(view.Status.Word) + " " + view.StatusNote + "."
+		}
+	}
+	p := page{Title: fmt.Sprintf("Incident %d", id), Nav: "incidents", Body: view, Still: view.Ask != nil || late != ""}
+	if done := queried(r, "done"); done != "" && late == "" {
+		p.Flash = doneText(done, strconv.FormatInt(id, 10))
+	}
+	s.render(w, r, status, "incident", p)
+}
+
+func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such incident.")
+		return
+	}
+	ctx, by, now := r.Context(), s.person(r), s.Clock()
+	var i ops.Incident
+	var err error
+	deed := r.PathValue("deed")
+	switch deed {
+	case deedAcknowledge:
+		i, err = s.Store.Acknowledge(ctx, id, by, reason(r), now)
+	case deedResolve:
+		i, err = s.Store.ResolveIncident(ctx, id, by, reason(r), now)
+	case deedSnooze:
+		until, ok := snoozeEnd(r.PostFormValue("for"), now)
+		if !ok {
+			s.errorPage(w, r, http.StatusUnprocessableEntity, "A snooze is for 1 hour, 4 hours or until tomorrow. Nothing was done.")
+			return
+		}
+		i, err = s.Store.Snooze(ctx, id, by, until, reason(r), now)
+	default:
+		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		return
+	}
+	if errors.Is(err, ops.ErrConflict) {
+		s.lateIncident(w, r, id)
+		return
+	}
+	if err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	if i.Waiting != nil {
+		s.Control.Wake(*i.Waiting)
+	}
+	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, deed), http.StatusSeeOther)
+}
+
+// lateIncident tells who was faster.
+func (s *server) lateIncident(w http.ResponseWriter, r *http.Request, id int64) {
+	i, err := s.Store.Incident(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	m := moment{s.Clock()}
+	s.showIncident(w, r, http.StatusConflict, "",
+		fmt.Sprintf("Already %s %s. Nothing was changed.", strings.ToLower(incidentBadge(i, m.now).Word), m.incidentNote(i)))
+}
+
+func snoozeEnd(choice string, now time.Time) (time.Time, bool) {
+	switch choice {
+	case "1h":
+		return now.Add(time.Hour), true
+	case "4h":
+		return now.Add(4 * time.Hour), true
+	case "tomorrow":
+		year, month, day := now.Date()
+		return time.Date(year, month, day+1, tomorrowHour, 0, 0, 0, now.Location()), true
+	}
+	return time.Time{}, false
+}
+
+// doneText says what was done, after the way back to a page.
+func doneText(done, id string) string {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return ""
+	}
+	switch done {
+	case deedAcknowledge:
+		return fmt.Sprintf("Incident %d is acknowledged.", n)
+	case deedResolve:
+		return fmt.Sprintf("Incident %d is resolved.", n)
+	case deedSnooze:
+		return fmt.Sprintf("Incident %d is snoozed.", n)
+	case answerApprove:
+		return fmt.Sprintf("Question %d is approved. Its cycle goes on.", n)
+	case answerDeny:
+		return fmt.Sprintf("Question %d is denied. Its cycle ends with your reason.", n)
+	}
+	return ""
+}

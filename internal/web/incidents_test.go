@@ -1,0 +1,351 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"claudeops/internal/api/apitest"
+	"claudeops/internal/ops"
+	"claudeops/internal/web"
+)
+
+// wakes is a supervisor that remembers whom it was asked to wake.
+type wakes struct {
+	*apitest.Control
+	woken []ops.CycleID
+}
+
+func (w *wakes) Wake(id ops.CycleID) { w.woken = append(w.woken, id) }
+
+// watched is a site whose supervisor remembers whom it woke.
+func watched(t *testing.T, change ...func(*web.Options)) (*site, *wakes) {
+	t.Helper()
+	control := &wakes{}
+	s := newSite(t, append(change, func(o *web.Options) {
+		original, _ := o.Control.(*apitest.Control)
+		control.Control = original
+		o.Control = control
+	})...)
+	return s, control
+}
+
+const findings = `{"schema_version":1,"recommended_tier":3,"services_affected":["jellyfin"],` +
+	`"check_results":[{"service":"jellyfin","check_type":"http","status":"down","error":"HTTP 502"}],"cooldown_state":{},` +
+	`"investigation_findings":"The database is locked.","remediation_attempted":"Restarted it twice."}`
+
+func guarded() ops.Policy {
+	return ops.Policy{
+		MaxTier: 3, MaxDepth: 2, BudgetChainUSD: 5, Cooldowns: apitest.Limits(), Approval: ops.ApprovalPolicy{OnExpiry: "deny"},
+		Handlers: []ops.Handler{{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "opus"}},
+	}
+}
+
+func reported(service, text string) *ops.IncidentReport {
+	return &ops.IncidentReport{
+		Title: text, Level: ops.LevelCritical, Class: "unresolved", Services: []string{service}, Findings: text, Tried: text, Recommendation: text,
+		CostUSD: 0.33, Waits: true, Checks: []ops.CheckResult{{Service: service, CheckType: ops.CheckHTTP, Status: ops.Down, Error: text}},
+	}
+}
+
+// asks lets a cycle ask whether Tier 3 may start.
+func (s *site) asks(text string) (ops.CycleID, ops.Approval) {
+	s.t.Helper()
+	cycle, session := s.Await(ops.NewCycle{Prompt: text}, guarded(), ops.Step{
+		Reason: text, Incident: reported("jellyfin", text),
+		Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: text, ExpiresAt: ops.Ptr(s.Now.Add(13 * time.Minute))},
+	}, apitest.Run{
+		Tier: 2, Model: "sonnet", For: 3 * time.Minute, Outcome: ops.OutcomeEscalate, Handoff: findings, Figures: figures(0.33, 22, 180_000),
+		Decision: &ops.Decision{
+			SourceHandler: "tier2", TargetHandler: "tier3", Reason: text, Depth: 2, MaxDepth: 2, Path: []string{"tier2", "tier3"},
+			ProcessMode: ops.ProcessTyped, Verdict: ops.VerdictApproval, Services: []string{"jellyfin"},
+		},
+	})
+	loaded, err := s.Store.Load(s.t.Context(), cycle)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a := loaded.Journal.Approvals[0]
+	if a.SessionID != session {
+		s.t.Fatalf("question is %+v", a)
+	}
+	return cycle, a
+}
+
+// breaks lets a cycle end with a call for a person.
+func (s *site) breaks(service, text string) ops.Incident {
+	s.t.Helper()
+	s.Await(ops.NewCycle{}, guarded(), ops.Step{Reason: text, Incident: reported(service, text)},
+		apitest.Run{Tier: 1, Model: "haiku", For: time.Minute, Outcome: ops.OutcomeNeedsHuman, Figures: figures(0.02, 4, 60_000)})
+	return s.newestIncident()
+}
+
+func (s *site) newestIncident() ops.Incident {
+	s.t.Helper()
+	i, err := s.Store.Incident(s.t.Context(), 1)
+	for n := int64(2); err == nil; n++ {
+		next, missing := s.Store.Incident(s.t.Context(), n)
+		if missing != nil {
+			return i
+		}
+		i = next
+	}
+	s.t.Fatal(err)
+	return i
+}
+
+func (s *site) post(path string, fields url.Values) answer {
+	s.t.Helper()
+	return s.do(form(s.t, path, fields))
+}
+
+func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
+	s := newSite(t)
+	mustContain(t, s.page("/incidents"), "Nothing needs you.", "Needs you", "Acknowledged", "Resolved")
+	for tab, text := range map[string]string{"open": "No incident is open.", "acknowledged": "Nobody has taken", "resolved": "No incident was resolved"} {
+		mustContain(t, s.page("/incidents?tab="+tab), text)
+	}
+	for _, path := range []string{"/incidents?tab=nope", "/incidents?cursor=x", "/incidents/9", "/incidents/x", "/incidents/9/ack", "/approvals/9", "/approvals/x", "/approvals/1/maybe"} {
+		if got := s.get(path).StatusCode; got != http.StatusNotFound {
+			t.Errorf("%s gives %d", path, got)
+		}
+	}
+}
+
+func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
+	s, _ := watched(t, func(o *web.Options) {
+		o.Environments[0].Tools = map[ops.Tier]ops.ToolLists{3: {Tools: []string{"Bash", "Read"}}}
+	})
+	cycle, a := s.asks("Tier 3 needs a yes.")
+	body := s.page("/incidents")
+	mustContain(t, body, "Approve: start Tier 3 for jellyfin", fmt.Sprintf("C-%d", cycle), fmt.Sprintf(`href="/sessions/%d"`, a.SessionID),
+		"expires <time", "in 10m 00s", "Without an answer it is then denied.", "Tier 3 needs a yes.", "Redeploy services", "Tools: Bash, Read",
+		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the chain",
+		"2 of 2 left", fmt.Sprintf(`action="/approvals/%d/deny"`, a.ID), fmt.Sprintf(`formaction="/approvals/%d/approve" formnovalidate`, a.ID),
+		"Reason", "required to deny", "tier3 opus")
+	// The incident that was opened with the question is not shown a second time.
+	mustNotContain(t, body, `class="card incident"`)
+	mustContain(t, body, `Needs you <span class="tab-count">1</span>`)
+}
+
+func TestApproveByPostWakesTheCycle(t *testing.T) {
+	s, control := watched(t)
+	cycle, a := s.asks("Tier 3 needs a yes.")
+	for _, path := range []string{fmt.Sprintf("/approvals/%d", a.ID), fmt.Sprintf("/approvals/%d/approve", a.ID), fmt.Sprintf("/approvals/%d/deny", a.ID)} {
+		mustContain(t, s.page(path), "Approve: start Tier 3 for jellyfin", `method="post"`)
+	}
+	if got, _ := s.Store.Approval(t.Context(), a.ID); got.Status != ops.ApprovalPending || len(control.woken) > 0 {
+		t.Fatalf("looking at it made it %s", got.Status)
+	}
+	mustNotContain(t, content(s.page(fmt.Sprintf("/approvals/%d/approve", a.ID))), "<span>Deny</span>")
+	done := s.post(fmt.Sprintf("/approvals/%d/approve", a.ID), url.Values{"reason": {"go ahead"}})
+	if done.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
+	}
+	got, err := s.Store.Approval(t.Context(), a.ID)
+	if err != nil || got.Status != ops.ApprovalApproved || got.AnsweredBy != "192.0.2.1" || got.Answer != "go ahead" {
+		t.Errorf("question is %+v, %v", got, err)
+	}
+	if len(control.woken) != 1 || control.woken[0] != cycle {
+		t.Errorf("woken %v, want %d", control.woken, cycle)
+	}
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Question %d is approved.", a.ID))
+	mustContain(t, s.page("/incidents?tab=resolved"), "Answered questions", "Approved", "by 192.0.2.1 at")
+}
+
+func TestDenyNeedsAReason(t *testing.T) {
+	s, control := watched(t)
+	_, a := s.asks("Tier 3 needs a yes.")
+	path := fmt.Sprintf("/approvals/%d/deny", a.ID)
+	refused := s.post(path, url.Values{"reason": {"  "}})
+	if refused.StatusCode != http.StatusUnprocessableEntity || len(control.woken) > 0 {
+		t.Fatalf("status %d, woken %v", refused.StatusCode, control.woken)
+	}
+	mustContain(t, refused.body, "a denial needs a reason", `role="alert"`, "Approve once")
+	if got := s.post(path, url.Values{"reason": {"not today"}}).StatusCode; got != http.StatusSeeOther {
+		t.Fatalf("status %d", got)
+	}
+	got, err := s.Store.Approval(t.Context(), a.ID)
+	if err != nil || got.Status != ops.ApprovalDenied || got.Answer != "not today" || len(control.woken) != 1 {
+		t.Errorf("question is %+v, %v, woken %v", got, err, control.woken)
+	}
+}
+
+func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
+	s, control := watched(t)
+	_, a := s.asks("Tier 3 needs a yes.")
+	if _, err := s.Store.Answer(t.Context(), a.ID, ops.ApprovalDenied, "alice", "no", s.Now); err != nil {
+		t.Fatal(err)
+	}
+	late := s.post(fmt.Sprintf("/approvals/%d/approve", a.ID), nil)
+	if late.StatusCode != http.StatusConflict {
+		t.Fatalf("status %d", late.StatusCode)
+	}
+	mustContain(t, late.body, "Already denied by alice at 13:44. Reason: no", `role="alert"`)
+	mustNotContain(t, content(late.body), "Approve once")
+	if len(control.woken) > 0 {
+		t.Errorf("woken %v", control.woken)
+	}
+	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44.")
+	// Other wrong ways to the same place.
+	if got := s.post(fmt.Sprintf("/approvals/%d/expire", a.ID), nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("an unknown answer gives %d", got)
+	}
+	if got := s.post("/approvals/99/approve", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("an unknown question gives %d", got)
+	}
+}
+
+func TestAnswersComeOnlyFromOurOwnPages(t *testing.T) {
+	s, control := watched(t)
+	_, a := s.asks("Tier 3 needs a yes.")
+	for _, path := range []string{fmt.Sprintf("/approvals/%d/approve", a.ID), "/incidents/1/resolve", "/services/cooldown", "/memory"} {
+		r := form(t, path, url.Values{"reason": {"x"}, "observation": {"x"}})
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		if got := s.do(r).StatusCode; got != http.StatusForbidden {
+			t.Errorf("%s from another site gives %d", path, got)
+		}
+	}
+	if got, _ := s.Store.Approval(t.Context(), a.ID); got.Status != ops.ApprovalPending || len(control.woken) > 0 {
+		t.Errorf("another site made it %s", got.Status)
+	}
+}
+
+func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
+	s, control := watched(t)
+	i := s.breaks("paperless", "The disk is full.")
+	body := s.page("/incidents")
+	mustContain(t, body, "The disk is full.", "Critical", "Open", "Acknowledge", "Resolve", "Snooze", "Until tomorrow, 09:00", "History", "opened", "$0.33",
+		fmt.Sprintf(`action="/incidents/%d/ack"`, i.ID))
+	done := s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), url.Values{"reason": {"on it"}})
+	if done.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status %d", done.StatusCode)
+	}
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by 192.0.2.1 at", "on it")
+	mustContain(t, s.page("/incidents"), "Nothing needs you.")
+	mustContain(t, s.page("/incidents?tab=acknowledged"), "The disk is full.")
+
+	late := s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), nil)
+	if late.StatusCode != http.StatusConflict {
+		t.Fatalf("a second acknowledgement gives %d", late.StatusCode)
+	}
+	mustContain(t, late.body, "Already acknowledged by 192.0.2.1 at 13:42.", `role="alert"`)
+
+	if got := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), url.Values{"reason": {"new disk"}}).StatusCode; got != http.StatusSeeOther {
+		t.Fatalf("status %d", got)
+	}
+	if len(control.woken) == 0 || control.woken[len(control.woken)-1] != *i.Waiting {
+		t.Errorf("woken %v, want %d", control.woken, *i.Waiting)
+	}
+	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by 192.0.2.1 at 13:42: new disk")
+	for _, deed := range []string{"ack", "resolve", "snooze"} {
+		late := s.post(fmt.Sprintf("/incidents/%d/%s", i.ID, deed), url.Values{"for": {"1h"}})
+		if late.StatusCode != http.StatusConflict {
+			t.Errorf("%s of a resolved one gives %d", deed, late.StatusCode)
+		}
+		mustContain(t, late.body, "Already resolved by 192.0.2.1 at 13:42: new disk.")
+		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, deed)), "Already resolved by 192.0.2.1")
+	}
+}
+
+func TestSnoozeEndsAtTheChosenTime(t *testing.T) {
+	for choice, want := range map[string]string{"1h": "2026-11-14T14:42:00Z", "4h": "2026-11-14T17:42:00Z", "tomorrow": "2026-11-15T09:00:00Z"} {
+		s, _ := watched(t)
+		i := s.breaks("paperless", "The disk is full.")
+		if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID), url.Values{"for": {choice}}).StatusCode; got != http.StatusSeeOther {
+			t.Fatalf("status %d", got)
+		}
+		got, err := s.Store.Incident(t.Context(), i.ID)
+		if err != nil || got.Status != ops.IncidentSnoozed || got.SnoozedUntil.Format(time.RFC3339) != want {
+			t.Errorf("%s: %+v, %v", choice, got.SnoozedUntil, err)
+		}
+		mustContain(t, s.page("/incidents?tab=open"), "Snoozed", "until ")
+		s.Now = s.Now.Add(48 * time.Hour)
+		mustContain(t, s.page("/incidents"), "The disk is full.")
+	}
+	s, _ := watched(t)
+	i := s.breaks("paperless", "The disk is full.")
+	if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID), url.Values{"for": {"1000h"}}).StatusCode; got != http.StatusUnprocessableEntity {
+		t.Errorf("a snooze of any length gives %d", got)
+	}
+}
+
+func TestALinkFromANoticeOnlyAsks(t *testing.T) {
+	s, control := watched(t)
+	i := s.breaks("paperless", "The disk is full.")
+	for deed, text := range map[string]string{"ack": "Acknowledge incident 1?", "resolve": "Resolve incident 1?", "snooze": "Snooze incident 1?"} {
+		body := s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, deed))
+		mustContain(t, body, text, fmt.Sprintf(`<form class="decide" method="post" action="/incidents/%d/%s">`, i.ID, deed))
+	}
+	if got := s.get(fmt.Sprintf("/incidents/%d/explode", i.ID)).StatusCode; got != http.StatusNotFound {
+		t.Errorf("an unknown deed gives %d", got)
+	}
+	if got := s.post(fmt.Sprintf("/incidents/%d/explode", i.ID), nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("an unknown deed gives %d", got)
+	}
+	got, err := s.Store.Incident(t.Context(), i.ID)
+	if err != nil || got.Status != ops.IncidentOpen || len(control.woken) > 0 {
+		t.Errorf("looking made it %s", got.Status)
+	}
+}
+
+func TestResolvedIncidentsArePaged(t *testing.T) {
+	s, _ := watched(t)
+	for n := range 27 {
+		i := s.breaks(fmt.Sprintf("service-%02d", n), "broken")
+		if _, err := s.Store.ResolveIncident(t.Context(), i.ID, "alice", "", s.Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := s.page("/incidents?tab=resolved")
+	mustContain(t, first, "service-26", "service-02", `href="/incidents?cursor=3&amp;tab=resolved"`)
+	mustNotContain(t, first, "service-01")
+	second := s.page("/incidents?tab=resolved&cursor=3")
+	mustContain(t, second, "service-01", "service-00", `href="/incidents?tab=resolved"`)
+	mustNotContain(t, second, "Older")
+}
+
+func TestHostileTextOnOperatorPages(t *testing.T) {
+	for n, text := range hostile() {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, func(o *web.Options) {
+				o.Environments[0].Policy = guarded()
+				o.Environments[0].Policy.Handlers[0].ID, o.Environments[0].Policy.Handlers[0].HandsTo = text, []string{text}
+				o.Settings = []web.Setting{{Key: text, Value: text, Origin: text, Env: text, Doc: text}}
+			})
+			_, a := s.asks(text)
+			i := s.breaks(text, text)
+			if _, err := s.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: text, Service: text, Observation: text, Source: text}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Store.AddEvent(t.Context(), ops.Event{Level: ops.Level(text), Kind: text, Service: text, Message: text}); err != nil {
+				t.Fatal(err)
+			}
+			s.Check(text, ops.Down, text)
+			query := "?q=" + url.QueryEscape(text) + "&service=" + url.QueryEscape(text) + "&kind=" + url.QueryEscape(text) + "&category=" + url.QueryEscape(text)
+			paths := []string{
+				"/incidents", "/incidents?tab=open", fmt.Sprintf("/incidents/%d", i.ID), fmt.Sprintf("/incidents/%d/snooze", i.ID), fmt.Sprintf("/approvals/%d", a.ID),
+				"/services", "/services?range=24h", "/services" + query, "/costs", "/costs?by=service", "/costs?by=model", "/events", "/events" + query,
+				"/memory", "/memory" + query, "/memory/1/remove", "/config", "/config" + query,
+			}
+			for _, path := range paths {
+				mustBeHarmless(t, content(s.page(path)))
+			}
+			if _, err := s.Store.Answer(t.Context(), a.ID, ops.ApprovalDenied, text, text, s.Now); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Store.ResolveIncident(t.Context(), i.ID, text, text, s.Now); err != nil {
+				t.Fatal(err)
+			}
+			mustBeHarmless(t, content(s.post(fmt.Sprintf("/approvals/%d/approve", a.ID), nil).body))
+			mustBeHarmless(t, content(s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), nil).body))
+			mustBeHarmless(t, content(s.page("/incidents?tab=resolved")))
+			mustBeHarmless(t, content(s.page(fmt.Sprintf("/incidents/%d", i.ID))))
+			mustBeHarmless(t, content(s.post("/memory", url.Values{"environment": {text}, "observation": {text}, "service": {text}}).body))
+			mustBeHarmless(t, content(s.post("/services/cooldown", url.Values{"environment": {text}, "service": {text}, "action": {text}, "reason": {text}}).body))
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+)
+
+// picture is a figure drawn on the server, with the same numbers as a table behind "View as table". The partial "picture"
+// shows it.
+type picture struct {
+	ID    string // of the element; unique on its page
+	Title string // what it shows, in one line; also read aloud
+	SVG   template.HTML
+	Note  string   // shown beneath; empty for none
+	Head  []string // column headings of the table
+	Rows  [][]string
+}
+
+// drawing collects the elements of an SVG. All text that goes into it is escaped; its geometry stands in attributes, because
+// the pages allow no inline style.
+type drawing struct {
+	body strings.Builder
+}
+
+// rect draws a rectangle. Lengths are numbers or percentages. A title, if given, is shown on hover.
+func (d *drawing) rect(x, y, width, height, class, title string) {
+	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" class="%s">`, esc(x), esc(y), esc(width), esc(height), esc(class))
+	if title != "" {
+		fmt.Fprintf(&d.body, `<title>%s</title>`, esc(title))
+	}
+	d.body.WriteString(`</rect>`)
+}
+
+// line draws a straight line.
+func (d *drawing) line(x1, y1, x2, y2, class string) {
+	fmt.Fprintf(&d.body, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`, esc(x1), esc(y1), esc(x2), esc(y2), esc(class))
+}
+
+// text writes a label. The anchor is start, middle or end.
+func (d *drawing) text(x, y, anchor, class, label string) {
+	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`, esc(x), esc(y), esc(anchor), esc(class), esc(label))
+}
+
+// svg returns the drawing as wide as its place and so many pixels high.
+func (d *drawing) svg(height int, title string) template.HTML {
+	//nolint:gosec // every value was escaped when it was written
+	return template.HTML(fmt.Sprintf(`<svg class="drawing" width="100%%" height="%d" role="img" aria-label="%s"><title>%s</title>%s</svg>`,
+		height, esc(title), esc(title), d.body.String()))
+}
+
+func esc(text string) string { return template.HTMLEscapeString(text) }
+
+// px is a length in an SVG.
+func px(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// pc is a length in an SVG in percent of its width or height.
+func pc(v float64) string { return percent(v) + "%" }

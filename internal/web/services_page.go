@@ -1,0 +1,292 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// healthRange is how far back health bars go, and how finely.
+type healthRange struct {
+	Value  string
+	Word   string
+	Ago    string // the label at the left end
+	Length time.Duration
+	Bucket time.Duration
+}
+
+func healthRanges() []healthRange {
+	const day = 24 * time.Hour
+	return []healthRange{
+		{"24h", "24 hours", "24 hours ago", day, time.Hour},
+		{"7d", "7 days", "7 days ago", 7 * day, 4 * time.Hour},
+		{"30d", "30 days", "30 days ago", 30 * day, day},
+		{"90d", "90 days", "90 days ago", 90 * day, 2 * day},
+	}
+}
+
+type servicesView struct {
+	Search       string
+	States       []choice
+	Environments []choice
+	Ranges       []option
+	Range        healthRange
+	Counts       []healthCount
+	Services     []serviceRow
+	Several      bool
+	Filtered     bool
+	Any          bool // there is a service at all
+	Clear        string
+}
+
+// serviceRow is one service with its past and what may still be done to it.
+type serviceRow struct {
+	serviceView
+	ID        string // of its element
+	Health    *picture
+	Uptime    figure
+	Cooldowns []cooldownView
+	Stale     bool
+	Incidents []incidentRef
+}
+
+type incidentRef struct {
+	ID    int64
+	Badge badge
+	Title string
+}
+
+func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
+	view, err := s.servicesView(r)
+	if errors.Is(err, errNoRange) {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such range. Use 24h, 7d, 30d or 90d.")
+		return
+	}
+	if err != nil {
+		s.fail(w, r, "list of services", err)
+		return
+	}
+	p := page{Title: "Services", Nav: "services", Body: view}
+	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
+		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". The event says who wanted that and why."
+	}
+	s.render(w, r, http.StatusOK, "services", p)
+}
+
+var errNoRange = errors.New("no such range")
+
+func (s *server) servicesView(r *http.Request) (servicesView, error) {
+	ctx, m := r.Context(), moment{s.Clock()}
+	state, environment := queried(r, "state"), queried(r, "environment")
+	view := servicesView{Search: queried(r, "q"), Several: len(s.Environments) > 1, Environments: s.environmentChoices(environment), Clear: "/services"}
+	view.Filtered = view.Search != "" || state != "" || environment != ""
+	view.States = chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
+		choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown"})
+	if err := view.setRange(r); err != nil {
+		return view, err
+	}
+	checks, err := s.Store.LatestChecks(ctx, environment)
+	if err != nil {
+		return view, err
+	}
+	past, err := s.Store.Health(ctx, store.HealthFilter{
+		Environment: environment, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
+	})
+	if err != nil {
+		return view, err
+	}
+	incidents, err := s.openIncidents(ctx, m, environment)
+	if err != nil {
+		return view, err
+	}
+	cooldowns, err := s.cooldownsByService(ctx, m)
+	if err != nil {
+		return view, err
+	}
+	all := s.services(m, checks)
+	view.Any = len(all) > 0
+	for _, service := range all {
+		if environment != "" && service.Environment != environment {
+			continue
+		}
+		view.count(service)
+		if state != "" && service.Badge.Tone != state || !strings.Contains(strings.ToLower(service.Name), strings.ToLower(view.Search)) {
+			continue
+		}
+		key := serviceKey{service.Environment, service.Name}
+		row := serviceRow{serviceView: service, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: figure{Text: "Not available"}}
+		row.Stale = service.Badge.Tone == "unknown" && service.Checked != nil
+		for _, h := range past {
+			if h.Environment == service.Environment && plain(h.Service) == service.Name {
+				row.Health = m.healthBar("health-"+row.ID, view.Range, h)
+				row.Uptime = uptime(h)
+			}
+		}
+		view.Services = append(view.Services, row)
+	}
+	return view, nil
+}
+
+// count adds a service to those of its state; services come in the order of their states.
+func (v *servicesView) count(service serviceView) {
+	if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == service.Badge {
+		v.Counts[n-1].Count++
+		return
+	}
+	v.Counts = append(v.Counts, healthCount{service.Badge, 1})
+}
+
+func (v *servicesView) setRange(r *http.Request) error {
+	wanted := queried(r, "range")
+	if wanted == "" {
+		wanted = "30d"
+	}
+	for _, one := range healthRanges() {
+		current := one.Value == wanted
+		if current {
+			v.Range = one
+		}
+		v.Ranges = append(v.Ranges, option{Word: one.Word, Path: with(r, "range", one.Value), Current: current})
+	}
+	if v.Range.Value == "" {
+		return errNoRange
+	}
+	return nil
+}
+
+type serviceKey struct{ environment, service string }
+
+// element names the element of a service on its page; a name itself may hold anything.
+func (k serviceKey) element() string {
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, k.environment+"\x00"+k.service) // a hash takes everything
+	return "service-" + hex.EncodeToString(sum.Sum(nil))
+}
+
+func (s *server) limits(environment string) []ops.CooldownLimit {
+	for _, e := range s.Environments {
+		if e.Name == environment {
+			return e.Policy.Cooldowns
+		}
+	}
+	return nil
+}
+
+// cooldownsByService is what is left of everything that was done lately.
+func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
+	out := map[serviceKey][]cooldownView{}
+	for _, e := range s.Environments {
+		used, err := s.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, m.now)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range used {
+			key := serviceKey{e.Name, plain(u.Service)}
+			if _, done := out[key]; !done {
+				out[key] = m.cooldownsOf(e.Name, u.Service, e.Policy.Cooldowns, used)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (s *server) openIncidents(ctx context.Context, m moment, environment string) (map[serviceKey][]incidentRef, error) {
+	found, err := s.Store.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
+	if err != nil {
+		return nil, err
+	}
+	out := map[serviceKey][]incidentRef{}
+	for _, i := range found {
+		key := serviceKey{i.Environment, plain(i.Service)}
+		out[key] = append(out[key], incidentRef{i.ID, incidentBadge(i, m.now), firstLine(i.Title, 120)})
+	}
+	return out, nil
+}
+
+// uptime is the share of checks that were answered, never rounded up to all of them.
+func uptime(h store.ServiceHealth) figure {
+	share, known := h.Uptime()
+	if !known {
+		return figure{Text: "Not available"}
+	}
+	text := strconv.FormatFloat(100*share, 'f', 1, 64)
+	if share < 1 && text == "100.0" {
+		text = "99.9"
+	}
+	if share == 1 {
+		text = "100"
+	}
+	return figure{Known: true, Text: text + " %", Exact: "of the checks found it up"}
+}
+
+func clearPath(environment, service, action string) string {
+	return "/services/cooldown?" + url.Values{"environment": {environment}, "service": {service}, "action": {action}}.Encode()
+}
+
+// cooldownPage asks before a cooldown is cleared.
+type cooldownPage struct {
+	Environment string
+	Service     string
+	Action      string
+	Left        *cooldownView
+	Gap         string
+	Several     bool
+}
+
+func (s *server) askCooldown(w http.ResponseWriter, r *http.Request) {
+	s.showCooldown(w, r, http.StatusOK, r.URL.Query().Get, "")
+}
+
+func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int, field func(string) string, gap string) {
+	view := cooldownPage{Environment: field("environment"), Service: field("service"), Action: field("action"), Gap: gap, Several: len(s.Environments) > 1}
+	m := moment{s.Clock()}
+	used, err := s.Store.Cooldowns(r.Context(), view.Environment, s.limits(view.Environment), m.now)
+	if err != nil {
+		s.fail(w, r, "cooldown", err)
+		return
+	}
+	for _, c := range m.cooldownsOf(view.Environment, view.Service, s.limits(view.Environment), used) {
+		if c.Action == view.Action && c.Used {
+			view.Left = &c
+		}
+	}
+	if view.Left == nil {
+		s.errorPage(w, r, http.StatusNotFound, "Nothing is counted for this service and action, so there is nothing to clear.")
+		return
+	}
+	s.render(w, r, status, "cooldown", page{Title: "Clear a cooldown", Nav: "services", Body: view, Still: true})
+}
+
+// clearCooldown makes what was done to a service count no longer; the store records who wanted that and why.
+func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
+	why := reason(r)
+	if why == "" {
+		s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, "Say why it may be done again. Nothing was done.")
+		return
+	}
+	action := r.PostFormValue("action")
+	if action == "" {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "The action is missing, so nothing was done.")
+		return
+	}
+	n, err := s.Store.ClearCooldown(r.Context(), r.PostFormValue("environment"), r.PostFormValue("service"), action, why, s.person(r), s.Clock())
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		s.errorPage(w, r, http.StatusConflict, "Nothing is counted for this service and action any more. Somebody may have cleared it already.")
+	case err != nil:
+		s.fail(w, r, "cooldown", err)
+	default:
+		http.Redirect(w, r, fmt.Sprintf("/services?cleared=%d", n), http.StatusSeeOther)
+	}
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	barHeight   = 28 // of a health bar
+	chartHeight = 190
+	chartTop    = 10
+	chartFoot   = 22 // for the days
+	chartLeft   = 9  // percent, for the amounts
+)
+
+// healthBar draws how a service was: per bucket its worst finding. Height and colour say the same, so that it survives
+// greyscale: full is healthy, two thirds degraded, one third down, and a line at the foot where nothing was checked.
+func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *picture {
+	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
+	p := &picture{ID: id, Title: title, Head: []string{"From", "To", "Worst state", "Checks", "Degraded", "Down"}}
+	var d drawing
+	width := 100 / float64(max(1, len(h.Buckets)))
+	for i, b := range h.Buckets {
+		found := healthBadge(b.Worst())
+		height := map[ops.Health]float64{ops.Healthy: barHeight, ops.Degraded: barHeight * 0.62, ops.Down: barHeight * 0.34, "": 2}[b.Worst()]
+		label := fmt.Sprintf("%s to %s: %s", m.stamp(b.From).Text, m.stamp(b.Until).Text, "not checked")
+		if b.Checks() > 0 {
+			label = fmt.Sprintf("%s to %s: %s, %s", m.stamp(b.From).Text, m.stamp(b.Until).Text, found.Word, plural(b.Checks(), "check", "checks"))
+		}
+		d.rect(pc(float64(i)*width+width*0.09), px(barHeight-height), pc(width*0.82), px(height), "health-bar tone-"+found.Tone, label)
+	}
+	p.SVG = d.svg(barHeight, title)
+	p.Rows = m.healthRows(h.Buckets)
+	return p
+}
+
+// healthRows tells the same in as few rows as states changed.
+func (m moment) healthRows(buckets []store.HealthBucket) [][]string {
+	var rows [][]string
+	for len(buckets) > 0 {
+		sum := buckets[0]
+		n := 1
+		for n < len(buckets) && buckets[n].Worst() == sum.Worst() {
+			b := buckets[n]
+			sum.Until = b.Until
+			sum.Healthy, sum.Degraded, sum.Down = sum.Healthy+b.Healthy, sum.Degraded+b.Degraded, sum.Down+b.Down
+			n++
+		}
+		word := healthBadge(sum.Worst()).Word
+		if sum.Checks() == 0 {
+			word = "Not checked"
+		}
+		rows = append(rows, []string{
+			m.stamp(sum.From).Text, m.stamp(sum.Until).Text, word, thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)),
+		})
+		buckets = buckets[n:]
+	}
+	return rows
+}
+
+// series is one kind of cost over the days. A day without a figure is nil.
+type series struct {
+	Name  string
+	Class string
+	USD   []*float64
+	Total *float64
+}
+
+// swatch is the drawing of a series in the legend.
+func (s series) Swatch() picture {
+	var d drawing
+	d.rect("0", "0", "100%", "100%", "stack "+s.Class, "")
+	return picture{SVG: d.svg(12, s.Name)}
+}
+
+// stackedBars draws one bar per day, put together from the series. Each series has its own colour and its own pattern.
+func stackedBars(id, title string, days []time.Time, all []series) picture {
+	p := picture{ID: id, Title: title, Head: []string{"Day"}}
+	top := 0.0
+	for i := range days {
+		top = max(top, stackHeight(all, i))
+	}
+	step := tick(top)
+	limit := step * math.Max(1, math.Ceil(top/step))
+	const plot = chartHeight - chartTop - chartFoot
+	y := func(usd float64) float64 { return chartTop + plot*(1-usd/limit) }
+	var d drawing
+	for usd := 0.0; usd <= limit+step/2; usd += step {
+		d.line(pc(chartLeft), px(round(y(usd))), "100%", px(round(y(usd))), "chart-line")
+		d.text(pc(chartLeft-1), px(round(y(usd))+4), "end", "chart-text", axis(usd, step))
+	}
+	width := (100 - chartLeft) / float64(max(1, len(days)))
+	every := max(1, (len(days)+7)/8)
+	for i, day := range days {
+		x := chartLeft + float64(i)*width
+		base := 0.0
+		for _, s := range all {
+			if s.USD[i] == nil || *s.USD[i] <= 0 {
+				continue
+			}
+			from, to := y(base), y(base+*s.USD[i])
+			label := fmt.Sprintf("%s, %s: %s", day.Format("2 Jan"), s.Name, dollars(s.USD[i]).Text)
+			d.rect(pc(x+width*0.14), px(round(to)), pc(width*0.72), px(round(max(1, from-to))), "stack "+s.Class, label)
+			base += *s.USD[i]
+		}
+		if i%every == (len(days)-1)%every {
+			class := "chart-text"
+			if (len(days)-1-i)/every%2 == 1 {
+				class += " chart-spare" // too narrow on a phone
+			}
+			d.text(pc(x+width/2), px(chartHeight-6), "middle", class, day.Format("2 Jan"))
+		}
+	}
+	p.SVG = d.svg(chartHeight, title)
+	for _, s := range all {
+		p.Head = append(p.Head, s.Name)
+	}
+	for i, day := range slices.Backward(days) {
+		row := []string{day.Format("2006-01-02")}
+		for _, s := range all {
+			row = append(row, cell(s.USD[i]))
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return p
+}
+
+// cell is a figure in a table of days: most days have none.
+func cell(usd *float64) string {
+	if usd == nil {
+		return "–"
+	}
+	return dollars(usd).Text
+}
+
+func stackHeight(all []series, day int) float64 {
+	sum := 0.0
+	for _, s := range all {
+		if s.USD[day] != nil {
+			sum += *s.USD[day]
+		}
+	}
+	return sum
+}
+
+// tick is a round step that divides an axis into two to five parts.
+func tick(top float64) float64 {
+	if top <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(top)))
+	for _, factor := range []float64{0.2, 0.25, 0.5, 1, 2} {
+		if top/(power*factor) <= 5 {
+			return power * factor
+		}
+	}
+	return power * 2
+}
+
+// axis is an amount beside the axis, with as many decimals as its steps need.
+func axis(usd, step float64) string {
+	decimals := 2
+	switch {
+	case step >= 1:
+		decimals = 0
+	case step < 0.01:
+		decimals = 4
+	}
+	return fmt.Sprintf("$%.*f", decimals, usd)
+}
+
+func round(v float64) float64 { return math.Round(v*10) / 10 }
