@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
@@ -162,25 +161,34 @@ func TestLadder_AnInvalidHandoffIsNudgedAtItsTier(t *testing.T) {
 	b.noHandoff()
 }
 
-// A repair that is claimed and not there goes to the ladder, and a new approach can still mend it.
-func TestLadder_AClaimThatDoesNotHoldIsPlannedAnew(t *testing.T) {
-	t.Parallel()
-	marker := filepath.Join(t.TempDir(), "repaired")
+// sickWeb is a service that answers 502 until the marker exists, and the configuration that probes it.
+func sickWeb(t *testing.T) (marker, config string) {
+	t.Helper()
+	marker = filepath.Join(t.TempDir(), "repaired")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := os.Stat(marker); err != nil {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	}))
-	defer server.Close()
-	config := filepath.Join(t.TempDir(), "c.yaml")
+	t.Cleanup(server.Close)
+	config = filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("services:\n  - name: web\n    probes:\n      - {type: http, url: \""+server.URL+"\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	repair := agenttest.Claims(0.02, "web")
-	repair.Steps = append([]agenttest.Step{{Run: "touch " + marker}}, repair.Steps...)
-	plays := append(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, agenttest.Claims(0.02, "web"), repair)...)
-	b := climbing(t, plays, "CLAUDEOPS_CONFIG="+config)
-	began := time.Now()
+	return marker, "CLAUDEOPS_CONFIG=" + config
+}
+
+func repairs(marker string) agenttest.Play {
+	p := agenttest.Claims(0.02, "web")
+	p.Steps = append([]agenttest.Step{{Run: "touch " + marker}}, p.Steps...)
+	return p
+}
+
+// A repair that is claimed and not there goes to the ladder, and a new approach can still mend it.
+func TestLadder_AClaimThatDoesNotHoldIsPlannedAnew(t *testing.T) {
+	t.Parallel()
+	marker, config := sickWeb(t)
+	b := climbing(t, slices.Concat(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, agenttest.Claims(0.02, "web"), repairs(marker))), config)
 	b.once(0)
 	c := b.cycle()
 	sameRungs(t, c, ops.RecoveryReplan)
@@ -188,11 +196,27 @@ func TestLadder_AClaimThatDoesNotHoldIsPlannedAnew(t *testing.T) {
 		t.Errorf("recovered %+v", r)
 	}
 	if c.Cycle.Status != ops.CycleResolved {
-		t.Errorf("the cycle is %s: %s (%s)", c.Cycle.Status, c.Cycle.Reason, time.Since(began))
+		t.Errorf("the cycle is %s: %s", c.Cycle.Status, c.Cycle.Reason)
+	}
+	if prompt, _ := b.calls()[2].Option("-p"); !strings.Contains(prompt, "known_bad_approaches") {
+		t.Errorf("the new attempt is told: %s", prompt)
+	}
+}
+
+func TestLadder_RepairsThatDoNotHoldCountTowardEscalation(t *testing.T) {
+	t.Parallel()
+	marker, config := sickWeb(t)
+	b := climbing(t, []agenttest.Play{finds(1).At(1, 0), agenttest.Claims(0.02, "web").At(2, 0), repairs(marker).At(3, 0)}, config)
+	b.once(0)
+	c := b.cycle()
+	sameRungs(t, c, ops.RecoveryReplan)
+	last := c.Journal.Sessions[len(c.Journal.Sessions)-1]
+	if c.Cycle.Status != ops.CycleResolved || last.Tier != 3 || last.ContextMode != ops.ContextHandoff {
+		t.Errorf("the cycle is %s after %+v: %s", c.Cycle.Status, last, c.Cycle.Reason)
 	}
 	calls := b.calls()
-	if prompt, _ := calls[2].Option("-p"); !strings.Contains(prompt, "known_bad_approaches") {
-		t.Errorf("the new attempt is told: %s", prompt)
+	if system, _ := calls[len(calls)-1].Option("--append-system-prompt"); !strings.Contains(system, "probes still find down: web") {
+		t.Errorf("Tier 3 is told: %s", system)
 	}
 }
 

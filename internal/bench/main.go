@@ -28,8 +28,10 @@ import (
 func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
+	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts or webhooks")
 	flag.Parse()
-	if err := run(*binary, *chains, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *webhooks, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -38,7 +40,7 @@ func main() {
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary string, chains int, out io.Writer) error {
+func run(binary, only string, chains int, webhooks time.Duration, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -50,10 +52,21 @@ func run(binary string, chains int, out io.Writer) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	b := &bench{binary: binary, dir: dir}
 	fmt.Fprintf(out, "%d cores, %s, %s/%s\n\n| what | measured | target |\n|---|---|---|\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, measure := range []func() ([]figure, error){
-		func() ([]figure, error) { return b.hops(chains) }, b.lines, b.idle, b.gates, b.verdicts,
+	for _, m := range []struct {
+		name    string
+		measure func() ([]figure, error)
+	}{
+		{"hops", func() ([]figure, error) { return b.hops(chains) }},
+		{"lines", b.lines},
+		{"idle", b.idle},
+		{"gates", b.gates},
+		{"verdicts", b.verdicts},
+		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 	} {
-		figures, err := measure()
+		if only != "" && only != m.name {
+			continue
+		}
+		figures, err := m.measure()
 		if err != nil {
 			return err
 		}

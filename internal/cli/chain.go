@@ -27,7 +27,12 @@ func printChain(w io.Writer, c store.CycleSummary) {
 		if s.StopCause != "" {
 			end += " · stopped: " + string(s.StopCause)
 		}
-		if s.RetryOf != nil {
+		switch {
+		case !s.Works():
+			end = string(s.Role) + " · " + string(s.Status)
+		case s.RecoveryLevel > 0:
+			end += fmt.Sprintf(" · %s after #%d", s.RecoveryLevel.Action(), *s.RetryOf)
+		case s.RetryOf != nil:
 			end += fmt.Sprintf(" · again after #%d", *s.RetryOf)
 		}
 		fmt.Fprintln(t, tabbed(
@@ -97,6 +102,34 @@ func printDecisions(w io.Writer, decisions []ops.Decision) {
 		} {
 			fmt.Fprintf(w, "  %s: %s\n", line[0], line[1])
 		}
+	}
+}
+
+// printLadder shows how the supervisor got to a usable outcome, or what it ended with.
+func printLadder(w io.Writer, recoveries []ops.Recovery, verified []ops.Verification, result []byte) {
+	if len(recoveries) > 0 {
+		fmt.Fprintln(w, "\nRecovery")
+	}
+	for _, r := range recoveries {
+		fmt.Fprintf(w, "  %s  level %d %-10s after session #%d (%s), before: %v: %s\n",
+			r.EnteredAt.Local().Format("15:04:05"), r.Level, r.Action, r.SessionID, r.ErrorType, r.PreviousLevels, clean(r.Reason))
+	}
+	for _, v := range verified {
+		fmt.Fprintf(w, "\nVerification of session #%d by session #%d: %s, %d of 100: %s\n", v.SessionID, v.JudgeSessionID, v.Verdict, v.TotalScore, clean(v.Reasoning))
+	}
+	if len(result) > 0 {
+		fmt.Fprintf(w, "\nPartial result\n%s\n", result)
+	}
+}
+
+// printApprovals shows what people were asked and what they said.
+func printApprovals(w io.Writer, approvals []ops.Approval) {
+	for _, a := range approvals {
+		fmt.Fprintf(w, "\nApproval #%d (%s): %s", a.ID, a.Handler, a.Status)
+		if a.AnsweredBy != "" {
+			fmt.Fprintf(w, " by %s at %s %s", a.AnsweredBy, stamp(a.AnsweredAt), clean(a.Answer))
+		}
+		fmt.Fprintln(w)
 	}
 }
 

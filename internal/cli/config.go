@@ -11,7 +11,7 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(a.configCheck(), a.configShow())
+	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema())
 	return c
 }
 

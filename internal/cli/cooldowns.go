@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/store"
 )
@@ -18,42 +19,43 @@ func (a *app) cooldownsCommand() *cobra.Command {
 	return c
 }
 
-// cooldownRow is what programs read.
-type cooldownRow struct {
-	Environment string     `json:"environment"`
-	Service     string     `json:"service"`
-	Action      string     `json:"action"`
-	Left        int        `json:"left"`
-	Until       *time.Time `json:"until"`
-}
-
 func (a *app) cooldownsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List services with a cooldown: what is left, and when the next becomes possible",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if a.remote != nil {
+				found, err := a.remote.cooldowns(c.Context())
+				if err != nil {
+					return fmt.Errorf("list cooldowns: %w", err)
+				}
+				return a.printCooldowns(found)
+			}
 			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				var rows []any
-				var found []cooldownRow
+				var found []api.Cooldown
 				for _, e := range cfg.Environments() {
 					all, err := s.Cooldowns(c.Context(), e.Name, cfg.Guard.Limits, time.Now())
 					if err != nil {
 						return fmt.Errorf("list cooldowns: %w", err)
 					}
 					for _, x := range all {
-						row := cooldownRow{Environment: e.Name, Service: x.Service, Action: x.Action, Left: x.Left}
-						if !x.Until.IsZero() {
-							row.Until = &x.Until
-						}
-						found, rows = append(found, row), append(rows, row)
+						found = append(found, api.CooldownRow(e.Name, x))
 					}
 				}
-				return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(i int) string {
-					x := found[i]
-					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
-				})
+				return a.printCooldowns(found)
 			})
 		},
 	}
+}
+
+func (a *app) printCooldowns(found []api.Cooldown) error {
+	var rows []any
+	for _, x := range found {
+		rows = append(rows, x)
+	}
+	return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(i int) string {
+		x := found[i]
+		return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
+	})
 }
 
 func (a *app) cooldownsClear() *cobra.Command {
@@ -72,7 +74,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 			if u, err := user.Current(); err == nil {
 				by = u.Username
 			}
-			return a.writing(c.Context(), func(s *store.Store) error {
+			return a.acting(c.Context(), func(s hands) error {
 				n, err := s.ClearCooldown(c.Context(), environment, args[0], args[1], reason, by, time.Now())
 				if err != nil {
 					return fmt.Errorf("clear cooldown of %s: %w", args[0], err)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 	"claudeops/internal/control"
 	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
@@ -33,7 +32,7 @@ func (a *app) cyclesList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				cycles, err := s.Cycles(c.Context(), f)
 				if err != nil {
 					return fmt.Errorf("list cycles: %w", err)
@@ -78,7 +77,7 @@ func (a *app) cyclesShow() *cobra.Command {
 			if (len(args) == 1) == (session != 0) {
 				return usage(errors.New("give the id of a cycle, or --session with the id of a session"))
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				id, err := cycleID(c.Context(), s, args, session)
 				if err != nil {
 					return err
@@ -91,10 +90,15 @@ func (a *app) cyclesShow() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("read events of cycle %d: %w", id, err)
 				}
-				summary := store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions}
-				return a.printOne(api.CycleDetail(summary, loaded.Journal.Decisions), func(w io.Writer) {
-					printChain(w, summary)
+				verified, err := s.Verifications(c.Context(), id)
+				if err != nil {
+					return fmt.Errorf("read verifications of cycle %d: %w", id, err)
+				}
+				return a.printOne(api.CycleDetail(loaded, verified), func(w io.Writer) {
+					printChain(w, store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions})
 					printDecisions(w, loaded.Journal.Decisions)
+					printLadder(w, loaded.Journal.Recoveries, verified, loaded.Cycle.Result)
+					printApprovals(w, loaded.Journal.Approvals)
 					if len(events) > 0 {
 						fmt.Fprintln(w, "\nEvents")
 					}
@@ -111,7 +115,7 @@ func (a *app) cyclesShow() *cobra.Command {
 }
 
 // cycleID is the cycle a command line names, by its own id or by that of one of its sessions.
-func cycleID(ctx context.Context, s *store.Store, args []string, session int64) (ops.CycleID, error) {
+func cycleID(ctx context.Context, s journal, args []string, session int64) (ops.CycleID, error) {
 	if session == 0 {
 		n, err := number(args[0])
 		return ops.CycleID(n), err
@@ -132,7 +136,7 @@ func (a *app) cyclesCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writing(c.Context(), func(s *store.Store) error { return a.cancel(c.Context(), s, ops.CycleID(n), why) })
+			return a.acting(c.Context(), func(s hands) error { return a.cancel(c.Context(), s, ops.CycleID(n), why) })
 		},
 	}
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")
@@ -140,9 +144,13 @@ func (a *app) cyclesCancel() *cobra.Command {
 }
 
 // cancel writes the mark and wakes whoever runs the cycle. Without a daemon the next start ends it.
-func (a *app) cancel(ctx context.Context, s *store.Store, id ops.CycleID, why string) error {
+func (a *app) cancel(ctx context.Context, s hands, id ops.CycleID, why string) error {
 	if _, err := s.RequestCancel(ctx, id, why, time.Now()); err != nil {
 		return fmt.Errorf("cancel cycle %d: %w", id, err)
+	}
+	if a.remote != nil {
+		fmt.Fprintf(a.Stderr, "cycle %d is being cancelled\n", id)
+		return nil
 	}
 	_, err := control.Wake(ctx, a.stateDir)
 	switch {

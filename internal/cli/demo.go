@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +22,16 @@ import (
 	"claudeops/internal/store"
 )
 
-// demoConfig is an ordinary configuration; %s is the address of the demo's service.
+// demoConfig is an ordinary configuration; filled in are the rules file of the guard and the address of the demo's service.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
 notes: This is a demonstration on one small service, mediabox.
 agent:
   bin: scripted
   scenario: builtin:demo
-  env: [CLAUDEOPS_DEMO_BIN, CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
+  env: [CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
+guard:
+  rules: %q
 services:
   - name: mediabox
     aliases: [media, jellyfin]
@@ -103,14 +106,20 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 
 func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, demoConfig, url), 0o600); err != nil {
-		return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
+	rules, bin := filepath.Join(dir, "guard.yaml"), filepath.Join(dir, "bin")
+	for name, text := range map[string]string{rules: demo.Rules, file: fmt.Sprintf(demoConfig, rules, url)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
+		}
+	}
+	if err := demo.InstallCtl(bin, self); err != nil {
+		return daemon.Options{}, err
 	}
 	// The operator's own settings stay out of it, but for how fast it plays.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
-		return strings.HasPrefix(pair, "CLAUDEOPS_") && !strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") && !strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
+		return strings.HasPrefix(pair, "PATH=") || strings.HasPrefix(pair, "CLAUDEOPS_") && !strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") && !strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
 	})
-	environ = append(environ, "CLAUDEOPS_DEMO_BIN="+self, "CLAUDEOPS_DEMO_DIR="+service)
+	environ = append(environ, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
 	cfg, err := config.Load(config.Input{
 		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
 	})
@@ -175,9 +184,19 @@ func (a *app) demoCtl() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ctl VERB [PATH]", Short: "Look at the demo's service and restart it", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return quietly(demo.Ctl(c.Context(), dir, args[0], args[1:], a.Stdout, a.Stderr))
+			return quietly(demo.Ctl(c.Context(), cmp.Or(dir, a.variable("CLAUDEOPS_DEMO_DIR")), args[0], args[1:], a.Stdout, a.Stderr))
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "folder of the service")
+	c.Flags().StringVar(&dir, "dir", "", "folder of the service (default: $CLAUDEOPS_DEMO_DIR)")
 	return c
+}
+
+// variable returns a variable of the environment, or nothing.
+func (a *app) variable(name string) (value string) {
+	for _, pair := range a.Environ {
+		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+			value = v
+		}
+	}
+	return value
 }

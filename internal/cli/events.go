@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -32,7 +31,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			if limit < 1 || limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", limit))
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				events, err := s.Events(c.Context(), f)
 				if err != nil {
 					return fmt.Errorf("list events: %w", err)
@@ -75,7 +74,7 @@ func (a *app) printEvents(events []ops.Event, header bool) error {
 }
 
 // followEvents prints the newest ones oldest first and goes on after the last one it printed.
-func (a *app) followEvents(ctx context.Context, s *store.Store, f store.EventFilter, batch []ops.Event) error {
+func (a *app) followEvents(ctx context.Context, s journal, f store.EventFilter, batch []ops.Event) error {
 	if a.output == "json" {
 		a.output = "jsonl" // a list without an end is not one JSON document
 	}

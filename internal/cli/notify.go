@@ -34,5 +34,6 @@ func (a *app) notifyCommand() *cobra.Command {
 			return nil
 		},
 	})
+	c.AddCommand(a.notifyList(), a.notifyRetry())
 	return c
 }

@@ -17,7 +17,10 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
+	"claudeops/internal/escalation"
+	"claudeops/internal/probe"
 	"claudeops/internal/store"
+	"claudeops/internal/watch"
 )
 
 // Process is what the operating system gave us.
@@ -38,6 +41,9 @@ type app struct {
 	noColor    bool
 	settings   map[string]string // settings given as flags
 	stateDir   string            // of the configuration that was loaded
+	serverURL  string
+	tokenFile  string
+	remote     *client // nil: the local state folder is used
 }
 
 // Main runs the program and returns its exit code.
@@ -117,16 +123,18 @@ by this program from a validated artifact, never by the model.`,
   claudeops once                     one cycle in the foreground
   claudeops serve                    the daemon, with pages on http://127.0.0.1:8080`,
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			switch a.output {
 			case "table", "json", "jsonl":
-				return nil
+				return a.chooseServer(c)
 			}
 			return usage(fmt.Errorf("--output is %q: use table, json or jsonl", a.output))
 		},
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
+	f.StringVar(&a.serverURL, "server", "", "ask the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
+	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
 	f.StringVarP(&a.output, "output", "o", "table", "how data is printed: table, json or jsonl")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
@@ -135,14 +143,15 @@ by this program from a validated artifact, never by the model.`,
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	for group, commands := range map[string][]*cobra.Command{
 		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
-		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.eventsCommand(), a.cooldownsCommand()},
-		"setup": {a.doctorCommand(), a.configCommand(), a.guardCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
+		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand()},
+		"setup": {a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
+	markAnywhere(root)
 	root.AddCommand(a.agentCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
@@ -175,7 +184,14 @@ func (a *app) load() (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
-	return config.Load(config.Input{ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir})
+	return config.Load(config.Input{ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks()})
+}
+
+// checks are what those who watch say about how it is configured.
+func checks() config.Checks {
+	return config.Checks{
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+	}
 }
 
 // withSettings gives a command a flag for every setting.

@@ -33,6 +33,11 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 			if strings.TrimSpace(args[0]) == "" {
 				return usage(errors.New("the prompt is empty: say what Tier 1 should look at"))
 			}
+			if a.remote != nil {
+				return a.runAtServer(c.Context(), ops.NewCycle{
+					Environment: environment, Prompt: args[0], Options: ops.CycleOptions{DryRun: dryRun},
+				}, detach, timeout)
+			}
 			o, err := a.options()
 			if err != nil {
 				return err
@@ -74,6 +79,11 @@ func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle,
 	if _, err := control.Wake(ctx, cfg.StateDir); err != nil {
 		return fmt.Errorf("wake daemon: %w", err)
 	}
+	return a.queued(ctx, s, id, detach, timeout)
+}
+
+// queued tells of a cycle that somebody else runs, and waits for its end unless that is not wanted.
+func (a *app) queued(ctx context.Context, s journal, id ops.CycleID, detach bool, timeout time.Duration) error {
 	fmt.Fprintf(a.Stderr, "cycle %d is queued; stop it with 'claudeops cycles cancel %d'\n", id, id)
 	if detach {
 		return a.printOne(map[string]any{"id": id, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, id) })
@@ -87,7 +97,7 @@ func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle,
 }
 
 // follow waits for the end of a cycle that somebody else runs. An interrupt only ends the waiting.
-func (a *app) follow(ctx context.Context, s *store.Store, id ops.CycleID) error {
+func (a *app) follow(ctx context.Context, s journal, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
 	tick := time.NewTicker(200 * time.Millisecond)

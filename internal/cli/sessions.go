@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -36,7 +35,7 @@ func (a *app) sessionsList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				sessions, err := s.Sessions(c.Context(), f)
 				if err != nil {
 					return fmt.Errorf("list sessions: %w", err)
@@ -69,7 +68,7 @@ func (a *app) sessionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				x, err := s.Session(c.Context(), id)
 				if err != nil {
 					return fmt.Errorf("read session %d: %w", id, err)
@@ -78,10 +77,15 @@ func (a *app) sessionsShow() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("read chain: %w", err)
 				}
-				return a.printOne(api.SessionDetail(x), func(w io.Writer) {
+				judged, err := s.GuardDecisions(c.Context(), id)
+				if err != nil {
+					return fmt.Errorf("read guard decisions: %w", err)
+				}
+				return a.printOne(api.JudgedSession(x, judged), func(w io.Writer) {
 					printSession(w, x, loaded.Journal.Sessions)
 					fmt.Fprintln(w)
 					printChain(w, store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions})
+					printJudged(w, judged)
 				})
 			})
 		},
@@ -122,6 +126,33 @@ func printSession(w io.Writer, s ops.Session, chain []ops.Session) {
 	}
 }
 
+// printJudged lists what the guard decided; nothing where nothing was asked.
+func printJudged(w io.Writer, judged []ops.GuardRecord) {
+	if len(judged) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nGuard decisions\n")
+	for _, r := range judged {
+		verdict := "✗ deny "
+		if r.Allowed {
+			verdict = "✓ allow"
+		}
+		fmt.Fprintf(w, "  %s  %s  %-5s  %s  %s\n", r.At.Local().Format("15:04:05"), verdict, r.Gate, clean(r.Tool), short(clean(r.Input)))
+		if !r.Allowed {
+			fmt.Fprintf(w, "            %s: %s\n", r.Rule, clean(r.Reason))
+		}
+	}
+}
+
+// short keeps the start of a text that is shown in a list.
+func short(s string) string {
+	const most = 160
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
 // childOf is the last attempt of the tier that the session led to.
 func childOf(s ops.Session, chain []ops.Session) *ops.Session {
 	var found *ops.Session
@@ -144,14 +175,14 @@ func (a *app) sessionsLogs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error { return a.logs(c.Context(), s, id, follow) })
+			return a.looking(c.Context(), func(s journal) error { return a.logs(c.Context(), s, id, follow) })
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the session ends")
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s *store.Store, id ops.SessionID, follow bool) error {
+func (a *app) logs(ctx context.Context, s journal, id ops.SessionID, follow bool) error {
 	var after int64
 	for {
 		// The state is read first: whatever a session that has ended wrote is then found by the read below.
@@ -201,7 +232,7 @@ func (a *app) sessionsStop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writing(c.Context(), func(s *store.Store) error {
+			return a.acting(c.Context(), func(s hands) error {
 				x, err := s.Session(c.Context(), id)
 				if err != nil {
 					return fmt.Errorf("read session %d: %w", id, err)

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/term"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // status is one line on the terminal that tells what happens right now.
@@ -37,7 +36,7 @@ func (a *app) newStatus() *status {
 }
 
 // show rewrites the line from the rows of the cycle.
-func (s *status) show(ctx context.Context, st *store.Store, id ops.CycleID) {
+func (s *status) show(ctx context.Context, st journal, id ops.CycleID) {
 	if s == nil {
 		return
 	}
@@ -62,7 +61,7 @@ func (s *status) show(ctx context.Context, st *store.Store, id ops.CycleID) {
 }
 
 // follow reads what was added to a transcript.
-func (s *status) follow(ctx context.Context, st *store.Store, id ops.SessionID) progress {
+func (s *status) follow(ctx context.Context, st journal, id ops.SessionID) progress {
 	p := s.lines[id]
 	lines, err := st.Transcript(ctx, id, p.after, 500)
 	if err != nil {

@@ -7,9 +7,8 @@ func (l *loader) readToken(c *Config) {
 	at := c.origins["api_read_token"]
 	switch {
 	case c.APIReadToken == "":
-	case c.APIToken == "" && !l.problems.about("api_token"):
-		l.problems.add(at, "api_read_token", "without api_token everybody on this machine may do everything, so it would protect nothing",
-			"set CLAUDEOPS_API_TOKEN too, or remove it")
+	case c.APIToken == "":
+		c.Notices = append(c.Notices, "api_read_token is not used: without api_token everybody on this machine may do everything")
 	case c.APIToken == c.APIReadToken:
 		l.problems.add(at, "api_read_token", "it is the same as api_token, so it could do everything", "give it another value")
 	}

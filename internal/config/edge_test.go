@@ -11,7 +11,6 @@ func TestTheReadTokenNeedsTheOtherAndDiffersFromIt(t *testing.T) {
 		want string // in the problem; empty for none
 	}{
 		{[]string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN=look"}, ""},
-		{[]string{"CLAUDEOPS_API_READ_TOKEN=look"}, "protect nothing"},
 		{[]string{"CLAUDEOPS_API_TOKEN=same", "CLAUDEOPS_API_READ_TOKEN=same"}, "the same as api_token"},
 	} {
 		c, _, err := load(t, setup{env: tc.env})
@@ -21,6 +20,9 @@ func TestTheReadTokenNeedsTheOtherAndDiffersFromIt(t *testing.T) {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%v: %v", tc.env, err)
 		}
+	}
+	if c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_READ_TOKEN=look"}}); len(c.Notices) != 1 || !strings.Contains(c.Notices[0], "is not used") {
+		t.Errorf("alone: notices %q", c.Notices)
 	}
 	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN_FILE=token"}, files: map[string]string{"token": "look-only\n"}})
 	if c.APIReadToken != "look-only" {
@@ -46,7 +48,7 @@ func TestTracesFollowFromTheUsualVariables(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4318/v1/traces":          true,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_SDK_DISABLED=true":    false,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_TRACES_EXPORTER=none": false,
-		"OTEL_EXPORTER_OTLP_ENDPOINT=": false,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=":                                                false,
 	} {
 		if c, _ := mustLoad(t, setup{env: strings.Fields(env)}); c.Traces != want {
 			t.Errorf("%q: %v", env, c.Traces)

@@ -236,9 +236,9 @@ func (c *Config) policy(e environment) ops.Policy {
 		Planner:      get[string](k, "escalation.planner"),
 		Judge:        get[string](k, "escalation.judge"),
 		Observe:      e.observe(),
-		ObserveEvery: e.watching.every,
-		Entry:        c.entry,
-		Handlers:     slices.Clone(c.registered()),
+		ObserveEvery: e.watching.every, TolerateDegraded: e.watching.tolerate,
+		Entry:    c.entry,
+		Handlers: slices.Clone(c.registered()),
 		Inventory: ops.Inventory{
 			Services: slices.Clone(e.inventory.services.Services),
 			Strict:   e.inventory.services.Strict,

@@ -39,10 +39,10 @@ func object(doc string) map[string]any {
 	return map[string]any{"type": []any{"object", "null"}, "description": doc, "properties": map[string]any{}, "additionalProperties": false}
 }
 
-// place puts the schema of a key where the key stands, below its sections.
+// place puts the schema of a key where the key stands, below its sections. Both are made by object.
 func place(into map[string]any, key string, schema map[string]any) {
 	section, rest, deeper := strings.Cut(key, ".")
-	properties := into["properties"].(map[string]any) //nolint:errcheck,forcetypeassert // object made it
+	properties := into["properties"].(map[string]any)
 	if !deeper {
 		properties[section] = schema
 		return
@@ -147,9 +147,9 @@ func objectOf(fields []field) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 }
 
-// nest gives a field of an object a schema of its own, if the object has such a field.
+// nest gives a field of what objectOf made a schema of its own, if there is such a field.
 func nest(in map[string]any, name string, schema map[string]any) {
-	properties := in["properties"].(map[string]any) //nolint:errcheck,forcetypeassert // objectOf made it
+	properties := in["properties"].(map[string]any)
 	if field, known := properties[name].(map[string]any); known {
 		schema["description"] = field["description"]
 		properties[name] = schema

@@ -25,7 +25,7 @@ type gates struct {
 }
 
 // newGates makes the guard and its gates; nil without the guard.
-func (h *Host) newGates(r *redact.Redactor) (cycle.Gates, error) {
+func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, error) {
 	if !h.Config.Guard.Enabled {
 		return nil, nil //nolint:nilnil // no gates is an answer
 	}
@@ -43,6 +43,11 @@ func (h *Host) newGates(r *redact.Redactor) (cycle.Gates, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make gates: %w", err)
+	}
+	if n, err := g.Sweep(ctx); err != nil {
+		h.Logger.WarnContext(ctx, "what an earlier supervisor left of its gates could not be removed", "error", err)
+	} else if n > 0 {
+		h.Logger.InfoContext(ctx, "removed gates that an earlier supervisor left behind", "count", n)
 	}
 	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
 }

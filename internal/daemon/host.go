@@ -14,6 +14,7 @@ import (
 	"claudeops/internal/control"
 	"claudeops/internal/cycle"
 	"claudeops/internal/engine/local"
+	"claudeops/internal/hook"
 	"claudeops/internal/live"
 	"claudeops/internal/notify"
 	"claudeops/internal/ops"
@@ -44,6 +45,7 @@ type Host struct {
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
 	hub        *live.Hub
+	hook       *hook.Hook
 	control    *control.Server
 	// closeControl ends the socket once, whoever comes first.
 	closeControl func() error
@@ -135,12 +137,12 @@ func (h *Host) openStore(ctx context.Context) error {
 // DatabasePath is where the journal is kept.
 func DatabasePath(c *config.Config) string { return filepath.Join(c.StateDir, "claudeops.db") }
 
-func (h *Host) build(context.Context) error {
+func (h *Host) build(ctx context.Context) error {
 	byName := map[string]ops.Environment{}
 	for _, e := range h.envs {
 		byName[e.Name] = e
 	}
-	parts, err := h.parts(byName)
+	parts, err := h.parts(ctx, byName)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	})
 	defer func() { err = errors.Join(err, h.closeControl()); serving.Wait() }()
 
+	if err := h.keeper().Look(ctx); err != nil {
+		return result, fmt.Errorf("look after open questions: %w", err)
+	}
 	open, err := h.store.Unfinished(ctx)
 	if err != nil {
 		return result, fmt.Errorf("read open cycles: %w", err)
@@ -80,7 +83,7 @@ func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{
 			return context.Cause(ctx)
 		case err != nil:
 			return fmt.Errorf("read cycle %d: %w", id, err)
-		case c.Status.Ended() || c.Status == ops.CycleWaitingHuman:
+		case c.Status.Ended() || h.waits(c):
 			return nil
 		}
 		if watch != nil {
@@ -93,6 +96,11 @@ func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{
 		case <-tick.C:
 		}
 	}
+}
+
+// waits: nobody has answered yet. A cycle whose answer is there goes on.
+func (h *Host) waits(c ops.Cycle) bool {
+	return c.Status == ops.CycleWaitingHuman && c.CancelRequestedAt == nil && (c.WakeAt == nil || c.WakeAt.After(h.Clock()))
 }
 
 func (h *Host) stopEngine(ctx context.Context) error {

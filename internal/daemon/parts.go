@@ -1,15 +1,19 @@
 package daemon
 
 import (
+	"context"
 	"path/filepath"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/codex"
+	"claudeops/internal/agent/command"
 	"claudeops/internal/cycle"
 	"claudeops/internal/handoff/handofffile"
 	"claudeops/internal/notify"
 	"claudeops/internal/ops"
 	"claudeops/internal/probe"
 	"claudeops/internal/redact"
+	"claudeops/internal/supervisor"
 )
 
 // handoffFiles reads and deletes the file in a state folder.
@@ -19,9 +23,9 @@ func (handoffFiles) Read(dir string) ([]byte, bool, error) { return handofffile.
 func (handoffFiles) Delete(dir string) error               { return handofffile.Delete(dir) }
 
 // parts chooses the drivers.
-func (h *Host) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
+func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycle.Parts, error) {
 	redactor := redact.New(h.Config.Secrets)
-	gates, err := h.newGates(redactor)
+	gates, err := h.newGates(ctx, redactor)
 	if err != nil {
 		return cycle.Parts{}, err
 	}
@@ -29,6 +33,7 @@ func (h *Host) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.store, Owner: h.owner, Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probe.Options{Clock: h.Clock}), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
+		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Settle: settleTime, Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 	}, nil
@@ -50,6 +55,62 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 			Walls:   walls,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
 		}),
+		"codex": codex.New(codex.Options{
+			Bin: h.Config.Agent.CodexBin, ExtraEnv: h.Config.Agent.Env, Prices: h.Config.Prices, Redactor: r, Logger: h.Logger, Clock: h.Clock,
+			Walls: layered[codex.Walls](walls),
+		}),
+		"command": command.New(command.Options{
+			ExtraEnv: h.Config.Agent.Env, Trusted: h.Config.Agent.CommandTrusted, Redactor: r, Logger: h.Logger, Clock: h.Clock,
+			Walls: layered[command.Walls](walls),
+		}),
+	}
+}
+
+// layered hands the walls to an agent that must know which layers are on; nil where there are none.
+func layered[W any](walls func(string) agent.Walls) func(string) W {
+	return func(environment string) W {
+		var none W
+		if walls == nil {
+			return none
+		}
+		w, ok := walls(environment).(W)
+		if !ok {
+			return none
+		}
+		return w
+	}
+}
+
+// estimate follows what a session costs while it runs.
+func (h *Host) estimate() func(ops.Activity) float64 { return agent.NewEstimate(h.Config.Prices).Add }
+
+// mostMemories is how much a session is told of what others learnt; the prompt cuts it to its share.
+const mostMemories = 40
+
+func (h *Host) recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
+	return h.store.Recall(ctx, environment, services, h.Clock(), mostMemories)
+}
+
+// mostLines is how much of an earlier attempt is looked through for repetition: its end.
+const mostLines = 5000
+
+func (h *Host) transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
+	n, err := h.store.TranscriptCount(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return h.store.Transcript(ctx, id, max(0, n-mostLines), mostLines)
+}
+
+// keeper reminds the people of this host's environments.
+func (h *Host) keeper() *supervisor.Keeper {
+	policies := map[string]ops.ApprovalPolicy{}
+	for _, e := range h.envs {
+		policies[e.Name] = e.Policy.Approval
+	}
+	return &supervisor.Keeper{
+		People: h.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
+		Answered: h.supervisor.Wake, Clock: h.Clock, Logger: h.Logger,
 	}
 }
 
@@ -58,8 +119,4 @@ func Sender(urls []string, api, stateDir string) *notify.Apprise {
 	return notify.New(notify.AppriseOptions{URLs: urls, API: api, Dir: filepath.Join(stateDir, "notify")})
 }
 
-func (h *Host) newOutbox() *notify.Outbox {
-	return notify.NewOutbox(notify.OutboxOptions{
-		Store: h.store, Sender: Sender(h.Config.AppriseURLs, h.Config.AppriseAPI, h.Config.StateDir), Clock: h.Clock, Logger: h.Logger,
-	})
-}
+func (h *Host) newOutbox() *notify.Outbox { return notify.NewOutbox(h.outboxOptions()) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/trace"
 	"claudeops/internal/web"
 )
 
@@ -31,11 +32,11 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 
-	var ready atomic.Bool
-	server := h.pages(ln, &ready)
 	// Everything below lives until the work is stopped, not until ctx ends: pages stay up while agents end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.life = life
+	var ready atomic.Bool
+	server := h.pages(ln, &ready)
 	var running sync.WaitGroup
 	fail := make(chan error, 4)
 	run := func(what string, f func() error) {
@@ -49,13 +50,22 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	run("serve control socket", h.control.Serve)
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
+	if exporter := h.traces(ctx); exporter != nil {
+		ended, stop := h.hub.Subscribe()
+		defer stop()
+		run("send traces", func() error { return exporter.Run(life, ended) })
+	}
 	run("deliver notices", func() error { return h.outbox.Run(life, wake) })
 
 	if err = h.welcome(ctx); err == nil {
 		err = h.engine.Start(life)
 	}
 	if err == nil {
+		err = h.startWatching(life, run)
+	}
+	if err == nil {
 		run("keep schedule", func() error { return h.supervisor.Run(life) })
+		run("remind people", func() error { h.keeper().Run(life); return nil })
 		ready.Store(true)
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.owner.Term)
 		if started != nil {
@@ -68,6 +78,19 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	ready.Store(false)
 	return errors.Join(err, h.shutdown(ctx, server, end, &running))
+}
+
+// traces are sent where the operator says where to. A collector that cannot be reached costs traces, not the work.
+func (h *Host) traces(ctx context.Context) *trace.Exporter {
+	if !h.Config.Traces {
+		return nil
+	}
+	exporter, err := trace.New(ctx, trace.Options{Journal: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
+	if err != nil {
+		h.Logger.WarnContext(ctx, "no traces are sent", "error", err)
+		return nil
+	}
+	return exporter
 }
 
 // shutdown ends agents first, then what they are watched through.
@@ -94,16 +117,17 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 		host = ln.Addr().String()
 	}
 	return &http.Server{
-		Handler: web.New(web.Options{
-			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken,
-			Version: h.Version, ListenHosts: []string{host}, Environments: h.envs, NextCheck: h.supervisor.NextChecks,
+		Handler: h.withWebhooks(web.New(web.Options{
+			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
+			Version: h.Version, ListenHosts: []string{host}, Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+			Hub: h.hub, Done: h.life.Done(),
 			Ready: func() error {
 				if !ready.Load() {
 					return errors.New("starting or stopping")
 				}
 				return nil
 			},
-		}),
+		})),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/api/apitest"
+	"claudeops/internal/config"
+	"claudeops/internal/escalation"
+	"claudeops/internal/ops"
+	"claudeops/internal/web"
+)
+
+// elsewhere is a daemon's server over a journal, and the command line that asks it.
+type elsewhere struct {
+	*apitest.Journal
+	t       *testing.T
+	url     string
+	control *apitest.Control
+	environ []string
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	j := apitest.Open(t, time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC))
+	e := &elsewhere{Journal: j, t: t, control: &apitest.Control{Journal: j}}
+	server := httptest.NewServer(web.New(web.Options{
+		Store: j.Store, Control: e.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test", Token: "secret", ReadToken: "reader",
+		Environments: []ops.Environment{{Name: "default", Policy: ops.Policy{Cooldowns: apitest.Limits()}}},
+	}))
+	t.Cleanup(server.Close)
+	e.url = server.URL
+	// No state folder and no configuration: everything must come from the server.
+	e.environ = []string{"HOME=" + t.TempDir(), "CLAUDEOPS_SERVER=" + server.URL, "CLAUDEOPS_API_TOKEN=secret"}
+	return e
+}
+
+func (e *elsewhere) run(args ...string) (code int, stdout, stderr string) {
+	e.t.Helper()
+	var out, errs bytes.Buffer
+	code = Main(args, Process{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: e.environ, Version: "test"})
+	return code, out.String(), errs.String()
+}
+
+func (e *elsewhere) must(args ...string) string {
+	e.t.Helper()
+	code, out, errs := e.run(args...)
+	if code != exitOK {
+		e.t.Fatalf("%v: exit %d\n%s", args, code, errs)
+	}
+	return out
+}
+
+func (e *elsewhere) chain() (ops.CycleID, []ops.SessionID) {
+	e.t.Helper()
+	return e.Chain(ops.NewCycle{Environment: "default"}, ops.CycleResolved, "Tier 2 repaired it.",
+		apitest.Run{
+			Tier: 1, Model: "haiku", For: 17 * time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1}`, Lines: []string{"one", "two"},
+			Figures:  ops.Figures{CostUSD: ops.Ptr(0.25), NumTurns: ops.Ptr[int64](4), DurationMS: ops.Ptr[int64](17_000)},
+			Decision: &ops.Decision{SourceHandler: "tier1", TargetHandler: "tier2", Reason: "it is down", Depth: 1, MaxDepth: 2, Verdict: ops.VerdictEscalate},
+			Events:   []ops.Event{{Level: ops.LevelWarning, Kind: "check", Service: "jellyfin", Message: "is down"}},
+		},
+		apitest.Run{Tier: 2, Model: "sonnet", For: time.Minute, Outcome: ops.OutcomeResolved, Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}})
+}
+
+func TestCommandsShowTheJournalOfAServer(t *testing.T) {
+	e := newElsewhere(t)
+	e.chain()
+	if _, err := e.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: "note", Observation: "starts slowly"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args string
+		want []string
+	}{
+		{"sessions list", []string{"haiku", "sonnet", "$0.25", "escalate"}},
+		{"sessions list --tier 2", []string{"sonnet"}},
+		{"sessions show 1", []string{"Session #1", "Escalated to Session #2 (Tier 2)", "$0.25", "$0.75"}},
+		{"sessions show 2", []string{"Escalated from Session #1 (Tier 1)"}},
+		{"sessions logs 1", []string{"one", "two"}},
+		{"cycles list", []string{"resolved", "T1→T2", "$0.75", "Tier 2 repaired it."}},
+		{"cycles show 1", []string{"it is down", "is down", "tier2"}},
+		{"cycles show --session 2", []string{"it is down"}},
+		{"events", []string{"is down"}},
+		{"events --level critical", []string{"LEVEL"}},
+		{"incidents list", []string{"STATUS"}},
+		{"approvals list", []string{"STATUS"}},
+		{"cooldowns list", []string{"SERVICE"}},
+		{"memory list", []string{"starts slowly"}},
+		{"memory export", []string{`"observation":"starts slowly"`}},
+	} {
+		out := e.must(strings.Fields(tc.args)...)
+		for _, want := range tc.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", tc.args, want, out)
+			}
+		}
+	}
+	if out := e.must("sessions", "list", "--tier", "2"); strings.Contains(out, "haiku") {
+		t.Errorf("the filter is not passed on:\n%s", out)
+	}
+	var session map[string]any
+	if err := json.Unmarshal([]byte(e.must("sessions", "show", "1", "-o", "json")), &session); err != nil || session["cost_usd"] != 0.25 || session["guard_decisions"] == nil {
+		t.Errorf("%v, %v", session, err)
+	}
+	if out := e.must("sessions", "list", "-o", "jsonl", "--limit", "1"); strings.Count(out, "\n") != 1 {
+		t.Errorf("jsonl:\n%s", out)
+	}
+}
+
+func TestCommandsActAtAServer(t *testing.T) {
+	e := newElsewhere(t)
+	_, ids := e.Chain(ops.NewCycle{Environment: "default"}, "", "", apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionRunning})
+	e.must("sessions", "stop", fmt.Sprint(ids[0]))
+	e.must("cycles", "cancel", "1", "--reason", "maintenance")
+	if len(e.control.Cancelled) != 2 {
+		t.Errorf("cancelled %v", e.control.Cancelled)
+	}
+	if out := e.must("run", "--detach", "look at the disk"); out != "2\n" || e.control.Submitted[0].Prompt != "look at the disk" {
+		t.Errorf("printed %q, submitted %+v", out, e.control.Submitted)
+	}
+	e.must("memory", "add", "--service", "web", "starts slowly")
+	if out := e.must("memory", "list"); !strings.Contains(out, "starts slowly") || !strings.Contains(out, "90%") {
+		t.Errorf("memories:\n%s", out)
+	}
+	e.must("memory", "rm", "1")
+	e.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", Input: "x", Tier: 2, Allowed: true, Mutating: true, Rule: "r"}, ops.Reservation{Service: "web", Action: "restart"})
+	if out := e.must("cooldowns", "list"); !strings.Contains(out, "web") {
+		t.Errorf("cooldowns:\n%s", out)
+	}
+	e.must("cooldowns", "clear", "web", "restart", "--reason", "new disk")
+}
+
+func TestExitCodesAreThoseOfTheStore(t *testing.T) {
+	e := newElsewhere(t)
+	e.chain()
+	for _, tc := range []struct {
+		args    []string
+		environ string
+		code    int
+		says    string
+	}{
+		{args: []string{"sessions", "show", "99"}, code: exitNotFound, says: "not found"},
+		{args: []string{"cycles", "show", "99"}, code: exitNotFound},
+		{args: []string{"incidents", "ack", "99"}, code: exitNotFound},
+		{args: []string{"approvals", "approve", "99"}, code: exitNotFound},
+		{args: []string{"memory", "rm", "99"}, code: exitNotFound},
+		{args: []string{"sessions", "stop", "1"}, code: exitConflict, says: "already ended"},
+		{args: []string{"cycles", "cancel", "1"}, code: exitConflict},
+		{args: []string{"sessions", "list", "--status", "happy"}, code: exitUsage, says: "status"},
+		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_API_TOKEN=wrong", code: exitError, says: "CLAUDEOPS_API_TOKEN"},
+		{args: []string{"cycles", "cancel", "1"}, environ: "CLAUDEOPS_API_TOKEN=reader", code: exitError, says: "may only look"},
+		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_SERVER=127.0.0.1", code: exitUsage, says: "not an address"},
+		{args: []string{"--server", "http://127.0.0.1:1", "sessions", "list"}, code: exitError, says: "ask the server"},
+		{args: []string{"--server", e.url, "doctor"}, code: exitUsage, says: "local state folder only"},
+		{args: []string{"--server", e.url, "--token-file", "/does/not/exist", "sessions", "list"}, code: exitUsage, says: "read token"},
+	} {
+		old := e.environ
+		e.environ = append(e.environ, tc.environ)
+		code, _, errs := e.run(tc.args...)
+		e.environ = old
+		if code != tc.code || !strings.Contains(errs, tc.says) {
+			t.Errorf("%v %s: exit %d, want %d\n%s", tc.args, tc.environ, code, tc.code, errs)
+		}
+	}
+}
+
+func TestARedirectDoesNotGetTheToken(t *testing.T) {
+	asked := false
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer thief.Close()
+	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	if err := newClient(server.URL, "secret").ask(t.Context(), "GET", "/x", nil, nil); err == nil || asked {
+		t.Errorf("followed: %v, %v", asked, err)
+	}
+}
+
+func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
+	on := strings.Builder{}
+	for line := range strings.Lines(string(starter)) {
+		if len(line) > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '\n' {
+			line = line[1:]
+		} else if strings.HasPrefix(line, "#  ") {
+			line = line[1:]
+		}
+		on.WriteString(strings.ReplaceAll(line, "/run/secrets/", ""))
+	}
+	for name, text := range map[string]string{"as it is": string(starter), "switched on": on.String()} {
+		dir := t.TempDir()
+		for file, secret := range map[string]string{"apprise": "ntfy://x", "claudeops-token": "full", "claudeops-read-token": "look"} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(secret), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(dir, "claudeops.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir}, Dir: dir, Check: escalation.Flaws})
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		if !c.DryRun {
+			t.Errorf("%s: dry run is off", name)
+		}
+		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || c.APIReadToken != "look" || len(c.AppriseURLs) != 1) {
+			t.Errorf("%s: %+v", name, c.Environments()[0].Policy.Inventory)
+		}
+	}
+	if !strings.HasPrefix(string(starter), "# yaml-language-server: $schema=./"+schemaFile+"\n") {
+		t.Error("the schema is not named in the first line")
+	}
+}
+
+func TestInitNeverOverwrites(t *testing.T) {
+	e := newElsewhere(t)
+	path := filepath.Join(t.TempDir(), "claudeops.yaml")
+	e.must("init", path)
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := e.run("init", path)
+	if code != exitConflict || !strings.Contains(errs, "it exists") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("the file is now %s", text)
+	}
+	if out := e.must("init", "-"); out != string(starter) {
+		t.Errorf("printed %.60s", out)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(e.must("config", "schema")), &schema); err != nil || schema["$id"] != config.SchemaID {
+		t.Errorf("schema %v, %v", schema["$id"], err)
+	}
+}
