@@ -46,6 +46,8 @@ type Options struct {
 	NextCheck func() map[string]time.Time
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
+	// Changed, if given, wakes what works on silences and notices after a request changed them.
+	Changed func()
 }
 
 type server struct {
@@ -66,7 +68,7 @@ func New(o Options) http.Handler {
 	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
-		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerCosts, s.registerStats,
+		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerStats,
 	} {
 		register(described)
 	}

@@ -31,6 +31,8 @@ func describe(version string) huma.Config {
 		{"cooldowns", "How often something may still be done to a service."},
 		{"events", "What happened, and who did what."},
 		{"memories", "What is remembered for later sessions."},
+		{"silences", "What may fail for a while without starting anything."},
+		{"notifications", "What people are told, and what became of it."},
 		{"costs", "What sessions cost: list-price estimates, not a bill."},
 		{"stats", "Flat figures for dashboards."},
 	} {

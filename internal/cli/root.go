@@ -127,6 +127,10 @@ by this program from a validated artifact, never by the model.`,
 			switch a.output {
 			case "table", "json", "jsonl":
 				return a.chooseServer(c)
+			case "yaml":
+				if c.Annotations[asYAML] != "" {
+					return a.chooseServer(c)
+				}
 			}
 			return usage(fmt.Errorf("--output is %q: use table, json or jsonl", a.output))
 		},

@@ -16,8 +16,8 @@ import (
 )
 
 func (a *app) servicesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "services", Aliases: []string{"service"}, Short: "What is watched, and how it is: list, show"}
-	c.AddCommand(a.servicesList(), a.servicesShow())
+	c := &cobra.Command{Use: "services", Aliases: []string{"service"}, Short: "What is watched, and how it is: list, show, discover"}
+	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesDiscover())
 	return c
 }
 
@@ -32,7 +32,11 @@ func (a *app) servicesList() *cobra.Command {
 				return usage(fmt.Errorf("--state is %q: use healthy, degraded, down or unknown", state))
 			}
 			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				found, err := api.Services(c.Context(), s, cfg.Environments(), environment, time.Now())
+				envs, err := trusting(c.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				found, err := api.Services(c.Context(), s, envs, environment, time.Now())
 				if err != nil {
 					return fmt.Errorf("list services: %w", err)
 				}
@@ -62,7 +66,11 @@ func (a *app) servicesShow() *cobra.Command {
 		Use: "show NAME", Short: "Show a service: its checks, its past, its cooldowns", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				found, err := api.Services(c.Context(), s, cfg.Environments(), environment, time.Now())
+				envs, err := trusting(c.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				found, err := api.Services(c.Context(), s, envs, environment, time.Now())
 				if err != nil {
 					return fmt.Errorf("read service %s: %w", args[0], err)
 				}

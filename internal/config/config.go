@@ -72,6 +72,7 @@ type Config struct {
 	DryRun           bool
 	MaxTier          ops.Tier
 	Notes            string
+	Discovery        Discovery
 	Tiers            map[ops.Tier]Tier
 	Mode             ops.ContextMode // as configured; Policy.Mode says what is used
 	ContextThreshold float64
@@ -156,6 +157,7 @@ func fill(k *koanf.Koanf, origins map[string]origin) *Config {
 		DryRun:           get[bool](k, "dry_run"),
 		MaxTier:          ops.Tier(get[int](k, "max_tier")),
 		Notes:            get[string](k, "notes"),
+		Discovery:        Discovery(get[string](k, "services_discovery")),
 		Tiers:            map[ops.Tier]Tier{},
 		Mode:             ops.ContextMode(get[string](k, "escalation.mode")),
 		ContextThreshold: get[float64](k, "escalation.resume_context_threshold"),

@@ -201,6 +201,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"grouping.repeat": "0", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "deadman.missed": "2",
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "cooldown.redeployment_window": "1h",
+		"services_discovery": "trust",
 	}
 	for _, s := range settings() {
 		if s.structured || s.key == "database_url" || s.key == "escalation.manager" || s.key == "escalation.judge" {

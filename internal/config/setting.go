@@ -240,6 +240,10 @@ func inventorySettings() []setting {
 			doc: "What is watched. See [Services](#services).",
 		},
 		{
+			key: "services_discovery", env: "CLAUDEOPS_SERVICES_DISCOVERY", def: string(DiscoveryShow), kind: discoveryKind(),
+			doc: "What becomes of services that the repositories in `repos_dir` name. `show`: they are listed by `claudeops services discover`, and nothing else. `trust`: those that are not configured are watched from the next start on. `off`: nobody looks.",
+		},
+		{
 			key: "environments", structured: true, kind: kind{name: "list"}, shown: "one, named `default`",
 			doc: "What is watched together, each with its own state folder. See [Environments](#environments).",
 		},

@@ -63,6 +63,7 @@ type cleanup struct {
 
 // open takes the state folder and builds the parts. Nothing runs yet, and whatever fails leaves nothing behind.
 func open(ctx context.Context, o Options) (h *Host, err error) {
+	o.discoverServices(ctx)
 	h = &Host{Options: o, envs: o.Config.Environments(), hub: live.NewHub()}
 	defer func() {
 		if err != nil {

@@ -29,10 +29,14 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 	if err != nil {
 		return cycle.Parts{}, err
 	}
+	probing, err := h.proberOptions()
+	if err != nil {
+		return cycle.Parts{}, err
+	}
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.store, Owner: h.owner, Environments: envs, Runners: h.runners(redactor),
-		Prober: probe.New(probe.Options{Clock: h.Clock}), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
+		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Settle: settleTime, Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },

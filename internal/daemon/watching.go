@@ -52,7 +52,11 @@ func (h *Host) startWatching(life context.Context, run func(what string, f func(
 	if err != nil {
 		return fmt.Errorf("start watching: %w", err)
 	}
-	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probe.Options{Clock: h.Clock}), Deliver: w.Deliver})
+	probing, err := h.proberOptions()
+	if err != nil {
+		return fmt.Errorf("start watching: %w", err)
+	}
+	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver})
 	var watched []probe.Watched
 	for _, e := range h.envs {
 		for _, spec := range watch.Probes(e) {

@@ -22,7 +22,7 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 	}
 	if p.allow != nil {
 		if err := p.allow(spec.Command); err != nil {
-			return down("the command was not run: %s", err)
+			return degraded("the command was not run: %s", err) // nothing is known of the service
 		}
 	}
 	output, failed := p.execute(ctx, spec.Command)

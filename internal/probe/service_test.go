@@ -98,7 +98,7 @@ func TestACommandThatIsNotAllowedIsNotRun(t *testing.T) {
 		return nil
 	}})
 	got := prober.Run(t.Context(), "home", []ops.ProbeSpec{command("touch", mark), command("true")}, ops.ProbeWatch)
-	want(t, got[0], ops.Down, "the command was not run: touch writes")
+	want(t, got[0], ops.Degraded, "the command was not run: touch writes")
 	want(t, got[1], ops.Healthy, "")
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("it was run")

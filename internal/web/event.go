@@ -1,6 +1,10 @@
 package web
 
-import "claudeops/internal/ops"
+import (
+	"strings"
+
+	"claudeops/internal/ops"
+)
 
 type eventView struct {
 	ID        int64
@@ -18,6 +22,9 @@ func (m moment) event(e ops.Event) eventView {
 	view := eventView{
 		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(e.Kind), Service: plain(e.Service),
 		Message: plain(e.Message),
+	}
+	if view.Service != "" { // its name stands before the message already
+		view.Message = strings.TrimPrefix(view.Message, view.Service+" ")
 	}
 	if e.SessionID != nil {
 		view.Session = *e.SessionID

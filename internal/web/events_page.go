@@ -33,8 +33,8 @@ type eventDay struct {
 // eventKinds are the kinds that the supervisor writes, offered for filtering; others can be typed.
 func eventKinds() []string {
 	return []string{
-		"agent", "approval", "context", "cooldown_cleared", "cycle", "escalation", "handoff", "incident", "memory", "notice", "probe",
-		"recovery", "reminder", "session", "verify",
+		"agent", "approval", "context", "cooldown_cleared", "cycle", "escalation", "handoff", "incident", "memory", "notice", "notification",
+		"probe", "recovery", "reminder", "session", "silence", "verify",
 	}
 }
 

@@ -191,6 +191,10 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 			wellSince[c.Environment] = c.ID
 		}
 	}
+	taken, err := s.taken(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	var lines []cycleLine
 	for _, status := range []ops.CycleStatus{ops.CycleWaitingHuman, ops.CycleNeedsHuman} {
 		cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Status: status, Limit: 5})
@@ -198,13 +202,31 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 			return nil, fmt.Errorf("list cycles that need a person: %w", err)
 		}
 		for _, c := range cycles {
-			over := c.EndedAt != nil && m.now.Sub(*c.EndedAt) > needsYouFor
+			over := c.EndedAt != nil && (m.now.Sub(*c.EndedAt) > needsYouFor || taken[c.ID])
 			if !over && c.ID > wellSince[c.Environment] {
 				lines = append(lines, m.cycleLine(c.Cycle, c.Sessions))
 			}
 		}
 	}
 	return lines, nil
+}
+
+// taken are the cycles that called a person for what somebody has taken care of since: every incident of theirs is
+// acknowledged, snoozed or resolved.
+func (s *server) taken(ctx context.Context, m moment) (map[ops.CycleID]bool, error) {
+	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: 50})
+	if err != nil {
+		return nil, fmt.Errorf("list incidents: %w", err)
+	}
+	taken := map[ops.CycleID]bool{}
+	for _, i := range incidents {
+		held := i.Status == ops.IncidentResolved || i.Holds(m.now)
+		for _, id := range []ops.CycleID{i.FirstCycle, i.LastCycle} {
+			before, known := taken[id]
+			taken[id] = held && (before || !known)
+		}
+	}
+	return taken, nil
 }
 
 func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {

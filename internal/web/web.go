@@ -102,7 +102,7 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready,
+		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Changed: s.nudge,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forMachines(r.URL.Path) {

@@ -4,8 +4,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Await plays a cycle through one run and lets it wait for a person with the step, which asks, reports, or both. It
-// returns the cycle and the session that led there.
+// Await plays a cycle through one run and lets it wait for a person with the step, which asks, reports, or both; a step
+// that finishes ends the cycle instead. It returns the cycle and the session that led there.
 func (j *Journal) Await(n ops.NewCycle, policy ops.Policy, step ops.Step, run Run) (ops.CycleID, ops.SessionID) {
 	j.t.Helper()
 	if n.Environment == "" {
@@ -21,7 +21,9 @@ func (j *Journal) Await(n ops.NewCycle, policy ops.Policy, step ops.Step, run Ru
 	j.must(err)
 	j.commit(id, ops.Result{}, ops.Step{Kind: ops.StepQueue, Session: j.intent(run, nil, nil)})
 	session := j.play(id, run)
-	step.Kind = ops.StepAwait
+	if step.Kind == "" {
+		step.Kind = ops.StepAwait
+	}
 	if step.Approval != nil {
 		step.Approval.SessionID = session.ID
 	}

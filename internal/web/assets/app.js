@@ -219,12 +219,16 @@ function findIn(lines) {
   if (!box || !window.CSS?.highlights) return;
   let hits = [];
   let now = -1;
+  let searched = '';
+  let timer = 0;
   const mark = () => {
     CSS.highlights.set('found', new Highlight(...hits));
     CSS.highlights.set('found-now', new Highlight(...(hits[now] ? [hits[now]] : [])));
     counter.textContent = box.value.length < 2 ? '' : hits.length === 0 ? 'None here' : (now + 1) + ' of ' + hits.length;
   };
   const search = () => {
+    clearTimeout(timer);
+    searched = box.value;
     const text = box.value.toLowerCase();
     hits = [];
     now = -1;
@@ -252,13 +256,12 @@ function findIn(lines) {
     element.scrollIntoView({ block: 'center' });
     mark();
   };
-  let timer = 0;
   box.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(search, 150); });
   box.addEventListener('keydown', (e) => {
     if (e.key === 'Escape') { box.value = ''; search(); return; }
     if (e.key !== 'Enter' || box.value.length < 2) return;
     e.preventDefault();
-    if (hits.length === 0) search();
+    if (box.value !== searched || hits.length === 0) search(); // Enter does not wait for the pause after typing
     if (hits.length === 0) { box.form.requestSubmit(); return; }
     go(e.shiftKey ? -1 : 1);
   });

@@ -282,6 +282,16 @@ func (f *fixture) records(end time.Time) {
 		_, err := f.store.AddMemory(ctx, m)
 		f.must(err)
 	}
+	_, err := f.store.AddSilence(ctx, ops.Silence{
+		Environment: "default", Service: "paper*", Labels: map[string]string{"severity": "warning"}, Reason: "The disk is replaced.", Author: "alice",
+		CreatedAt: end.Add(-time.Hour), From: end.Add(-time.Hour), Until: end.Add(3 * time.Hour),
+	})
+	f.must(err)
+	_, err = f.store.AddNotice(ctx, ops.Notice{
+		Kind: "needs_human", Level: ops.LevelCritical, Title: "paperless needs you", Body: "The disk is full.", Environment: "default", Service: "paperless",
+		NextAt: end, CreatedAt: end,
+	})
+	f.must(err)
 	for n := range 70 {
 		e := ops.Event{At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Kind: "probe", Service: "grafana", Message: "answers again."}
 		switch n % 5 {

@@ -60,6 +60,13 @@ func TestHostileTextNeverRuns(t *testing.T) {
 		}}))
 		_, err := j.store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: text, Service: text, Observation: text, Source: text})
 		j.must(err)
+		_, err = j.store.AddSilence(t.Context(), ops.Silence{
+			Environment: "default", Service: text, Group: text, Probe: text, Labels: map[string]string{"name": text}, Reason: text, Author: text,
+			CreatedAt: j.now, From: j.now, Until: j.now.Add(time.Hour),
+		})
+		j.must(err)
+		_, err = j.store.AddNotice(t.Context(), ops.Notice{Kind: text, Level: ops.Level(text), Title: text, Body: text, Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now})
+		j.must(err)
 	}
 	question := j.ask("default", every, every)
 	running := j.play(j.begin(ops.NewCycle{Environment: "staging", Prompt: every}), ops.Step{}, run{handler: ops.Handler{ID: every, Tier: 1, Model: every}, status: ops.SessionRunning, lines: evil(every)})[0]
@@ -71,7 +78,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 	query := url.QueryEscape(texts[1])
 	paths := []string{
 		"/", "/sessions", "/sessions?q=" + query, "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze", path("/approvals/%d", question.ID), "/services",
-		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory", "/memory?category=" + query, "/memory/1/remove",
+		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory", "/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",
 		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query),
 	}
 	for _, id := range ids {

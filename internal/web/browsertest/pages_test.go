@@ -31,6 +31,8 @@ func sights(f *fixture) []sight {
 		{name: "incident", path: path("/incidents/%d", f.incident.ID)},
 		{name: "approval", path: path("/approvals/%d", f.approval.ID)},
 		{name: "services", path: "/services"},
+		{name: "silences", path: "/silences"},
+		{name: "notifications", path: "/notifications"},
 		{name: "costs", path: "/costs", then: `for (const d of document.querySelectorAll('details')) d.open = true`},
 		{name: "costs by model", path: "/costs?by=model"},
 		{name: "events", path: "/events"},

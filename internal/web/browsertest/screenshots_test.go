@@ -97,6 +97,6 @@ func (b *tab) photograph(name string, s size) {
 	if small.Len() > len(raw) {
 		small = *bytes.NewBuffer(raw)
 	}
-	b.must(os.MkdirAll(*pictures, 0o750))
-	b.must(os.WriteFile(filepath.Join(*pictures, name+".png"), small.Bytes(), 0o600))
+	b.must(os.MkdirAll(*pictures, 0o755))
+	b.must(os.WriteFile(filepath.Join(*pictures, name+".png"), small.Bytes(), 0o644))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -273,6 +274,16 @@ func (b *tab) follow(selector string) {
 func (b *tab) press(keys string, options ...chromedp.KeyOption) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys, options...))
+}
+
+// strike sends a key alone. The protocol sends characters apart from their keys, and under load one arrives although the
+// page took its key.
+func (b *tab) strike(key string, code int64) {
+	b.t.Helper()
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, WindowsVirtualKeyCode: code, NativeVirtualKeyCode: code})
+		b.must(err)
+	}
 }
 
 // mark makes the document known again, so that a reload is noticed.

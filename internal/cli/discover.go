@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/config"
+	"claudeops/internal/daemon"
+	"claudeops/internal/discover"
+	"claudeops/internal/ops"
+	"claudeops/internal/probe"
+)
+
+// asYAML marks the commands that can print YAML.
+const asYAML = "yaml"
+
+// discoveredRow is what programs read.
+type discoveredRow struct {
+	Environment string `json:"environment"`
+	discover.Found
+	State  string   `json:"state"` // new, watched or configured
+	Probes []string `json:"probes"`
+}
+
+// discoveredOutput is everything that was found, and what could not be used.
+type discoveredOutput struct {
+	Mode     config.Discovery   `json:"mode"`
+	Services []discoveredRow    `json:"services"`
+	Problems []discover.Problem `json:"problems"`
+}
+
+func (a *app) servicesDiscover() *cobra.Command {
+	return a.withSettings(&cobra.Command{
+		Use: "discover", Short: "Show the services that mounted repositories name, and what to add to the configuration",
+		Long: `Reads CLAUDE-OPS.md, .claude-ops/services.yaml and the compose files of every repository in repos_dir. Nothing is executed,
+and nothing is watched by this: add what you want to the services of your configuration, or set services_discovery: trust.`,
+		Example: `  claudeops services discover
+  claudeops services discover -o yaml`,
+		Annotations: map[string]string{asYAML: "yes"},
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			all, err := daemon.Discover(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return a.printDiscovered(cfg, all)
+		},
+	})
+}
+
+func (a *app) printDiscovered(cfg *config.Config, all []daemon.Discovered) error {
+	if a.output == asYAML {
+		for _, d := range all {
+			for _, p := range d.Problems {
+				fmt.Fprintln(a.Stderr, clean(p.String()))
+			}
+		}
+		return paste(a.Stdout, all)
+	}
+	out := discoveredOutput{Mode: cfg.Discovery, Services: []discoveredRow{}, Problems: []discover.Problem{}}
+	for _, d := range all {
+		for _, f := range d.Found {
+			out.Services = append(out.Services, discoveredRowOf(cfg, d.Environment, f))
+		}
+		out.Problems = append(out.Problems, d.Problems...)
+	}
+	var failed error
+	err := a.printOne(out, func(w io.Writer) {
+		printFound(w, cfg, out)
+		if len(out.Services) > 0 && cfg.Discovery != config.DiscoveryTrust {
+			failed = paste(w, all)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func discoveredRowOf(cfg *config.Config, environment string, f discover.Found) discoveredRow {
+	row := discoveredRow{Environment: environment, Found: f, State: "new", Probes: []string{}}
+	switch {
+	case f.Known != "":
+		row.State = "configured"
+	case cfg.Discovery == config.DiscoveryTrust:
+		row.State = "watched"
+	}
+	for _, p := range f.Probes {
+		row.Probes = append(row.Probes, probe.Describe(p))
+	}
+	return row
+}
+
+func printFound(w io.Writer, cfg *config.Config, out discoveredOutput) {
+	if len(out.Services) == 0 {
+		if cfg.ReposDir == "" && len(out.Problems) == 0 {
+			fmt.Fprintln(w, "No services found. Set repos_dir to the folder of your repositories.")
+		} else {
+			fmt.Fprintln(w, "No services found.")
+		}
+	} else {
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, tabbed("ENVIRONMENT", "SERVICE", "STATE", "PROBES", "WHERE", "WHY"))
+		for _, r := range out.Services {
+			fmt.Fprintln(t, tabbed(r.Environment, clean(r.Service.Name), r.State, fmt.Sprint(len(r.Probes)), clean(fmt.Sprintf("%s:%d", r.File, r.Line)), shorten(r.Why, 70)))
+		}
+		_ = t.Flush()
+	}
+	if len(out.Problems) > 0 {
+		fmt.Fprintln(w, "\nNot used:")
+	}
+	for _, p := range out.Problems {
+		fmt.Fprintln(w, "  "+clean(p.String()))
+	}
+}
+
+// paste prints what has to be added to the configuration, per environment.
+func paste(w io.Writer, all []daemon.Discovered) error {
+	for _, d := range all {
+		found := d.New()
+		if len(found) == 0 {
+			continue
+		}
+		text, err := discover.YAML(found)
+		if err != nil {
+			return fmt.Errorf("write services: %w", err)
+		}
+		fmt.Fprintf(w, "\n# Environment %s: add to its services what shall be watched.\n%s", d.Environment, text)
+	}
+	return nil
+}
+
+// trusting is what is watched, with what repositories name where that is trusted.
+func trusting(ctx context.Context, cfg *config.Config) ([]ops.Environment, error) {
+	if cfg.Discovery == config.DiscoveryTrust {
+		if _, err := daemon.Trust(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return cfg.Environments(), nil
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+)
+
+func discovering(t *testing.T, mode string) *config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"claudeops.yaml": "state_dir: state\nservices_discovery: " + mode + "\nservices: [{name: web}]\n" +
+			"environments: [{name: default, repos_dir: repos}, {name: lab}]\n",
+		"repos/shop/compose.yaml": "services: {web: {ports: ['8080:80']}, db: {ports: ['5432:5432']}, bad: []}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOnlyTrustWatchesWhatRepositoriesName(t *testing.T) {
+	for _, tc := range []struct {
+		mode, log string
+		services  int
+		probes    int
+		observe   ops.Observe
+	}{
+		{"off", "", 1, 0, ops.ObserveAgent},
+		{"show", "that are not configured", 1, 0, ops.ObserveAgent},
+		{"trust", "are watched", 2, 1, ops.ObserveProbes},
+	} {
+		t.Run(tc.mode, func(t *testing.T) {
+			c := discovering(t, tc.mode)
+			var log bytes.Buffer
+			o := Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			for range 2 { // a second look adds nothing
+				o.discoverServices(t.Context())
+				envs := c.Environments()
+				e := envs[0]
+				if len(e.Policy.Inventory.Services) != tc.services || len(e.Probes) != tc.probes || e.Policy.Observe != tc.observe {
+					t.Errorf("watched are %+v with %+v by %s", e.Policy.Inventory.Services, e.Probes, e.Policy.Observe)
+				}
+				if e.Policy.Inventory.Services[0].Probed {
+					t.Error("a configured service was changed")
+				}
+				if len(envs[1].Policy.Inventory.Services) != 1 {
+					t.Errorf("an environment without repositories watches %+v", envs[1].Policy.Inventory.Services)
+				}
+			}
+			if !strings.Contains(log.String(), tc.log) || (tc.log != "" && !strings.Contains(log.String(), "problems=1")) || (tc.log == "") != (log.Len() == 0) {
+				t.Errorf("the log is %q", log.String())
+			}
+		})
+	}
+}
+
+func TestMissingRepositoriesDoNotKeepFromStarting(t *testing.T) {
+	c := discovering(t, "trust")
+	if err := os.RemoveAll(c.Environments()[0].ReposDir); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil))}.discoverServices(t.Context())
+	if !strings.Contains(log.String(), "correct repos_dir") {
+		t.Errorf("the log is %q", log.String())
+	}
+}

@@ -1,0 +1,30 @@
+package browsertest
+
+import (
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	_, err := j.store.AddSilence(t.Context(), ops.Silence{Service: "media-*", Group: "home", Reason: "the disk is replaced", Author: "alice", Until: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = j.store.AddNotice(t.Context(), ops.Notice{
+		Kind: "opened", Level: ops.LevelCritical, Title: "jellyfin is down", Body: "HTTP 502", Status: ops.NoticeDead, Attempts: 6, Error: "no route to host", Service: "jellyfin",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lookAtAll(t, serve(t, j.store).base(), []sight{
+		{name: "silences", path: "/silences"},
+		{name: "silence dialog", path: "/silences", then: `document.querySelector('#add-silence').showModal()`},
+		{name: "end of a silence", path: "/silences/1/end"},
+		{name: "notifications", path: "/notifications", then: `for (const d of document.querySelectorAll('details')) d.open = true`},
+		{name: "no notifications", path: "/notifications?status=pending"},
+	})
+}

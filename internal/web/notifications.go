@@ -1,0 +1,136 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+type notificationsView struct {
+	Tabs    []option
+	Notices []noticeView
+	Dead    bool // those that were given up are shown
+	Several bool
+	Empty   string
+	Pager   pager
+}
+
+// noticeView is a message to people and what became of it.
+type noticeView struct {
+	ID          int64
+	Title       string
+	Body        string
+	Kind        string
+	Service     string
+	Environment string
+	Level       badge
+	Status      badge
+	Created     stamp
+	Sent        *stamp
+	Next        *stamp // when it is tried next
+	Tries       string
+	Error       string
+	Cycle       *cycleRef
+	Second      bool   // it is for those who are told when the first do not answer
+	Retry       string // where to ask for another try; empty where that cannot be
+}
+
+func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
+	before, ok := cursor(r)
+	status := ops.NoticeStatus(queried(r, "status"))
+	if status == "" {
+		status = ops.NoticeDead
+	}
+	view := notificationsView{Dead: status == ops.NoticeDead, Several: len(s.Environments) > 1}
+	known := false
+	for _, one := range []struct {
+		status      ops.NoticeStatus
+		word, empty string
+	}{
+		{ops.NoticeDead, "Given up", "Every notice reached somebody"},
+		{ops.NoticePending, "Waiting", "No notice is waiting"},
+		{ops.NoticeSent, "Sent", "Nothing was sent yet"},
+		{ops.NoticeSkipped, "No target", "No notice was left without a target"},
+	} {
+		current := one.status == status
+		if current {
+			known, view.Empty = true, one.empty
+		}
+		view.Tabs = append(view.Tabs, option{Word: one.word, Path: "/notifications?status=" + string(one.status), Current: current})
+	}
+	if !ok || !known {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such list of notifications. A status is dead, pending, sent or skipped.")
+		return
+	}
+	found, err := s.Store.NoticeList(r.Context(), store.NoticeFilter{Status: status, Before: before, Limit: listed + 1})
+	if err != nil {
+		s.fail(w, r, "list of notifications", err)
+		return
+	}
+	older := int64(0)
+	if len(found) > listed {
+		found = found[:listed]
+		older = found[listed-1].ID
+	}
+	view.Pager = paging(r, older)
+	m := moment{s.Clock()}
+	for _, n := range found {
+		view.Notices = append(view.Notices, m.notice(n))
+	}
+	p := page{Title: "Notifications", Nav: "events", Body: view}
+	if queried(r, "done") == "again" {
+		p.Flash = "It is tried again at once."
+	}
+	s.render(w, r, http.StatusOK, "notifications", p)
+}
+
+func (m moment) notice(n ops.Notice) noticeView {
+	view := noticeView{
+		ID: n.ID, Title: firstLine(n.Title, 200), Body: plain(n.Body), Kind: plain(n.Kind), Service: plain(n.Service), Environment: plain(n.Environment),
+		Level: levelBadge(n.Level), Status: noticeBadge(n.Status), Created: m.stamp(n.CreatedAt), Sent: m.maybe(n.SentAt), Error: plain(n.Error),
+		Tries: plural(n.Attempts, "try", "tries"), Second: n.Target == ops.TargetSecond,
+	}
+	if n.CycleID != nil {
+		ref := refer(*n.CycleID)
+		view.Cycle = &ref
+	}
+	switch n.Status {
+	case ops.NoticePending:
+		view.Next = m.maybe(&n.NextAt)
+	case ops.NoticeDead, ops.NoticeSkipped:
+		view.Retry = fmt.Sprintf("/notifications/%d/retry", n.ID)
+	case ops.NoticeSent:
+	}
+	return view
+}
+
+func noticeBadge(status ops.NoticeStatus) badge {
+	switch status {
+	case ops.NoticePending:
+		return badge{"run", "clock", "Waiting"}
+	case ops.NoticeSent:
+		return badge{"ok", "circle-check", "Sent"}
+	case ops.NoticeDead:
+		return badge{"bad", "octagon-x", "Given up"}
+	case ops.NoticeSkipped:
+		return badge{"unknown", "bell-off", "No target"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(status))}
+}
+
+// retryNotice puts a notice that was given up back into the outbox.
+func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.fail(w, r, "notification", ops.ErrNotFound)
+		return
+	}
+	if err := s.Store.RetryNotice(r.Context(), id, s.Clock()); err != nil {
+		s.fail(w, r, "notification", err)
+		return
+	}
+	s.nudge()
+	http.Redirect(w, r, "/notifications?status=pending&done=again", http.StatusSeeOther)
+}

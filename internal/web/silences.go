@@ -1,0 +1,293 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	maxPattern = 200
+	// longestSilence is how long something may be kept quiet at a time: what is quiet for longer is forgotten.
+	longestSilence = 90 * 24 * time.Hour
+	untilLayout    = "2006-01-02 15:04"
+)
+
+type silencesView struct {
+	Tabs         []option
+	Silences     []silenceView
+	Environments []choice
+	All          bool
+	Several      bool
+	Filtered     bool
+	Add          question
+	Gap          string
+	Pager        pager
+}
+
+// silenceView is a silence as it is shown.
+type silenceView struct {
+	ID          int64
+	Matches     []matchView
+	Environment string // empty for everywhere
+	Reason      string
+	Author      string
+	Status      badge
+	Created     stamp
+	From        stamp
+	Until       stamp
+	Ended       bool
+	Later       bool // it has not begun
+	End         question
+}
+
+// matchView is one pattern of a silence and what it is compared with.
+type matchView struct {
+	What    string
+	Pattern string
+}
+
+func (s *server) silences(w http.ResponseWriter, r *http.Request) {
+	s.showSilences(w, r, http.StatusOK, "")
+}
+
+func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int, gap string) {
+	before, ok := cursor(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such page of silences.")
+		return
+	}
+	m := moment{s.Clock()}
+	f := store.SilenceFilter{Environment: queried(r, "environment"), Before: before, Limit: listed + 1}
+	all := queried(r, "all") != ""
+	if !all {
+		f.Active = m.now
+	}
+	found, err := s.Store.Silences(r.Context(), f)
+	if err != nil {
+		s.fail(w, r, "list of silences", err)
+		return
+	}
+	view := silencesView{
+		All: all, Several: len(s.Environments) > 1, Environments: s.environmentChoices(f.Environment), Filtered: f.Environment != "",
+		Add: s.silenceQuestion(r, m), Gap: gap,
+		Tabs: []option{
+			{Word: "In force", Path: silencesPath(f.Environment, ""), Current: !all},
+			{Word: "All, ended too", Path: silencesPath(f.Environment, "1"), Current: all},
+		},
+	}
+	older := int64(0)
+	if len(found) > listed {
+		found = found[:listed]
+		older = found[listed-1].ID
+	}
+	view.Pager = paging(r, older)
+	for _, q := range found {
+		view.Silences = append(view.Silences, m.silence(q))
+	}
+	p := page{Title: "Silences", Nav: "services", Body: view}
+	switch queried(r, "done") {
+	case "added":
+		p.Flash = "It is silenced: no cycle starts for it, and no tier goes up."
+	case "ended":
+		p.Flash = "The silence has ended. What still fails counts again."
+	}
+	s.render(w, r, status, "silences", p)
+}
+
+func silencesPath(environment, all string) string {
+	query := url.Values{}
+	for name, value := range map[string]string{"environment": environment, "all": all} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return "/silences"
+	}
+	return "/silences?" + query.Encode()
+}
+
+func (m moment) silence(q ops.Silence) silenceView {
+	view := silenceView{
+		ID: q.ID, Environment: plain(q.Environment), Reason: plain(q.Reason), Author: firstLine(q.Author, maxWord), Created: m.stamp(q.CreatedAt),
+		From: m.stamp(q.From), Until: m.stamp(q.Until), Ended: !m.now.Before(q.Until), Later: m.now.Before(q.From), End: endQuestion(q.ID),
+	}
+	for _, match := range []matchView{{"Service", q.Service}, {"Group", q.Group}, {"Probe", q.Probe}} {
+		if match.Pattern != "" {
+			view.Matches = append(view.Matches, matchView{match.What, plain(match.Pattern)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
+		view.Matches = append(view.Matches, matchView{"Alert label " + plain(name), plain(q.Labels[name])})
+	}
+	switch {
+	case view.Ended:
+		view.Status = badge{"unknown", "bell", "Ended"}
+	case view.Later:
+		view.Status = badge{"unknown", "clock", "Begins later"}
+	default:
+		view.Status = badge{"warn", "bell-off", "Silenced"}
+	}
+	return view
+}
+
+func endQuestion(id int64) question {
+	return question{
+		ID: fmt.Sprintf("end-%d", id), Button: "End", Icon: "bell", Style: "plain", Title: fmt.Sprintf("End silence %d now?", id),
+		Text:   "What it kept quiet counts again at once: if it still fails, a cycle may start.",
+		Action: fmt.Sprintf("/silences/%d/end", id), Yes: "End it", No: "Keep it",
+	}
+}
+
+// silenceSpans are the lengths that are offered; any other end can be typed.
+func silenceSpans(value string) []choice {
+	spans := []choice{
+		{Value: "1h", Word: "1 hour"},
+		{Value: "4h", Word: "4 hours"},
+		{Value: "8h", Word: "8 hours"},
+		{Value: "24h", Word: "1 day"},
+		{Value: "72h", Word: "3 days"},
+		{Value: "168h", Word: "7 days"},
+	}
+	for i := range spans {
+		spans[i].Chosen = spans[i].Value == value
+	}
+	return spans
+}
+
+func (s *server) silenceQuestion(r *http.Request, m moment) question {
+	typed := func(name string) string { return plain(r.PostFormValue(name)) }
+	q := question{
+		ID: "add-silence", Button: "Silence", Icon: "bell-off", Style: "primary", Title: "Silence what fails", Action: "/silences", Yes: "Silence it", No: "Cancel",
+		Text: "While it holds, no cycle starts for what matches, and no tier goes up. Name a service, a group or both; * stands for any text.",
+		Fields: []input{
+			{Name: "service", Label: "Service", Max: maxPattern, Value: typed("service"), Hint: "Such as jellyfin, or media-*"},
+			{Name: "group", Label: "Group", Max: maxPattern, Value: typed("group")},
+			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Value: typed("reason"), Hint: "For those who find it"},
+			{Name: "for", Label: "For", Kind: "select", Required: true, Choices: silenceSpans(typed("for"))},
+			{
+				Name: "until", Label: "Until, instead", Max: len(untilLayout), Value: typed("until"),
+				Hint: "A time such as " + m.now.Add(48*time.Hour).Format(untilLayout) + " (" + m.now.Format("MST") + ")",
+			},
+		},
+	}
+	if len(s.Environments) > 1 {
+		field := input{Name: "environment", Label: "Environment", Kind: "select", Required: true, Choices: []choice{{Word: "All environments"}}}
+		for _, e := range s.Environments {
+			field.Choices = append(field.Choices, choice{Value: e.Name, Word: e.Name, Chosen: e.Name == r.PostFormValue("environment")})
+		}
+		q.Fields = slices.Insert(q.Fields, 2, field)
+	}
+	return q
+}
+
+// silenceEnd reads when a silence ends; gap says why it cannot be read.
+func silenceEnd(r *http.Request, now time.Time) (end time.Time, gap string) {
+	if text := strings.TrimSpace(r.PostFormValue("until")); text != "" {
+		end, err := time.ParseInLocation(untilLayout, text, now.Location())
+		if err != nil {
+			return end, "The end is a time such as " + now.Format(untilLayout) + "."
+		}
+		return end, within(end, now)
+	}
+	d, err := time.ParseDuration(r.PostFormValue("for"))
+	if err != nil {
+		return end, "Say how long it shall hold."
+	}
+	return now.Add(d), within(now.Add(d), now)
+}
+
+func within(end, now time.Time) string {
+	switch {
+	case !end.After(now):
+		return "The end is in the past."
+	case end.Sub(now) > longestSilence:
+		return "A silence holds for at most 90 days."
+	}
+	return ""
+}
+
+func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
+	now := s.Clock()
+	typed := func(name string) string { return strings.TrimSpace(plain(r.PostFormValue(name))) }
+	q := ops.Silence{
+		Environment: r.PostFormValue("environment"), Service: typed("service"), Group: typed("group"), Reason: reason(r), Author: s.person(r), CreatedAt: now, From: now,
+	}
+	var gap string
+	q.Until, gap = silenceEnd(r, now)
+	switch {
+	case q.Service == "" && q.Group == "":
+		gap = "Name a service or a group."
+	case len(q.Service) > maxPattern || len(q.Group) > maxPattern:
+		gap = fmt.Sprintf("A service or a group has at most %d characters.", maxPattern)
+	case q.Reason == "":
+		gap = "Say why, for those who find it."
+	case q.Environment != "" && !slices.Contains(environmentNames(s.Environments), q.Environment):
+		gap = fmt.Sprintf("No environment is called %q.", plain(q.Environment))
+	}
+	if gap != "" {
+		s.showSilences(w, r, http.StatusUnprocessableEntity, gap+" Nothing was silenced.")
+		return
+	}
+	if _, err := s.Store.AddSilence(r.Context(), q); err != nil {
+		s.fail(w, r, "silence", err)
+		return
+	}
+	s.nudge()
+	http.Redirect(w, r, "/silences?done=added", http.StatusSeeOther)
+}
+
+// askSilence asks before a silence is ended.
+func (s *server) askSilence(w http.ResponseWriter, r *http.Request) {
+	q, err := s.findSilence(r)
+	if err != nil {
+		s.fail(w, r, "silence", err)
+		return
+	}
+	s.render(w, r, http.StatusOK, "unsilence", page{Title: "End a silence", Nav: "services", Still: true, Body: moment{s.Clock()}.silence(q)})
+}
+
+func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
+	id, ok := rowID(r)
+	if !ok {
+		return ops.Silence{}, ops.ErrNotFound
+	}
+	found, err := s.Store.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
+	if err != nil {
+		return ops.Silence{}, err
+	}
+	if len(found) == 0 || found[0].ID != id {
+		return ops.Silence{}, ops.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// endSilence ends a silence; the store records who wanted that.
+func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.fail(w, r, "silence", ops.ErrNotFound)
+		return
+	}
+	if _, err := s.Store.EndSilence(r.Context(), id, s.person(r), s.Clock()); err != nil {
+		s.fail(w, r, "silence", err)
+		return
+	}
+	s.nudge()
+	http.Redirect(w, r, "/silences?done=ended", http.StatusSeeOther)
+}
+
+// nudge wakes what works on rows that a page has changed; it would find them by itself, a little later.
+func (s *server) nudge() {
+	if s.Hub != nil {
+		s.Hub.Nudge()
+	}
+}

@@ -1,0 +1,44 @@
+package web_test
+
+import (
+	"fmt"
+	"testing"
+
+	"claudeops/internal/api/apitest"
+	"claudeops/internal/ops"
+)
+
+func TestOverviewListsOnlyWhatNobodyHasTaken(t *testing.T) {
+	s := newSite(t)
+	// A cycle that ended with a call for somebody is over for the overview as soon as somebody has taken it.
+	id := s.ends("paperless", "The disk is full.")
+	mustContain(t, s.page("/"), "Needs you", "The disk is full.")
+	if _, err := s.Store.Acknowledge(t.Context(), id, "alice", "", s.Now); err != nil {
+		t.Fatal(err)
+	}
+	mustNotContain(t, content(s.page("/")), `id="needs-you"`)
+	s.ends("grafana", "The certificate is too old.")
+	body := content(s.page("/"))
+	mustContain(t, body, `id="needs-you"`, "1 incident", "The certificate is too old.")
+	mustNotContain(t, body, fmt.Sprintf("<strong>C-%d</strong>", 1))
+}
+
+// ends lets a cycle end with a call for a person, and returns the incident.
+func (s *site) ends(service, text string) int64 {
+	s.t.Helper()
+	s.Await(ops.NewCycle{}, guarded(), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text, Incident: reported(service, text)},
+		apitest.Run{Tier: 1, Outcome: ops.OutcomeNeedsHuman})
+	return s.newestIncident().ID
+}
+
+func TestEventsNameTheirServiceOnce(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.Store.AddEvent(t.Context(), ops.Event{At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin", Message: "jellyfin is down: HTTP 502"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/events", "/events?service=jellyfin"} {
+		body := s.page(path)
+		mustContain(t, body, "is down: HTTP 502")
+		mustNotContain(t, body, "jellyfin is down")
+	}
+}
