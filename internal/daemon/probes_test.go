@@ -28,8 +28,14 @@ func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 
 func TestProbesThatOnlyLookAreRun(t *testing.T) {
 	for _, argv := range [][]string{
-		{"pg_isready", "-q"}, {"true"}, {"/bin/true"}, {"curl", "-fsS", "http://web.example/health"}, {"sh", "-c", "test -f '/etc/hostname'"}, {"test", "it's", "=", "it's"},
-		{"/opt/check.sh", "--all"}, {"my-own-check"}, // the operator's own
+		{"pg_isready", "-q"},
+		{"true"},
+		{"/bin/true"},
+		{"curl", "-fsS", "http://web.example/health"},
+		{"sh", "-c", "test -f '/etc/hostname'"},
+		{"test", "it's", "=", "it's"},
+		{"/opt/check.sh", "--all"},
+		{"my-own-check"}, // the operator's own
 	} {
 		o, err := probing(t, true, argv).proberOptions()
 		if err != nil {
