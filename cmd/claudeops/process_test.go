@@ -355,7 +355,7 @@ func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	b := newBox(t, plays(stubborn(false)))
-	if r := b.run("once", "--timeout", "1s"); r.code != 124 {
+	if r := b.run("once", "--timeout", "4s"); r.code != 124 {
 		t.Errorf("once exits %d: %s", r.code, r.stderr)
 	}
 	b.nothingLeft()

@@ -55,6 +55,9 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) { line.show(ctx, s, id) })
 	line.clear()
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errTimeout) {
+			return errTimeout // wherever it was cut off
+		}
 		if errors.Is(err, errTerminated) {
 			return &codeError{exitInterrupted, err}
 		}

@@ -155,7 +155,11 @@ func (v view) giveUp(reason string, level ops.Level) ops.Step {
 
 // calling ends a cycle with which the machine is done and a human is not.
 func (v view) calling(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
-	step := v.finish(status, reason, v.event(level, "cycle", reason))
+	kind := "cycle"
+	if v.last.Proposed() {
+		kind = "escalation" // it is what became of a proposal
+	}
+	step := v.finish(status, reason, v.event(level, kind, reason))
 	report := v.report(title, reason, h)
 	report.Level = level
 	step.Incident = &report
@@ -238,7 +242,6 @@ func (v view) handTo(target ops.Handler, d ops.Decision) ops.Step {
 		Kind: ops.StepQueue, Reason: d.Reason,
 		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
 		Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
-		Notices: []ops.Notice{v.notice("escalated", ops.LevelInfo, "Escalated to "+target.ID, d.Reason+".\n"+v.where())},
 	}
 	if why != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
