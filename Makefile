@@ -23,7 +23,7 @@ demo: build ## watch a three-tier incident on a small real service (no key, no n
 
 .PHONY: test
 test: setup lint ## install what the tests need, lint, run every test with the race detector
-	$(GO) test -race -timeout 20m ./...
+	$(GO) test -race -timeout 45m ./...
 	$(GO) test -tags failpoint ./internal/failpoint ./internal/store
 
 .PHONY: check

@@ -35,7 +35,7 @@ func TestKillAtEveryWrite(t *testing.T) {
 			t.Parallel()
 			killAt(t, n+1, newBox(t, chain()))
 		})
-		if n%4 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
+		if n%8 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
 			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, point), func(t *testing.T) {
 				t.Parallel()
 				killAt(t, n+1, resumeBox(t, conversation()))
