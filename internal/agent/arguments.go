@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ func (c *Claude) arguments(spec ops.SessionSpec, f folders, r *readied) (args []
 	if err := r.write(settings, content); err != nil {
 		return nil, nil, err
 	}
+	r.settings = sealed{path: settings, sum: sha256.Sum256([]byte(content))}
 	args = []string{"-p"}
 	prompt := strings.ReplaceAll(spec.Prompt, "\x00", "")
 	byFile := len(prompt) > maxArgument || strings.HasPrefix(prompt, "-")
@@ -89,6 +91,24 @@ func (r *readied) write(name, text string) error {
 	_ = os.Remove(name)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		return &startError{class: failStart, text: fmt.Sprintf("a file of the agent cannot be written: %v", err)}
+	}
+	return nil
+}
+
+// sealed is a file that must not change between its making and the start.
+type sealed struct {
+	path string
+	sum  [sha256.Size]byte
+}
+
+// intact reads the file once more: without the hook in it the agent's tools would run unjudged.
+func (s sealed) intact() error {
+	raw, err := os.ReadFile(s.path)
+	if err != nil {
+		return &startError{class: failStart, text: fmt.Sprintf("the settings of the agent cannot be read again: %v", err)}
+	}
+	if sha256.Sum256(raw) != s.sum {
+		return &startError{class: failStart, text: "the settings of the agent were changed before it started: somebody else writes to " + s.path}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,11 +96,15 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	if err != nil {
 		return c.notStarted(err)
 	}
+	if err := ready.settings.intact(); err != nil {
+		return c.notStarted(err)
+	}
 	p, err := start(ready.command)
 	if err != nil {
 		return c.notStarted(&startError{class: failStart, text: fmt.Sprintf("%s could not be started: %v", c.o.Bin, err)})
 	}
-	log.InfoContext(ctx, "session started", "pid", p.pid, "tier", int(spec.Session.Tier), "model", spec.Session.Model)
+	log.InfoContext(ctx, "session started", "pid", p.pid, "tier", int(spec.Session.Tier), "model", spec.Session.Model,
+		"settings", hex.EncodeToString(ready.settings.sum[:8]))
 	s := newSession(c, spec, p, log)
 	s.retries = ready.retries
 	res := s.run(ctx, rec)
@@ -177,6 +182,7 @@ type readied struct {
 	snapshots bool
 	budgets   bool // it stops by itself when it has spent what it may
 	retries   bool // it repeats a call of the model that failed
+	settings  sealed
 	warnings  []string
 	files     []string // to remove after the session
 }

@@ -29,13 +29,9 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	if !h.Config.Guard.Enabled {
 		return nil, nil //nolint:nilnil // no gates is an answer
 	}
-	rules, err := Rules(h.Config)
+	judge, err := h.judge()
 	if err != nil {
 		return nil, err
-	}
-	judge, err := guard.New(rules)
-	if err != nil {
-		return nil, fmt.Errorf("make guard: %w", err)
 	}
 	g, err := gate.New(gate.Options{
 		Judge: judge, Ledger: h.store, Owner: h.owner, Limits: h.Config.Guard.Limits, Redact: r.String, Clock: h.Clock, Logger: h.Logger,
@@ -50,6 +46,19 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 		h.Logger.InfoContext(ctx, "removed gates that an earlier supervisor left behind", "count", n)
 	}
 	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
+}
+
+// newJudge makes the guard with the operator's rules.
+func newJudge(c *config.Config) (*guard.Guard, error) {
+	rules, err := Rules(c)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := guard.New(rules)
+	if err != nil {
+		return nil, fmt.Errorf("make guard: %w", err)
+	}
+	return judge, nil
 }
 
 // gateDir is where the sockets of the gates are. An agent with a user of its own reaches them only inside the state folder,

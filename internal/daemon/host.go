@@ -14,6 +14,7 @@ import (
 	"claudeops/internal/control"
 	"claudeops/internal/cycle"
 	"claudeops/internal/engine/local"
+	"claudeops/internal/guard"
 	"claudeops/internal/hook"
 	"claudeops/internal/live"
 	"claudeops/internal/notify"
@@ -38,6 +39,8 @@ type Options struct {
 // Host is everything that works on one state folder.
 type Host struct {
 	Options
+	// judge is the guard, made when it is first needed: reading its tables takes a moment.
+	judge      func() (*guard.Guard, error)
 	store      *store.Store
 	owner      ops.Owner
 	envs       []ops.Environment
@@ -64,7 +67,7 @@ type cleanup struct {
 // open takes the state folder and builds the parts. Nothing runs yet, and whatever fails leaves nothing behind.
 func open(ctx context.Context, o Options) (h *Host, err error) {
 	o.discoverServices(ctx)
-	h = &Host{Options: o, envs: o.Config.Environments(), hub: live.NewHub()}
+	h = newHost(o, o.Config.Environments())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.close())
@@ -77,6 +80,13 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		}
 	}
 	return h, nil
+}
+
+func newHost(o Options, envs []ops.Environment) *Host {
+	return &Host{
+		Options: o, envs: envs, hub: live.NewHub(),
+		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+	}
 }
 
 func (h *Host) later(what string, undo func() error) {

@@ -20,13 +20,9 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	if !h.Config.Guard.Enabled {
 		return o, nil
 	}
-	rules, err := Rules(h.Config)
+	judge, err := h.judge()
 	if err != nil {
 		return o, err
-	}
-	judge, err := guard.New(rules)
-	if err != nil {
-		return o, fmt.Errorf("make guard: %w", err)
 	}
 	commands := &probeCommands{judge: judge}
 	for _, e := range h.envs {

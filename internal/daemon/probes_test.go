@@ -23,7 +23,7 @@ func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 	}
 	c := &config.Config{StateDir: e.StateDir, Listen: "127.0.0.1:8080"}
 	c.Guard.Enabled = guarded
-	return &Host{Options: Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, envs: []ops.Environment{e, {Name: "lab"}}}
+	return newHost(Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, []ops.Environment{e, {Name: "lab"}})
 }
 
 func TestProbesThatOnlyLookAreRun(t *testing.T) {

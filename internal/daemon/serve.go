@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -71,6 +72,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
+		debug.FreeOSMemory() // starting took several times what running needs
 		select {
 		case <-ctx.Done():
 		case err = <-fail:

@@ -23,7 +23,7 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	d.Reason = s.g.o.Redact(d.Reason)
 	digest := sha256.Sum256(q.input)
 	record := ops.GuardRecord{
-		At: start, CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.Tier,
+		At: start, CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.May(),
 		Gate: q.gate, ToolUseID: q.toolUseID, Tool: q.tool,
 		Input: shorten(s.g.o.Redact(string(q.input))), Digest: hex.EncodeToString(digest[:]),
 		Allowed: d.Allowed(), Rule: d.Rule, Reason: d.Reason, Took: s.g.o.Clock().Sub(start),
@@ -79,7 +79,7 @@ func (s *Session) check(ctx context.Context, q question) guard.Decision {
 			}
 			done <- d
 		}()
-		d = s.g.o.Judge.Check(s.session.Tier, q.tool, q.input, facts)
+		d = s.g.o.Judge.Check(s.session.May(), q.tool, q.input, facts)
 	})
 	timer := time.NewTimer(s.g.limits.check)
 	defer timer.Stop()
