@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -23,13 +24,17 @@ func registerDocs(routes *http.ServeMux) {
 		"/api/docs/swagger-ui.css":       "swagger-ui.css",
 		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js",
 	} {
-		content, err := docFiles.ReadFile("docs/" + file)
-		if err != nil {
-			panic(fmt.Sprintf("read embedded %s: %v", file, err)) // it is compiled in
-		}
-		sum := sha256.Sum256(content)
-		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		// Most never look at it, so it is read when somebody does.
+		load := sync.OnceValues(func() (document []byte, tag string) {
+			content, err := docFiles.ReadFile("docs/" + file)
+			if err != nil {
+				panic(fmt.Sprintf("read embedded %s: %v", file, err)) // it is compiled in
+			}
+			sum := sha256.Sum256(content)
+			return content, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		})
 		routes.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			content, tag := load()
 			w.Header().Set("ETag", tag)
 			w.Header().Set("Cache-Control", "no-cache")
 			http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))

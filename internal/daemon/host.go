@@ -74,6 +74,12 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 			h = nil
 		}
 	}()
+	if o.Config.Guard.Enabled {
+		// The guard reads its tables while the database is opened.
+		var reading sync.WaitGroup
+		reading.Go(func() { _, _ = h.judge() }) // whoever needs it hears what went wrong
+		defer reading.Wait()
+	}
 	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.listenControl} {
 		if err := build(ctx); err != nil {
 			return h, err

@@ -72,7 +72,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
-		debug.FreeOSMemory() // starting took several times what running needs
+		// Starting took several times what running needs. What pools hold goes only the second time.
+		debug.FreeOSMemory()
+		debug.FreeOSMemory()
 		select {
 		case <-ctx.Done():
 		case err = <-fail:
