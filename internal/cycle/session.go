@@ -45,6 +45,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	if s.Status == ops.SessionCompleted && s.Works() {
 		a.collect(env, &result)
 	}
+	a.effects(ctx, env, &result)
 	for _, w := range append(warnings, run.Warnings...) {
 		result.Events = append(result.Events, a.warn(env, s, "session", w))
 	}
@@ -52,6 +53,24 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 		result.Events = append(result.Events, a.warn(env, s, "permission", fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
 	}
 	return result, nil
+}
+
+// effects reads what the gates let a session do that did not end well: what comes next depends on it.
+func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Result) {
+	s := r.Session
+	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	if well || r.Effects != nil || a.Effects == nil || !r.Gated {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	found, err := a.Effects(ctx, s.ID)
+	if err != nil {
+		// Without them it counts as one that may have changed something.
+		r.Events = append(r.Events, a.warn(env, *s, "guard", fmt.Sprintf("what the session was allowed could not be read: %v", err)))
+		return
+	}
+	r.Effects = &found
 }
 
 // purse is what the session asks for: what its handler may spend, and what the chain has left.
@@ -122,7 +141,7 @@ func (a *Advancer) guarded(ctx context.Context, env ops.Environment, able ops.Ab
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
-	spec.Gate = &gate
+	spec.Gate, r.Gated = &gate, true
 	run := runner.Run(ctx, spec, rec)
 	a.leave(ctx, env, held, r)
 	return run, ""
@@ -133,13 +152,6 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	down, err := held.Close(ctx)
-	if a.Effects != nil {
-		effects, readErr := a.Effects(ctx, r.Session.ID)
-		if readErr == nil {
-			r.Effects = &effects
-		}
-		err = errors.Join(err, readErr)
-	}
 	if err != nil {
 		r.Events = append(r.Events, a.warn(env, *r.Session, "guard", fmt.Sprintf("the gates did not close cleanly: %v", err)))
 	}

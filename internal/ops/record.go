@@ -150,7 +150,8 @@ type Result struct {
 	Events  []Event
 	Lessons []Lesson
 	Notices []Notice
-	Effects *Effects // what the gates let the session do
+	Effects *Effects // what the gates let the session do, where that matters
+	Gated   bool     // the session ran behind its gates, so what it did is on record
 }
 
 // Cooldown is what is left of one kind of action on one service.
