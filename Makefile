@@ -67,7 +67,7 @@ docs: ## write the generated documents again
 
 .PHONY: screenshots
 screenshots: ## write the pictures of the documentation again, from the demo
-	$(GO) test -count=1 ./internal/web/browsertest -run '^TestPicturesOfTheDemo$$' -pictures '$(CURDIR)/docs/img'
+	$(GO) test -tags pictures -count=1 ./internal/web/browsertest -run '^TestPicturesOfTheDemo$$'
 
 .PHONY: clean
 clean: ## remove what was built

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,8 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,8 +27,14 @@ import (
 	"claudeops/internal/store"
 )
 
-// program is the real binary, built once with the race detector and with failpoints.
-var program string
+var (
+	// program is the real binary, built once with the race detector and with failpoints.
+	program string
+	// prepared is a database no cycle has run in. Making one takes longer than most cycles of these tests.
+	prepared string
+	// seats bound how many real CLIs work at once; unlike the other tests these hardly ever wait.
+	seats = make(chan struct{}, runtime.GOMAXPROCS(0))
+)
 
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
@@ -42,7 +52,19 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	program = filepath.Join(dir, "claudeops")
+	program, prepared = filepath.Join(dir, "claudeops"), filepath.Join(dir, "prepared.db")
+	if err := prepare(prepared); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	flag.Parse()
+	if n := 2 * runtime.GOMAXPROCS(0); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		// These tests wait for other processes half of the time.
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	build := exec.Command("go", "build", "-race", "-tags", "failpoint", "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build claudeops: %v\n%s", err, out)
@@ -51,19 +73,52 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
+func prepare(path string) error {
+	s, err := store.Open(context.Background(), store.Options{Path: path, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// quickExit keeps a program that was built with the race detector from sleeping a second before it exits.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
 // box is a place where the program runs: its own state folder, environment and agent.
 type box struct {
 	t     testing.TB
 	state string
 	bin   string // the fake agent
+	url   string // of the database it shares with others; empty: SQLite in its state folder
 	env   []string
+	real  bool // the agent is a real CLI
 }
 
+// newBox is a box with a database in which nothing has run yet; emptyBox is one where nothing was ever started.
 func newBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
+	t.Helper()
+	b := emptyBox(t, s, env...)
+	b.furnish()
+	return b
+}
+
+// furnish gives a box its database.
+func (b *box) furnish() {
+	b.t.Helper()
+	raw, err := os.ReadFile(prepared)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.state, "claudeops.db"), raw, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func emptyBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
 	t.Helper()
 	b := &box{t: t, state: t.TempDir(), bin: agenttest.Fake(t, s)}
 	b.env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(),
+		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(),
 		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_CLAUDE_BIN=" + b.bin, "CLAUDEOPS_ESCALATION_MODE=handoff",
 		// The bare behaviour of the spec; tests of the ladder switch it on.
 		"CLAUDEOPS_LISTEN=127.0.0.1:0", "CLAUDEOPS_RECOVERY=off",
@@ -81,6 +136,10 @@ func (b *box) run(args ...string) ran { return b.runWith(nil, args...) }
 
 func (b *box) runWith(env []string, args ...string) ran {
 	b.t.Helper()
+	if b.real {
+		seats <- struct{}{}
+		defer func() { <-seats }()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
@@ -108,9 +167,11 @@ func (b *box) once(code int) ran {
 
 func (b *box) read(use func(*store.Store)) {
 	b.t.Helper()
-	s, err := store.OpenReadOnly(context.Background(), store.Options{
-		Path: filepath.Join(b.state, "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
-	})
+	o := store.Options{Path: filepath.Join(b.state, "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	if b.url != "" {
+		o.Path, o.URL = "", b.url
+	}
+	s, err := store.OpenReadOnly(context.Background(), o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,6 +208,18 @@ func (b *box) newest() (out ops.Claimed, ok bool) {
 		}
 	})
 	return out, ok
+}
+
+// load returns one cycle with its journal.
+func (b *box) load(id ops.CycleID) (out ops.Claimed) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Load(context.Background(), id); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
 }
 
 // ended reports whether the cycle with that id is the newest and has ended.
@@ -305,14 +378,24 @@ func (d *daemon) stop() (int, time.Duration) {
 	return d.cmd.ProcessState.ExitCode(), time.Since(begun)
 }
 
+// ports are handed out in turn.
+var ports atomic.Int32
+
+// freeAddress is an address nobody else takes before the daemon does: its port is not one of those the system gives away.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, many = 20_000, 12_000
+	for range many {
+		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return l.Addr().String()
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // lockedBuffer is written by a process and read by a test.

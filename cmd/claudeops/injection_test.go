@@ -134,6 +134,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
+			b.furnish()
 			b.once(0)
 			c := b.cycle()
 			if len(c.Journal.Sessions) != 3 {

@@ -53,6 +53,34 @@ func TestPeople_ApproveContinuesExactlyThatStep(t *testing.T) {
 	})
 }
 
+// Who waits for a human holds nobody up: another cycle of the environment runs to its end meanwhile.
+func TestPeople_AWaitingCycleFreesTheSlot(t *testing.T) {
+	t.Parallel()
+	elsewhere := agenttest.Answers(0.01, strings.ReplaceAll(healthyOutcome, `"web"`, `"db"`))
+	b := climbing(t, slices.Concat(agenttest.InOrder(1, finds(1), elsewhere), agenttest.InOrder(2, finds(2)), agenttest.InOrder(3, agenttest.Claims(0.1, "web"))),
+		"CLAUDEOPS_APPROVAL_TIER=3")
+	d := b.ready()
+	d.until("the question is asked", func() bool { c, ok := b.newest(); return ok && c.Cycle.Status == ops.CycleWaitingHuman })
+	if status, answer := d.post("/api/v1/cycles", map[string]any{"prompt": "look at the database"}); status != http.StatusAccepted || answer["id"] != 2.0 {
+		t.Fatalf("another cycle is answered %d: %v", status, answer)
+	}
+	d.until("the other cycle ends", func() bool { return b.ended(2) })
+	if c := b.cycle(); c.Cycle.Status != ops.CycleHealthy || len(c.Journal.Sessions) != 1 {
+		t.Errorf("the other cycle is %s: %s", c.Cycle.Status, c.Cycle.Reason)
+	}
+	if c := b.load(1); c.Cycle.Status != ops.CycleWaitingHuman || len(c.Journal.Sessions) != 2 || len(b.calls()) != 3 {
+		t.Fatalf("the cycle that waits is %s with %d sessions, %d ran: %s", c.Cycle.Status, len(c.Journal.Sessions), len(b.calls()), c.Cycle.Reason)
+	}
+	if status, answer := d.post("/api/v1/approvals/1/approve", map[string]any{}); status != http.StatusOK {
+		t.Fatalf("approve answers %d: %v", status, answer)
+	}
+	d.until("the first cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
+	c := b.load(1)
+	if c.Cycle.Status != ops.CycleResolved || len(c.Journal.Sessions) != 3 || c.Journal.Sessions[2].Tier != ops.Tier3 || *c.Journal.Sessions[2].ParentID != c.Journal.Sessions[1].ID {
+		t.Errorf("the first cycle is %s with %+v: %s", c.Cycle.Status, c.Journal.Sessions, c.Cycle.Reason)
+	}
+}
+
 func TestPeople_DenyEndsWithTheReason(t *testing.T) {
 	t.Parallel()
 	b := gated(t)

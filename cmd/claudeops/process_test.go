@@ -29,6 +29,7 @@ func stubborn(ignore bool) agenttest.Play {
 }
 
 func TestEveryLimitStopsTheSessionWithItsCause(t *testing.T) {
+	t.Parallel()
 	silent := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init()), agenttest.Step{Hang: true})}
 	tests := []struct {
 		name  string
@@ -55,6 +56,7 @@ func TestEveryLimitStopsTheSessionWithItsCause(t *testing.T) {
 }
 
 func TestStoppingASessionLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(stubborn(false)))
 	d := b.ready()
 	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
@@ -76,6 +78,7 @@ func TestStoppingASessionLeavesNothingBehind(t *testing.T) {
 }
 
 func TestShutdownIsBoundedAndRecorded(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(stubborn(true)))
 	d := b.ready()
 	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
@@ -97,6 +100,7 @@ func TestShutdownIsBoundedAndRecorded(t *testing.T) {
 }
 
 func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 }), agenttest.Healthy(0.01)))
 	d := b.ready()
 	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
@@ -118,6 +122,7 @@ func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
 }
 
 func TestOneDaemonPerStateFolder(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	b.ready()
 	var wg sync.WaitGroup
@@ -135,9 +140,10 @@ func TestOneDaemonPerStateFolder(t *testing.T) {
 }
 
 func TestAPortInUseStartsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	taken := b.ready()
-	other := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_LISTEN="+taken.addr)
+	other := emptyBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_LISTEN="+taken.addr)
 	r := other.run("serve")
 	if r.code != 5 || !strings.Contains(r.stderr, "in use") || !strings.Contains(r.stderr, "CLAUDEOPS_LISTEN") {
 		t.Errorf("serve exits %d: %s", r.code, r.stderr)
@@ -148,7 +154,9 @@ func TestAPortInUseStartsNothing(t *testing.T) {
 }
 
 func TestBadStateFoldersAndDatabases(t *testing.T) {
+	t.Parallel()
 	t.Run("corrupt", func(t *testing.T) {
+		t.Parallel()
 		b := newBox(t, plays(agenttest.Healthy(0.01)))
 		if err := os.WriteFile(filepath.Join(b.state, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600); err != nil {
 			t.Fatal(err)
@@ -159,7 +167,8 @@ func TestBadStateFoldersAndDatabases(t *testing.T) {
 		}
 	})
 	t.Run("newer", func(t *testing.T) {
-		b := newBox(t, plays(agenttest.Healthy(0.01)))
+		t.Parallel()
+		b := emptyBox(t, plays(agenttest.Healthy(0.01)))
 		b.once(0)
 		raise(t, filepath.Join(b.state, "claudeops.db"))
 		r := b.run("once")
@@ -168,6 +177,7 @@ func TestBadStateFoldersAndDatabases(t *testing.T) {
 		}
 	})
 	t.Run("not a folder", func(t *testing.T) {
+		t.Parallel()
 		b := newBox(t, plays(agenttest.Healthy(0.01)))
 		file := filepath.Join(b.state, "file")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -181,6 +191,7 @@ func TestBadStateFoldersAndDatabases(t *testing.T) {
 }
 
 func TestNoAgentOnTheMachine(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_CLAUDE_BIN=claude-is-not-here")
 	r := b.run("once")
 	if r.code != 8 || !strings.Contains(r.stdout+r.stderr, "npm install -g @anthropic-ai/claude-code") {
@@ -193,6 +204,7 @@ func TestNoAgentOnTheMachine(t *testing.T) {
 }
 
 func TestRunBesideADaemon(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.02)))
 	d := b.ready()
 	d.until("the first cycle has ended", func() bool { return b.ended(1) })
@@ -216,6 +228,7 @@ func TestRunBesideADaemon(t *testing.T) {
 }
 
 func TestSeveralEnvironmentsSideBySide(t *testing.T) {
+	t.Parallel()
 	hang := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init()), agenttest.Step{Hang: true})}
 	b := newBox(t, plays(hang))
 	file := filepath.Join(t.TempDir(), "claudeops.yaml")
@@ -240,6 +253,7 @@ func TestSeveralEnvironmentsSideBySide(t *testing.T) {
 }
 
 func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=a-very-secret-token", "SECRET_OF_THE_HOST=x", "ANTHROPIC_API_KEY=key-for-the-agent-1234")
 	b.once(0)
 	call := b.calls()[0]
@@ -266,6 +280,7 @@ func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
 }
 
 func TestSecretsDoNotReachTheDatabase(t *testing.T) {
+	t.Parallel()
 	secret := "s3cr3t/value+with=signs"
 	b := newBox(t, plays(agenttest.Play{
 		Steps:   agenttest.Lines(agenttest.Init(), agenttest.Text("the key is "+secret), agenttest.Use("toolu_1", "echo "+secret), agenttest.Answer("toolu_1", secret), agenttest.Result(0.01, secret)),
@@ -299,6 +314,7 @@ func TestSecretsDoNotReachTheDatabase(t *testing.T) {
 }
 
 func TestACloudOfLinesIsStoredWhole(t *testing.T) {
+	t.Parallel()
 	const lines = 20_000
 	b := newBox(t, plays(agenttest.Play{Steps: []agenttest.Step{
 		{Out: agenttest.Init()},
@@ -324,6 +340,7 @@ func TestACloudOfLinesIsStoredWhole(t *testing.T) {
 }
 
 func TestDeniedToolsAreEvents(t *testing.T) {
+	t.Parallel()
 	result := strings.Replace(agenttest.Result(0.01, "ok"), `"permission_denials":[]`,
 		`"permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"docker restart web"}}]`, 1)
 	b := newBox(t, plays(agenttest.Play{Steps: agenttest.Lines(agenttest.Init(), result)}))
@@ -338,6 +355,7 @@ func TestDeniedToolsAreEvents(t *testing.T) {
 }
 
 func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, chain(), "CLAUDEOPS_MAX_TIER=1", "CLAUDEOPS_APPRISE_URLS=json://127.0.0.1:1/x", "PATH=/nonexistent")
 	begun := time.Now()
 	b.once(6)
@@ -354,6 +372,7 @@ func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(stubborn(false)))
 	if r := b.run("once", "--timeout", "4s"); r.code != 124 {
 		t.Errorf("once exits %d: %s", r.code, r.stderr)
@@ -365,7 +384,8 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestTheDemoRepairsARealService(t *testing.T) {
-	b := &box{t: t, state: t.TempDir(), env: []string{"PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
+	t.Parallel()
+	b := &box{t: t, state: t.TempDir(), env: []string{quickExit, "PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
 	r := b.run("demo", "--once")
 	if r.code != 0 {
 		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)
@@ -391,6 +411,7 @@ func shortTemp(t *testing.T) string {
 }
 
 func TestPagesShowTheChain(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, chain())
 	d := b.ready()
 	d.until("the chain has ended", func() bool { return b.ended(1) })

@@ -24,6 +24,54 @@ func chain() agenttest.Scenario {
 	}}
 }
 
+// story is a cycle that several tests look at, each from its own side. It is played once, in a folder nothing was started in.
+type story struct {
+	once   sync.Once
+	box    box
+	output ran
+}
+
+var wholeChain, healthyLook story
+
+// tell plays the story, unless it was told before, and returns its box and what the program printed.
+func (s *story) tell(t *testing.T, play agenttest.Scenario) (*box, ran) {
+	t.Helper()
+	s.once.Do(func() {
+		folder := &folders{TB: t}
+		b := emptyBox(folder, play)
+		s.box, s.output = *b, b.run("once")
+	})
+	if s.output.code != 0 || s.box.bin == "" {
+		t.Fatalf("once exited %d\n%s%s", s.output.code, s.output.stdout, s.output.stderr)
+	}
+	b := s.box
+	b.t = t
+	return &b, s.output
+}
+
+// folders makes folders that outlive a test: they lie beside the program, and go with it.
+type folders struct{ testing.TB }
+
+func (f *folders) TempDir() string {
+	dir, err := os.MkdirTemp(filepath.Dir(program), "story-")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return dir
+}
+
+// chainBox is where the full story was played.
+func chainBox(t *testing.T) *box {
+	t.Helper()
+	b, _ := wholeChain.tell(t, chain())
+	return b
+}
+
+func healthyBox(t *testing.T) (*box, ran) {
+	t.Helper()
+	return healthyLook.tell(t, plays(agenttest.Healthy(0.01)))
+}
+
 func plays(p ...agenttest.Play) agenttest.Scenario { return agenttest.Scenario{Plays: p} }
 
 func tier(n int, p agenttest.Play) agenttest.Play { p.Tier = n; return p }
@@ -31,6 +79,7 @@ func tier(n int, p agenttest.Play) agenttest.Play { p.Tier = n; return p }
 func with(p agenttest.Play, change func(*agenttest.Play)) agenttest.Play { change(&p); return p }
 
 func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.1))))
 	b.once(0)
 	first := b.cycle().Journal.Sessions[0]
@@ -49,8 +98,8 @@ func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
 }
 
 func TestScenario_Tier2WritesHandoffForTier3(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	second := b.cycle().Journal.Sessions[1]
 	contains(t, "the kept handoff", string(second.HandoffJSON), `"recommended_tier":3`, "investigation_findings", "remediation_attempted")
 	if second.Outcome != ops.OutcomeEscalate {
@@ -59,6 +108,7 @@ func TestScenario_Tier2WritesHandoffForTier3(t *testing.T) {
 }
 
 func TestScenario_Tier2HandoffWithoutFindingsIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), with(agenttest.Escalates(2, 0.1, "jellyfin"), func(p *agenttest.Play) {
 		p.Handoff = strings.Replace(p.Handoff, "investigation_findings", "notes", 1)
 	})))
@@ -67,8 +117,8 @@ func TestScenario_Tier2HandoffWithoutFindingsIsRefused(t *testing.T) {
 }
 
 func TestScenario_HandoffFileNotWrittenWhenAllServicesHealthy(t *testing.T) {
-	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	r := b.once(0)
+	t.Parallel()
+	b, r := healthyBox(t)
 	c := b.cycle()
 	if c.Cycle.Status != ops.CycleHealthy || len(c.Journal.Sessions) != 1 || c.Journal.Sessions[0].Outcome != ops.OutcomeHealthy {
 		t.Errorf("the cycle is %s with %d sessions", c.Cycle.Status, len(c.Journal.Sessions))
@@ -77,6 +127,7 @@ func TestScenario_HandoffFileNotWrittenWhenAllServicesHealthy(t *testing.T) {
 }
 
 func TestScenario_HandoffFileNotWrittenWhenTier2ResolvesTheIssue(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.4))))
 	b.once(0)
 	c := b.cycle()
@@ -86,6 +137,7 @@ func TestScenario_HandoffFileNotWrittenWhenTier2ResolvesTheIssue(t *testing.T) {
 }
 
 func TestScenario_InvalidHandoffFileRejected(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"missing fields":   `{"schema_version":1,"recommended_tier":2}`,
 		"unknown version":  strings.Replace(agenttest.Handoff(2, "web"), `"schema_version":1`, `"schema_version":9`, 1),
@@ -123,6 +175,7 @@ func TestScenario_InvalidHandoffFileRejected(t *testing.T) {
 }
 
 func TestAHandoffThatIsATrapIsRejected(t *testing.T) {
+	t.Parallel()
 	for name, command := range map[string]string{
 		"symlink": `ln -s /etc/passwd "$CLAUDEOPS_STATE_DIR/handoff.json"`,
 		"folder":  `mkdir -p "$CLAUDEOPS_STATE_DIR/handoff.json/deep"`,
@@ -144,6 +197,7 @@ func TestAHandoffThatIsATrapIsRejected(t *testing.T) {
 }
 
 func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier1(t *testing.T) {
+	t.Parallel()
 	// Tier 2 notes whether the file is still there when it starts.
 	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, with(agenttest.Healthy(0.1), func(p *agenttest.Play) {
 		p.Steps = append([]agenttest.Step{{Run: `test ! -e "$CLAUDEOPS_STATE_DIR/handoff.json"`}}, p.Steps...)
@@ -156,6 +210,7 @@ func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier1(t *testing.T) {
 }
 
 func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier2(t *testing.T) {
+	t.Parallel()
 	s := chain()
 	s.Plays[2].Steps = append([]agenttest.Step{{Run: `test ! -e "$CLAUDEOPS_STATE_DIR/handoff.json"`}}, s.Plays[2].Steps...)
 	b := newBox(t, s)
@@ -167,6 +222,7 @@ func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier2(t *testing.T) {
 }
 
 func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	if err := os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600); err != nil {
 		t.Fatal(err)
@@ -179,6 +235,7 @@ func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
 }
 
 func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	b.once(0)
 	if err := os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600); err != nil {
@@ -193,6 +250,7 @@ func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 }
 
 func TestScenario_CLIProcessExitsWithNonZeroCode(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(with(agenttest.Escalates(1, 0.03, "jellyfin"), func(p *agenttest.Play) { p.Exit = 3 })))
 	b.once(8)
 	c := b.cycle()
@@ -208,6 +266,7 @@ func TestScenario_CLIProcessExitsWithNonZeroCode(t *testing.T) {
 }
 
 func TestScenario_SupervisorSpawnsTier2FromHandoff(t *testing.T) {
+	t.Parallel()
 	prompt := filepath.Join(t.TempDir(), "tier2.md")
 	if err := os.WriteFile(prompt, []byte("My own prompt for Tier 2, {{literally}}.\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -227,8 +286,8 @@ func TestScenario_SupervisorSpawnsTier2FromHandoff(t *testing.T) {
 }
 
 func TestScenario_SupervisorSpawnsTier3FromHandoff(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	call := b.calls()[2]
 	expect(t, call, "--model", "opus")
 	system, _ := call.Option("--append-system-prompt")
@@ -247,6 +306,7 @@ func expect(t *testing.T, c agenttest.Call, option, want string) {
 }
 
 func TestScenario_DryRunModePreventsEscalation(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, chain(), "CLAUDEOPS_DRY_RUN=true")
 	r := b.once(7)
 	c := b.cycle()
@@ -261,6 +321,7 @@ func TestScenario_DryRunModePreventsEscalation(t *testing.T) {
 }
 
 func TestScenario_MaximumTierLimitEnforced(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []map[string]any
 	apprise := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -292,8 +353,8 @@ func TestScenario_MaximumTierLimitEnforced(t *testing.T) {
 }
 
 func TestScenario_NoHandoffFileAfterSessionExit(t *testing.T) {
-	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	b.once(0)
+	t.Parallel()
+	b, _ := healthyBox(t)
 	c := b.cycle()
 	s := c.Journal.Sessions[0]
 	if s.Status != ops.SessionCompleted || s.EndedAt == nil || !c.Cycle.Status.Ended() || len(c.Journal.Decisions) != 0 {
@@ -302,6 +363,7 @@ func TestScenario_NoHandoffFileAfterSessionExit(t *testing.T) {
 }
 
 func TestScenario_EscalationChainTerminatesAtTier3(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"valid": agenttest.Handoff(3, "jellyfin"), "beyond": agenttest.Handoff(4, "jellyfin"), "invalid": "{"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -322,16 +384,16 @@ func TestScenario_EscalationChainTerminatesAtTier3(t *testing.T) {
 }
 
 func TestScenario_Tier1SessionHasNoParent(t *testing.T) {
-	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	b.once(0)
+	t.Parallel()
+	b, _ := healthyBox(t)
 	if s := b.cycle().Journal.Sessions[0]; s.ParentID != nil {
 		t.Errorf("its parent is %d", *s.ParentID)
 	}
 }
 
 func TestScenario_Tier2SessionLinksToTier1Parent(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	s := b.cycle().Journal.Sessions
 	if s[1].ParentID == nil || *s[1].ParentID != s[0].ID || s[0].Tier != 1 {
 		t.Errorf("parent is %v", s[1].ParentID)
@@ -339,8 +401,8 @@ func TestScenario_Tier2SessionLinksToTier1Parent(t *testing.T) {
 }
 
 func TestScenario_Tier3SessionLinksToTier2Parent(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	s := b.cycle().Journal.Sessions
 	if s[2].ParentID == nil || *s[2].ParentID != s[1].ID || s[1].Tier != 2 {
 		t.Errorf("parent is %v", s[2].ParentID)
@@ -348,8 +410,8 @@ func TestScenario_Tier3SessionLinksToTier2Parent(t *testing.T) {
 }
 
 func TestScenario_FullEscalationChainQueryable(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	for _, id := range []string{"1", "2", "3"} {
 		r := b.run("sessions", "show", id)
 		contains(t, "sessions show "+id, r.stdout, "Session #1", "Session #2", "Session #3", "Total: $2.50")
@@ -358,8 +420,8 @@ func TestScenario_FullEscalationChainQueryable(t *testing.T) {
 }
 
 func TestScenario_Tier2ReceivesHandoffContextViaSystemPrompt(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	system, ok := b.calls()[1].Option("--append-system-prompt")
 	if !ok {
 		t.Fatal("no --append-system-prompt")
@@ -368,8 +430,8 @@ func TestScenario_Tier2ReceivesHandoffContextViaSystemPrompt(t *testing.T) {
 }
 
 func TestScenario_Tier3ReceivesHandoffContextViaSystemPrompt(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	system, ok := b.calls()[2].Option("--append-system-prompt")
 	if !ok {
 		t.Fatal("no --append-system-prompt")
@@ -378,8 +440,8 @@ func TestScenario_Tier3ReceivesHandoffContextViaSystemPrompt(t *testing.T) {
 }
 
 func TestScenario_TaskToolRemovedFromAllowedTools(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	for i, call := range b.calls() {
 		for _, option := range []string{"--tools", "--allowedTools"} {
 			list, _ := call.Option(option)
@@ -395,8 +457,8 @@ func TestScenario_TaskToolRemovedFromAllowedTools(t *testing.T) {
 }
 
 func TestScenario_Tier1CostRecordedIndependently(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	s := b.cycle().Journal.Sessions[0]
 	if *s.CostUSD != 0.03 || *s.NumTurns != 2 || *s.DurationMS != 1180 {
 		t.Errorf("cost %v, turns %v, duration %v", *s.CostUSD, *s.NumTurns, *s.DurationMS)
@@ -404,8 +466,8 @@ func TestScenario_Tier1CostRecordedIndependently(t *testing.T) {
 }
 
 func TestScenario_Tier2CostRecordedIndependently(t *testing.T) {
-	b := newBox(t, chain())
-	b.once(0)
+	t.Parallel()
+	b := chainBox(t)
 	s := b.cycle().Journal.Sessions[1]
 	if *s.CostUSD != 0.47 || *s.NumTurns != 2 || *s.DurationMS != 1180 {
 		t.Errorf("cost %v, turns %v, duration %v", *s.CostUSD, *s.NumTurns, *s.DurationMS)
@@ -413,6 +475,7 @@ func TestScenario_Tier2CostRecordedIndependently(t *testing.T) {
 }
 
 func TestScenario_HandoffContextSizeLimit(t *testing.T) {
+	t.Parallel()
 	var h map[string]any
 	if err := json.Unmarshal([]byte(agenttest.Handoff(2, "jellyfin")), &h); err != nil {
 		t.Fatal(err)

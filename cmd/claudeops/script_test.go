@@ -15,6 +15,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, quickExit)
 			e.Setenv("PATH", filepath.Dir(program)+":"+e.Getenv("PATH"))
 			e.Setenv("CLAUDEOPS_STATE_DIR", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("CLAUDEOPS_CLAUDE_BIN", agent)

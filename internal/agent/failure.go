@@ -46,7 +46,7 @@ func failureOf(cause ops.StopCause) string {
 		return failInvariant
 	case ops.StopNone:
 		return ""
-	case ops.StopUser, ops.StopShutdown, ops.StopCrash:
+	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease:
 		return failStopped
 	}
 	return failStopped

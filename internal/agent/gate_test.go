@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,5 +52,55 @@ func TestSettingsThatAreNotJSONStartNothing(t *testing.T) {
 	res := NewClaude(ClaudeOptions{Bin: bin}).Run(t.Context(), spec, &memory{})
 	if res.ExitCode != nil || res.Err == "" || len(agenttest.Calls(t, bin)) != 0 {
 		t.Errorf("got %+v", res)
+	}
+}
+
+// meddling walls do something to the agent's files between their making and the start.
+type meddling struct{ do func() error }
+
+func (m meddling) Check(ops.Tier) error   { return nil }
+func (m meddling) Prepare(ops.Tier) error { return m.do() }
+func (m meddling) Collect(ops.Tier) error { return nil }
+
+func (m meddling) Wrap(_ ops.Tier, w Walled) (Walled, error) { return w, nil }
+
+func TestSettingsThatWereChangedStartNothing(t *testing.T) {
+	const hooks = `{"hooks":{"PreToolUse":[]}}`
+	for name, tt := range map[string]struct {
+		meddle func(settings string) error
+		words  string // of the refusal; empty: the session starts
+	}{
+		"left alone":    {func(string) error { return nil }, ""},
+		"written again": {func(f string) error { return os.WriteFile(f, []byte(hooks), 0o600) }, ""},
+		"emptied":       {func(f string) error { return os.Truncate(f, 0) }, "were changed"},
+		"replaced":      {func(f string) error { return os.WriteFile(f, []byte(`{"hooks":{}}`), 0o600) }, "were changed"},
+		"one more byte": {func(f string) error { return os.WriteFile(f, []byte(hooks+" "), 0o600) }, "were changed"},
+		"a link elsewhere": {func(f string) error {
+			other := filepath.Join(filepath.Dir(f), "other.json")
+			return errors.Join(os.WriteFile(other, []byte("{}"), 0o600), os.Remove(f), os.Symlink(other, f))
+		}, "were changed"},
+		"taken away": {os.Remove, "cannot be read again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.01)}})
+			spec := testSpec(t)
+			spec.Gate = &ops.GateSpec{Settings: []byte(hooks), Allowed: func(string) bool { return true }}
+			settings := filepath.Join(spec.StateDir, "agent", "settings-"+spec.Session.Key+".json")
+			walls := meddling{func() error { return tt.meddle(settings) }}
+			res := NewClaude(ClaudeOptions{Bin: bin, Walls: func(string) Walls { return walls }}).Run(t.Context(), spec, &memory{})
+			calls := agenttest.Calls(t, bin)
+			if tt.words == "" {
+				if !res.Success() || len(calls) != 1 {
+					t.Errorf("%d runs: %+v", len(calls), res)
+				}
+				return
+			}
+			if len(calls) != 0 || res.ExitCode != nil || res.Failure != failStart || !strings.Contains(res.Err, tt.words) || !strings.Contains(res.Err, "settings") {
+				t.Errorf("%d runs: %+v", len(calls), res)
+			}
+			if _, err := os.Lstat(settings); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the settings are left: %v", err)
+			}
+		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"claudeops/internal/failpoint"
 )
 
 // keyName is the variable that every process of a session carries.
@@ -59,6 +61,7 @@ func start(c command) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.path, err)
 	}
+	failpoint.Hit("spawn.before")
 	p.group = makeCgroup(c.key)
 	ready := make(chan error)
 	go p.own(c, files, ready)
@@ -68,6 +71,7 @@ func start(c command) (*process, error) {
 		p.close()
 		return nil, fmt.Errorf("start %s: %w", c.path, err)
 	}
+	failpoint.Hit("spawn.after")
 	return p, nil
 }
 
@@ -203,7 +207,10 @@ func (p *process) sweep(ctx context.Context) (int, error) {
 	if !p.ended() {
 		roots = append(roots, p.ident)
 	}
-	return (&sweeper{key: p.key, group: p.group, roots: roots, owned: p.pid}).run(ctx)
+	failpoint.Hit("kill.before")
+	killed, err := (&sweeper{key: p.key, group: p.group, roots: roots, owned: p.pid}).run(ctx)
+	failpoint.Hit("kill.after")
+	return killed, err
 }
 
 // close gives up the pipes and the control group.

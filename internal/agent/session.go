@@ -13,12 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 	"claudeops/internal/redact"
 )
 
 const (
 	defaultGrace = 10 * time.Second
+	leaseGrace   = 2 * time.Second // others take over soon after
 	// eofTime is how long the end of the output is awaited once the program exited: something it
 	// started may hold it open for ever.
 	eofTime = 2 * time.Second
@@ -119,6 +121,7 @@ func (s *session) recordStart(ctx context.Context, rec ops.Recorder) {
 func (s *session) await(ctx context.Context) {
 	select {
 	case <-s.proc.done:
+		failpoint.Hit("reap.after")
 		s.stop.seal()
 		return
 	case <-ctx.Done():
@@ -132,10 +135,14 @@ func (s *session) await(ctx context.Context) {
 	why, text := s.stop.reason()
 	s.log.InfoContext(ctx, "stopping session", "cause", string(why), "why", text)
 	s.proc.interrupt()
-	if waitFor(s.proc.done, s.grace) {
+	grace := s.grace
+	if why == ops.StopLease {
+		grace = min(grace, leaseGrace)
+	}
+	if waitFor(s.proc.done, grace) {
 		return
 	}
-	s.log.WarnContext(ctx, "session did not end when asked to; killing it", "grace", s.grace)
+	s.log.WarnContext(ctx, "session did not end when asked to; killing it", "grace", grace)
 	s.sweep(context.WithoutCancel(ctx))
 	if !waitFor(s.proc.done, reapTime) {
 		s.oddities = append(s.oddities, fmt.Sprintf("process %d of the session does not end although it was killed", s.proc.pid))

@@ -67,7 +67,7 @@ func New(o Options) http.Handler {
 	routes := http.NewServeMux()
 	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
 	for _, register := range []func(huma.API){
-		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
+		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices, s.registerHistory,
 		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerStats,
 	} {
 		register(described)

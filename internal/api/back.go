@@ -157,3 +157,26 @@ func raw(v any) []byte {
 	}
 	return out
 }
+
+// Ops is the silence as the journal holds it.
+func (q Silence) Ops() ops.Silence {
+	return ops.Silence{
+		ID: q.ID, Environment: or(q.Environment), Service: or(q.Service), Group: or(q.Group), Probe: or(q.Probe), Labels: q.Labels,
+		Reason: q.Reason, Author: q.Author, CreatedAt: q.CreatedAt, From: q.From, Until: q.Until,
+	}
+}
+
+// Ops is the notice as the journal holds it.
+func (n Notification) Ops() ops.Notice {
+	out := ops.Notice{
+		ID: n.ID, CycleID: (*ops.CycleID)(n.CycleID), Kind: n.Kind, Level: ops.Level(n.Level), Environment: or(n.Environment), Service: or(n.Service),
+		Status: ops.NoticeStatus(n.Status), Attempts: n.Attempts, Error: or(n.Error), CreatedAt: n.CreatedAt, SentAt: n.SentAt, Title: n.Title, Body: n.Body,
+	}
+	if n.Target == "second" {
+		out.Target = ops.TargetSecond
+	}
+	if n.NextAt != nil {
+		out.NextAt = *n.NextAt
+	}
+	return out
+}

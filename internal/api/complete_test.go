@@ -185,8 +185,18 @@ func TestServicesTellTheirWorstCheck(t *testing.T) {
 	if got := c.get("/api/v1/services/web"); len(got["checks"].([]any)) != 2 || got["uptime_24h"] != 1.0 {
 		t.Errorf("web: %v", got)
 	}
-	if status, _, _ := c.ask("GET", "/api/v1/services/nothing", ""); status != http.StatusNotFound {
-		t.Errorf("unknown: %d", status)
+	past := c.get("/api/v1/services/db/history?days=7")
+	days := past["days"].([]any)
+	if last := days[len(days)-1].(map[string]any); len(days) != 7 || last["day"] != "2026-11-14" || last["down"] != 1.0 || past["uptime"] != 0.0 {
+		t.Errorf("history of db: %v", past)
+	}
+	if past := c.get("/api/v1/services/jellyfin/history"); past["uptime"] != nil || len(past["days"].([]any)) != 0 {
+		t.Errorf("history of a service that was never checked: %v", past)
+	}
+	for _, path := range []string{"/api/v1/services/nothing", "/api/v1/services/nothing/history"} {
+		if status, _, _ := c.ask("GET", path, ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
 	}
 }
 
@@ -194,8 +204,12 @@ func TestCostsAddUp(t *testing.T) {
 	c := newClient(t)
 	c.twoTiers()
 	body := c.get("/api/v1/costs")
-	if body["total_cost_usd"] != 0.75 || body["sessions"] != 2.0 || body["unknown_costs"] != 0.0 || body["budget_day_usd"] != 5.0 || len(items(body)) != 2 {
+	if body["total_cost_usd"] != 0.75 || body["sessions"] != 2.0 || body["unknown_costs"] != 0.0 || len(items(body)) != 2 {
 		t.Errorf("%v", body)
+	}
+	// One of the environments has no limit, so neither have all of them together.
+	if home := c.get("/api/v1/costs?environment=home"); body["budget_day_usd"] != 0.0 || home["budget_day_usd"] != 5.0 {
+		t.Errorf("budget of all %v, of one %v", body["budget_day_usd"], home["budget_day_usd"])
 	}
 	if got := items(c.get("/api/v1/costs?by=model")); len(got) != 2 || got[0]["key"] != "haiku" || got[0]["cost_usd"] != 0.25 || got[0]["day"] != "2026-11-14" || got[0]["input_tokens"] != nil {
 		t.Errorf("by model: %v", got)

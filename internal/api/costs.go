@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -35,7 +36,7 @@ type Costs struct {
 	TotalUSD     *float64  `json:"total_cost_usd" doc:"Null where no session told a cost."`
 	Sessions     int       `json:"sessions"`
 	UnknownCosts int       `json:"unknown_costs"`
-	BudgetDayUSD float64   `json:"budget_day_usd" doc:"0 means no limit."`
+	BudgetDayUSD float64   `json:"budget_day_usd" doc:"Of the environments together; 0 means no limit."`
 }
 
 // ChainCost is what one chain cost as a whole.
@@ -100,14 +101,26 @@ func (s *server) costs(ctx context.Context, q *costsQuery) (*body[Costs], error)
 	if err != nil {
 		return nil, s.problem("sum costs", err)
 	}
-	e, err := s.environment(q.Environment)
+	asked, err := s.environments(q.Environment)
 	if err != nil {
 		return nil, err
 	}
 	if f.Until.IsZero() {
 		f.Until = s.Clock()
 	}
-	return &body[Costs]{CostsOf(rows, q.By, f, e.Policy.BudgetDayUSD)}, nil
+	return &body[Costs]{CostsOf(rows, q.By, f, DayBudget(asked))}, nil
+}
+
+// DayBudget is what environments may spend on a day together; 0 where one of them has no limit.
+func DayBudget(environments []ops.Environment) float64 {
+	sum := 0.0
+	for _, e := range environments {
+		if e.Policy.BudgetDayUSD == 0 {
+			return 0
+		}
+		sum += e.Policy.BudgetDayUSD
+	}
+	return sum
 }
 
 // CostsOf adds up the rows of a stretch of time.
@@ -134,10 +147,11 @@ func (s *server) expensiveChains(ctx context.Context, q *chainsQuery) (*body[lis
 	if err != nil {
 		return nil, s.problem("list expensive chains", err)
 	}
-	return &body[list[ChainCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, chainCostRow)}, nil
+	return &body[list[ChainCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, ChainCostRow)}, nil
 }
 
-func chainCostRow(r store.ChainCost) ChainCost {
+// ChainCostRow is what a chain cost.
+func ChainCostRow(r store.ChainCost) ChainCost {
 	return ChainCost{
 		CycleID: int64(r.ID), Environment: r.Environment, Trigger: string(r.Trigger), Status: string(r.Status), Reason: text(r.Reason),
 		CreatedAt: r.CreatedAt, CostUSD: r.USD, Sessions: r.Sessions,

@@ -29,9 +29,11 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts or webhooks")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts, webhooks, probes or crowd")
+	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
+	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	flag.Parse()
-	if err := run(*binary, *only, *chains, *webhooks, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *crowd, *webhooks, *probes, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -40,7 +42,7 @@ func main() {
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, chains int, webhooks time.Duration, out io.Writer) error {
+func run(binary, only string, chains, crowd int, webhooks, probes time.Duration, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -62,6 +64,8 @@ func run(binary, only string, chains int, webhooks time.Duration, out io.Writer)
 		{"gates", b.gates},
 		{"verdicts", b.verdicts},
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
+		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
+		{"probes", func() ([]figure, error) { return b.probes(probes) }},
 	} {
 		if only != "" && only != m.name {
 			continue
@@ -105,10 +109,7 @@ const result = `echo '{"type":"result","subtype":"success","is_error":false,"num
 // hops measures from the end of one tier's process to the first line of the next one's.
 func (b *bench) hops(chains int) ([]figure, error) {
 	times := filepath.Join(b.dir, "times")
-	handoff := `{"schema_version":1,"recommended_tier":%s,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
-	agent, err := b.agent("echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER\" >> " + times + "\n" +
-		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + fmt.Sprintf(handoff, "%d") + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
-		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER\" >> " + times + "\n")
+	agent, err := b.agent(hopping(times))
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +120,10 @@ func (b *bench) hops(chains int) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	var hops []float64
-	var ended float64
-	for line := range strings.Lines(string(raw)) {
-		f := strings.Fields(line)
-		at, err := strconv.ParseFloat(f[0], 64)
-		if err != nil {
-			return nil, err
-		}
-		if f[1] == "start" && f[2] != "1" {
-			hops = append(hops, (at-ended)*1000)
-		}
-		ended = at
+	hops, _, err := readHops(string(raw))
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(hops)
 	return []figure{{
 		"hop from the end of tier N to the start of tier N+1",
 		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "p50 ≤ 5 ms",
@@ -153,7 +144,7 @@ func (b *bench) chains(agent, times string, count int) error {
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
-			if bytes.Count(raw, []byte("end 3")) > done {
+			if bytes.Count(raw, []byte("end 3 ")) > done {
 				break
 			}
 			if time.Since(d.begun) > 2*time.Minute {
@@ -285,7 +276,7 @@ func (d *daemon) stop() {
 }
 
 // start starts a daemon and waits until it is ready.
-func (b *bench) start(agent, state string) (*daemon, error) {
+func (b *bench) start(agent, state string, env ...string) (*daemon, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -294,7 +285,7 @@ func (b *bench) start(agent, state string) (*daemon, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	d.cmd.Env = append(d.cmd.Env, "CLAUDEOPS_LISTEN="+d.addr)
+	d.cmd.Env = append(append(d.cmd.Env, "CLAUDEOPS_LISTEN="+d.addr), env...)
 	d.begun = time.Now()
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
@@ -316,16 +307,19 @@ func (b *bench) start(agent, state string) (*daemon, error) {
 	}
 }
 
-func residentMB(pid int) (int, error) {
+func residentMB(pid int) (int, error) { return memoryMB(pid, "VmRSS:") }
+
+// memoryMB is one of the figures that the kernel keeps of a process.
+func memoryMB(pid int, name string) (int, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			kb, err := strconv.Atoi(strings.Fields(rest)[0])
 			return kb >> 10, err
 		}
 	}
-	return 0, errors.New("no VmRSS")
+	return 0, errors.New("no " + name)
 }

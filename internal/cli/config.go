@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/daemon"
 	"claudeops/internal/escalation"
 )
 
@@ -21,15 +22,19 @@ func (a *app) configCheck() *cobra.Command {
 		Example: `  claudeops config check
   claudeops config check --config /etc/claudeops/claudeops.yaml`,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := a.load()
+			o, err := a.options()
 			if err != nil {
 				return err
 			}
+			cfg := o.Config
 			envs := cfg.Environments()
 			for _, e := range envs {
 				if err := escalation.Validate(e.Policy); err != nil {
 					return &codeError{exitConfig, fmt.Errorf("check handlers of %s: %w", e.Name, err)}
 				}
+			}
+			if err := daemon.CheckProbes(o); err != nil {
+				return &codeError{exitConfig, err}
 			}
 			for _, n := range cfg.Notices {
 				fmt.Fprintln(a.Stderr, "note: "+n)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -34,31 +36,19 @@ func (a *app) costsCommand() *cobra.Command {
 			case chains < 0 || chains > 200:
 				return usage(fmt.Errorf("--chains is %d: use 0 to 200", chains))
 			}
-			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				now := time.Now()
-				f := store.CostFilter{Environment: environment, Until: now, Since: now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)}
-				rows, err := s.Costs(c.Context(), group, f)
-				if err != nil {
-					return fmt.Errorf("sum costs: %w", err)
+			f := store.CostFilter{Environment: environment, Since: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)}
+			sum, dear, err := a.costs(c.Context(), by, f, chains)
+			if err != nil {
+				return err
+			}
+			if a.output == "jsonl" {
+				var lines []any
+				for _, item := range sum.Items {
+					lines = append(lines, item)
 				}
-				dear, err := s.ExpensiveChains(c.Context(), f, max(1, chains))
-				if err != nil {
-					return fmt.Errorf("list expensive chains: %w", err)
-				}
-				budget, err := dayBudget(cfg, environment)
-				if err != nil {
-					return err
-				}
-				sum := api.CostsOf(rows, by, f, budget)
-				if a.output == "jsonl" {
-					var lines []any
-					for _, item := range sum.Items {
-						lines = append(lines, item)
-					}
-					return a.print(lines, "", nil)
-				}
-				return a.printOne(sum, func(w io.Writer) { printCosts(w, sum, days, dear[:min(len(dear), chains)]) })
-			})
+				return a.print(lines, "", nil)
+			}
+			return a.printOne(sum, func(w io.Writer) { printCosts(w, sum, days, dear) })
 		},
 	}
 	c.Flags().StringVar(&by, "by", string(store.CostByTier), "what to tell apart: tier, model, service or trigger")
@@ -68,26 +58,49 @@ func (a *app) costsCommand() *cobra.Command {
 	return c
 }
 
-// dayBudget is the limit of a day in one environment or, with "", in all together; 0 where one has none.
-func dayBudget(cfg *config.Config, environment string) (float64, error) {
-	sum, found := 0.0, environment == ""
-	for _, e := range cfg.Environments() {
-		if environment != "" && e.Name != environment {
-			continue
+// costs reads what was spent, here or at the server.
+func (a *app) costs(ctx context.Context, by string, f store.CostFilter, chains int) (sum api.Costs, dear []api.ChainCost, err error) {
+	if a.remote != nil {
+		if sum, dear, err = a.remote.costs(ctx, by, f, chains); err != nil {
+			err = fmt.Errorf("sum costs: %w", err)
 		}
-		found = true
-		if e.Policy.BudgetDayUSD == 0 {
-			return 0, nil
+		return sum, dear, err
+	}
+	err = a.reading(ctx, func(s *store.Store, cfg *config.Config) error {
+		f.Until = time.Now()
+		budget, err := dayBudget(cfg, f.Environment)
+		if err != nil {
+			return err
 		}
-		sum += e.Policy.BudgetDayUSD
-	}
-	if !found {
-		return 0, usage(errors.New("no environment is called " + clean(environment)))
-	}
-	return sum, nil
+		rows, err := s.Costs(ctx, store.CostGroup(by), f)
+		if err != nil {
+			return fmt.Errorf("sum costs: %w", err)
+		}
+		found, err := s.ExpensiveChains(ctx, f, max(1, chains))
+		if err != nil {
+			return fmt.Errorf("list expensive chains: %w", err)
+		}
+		sum = api.CostsOf(rows, by, f, budget)
+		for _, row := range found[:min(len(found), chains)] {
+			dear = append(dear, api.ChainCostRow(row))
+		}
+		return nil
+	})
+	return sum, dear, err
 }
 
-func printCosts(w io.Writer, c api.Costs, days int, dear []store.ChainCost) {
+// dayBudget is the limit of a day in one environment or, with "", in all together; 0 where one has none.
+func dayBudget(cfg *config.Config, environment string) (float64, error) {
+	asked := slices.DeleteFunc(slices.Clone(cfg.Environments()), func(e ops.Environment) bool {
+		return environment != "" && e.Name != environment
+	})
+	if len(asked) == 0 {
+		return 0, usage(errors.New("no environment is called " + clean(environment)))
+	}
+	return api.DayBudget(asked), nil
+}
+
+func printCosts(w io.Writer, c api.Costs, days int, dear []api.ChainCost) {
 	if len(c.Items) == 0 {
 		fmt.Fprintf(w, "No cost recorded in the last %d days.\n", days)
 		return
@@ -111,7 +124,7 @@ func printCosts(w io.Writer, c api.Costs, days int, dear []store.ChainCost) {
 		fmt.Fprintln(w, "\nMost expensive chains:")
 	}
 	for _, d := range dear {
-		fmt.Fprintf(w, "  cycle %d  %s  %s, %d sessions, %s\n", d.ID, money(d.USD), d.Status, d.Sessions, stamp(&d.CreatedAt))
+		fmt.Fprintf(w, "  cycle %d  %s  %s, %d sessions, %s\n", d.CycleID, money(d.CostUSD), d.Status, d.Sessions, stamp(&d.CreatedAt))
 	}
 	fmt.Fprintln(w, "\nFigures are list-price estimates from the agent CLI, not a bill.")
 }

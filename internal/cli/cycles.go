@@ -11,7 +11,6 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/control"
-	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -172,14 +171,14 @@ func (a *app) writing(ctx context.Context, use func(*store.Store) error) error {
 	}
 	a.stateDir = c.StateDir
 	// A command never creates a database: looking first gives the clearer error.
-	probe, err := store.OpenReadOnly(ctx, store.Options{Path: daemon.DatabasePath(c), Clock: time.Now, Logger: a.logger()})
+	probe, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
 	if err := probe.Close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
-	s, err := store.Open(ctx, store.Options{Path: daemon.DatabasePath(c), Clock: time.Now, Logger: a.logger()})
+	s, err := store.Open(ctx, a.storeOptions(c))
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}

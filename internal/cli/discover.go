@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -22,7 +24,7 @@ const asYAML = "yaml"
 type discoveredRow struct {
 	Environment string `json:"environment"`
 	discover.Found
-	State  string   `json:"state"` // new, watched or configured
+	State  string   `json:"state"` // new, watched, changed, gone or configured
 	Probes []string `json:"probes"`
 }
 
@@ -89,8 +91,10 @@ func discoveredRowOf(cfg *config.Config, environment string, f discover.Found) d
 	switch {
 	case f.Known != "":
 		row.State = "configured"
-	case cfg.Discovery == config.DiscoveryTrust:
+	case cfg.Discovery == config.DiscoveryTrust && (f.Standing == discover.Unasked || f.Standing == discover.Trusted):
 		row.State = "watched"
+	case cfg.Discovery == config.DiscoveryTrust:
+		row.State = string(f.Standing)
 	}
 	for _, p := range f.Probes {
 		row.Probes = append(row.Probes, probe.Describe(p))
@@ -119,6 +123,47 @@ func printFound(w io.Writer, cfg *config.Config, out discoveredOutput) {
 	for _, p := range out.Problems {
 		fmt.Fprintln(w, "  "+clean(p.String()))
 	}
+	if cfg.Discovery == config.DiscoveryTrust && slices.ContainsFunc(out.Services, func(r discoveredRow) bool { return unaccepted(r.State) }) {
+		fmt.Fprintln(w, "\nNew ones are not watched, changed and gone ones as they were accepted. 'claudeops services accept' takes what the repositories say now.")
+	}
+}
+
+func unaccepted(state string) bool {
+	return state == string(discover.Fresh) || state == string(discover.Changed) || state == string(discover.Gone)
+}
+
+func (a *app) servicesAccept() *cobra.Command {
+	return a.withSettings(&cobra.Command{
+		Use: "accept [NAME…]", Short: "Accept what mounted repositories say about services now, of these or of all",
+		Long: `With services_discovery: trust, what repositories name is watched as it was when it was accepted: at the first start, or by this
+command. What changes in a repository later is shown by 'claudeops services discover' and not used until it is accepted here. It holds from the
+next start on.`,
+		RunE: func(c *cobra.Command, names []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			if cfg.Discovery != config.DiscoveryTrust {
+				return &codeError{exitConfig, errors.New("nothing that repositories name is watched: set services_discovery: trust")}
+			}
+			all, err := daemon.AcceptServices(c.Context(), cfg, names)
+			if err != nil {
+				return err
+			}
+			var rows []any
+			var found []discoveredRow
+			for _, d := range all {
+				for _, f := range d.Found {
+					row := discoveredRowOf(cfg, d.Environment, f)
+					rows, found = append(rows, row), append(found, row)
+				}
+			}
+			return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(i int) string {
+				r := found[i]
+				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
+			})
+		},
+	})
 }
 
 // paste prints what has to be added to the configuration, per environment.
@@ -140,7 +185,7 @@ func paste(w io.Writer, all []daemon.Discovered) error {
 // trusting is what is watched, with what repositories name where that is trusted.
 func trusting(ctx context.Context, cfg *config.Config) ([]ops.Environment, error) {
 	if cfg.Discovery == config.DiscoveryTrust {
-		if _, err := daemon.Trust(ctx, cfg); err != nil {
+		if _, err := daemon.Trust(ctx, cfg, false); err != nil {
 			return nil, err
 		}
 	}

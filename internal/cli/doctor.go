@@ -85,7 +85,10 @@ func stateFolder(cfg *config.Config) finding {
 
 func (a *app) database(ctx context.Context, cfg *config.Config) finding {
 	path := daemon.DatabasePath(cfg)
-	s, err := store.OpenReadOnly(ctx, store.Options{Path: path, Clock: time.Now, Logger: a.logger()})
+	if cfg.DatabaseURL != "" {
+		path = "the PostgreSQL database"
+	}
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
 		return finding{"database", "ok", "none yet; the first start creates " + path, ""}
 	}

@@ -20,6 +20,8 @@ type (
 		peopleRows
 		Events(ctx context.Context, f store.EventFilter) ([]ops.Event, error)
 		Memories(ctx context.Context, f store.MemoryFilter) ([]ops.Memory, error)
+		Silences(ctx context.Context, f store.SilenceFilter) ([]ops.Silence, error)
+		NoticeList(ctx context.Context, f store.NoticeFilter) ([]ops.Notice, error)
 	}
 	sessionRows interface {
 		Sessions(ctx context.Context, f store.SessionFilter) ([]ops.Session, error)
@@ -45,6 +47,8 @@ type (
 		RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
 		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error)
 		ClearCooldown(ctx context.Context, environment, service, action, reason, by string, at time.Time) (int, error)
+		EndSilence(ctx context.Context, id int64, by string, at time.Time) (ops.Silence, error)
+		RetryNotice(ctx context.Context, id int64, at time.Time) error
 	}
 	incidentHands interface {
 		Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error)
@@ -60,15 +64,22 @@ type (
 // atServer marks the commands that can ask a server.
 const atServer = "server"
 
-// markAnywhere marks them.
+// markAnywhere marks them: all that only ask the journal. Discovering services and trying a notification are about this machine.
 func markAnywhere(root *cobra.Command) {
-	mark := func(c *cobra.Command) { c.Annotations = map[string]string{atServer: "yes"} }
+	mark := func(c *cobra.Command) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[atServer] = "yes"
+	}
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run":
+		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences", "notify":
 			mark(c)
 			for _, sub := range c.Commands() {
-				mark(sub)
+				if name := sub.Name(); name != "discover" && name != "test" {
+					mark(sub)
+				}
 			}
 		}
 	}

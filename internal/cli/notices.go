@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -48,14 +47,8 @@ func (a *app) notifyList() *cobra.Command {
 			default:
 				return usage(fmt.Errorf("--status is %q: use pending, sent, dead or skipped", status))
 			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
-				var found []ops.Notice
-				var err error
-				if status == "" {
-					found, err = s.Notices(c.Context(), limit)
-				} else {
-					found, err = s.NoticesBy(c.Context(), ops.NoticeStatus(status), limit)
-				}
+			return a.looking(c.Context(), func(s journal) error {
+				found, err := s.NoticeList(c.Context(), store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
 				if err != nil {
 					return fmt.Errorf("list notices: %w", err)
 				}
@@ -92,9 +85,9 @@ func (a *app) notifyRetry() *cobra.Command {
 				}
 				ids = append(ids, id)
 			}
-			return a.writing(c.Context(), func(s *store.Store) error {
+			return a.acting(c.Context(), func(s hands) error {
 				if dead {
-					found, err := s.NoticesBy(c.Context(), ops.NoticeDead, 200)
+					found, err := s.NoticeList(c.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 200})
 					if err != nil {
 						return fmt.Errorf("list notices: %w", err)
 					}

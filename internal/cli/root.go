@@ -18,6 +18,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/escalation"
+	"claudeops/internal/failpoint"
 	"claudeops/internal/probe"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
@@ -147,8 +148,8 @@ by this program from a validated artifact, never by the model.`,
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	for group, commands := range map[string][]*cobra.Command{
 		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
-		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand()},
-		"setup": {a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
+		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand()},
+		"setup": {a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
@@ -277,7 +278,7 @@ func (a *app) options() (daemon.Options, error) {
 	if err != nil {
 		return daemon.Options{}, fmt.Errorf("find own program: %w", err)
 	}
-	return daemon.Options{Config: c, Logger: a.logger(), Clock: time.Now, Version: a.Version, Self: self}, nil
+	return daemon.Options{Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self}, nil
 }
 
 // reading opens the store for a command that only looks.
@@ -286,11 +287,18 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 	if err != nil {
 		return err
 	}
-	s, err := store.OpenReadOnly(ctx, store.Options{Path: daemon.DatabasePath(c), Clock: time.Now, Logger: a.logger()})
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
 	return errors.Join(use(s, c), s.Close())
+}
+
+// storeOptions say where the journal is.
+func (a *app) storeOptions(c *config.Config) store.Options {
+	o := daemon.StoreOptions(c)
+	o.Clock, o.Logger = time.Now, a.logger()
+	return o
 }
 
 // terminal reports whether the writer is one that can move its cursor.

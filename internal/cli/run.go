@@ -12,7 +12,6 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/control"
-	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -52,6 +51,13 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 			if _, err := control.Ping(c.Context(), o.Config.StateDir); err == nil {
 				return a.runBeside(c.Context(), o.Config, n, detach, timeout)
 			}
+			if o.Config.DatabaseURL != "" {
+				if alive, err := a.othersAlive(c.Context(), o.Config); err != nil {
+					return err
+				} else if alive {
+					return a.runBeside(c.Context(), o.Config, n, detach, timeout)
+				}
+			}
 			if detach {
 				return fmt.Errorf("detach: %w; start it with 'claudeops serve'", control.ErrNoDaemon)
 			}
@@ -67,7 +73,7 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 
 // runBeside queues the cycle for the daemon and waits for its end.
 func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
-	s, err := store.Open(ctx, store.Options{Path: daemon.DatabasePath(cfg), Clock: time.Now, Logger: a.logger()})
+	s, err := store.Open(ctx, a.storeOptions(cfg))
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
@@ -76,7 +82,8 @@ func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle,
 	if err != nil {
 		return fmt.Errorf("queue cycle: %w", err)
 	}
-	if _, err := control.Wake(ctx, cfg.StateDir); err != nil {
+	// On a shared database the row itself tells every host.
+	if _, err := control.Wake(ctx, cfg.StateDir); err != nil && cfg.DatabaseURL == "" {
 		return fmt.Errorf("wake daemon: %w", err)
 	}
 	return a.queued(ctx, s, id, detach, timeout)

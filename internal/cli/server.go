@@ -354,5 +354,87 @@ func (c *client) cooldowns(ctx context.Context) ([]api.Cooldown, error) {
 	return items[api.Cooldown](ctx, c, "/cooldowns", query(), 100_000)
 }
 
+// Silences returns silences; those that have ended too where no time is asked for.
+func (c *client) Silences(ctx context.Context, f store.SilenceFilter) ([]ops.Silence, error) {
+	rows, err := items[api.Silence](ctx, c, "/silences", query("environment", f.Environment,
+		"all", strconv.FormatBool(f.Active.IsZero()), "cursor", digits(f.Before)), pageOf(f.Limit))
+	return each(rows, err, api.Silence.Ops)
+}
+
+// silence begins one. Where it begins at once, the server's clock counts and not ours.
+func (c *client) silence(ctx context.Context, q ops.Silence, from, until string, span time.Duration) (ops.Silence, error) {
+	body := map[string]any{"reason": q.Reason}
+	for name, value := range map[string]string{"environment": q.Environment, "service": q.Service, "group": q.Group, "probe": q.Probe} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if len(q.Labels) > 0 {
+		body["labels"] = q.Labels
+	}
+	if from != "" {
+		body["from"] = q.From
+	}
+	if until != "" {
+		body["until"] = q.Until
+	} else {
+		body["for"] = span.String()
+	}
+	var row api.Silence
+	err := c.ask(ctx, http.MethodPost, "/silences", body, &row)
+	return row.Ops(), err
+}
+
+// EndSilence ends a silence.
+func (c *client) EndSilence(ctx context.Context, id int64, _ string, _ time.Time) (ops.Silence, error) {
+	var row api.Silence
+	err := c.ask(ctx, http.MethodPost, "/silences/"+digits(id)+"/end", nil, &row)
+	return row.Ops(), err
+}
+
+// NoticeList returns a page of notices.
+func (c *client) NoticeList(ctx context.Context, f store.NoticeFilter) ([]ops.Notice, error) {
+	rows, err := items[api.Notification](ctx, c, "/notifications", query("status", string(f.Status), "cursor", digits(f.Before)), pageOf(f.Limit))
+	return each(rows, err, api.Notification.Ops)
+}
+
+// RetryNotice sends a notice again.
+func (c *client) RetryNotice(ctx context.Context, id int64, _ time.Time) error {
+	return c.ask(ctx, http.MethodPost, "/notifications/"+digits(id)+"/retry", nil, nil)
+}
+
+// costs adds up what was spent since a moment, and names the most expensive chains.
+func (c *client) costs(ctx context.Context, by string, f store.CostFilter, chains int) (api.Costs, []api.ChainCost, error) {
+	q := query("by", by, "environment", f.Environment, "since", f.Since.Format(time.RFC3339))
+	var sum api.Costs
+	if err := c.ask(ctx, http.MethodGet, "/costs?"+q.Encode(), nil, &sum); err != nil || chains == 0 {
+		return sum, nil, err
+	}
+	q.Del("by")
+	dear, err := items[api.ChainCost](ctx, c, "/costs/chains", q, chains)
+	return sum, dear, err
+}
+
+// services tells how everything is that the server watches.
+func (c *client) services(ctx context.Context, environment string) ([]api.ServiceState, error) {
+	return items[api.ServiceState](ctx, c, "/services", query("environment", environment), 100_000)
+}
+
+// service tells how one is, how it was, and what may still be done to it.
+func (c *client) service(ctx context.Context, name, environment string, days int) (serviceReport, error) {
+	path, q := "/services/"+url.PathEscape(name), query("environment", environment)
+	var out serviceReport
+	if err := c.ask(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &out.ServiceState); err != nil {
+		return out, err
+	}
+	q = query("environment", out.Environment, "days", digits(days))
+	if err := c.ask(ctx, http.MethodGet, path+"/history?"+q.Encode(), nil, &out.past); err != nil {
+		return out, err
+	}
+	var err error
+	out.cooldowns, err = items[api.Cooldown](ctx, c, "/cooldowns", query("environment", out.Environment), 100_000)
+	return out, err
+}
+
 // errLocalOnly is what a command says that needs the state folder.
 var errLocalOnly = errors.New("this command works on the local state folder only: leave --server out")

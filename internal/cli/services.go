@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -16,8 +17,8 @@ import (
 )
 
 func (a *app) servicesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "services", Aliases: []string{"service"}, Short: "What is watched, and how it is: list, show, discover"}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesDiscover())
+	c := &cobra.Command{Use: "services", Aliases: []string{"service"}, Short: "What is watched, and how it is: list, show, discover, accept"}
+	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesDiscover(), a.servicesAccept())
 	return c
 }
 
@@ -31,27 +32,21 @@ func (a *app) servicesList() *cobra.Command {
 			if state != "" && severity(state) < 0 {
 				return usage(fmt.Errorf("--state is %q: use healthy, degraded, down or unknown", state))
 			}
-			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				envs, err := trusting(c.Context(), cfg)
-				if err != nil {
-					return err
+			found, err := a.services(c.Context(), environment)
+			if err != nil {
+				return fmt.Errorf("list services: %w", err)
+			}
+			slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
+			var rows []any
+			var shown []api.ServiceState
+			for _, x := range found {
+				if state == "" || x.State == state {
+					rows, shown = append(rows, x), append(shown, x)
 				}
-				found, err := api.Services(c.Context(), s, envs, environment, time.Now())
-				if err != nil {
-					return fmt.Errorf("list services: %w", err)
-				}
-				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
-				var rows []any
-				var shown []api.ServiceState
-				for _, x := range found {
-					if state == "" || x.State == state {
-						rows, shown = append(rows, x), append(shown, x)
-					}
-				}
-				return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(n int) string {
-					x := shown[n]
-					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(stamp(x.CheckedAt), "never"), shorten(problem(x), 70))
-				})
+			}
+			return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(n int) string {
+				x := shown[n]
+				return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(stamp(x.CheckedAt), "never"), shorten(problem(x), 70))
 			})
 		},
 	}
@@ -65,39 +60,75 @@ func (a *app) servicesShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show a service: its checks, its past, its cooldowns", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				envs, err := trusting(c.Context(), cfg)
-				if err != nil {
-					return err
-				}
-				found, err := api.Services(c.Context(), s, envs, environment, time.Now())
-				if err != nil {
-					return fmt.Errorf("read service %s: %w", args[0], err)
-				}
-				n := slices.IndexFunc(found, func(x api.ServiceState) bool { return x.Name == args[0] })
-				if n < 0 {
-					return fmt.Errorf("read service %s: %w; claudeops services list names them", clean(args[0]), ops.ErrNotFound)
-				}
-				x := found[n]
-				past, err := s.Health(c.Context(), store.HealthFilter{
-					Environment: x.Environment, Since: time.Now().AddDate(0, 0, -30), Until: time.Now(), Bucket: 24 * time.Hour,
-				})
-				if err != nil {
-					return fmt.Errorf("read health of %s: %w", args[0], err)
-				}
-				cooldowns, err := s.Cooldowns(c.Context(), x.Environment, cfg.Guard.Limits, time.Now())
-				if err != nil {
-					return fmt.Errorf("read cooldowns of %s: %w", args[0], err)
-				}
-				return a.printOne(x, func(w io.Writer) { printService(w, x, past, cooldowns) })
-			})
+			x, err := a.service(c.Context(), args[0], environment)
+			if err != nil {
+				return fmt.Errorf("read service %s: %w; claudeops services list names them", clean(args[0]), err)
+			}
+			return a.printOne(x.ServiceState, func(w io.Writer) { printService(w, x) })
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "of this environment (default the first that has it)")
 	return c
 }
 
-func printService(w io.Writer, x api.ServiceState, past []store.ServiceHealth, cooldowns []ops.Cooldown) {
+// services reads how everything is, here or at the server.
+func (a *app) services(ctx context.Context, environment string) (found []api.ServiceState, err error) {
+	if a.remote != nil {
+		return a.remote.services(ctx, environment)
+	}
+	err = a.reading(ctx, func(s *store.Store, cfg *config.Config) error {
+		envs, err := trusting(ctx, cfg)
+		if err == nil {
+			found, err = api.Services(ctx, s, envs, environment, time.Now())
+		}
+		return err
+	})
+	return found, err
+}
+
+// shownDays is how much of a service's past is shown.
+const shownDays = 30
+
+// serviceReport is what is shown of a service.
+type serviceReport struct {
+	api.ServiceState
+	past      api.ServiceHistory
+	cooldowns []api.Cooldown
+}
+
+// service reads one, here or at the server.
+func (a *app) service(ctx context.Context, name, environment string) (out serviceReport, err error) {
+	if a.remote != nil {
+		return a.remote.service(ctx, name, environment, shownDays)
+	}
+	err = a.reading(ctx, func(s *store.Store, cfg *config.Config) error {
+		envs, err := trusting(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		found, err := api.Services(ctx, s, envs, environment, now)
+		if err != nil {
+			return err
+		}
+		n := slices.IndexFunc(found, func(x api.ServiceState) bool { return x.Name == name })
+		if n < 0 {
+			return ops.ErrNotFound
+		}
+		out.ServiceState = found[n]
+		if out.past, err = api.History(ctx, s, found[n], shownDays, now); err != nil {
+			return err
+		}
+		cooldowns, err := s.Cooldowns(ctx, out.Environment, cfg.Guard.Limits, now)
+		for _, c := range cooldowns {
+			out.cooldowns = append(out.cooldowns, api.CooldownRow(out.Environment, c))
+		}
+		return err
+	})
+	return out, err
+}
+
+func printService(w io.Writer, x serviceReport) {
 	fmt.Fprintf(w, "%s: %s\nEnvironment: %s   Checked: %s   Up in 24 hours: %s\n", clean(x.Name), x.State, x.Environment, or(stamp(x.CheckedAt), "never"), share(x.Uptime24h))
 	for _, c := range x.Checks {
 		fmt.Fprintf(w, "  %s  %s  %d ms", c.Status, clean(c.Probe), c.ResponseTimeMS)
@@ -106,32 +137,36 @@ func printService(w io.Writer, x api.ServiceState, past []store.ServiceHealth, c
 		}
 		fmt.Fprintln(w)
 	}
-	for _, h := range past {
-		if h.Environment != x.Environment || h.Service != x.Name {
-			continue
-		}
-		up := "n/a"
-		if v, known := h.Uptime(); known {
-			up = share(&v)
-		}
-		fmt.Fprintf(w, "30 days  %s  now   %s up (each sign is a day: # healthy, = degraded, _ down, . not checked)\n", drawn(h.Buckets), up)
+	if len(x.past.Days) > 0 {
+		fmt.Fprintf(w, "%d days  %s  now   %s up (each sign is a day: # healthy, = degraded, _ down, . not checked)\n",
+			shownDays, drawn(x.past.Days), share(x.past.Uptime))
 	}
-	for _, c := range cooldowns {
+	for _, c := range x.cooldowns {
 		if c.Service != x.Name {
 			continue
 		}
 		fmt.Fprintf(w, "Cooldown: %s, %d left", c.Action, c.Left)
-		if !c.Until.IsZero() {
-			fmt.Fprintf(w, ", next possible %s", stamp(&c.Until))
+		if c.Until != nil {
+			fmt.Fprintf(w, ", next possible %s", stamp(c.Until))
 		}
 		fmt.Fprintln(w)
 	}
 }
 
-func drawn(buckets []store.HealthBucket) string {
+// drawn shows the worst of each day.
+func drawn(days []api.ServiceDay) string {
 	var b strings.Builder
-	for _, x := range buckets {
-		b.WriteString(map[ops.Health]string{ops.Healthy: "#", ops.Degraded: "=", ops.Down: "_", "": "."}[x.Worst()])
+	for _, d := range days {
+		switch {
+		case d.Down > 0:
+			b.WriteByte('_')
+		case d.Degraded > 0:
+			b.WriteByte('=')
+		case d.Healthy > 0:
+			b.WriteByte('#')
+		default:
+			b.WriteByte('.')
+		}
 	}
 	return b.String()
 }

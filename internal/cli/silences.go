@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -60,7 +59,7 @@ func (a *app) silencesList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List silences that have not ended",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
+			return a.looking(c.Context(), func(s journal) error {
 				now := time.Now()
 				f := store.SilenceFilter{Environment: environment, Active: now, Limit: 200}
 				if all {
@@ -110,6 +109,9 @@ func (a *app) silencesAdd() *cobra.Command {
 			if q.From, q.Until, err = lasting(from, until, span, q.CreatedAt); err != nil {
 				return usage(err)
 			}
+			if a.remote != nil {
+				return a.silenced(a.remote.silence(c.Context(), q, from, until, span))
+			}
 			cfg, err := a.load()
 			if err != nil {
 				return err
@@ -118,11 +120,9 @@ func (a *app) silencesAdd() *cobra.Command {
 				return usage(fmt.Errorf("no environment is called %q", q.Environment))
 			}
 			return a.writing(c.Context(), func(s *store.Store) error {
-				added, err := s.AddSilence(c.Context(), q)
-				if err != nil {
-					return fmt.Errorf("silence: %w", err)
+				if err := a.silenced(s.AddSilence(c.Context(), q)); err != nil {
+					return err
 				}
-				fmt.Fprintf(a.Stderr, "silence %d holds until %s\n", added.ID, stamp(&added.Until))
 				return a.wake(c.Context())
 			})
 		},
@@ -138,6 +138,15 @@ func (a *app) silencesAdd() *cobra.Command {
 	f.StringVar(&from, "from", "", "when it begins, such as 2026-03-14T22:00:00Z (default: now)")
 	f.StringVar(&until, "until", "", "when it ends, instead of --for")
 	return c
+}
+
+// silenced says until when a silence holds that was added.
+func (a *app) silenced(added ops.Silence, err error) error {
+	if err != nil {
+		return fmt.Errorf("silence: %w", err)
+	}
+	fmt.Fprintf(a.Stderr, "silence %d holds until %s\n", added.ID, stamp(&added.Until))
+	return nil
 }
 
 // pairs reads name=pattern.
@@ -190,7 +199,7 @@ func (a *app) silencesRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writing(c.Context(), func(s *store.Store) error {
+			return a.acting(c.Context(), func(s hands) error {
 				q, err := s.EndSilence(c.Context(), id, person(), time.Now())
 				if err != nil {
 					return fmt.Errorf("end silence %d: %w", id, err)

@@ -87,6 +87,9 @@ type Config struct {
 	Guard            Guard
 	AppriseURLs      []string
 	AppriseAPI       string
+	Retention        ops.Retention
+	DatabaseURL      string // empty: SQLite in the state folder
+	Host             Host
 	Listen           string
 	APIToken         string
 	APIReadToken     string // empty: no token that may only look
@@ -185,6 +188,7 @@ func fill(k *koanf.Koanf, origins map[string]origin) *Config {
 		},
 		AppriseURLs:  get[[]string](k, "notify.apprise_urls"),
 		AppriseAPI:   get[string](k, "notify.apprise_api"),
+		DatabaseURL:  get[string](k, "database_url"),
 		Listen:       get[string](k, "listen"),
 		APIToken:     get[string](k, "api_token"),
 		APIReadToken: get[string](k, "api_read_token"),
@@ -193,7 +197,9 @@ func fill(k *koanf.Koanf, origins map[string]origin) *Config {
 		origins:      origins,
 	}
 	c.Guard = c.guard()
+	c.Host = c.host()
 	c.Edges = c.edges()
+	c.Retention = c.retention()
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		c.Tiers[t] = c.tier(t)
 	}

@@ -198,13 +198,14 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"recovery.limits.retries": "1", "recovery.limits.retry_time": "5s", "recovery.limits.nudges": "1", "recovery.limits.nudge_time": "1m",
 		"recovery.limits.replan_time": "1m", "recovery.limits.fallback_time": "1m", "recovery.limits.total_time": "1m", "recovery.limits.total_usd": "1",
 		"observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
-		"grouping.repeat": "0", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "deadman.missed": "2",
+		"grouping.repeat": "0", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.health_hours": "0", "retention.events": "48h",
+		"retention.guard": "48h", "retention.notices": "48h", "retention.alerts": "48h", "retention.max_rows": "1000", "deadman.missed": "2",
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "cooldown.redeployment_window": "1h",
-		"services_discovery": "trust",
+		"services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s",
 	}
 	for _, s := range settings() {
-		if s.structured || s.key == "database_url" || s.key == "escalation.manager" || s.key == "escalation.judge" {
+		if s.structured || s.key == "escalation.manager" || s.key == "escalation.judge" {
 			continue // the roles need a registry of their own
 		}
 		sample, ok := samples[s.key]

@@ -25,6 +25,7 @@ const stopGrace = 10 * time.Second
 func environmentFields() []field {
 	return []field{
 		{name: "name", doc: "Name: small letters, digits and dashes, at most 63. Required. `default` uses `state_dir` itself, others `env/NAME` below it."},
+		{name: "labels", def: "none", doc: "What a host must have among its `host.labels` to work for it."},
 		{name: "repos_dir", def: "as above", doc: "Its own folder of repositories."},
 		{name: "interval", def: "as above", doc: "Its own interval."},
 		{name: "dry_run", def: "as above", doc: "Its own dry run. When a variable or flag sets `dry_run`, the stricter of both holds."},
@@ -43,6 +44,7 @@ func environmentFields() []field {
 // environment is one entry of `environments`, with what it inherits already filled in.
 type environment struct {
 	name      string
+	labels    []string
 	reposDir  string
 	interval  time.Duration
 	dryRun    bool
@@ -90,6 +92,10 @@ func (l *loader) environment(c *Config, base environment, n *yaml.Node, key stri
 		case "name":
 			named = true
 			e.name = l.environmentName(p.value, at, lines)
+		case "labels":
+			if v, ok := l.file.value(p.value, at, wordsKind("labels")); ok {
+				e.labels, _ = v.([]string)
+			}
 		case "services":
 			e.inventory = l.file.inventory(p.value, at)
 		case "grouping":
@@ -175,6 +181,17 @@ func (c *Config) stateDir(name string) string {
 	return filepath.Join(c.StateDir, "env", name)
 }
 
+// ProbePlace says where a probe of an environment is configured, by its place among the environment's probes. One that a
+// repository gave stands in no file of ours.
+func (c *Config) ProbePlace(environment string, i int) (where, key string) {
+	for _, e := range c.environments {
+		if e.name == environment && i < len(e.inventory.written) {
+			return e.inventory.written[i].at.where(), e.inventory.written[i].key
+		}
+	}
+	return "environment " + environment, "services"
+}
+
 // Environments returns what is watched, ready to run.
 func (c *Config) Environments() []ops.Environment {
 	out := make([]ops.Environment, 0, len(c.environments))
@@ -182,6 +199,7 @@ func (c *Config) Environments() []ops.Environment {
 		dir := c.stateDir(e.name)
 		env := ops.Environment{
 			Name:     e.name,
+			Labels:   slices.Clone(e.labels),
 			StateDir: dir,
 			WorkDir:  filepath.Join(dir, "work"),
 			ReposDir: e.reposDir,
@@ -236,7 +254,7 @@ func (c *Config) policy(e environment) ops.Policy {
 		Planner:      get[string](k, "escalation.planner"),
 		Judge:        get[string](k, "escalation.judge"),
 		Observe:      e.observe(),
-		ObserveEvery: e.watching.every, TolerateDegraded: e.watching.tolerate,
+		ObserveEvery: e.watching.every, TolerateDegraded: e.watching.tolerate, TellEscalated: c.tellEscalated(e.name),
 		Entry:    c.entry,
 		Handlers: slices.Clone(c.registered()),
 		Inventory: ops.Inventory{

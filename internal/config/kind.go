@@ -238,13 +238,13 @@ func webURL(text string) bool {
 }
 
 func databaseKind() kind {
-	const fix = "remove it: SQLite in the state folder is used"
+	const fix = "give postgres://user:password@host:5432/database, or remove it: then SQLite in the state folder is used"
 	return kind{name: "`postgres://` URL", parse: func(_ places, v raw) (any, []fault) {
 		u, err := url.Parse(v.text)
 		if err != nil || u.Hostname() == "" || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			return nil, wrong(v, fix, "the value is not a postgres:// URL")
 		}
-		return nil, wrong(v, fix, "PostgreSQL is not available in this version")
+		return v.text, nil
 	}}
 }
 

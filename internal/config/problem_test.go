@@ -55,7 +55,8 @@ func TestBadValueIsReportedWithPlaceKeyAndFix(t *testing.T) {
 		{"apprise", setup{yaml: "notify: {apprise_urls: [nonsense]}\n"}, "claudeops.yaml:1:25", "notify.apprise_urls", "entry 1 is not a URL"},
 		{"apprise server", setup{yaml: "notify: {apprise_api: 'ftp://x'}\n"}, "claudeops.yaml:1:23", "notify.apprise_api", "http"},
 		{"base url", setup{env: []string{"ANTHROPIC_BASE_URL=x"}}, "environment variable ANTHROPIC_BASE_URL", "agent.base_url", "http"},
-		{"postgres", setup{yaml: "database_url: postgres://db/ops\n"}, "claudeops.yaml:1:15", "database_url", "not available in this version"},
+		{"host", setup{yaml: "host: {name: a b}\n"}, "claudeops.yaml:1:14", "host.name", "not a name for a host"},
+		{"lease", setup{env: []string{"CLAUDEOPS_HOST_LEASE=1s"}}, "environment variable CLAUDEOPS_HOST_LEASE", "host.lease", "below 3s"},
 		{"database", setup{env: []string{"CLAUDEOPS_DATABASE_URL=mysql://db"}}, "environment variable CLAUDEOPS_DATABASE_URL", "database_url", "not a postgres:// URL"},
 		{"secret file missing", setup{env: []string{"CLAUDEOPS_API_TOKEN_FILE=nowhere"}}, "environment variable CLAUDEOPS_API_TOKEN_FILE", "api_token", "no such file"},
 		{"secret twice", setup{env: []string{"CLAUDEOPS_API_TOKEN=a", "CLAUDEOPS_API_TOKEN_FILE={dir}/f"}, files: map[string]string{"f": "b"}}, "environment variable CLAUDEOPS_API_TOKEN_FILE", "api_token", "keep one"},
@@ -166,7 +167,7 @@ func TestHiddenValueIsCheckedToo(t *testing.T) {
 func TestErrorsNeverRepeatSecrets(t *testing.T) {
 	const secret = "hunter2hunter2"
 	_, _, err := load(t, setup{env: []string{
-		"CLAUDEOPS_API_TOKEN=" + secret + " x", "CLAUDEOPS_APPRISE_URLS=" + secret, "CLAUDEOPS_DATABASE_URL=postgres://u:" + secret + "@db/x",
+		"CLAUDEOPS_API_TOKEN=" + secret + " x", "CLAUDEOPS_APPRISE_URLS=" + secret, "CLAUDEOPS_DATABASE_URL=mysql://u:" + secret + "@db/x",
 		"ANTHROPIC_API_KEY=" + secret + "\ty", "CLAUDEOPS_APPRISE_API=ftp://u:" + secret + "@h", "ANTHROPIC_BASE_URL=" + secret,
 	}})
 	if got := problems(t, err); len(got) != 6 || strings.Contains(err.Error(), secret) {

@@ -96,7 +96,7 @@ func levelKind() kind {
 
 func stopCauses() []string {
 	return []string{
-		string(ops.StopUser), string(ops.StopShutdown), string(ops.StopWall), string(ops.StopIdle), string(ops.StopTool), string(ops.StopCrash),
+		string(ops.StopUser), string(ops.StopShutdown), string(ops.StopWall), string(ops.StopIdle), string(ops.StopTool), string(ops.StopCrash), string(ops.StopLease),
 		string(ops.StopJournal), string(ops.StopInvariant), string(ops.StopLoop), string(ops.StopBudget), string(ops.StopDeadline),
 	}
 }

@@ -27,7 +27,9 @@ func Reference() string {
 		{"Guard and cooldowns", guardSettings()},
 		{"Walls", sandboxSettings()},
 		{"Watching", watchSettings()},
-		{"Notifications, database and web", append(edgeSettings(), noticeSettings()...)},
+		{"What is kept", retentionSettings()},
+		{"Database and hosts", hostSettings()},
+		{"Notifications and web", append(edgeSettings(), noticeSettings()...)},
 		{"Inventory", inventorySettings()},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| key | variable | takes | default | meaning |\n|---|---|---|---|---|\n", group.title)

@@ -30,6 +30,7 @@ func (l *loader) secretValues(c *Config, configured []string, agentVars map[stri
 		addTokens(u, add)
 	}
 	addCredentials(c.AppriseAPI, add)
+	addCredentials(c.DatabaseURL, add)
 	c.watchSecrets(add)
 	for name, value := range agentVars {
 		switch name {

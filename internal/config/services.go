@@ -105,7 +105,14 @@ const defaultProbeTimeout = 10 * time.Second
 type inventory struct {
 	services ops.Inventory
 	probes   []ops.ProbeSpec
+	written  []written // where the probes stand, as far as they are configured
 	needs    []need
+}
+
+// written is a place in the configuration file.
+type written struct {
+	at  origin
+	key string
 }
 
 // need is a dependency as it was written.
@@ -219,9 +226,11 @@ func (f *yamlFile) service(n *yaml.Node, key string, owners map[string]string, o
 	}
 	if probes != nil {
 		for i, item := range f.items(probes, key+".probes") {
-			if spec, ok := f.probe(item, fmt.Sprintf("%s.probes[%d]", key, i)); ok {
+			at := fmt.Sprintf("%s.probes[%d]", key, i)
+			if spec, ok := f.probe(item, at); ok {
 				spec.Service = s.Name
 				out.probes = append(out.probes, spec)
+				out.written = append(out.written, written{f.at(item), at})
 				s.Probed = true
 			}
 		}

@@ -41,7 +41,7 @@ func (s setting) flag() string {
 
 // settings returns the table, in the order in which it is shown.
 func settings() []setting {
-	return slices.Concat(generalSettings(), tierSettings(), handlerSettings(), escalationSettings(), approvalSettings(), recoverySettings(), agentSettings(), guardSettings(), sandboxSettings(), watchSettings(), edgeSettings(), noticeSettings(), inventorySettings())
+	return slices.Concat(generalSettings(), tierSettings(), handlerSettings(), escalationSettings(), approvalSettings(), recoverySettings(), agentSettings(), guardSettings(), sandboxSettings(), watchSettings(), retentionSettings(), hostSettings(), edgeSettings(), noticeSettings(), inventorySettings())
 }
 
 func generalSettings() []setting {
@@ -215,10 +215,6 @@ func edgeSettings() []setting {
 			doc: "Apprise API server to send through, instead of the `apprise` program.",
 		},
 		{
-			key: "database_url", env: "CLAUDEOPS_DATABASE_URL", kind: databaseKind(), secret: true, shown: "SQLite in the state folder",
-			doc: "PostgreSQL database. Not available in this version.",
-		},
-		{
 			key: "listen", env: "CLAUDEOPS_LISTEN", def: "127.0.0.1:8080", kind: listenKind(),
 			doc: "Address of the pages and the API. Any other than loopback needs `api_token`.",
 		},
@@ -241,7 +237,7 @@ func inventorySettings() []setting {
 		},
 		{
 			key: "services_discovery", env: "CLAUDEOPS_SERVICES_DISCOVERY", def: string(DiscoveryShow), kind: discoveryKind(),
-			doc: "What becomes of services that the repositories in `repos_dir` name. `show`: they are listed by `claudeops services discover`, and nothing else. `trust`: those that are not configured are watched from the next start on. `off`: nobody looks.",
+			doc: "What becomes of services that the repositories in `repos_dir` name. `show`: they are listed by `claudeops services discover`, and nothing else. `trust`: those that are not configured are watched from the next start on, as they are then; a later change is used when `claudeops services accept` takes it. `off`: nobody looks.",
 		},
 		{
 			key: "environments", structured: true, kind: kind{name: "list"}, shown: "one, named `default`",

@@ -20,7 +20,6 @@ type Edges struct {
 	PublicURL     string
 	DeadManMissed int
 	PingURL       string
-	KeepChecks    time.Duration
 }
 
 func (c *Config) edges() Edges {
@@ -29,7 +28,6 @@ func (c *Config) edges() Edges {
 		WebhookSecret: get[string](k, "webhooks.secret"), AlertsExpire: get[time.Duration](k, "webhooks.expire"),
 		SecondURLs: get[[]string](k, "notify.second_urls"), PublicURL: strings.TrimRight(get[string](k, "web.public_url"), "/"),
 		DeadManMissed: get[int](k, "deadman.missed"), PingURL: get[string](k, "deadman.ping_url"),
-		KeepChecks: get[time.Duration](k, "retention.checks"),
 	}
 }
 
@@ -82,10 +80,6 @@ func watchSettings() []setting {
 		{
 			key: "maintenance", structured: true, kind: kind{name: "list"},
 			doc: "Times in which what fails starts nothing. See [Watching](#watching-in-detail).",
-		},
-		{
-			key: "retention.checks", def: "720h", kind: durationKind(time.Hour),
-			doc: "How long results of probes, and alerts that are over, are kept.",
 		},
 		{
 			key: "deadman.missed", def: "3", kind: wholeKind(0, 1000),
@@ -142,7 +136,7 @@ func noticeRouteFields() []field {
 		{name: "name", doc: "What it is called. Required."},
 		{name: "level", def: "any", doc: "The lowest level it takes: `info`, `warning` or `critical`."},
 		{name: "services", def: "any", doc: "Which services; `*` stands for any text."},
-		{name: "kinds", def: "any", doc: "Which notices: `opened`, `escalated`, `approval`, `needs_human`, `blocked`, `failed`, `budget`, `reminder`, `resolved`, `deadman`."},
+		{name: "kinds", def: "any", doc: "Which notices: " + quoted(ops.NoticeKinds()) + ". Only a route that names `escalated` gets it."},
 		{name: "environment", def: "any", doc: "Which environment."},
 		{name: "urls", doc: "Apprise URLs that get what matches, instead of `notify.apprise_urls`; an empty list tells nobody."},
 		{name: "urls_file", doc: "File that holds them."},
@@ -258,6 +252,24 @@ func (l *loader) maintenance(n *yaml.Node, section string) []ops.Maintenance {
 	return out
 }
 
+// noticeKind is a list of kinds of notices. A slip in one would send what it means elsewhere, unnoticed.
+func noticeKind() kind {
+	one := choiceKind("a kind of notice", ops.NoticeKinds()...)
+	return kind{name: "kinds", list: true, parse: func(p places, v raw) (any, []fault) {
+		var out []string
+		var faults []fault
+		for _, e := range v.entries(strings.Fields) {
+			if _, bad := one.parse(p, e); bad != nil {
+				faults = append(faults, bad...)
+			}
+			out = append(out, e.text)
+		}
+		return out, faults
+	}}
+}
+
+func quoted(words []string) string { return "`" + strings.Join(words, "`, `") + "`" }
+
 func (l *loader) noticeRoutes() []ops.NoticeRoute {
 	const section = "notify.routes"
 	n := l.sections[section]
@@ -266,7 +278,7 @@ func (l *loader) noticeRoutes() []ops.NoticeRoute {
 	}
 	levels := choiceKind("a level", string(ops.LevelInfo), string(ops.LevelWarning), string(ops.LevelCritical))
 	kinds := map[string]kind{
-		"name": textKind(), "level": levels, "services": listKind("patterns"), "kinds": listKind("kinds"), "environment": textKind(),
+		"name": textKind(), "level": levels, "services": listKind("patterns"), "kinds": noticeKind(), "environment": textKind(),
 		"urls": appriseKind(), "urls_file": fileKind(),
 	}
 	var out []ops.NoticeRoute
@@ -292,6 +304,13 @@ func (l *loader) noticeRoutes() []ops.NoticeRoute {
 		out = append(out, r)
 	}
 	return out
+}
+
+// tellEscalated: a route wants to hear of an environment's escalations.
+func (c *Config) tellEscalated(environment string) bool {
+	return slices.ContainsFunc(c.NoticeRoutes, func(r ops.NoticeRoute) bool {
+		return r.Takes(ops.NoticeEscalated) && len(r.URLs) > 0 && (r.Environment == "" || r.Environment == environment)
+	})
 }
 
 // observe is who looks at an environment: probes where there are some, unless something else was said.
@@ -383,6 +402,7 @@ const referenceNotices = `
 Who is told what. The first route that matches counts; what matches none goes to ` + "`notify.apprise_urls`" + `. Reminders that nobody answered go to
 ` + "`notify.second_urls`" + `. Notices that could not be delivered are tried again for about 45 minutes; ` + "`claudeops notify list`" + ` shows those that were given
 up, ` + "`claudeops notify retry`" + ` sends them again. Several that come at once are sent as one message.
+People hear when a problem opens and how it ends. That the next tier takes over (` + "`escalated`" + `) is told only where a route names it.
 
 ` + "```yaml" + `
 notify:
@@ -391,6 +411,7 @@ notify:
     - {name: night, level: critical, urls_file: /run/secrets/pager}
     - {name: media, services: ["jellyfin", "arr-*"], urls: ["discord://…"]}
     - {name: quiet, kinds: [resolved], urls: []}
+    - {name: every step, kinds: [escalated], urls: ["ntfy://ntfy.sh/homelab-steps"]}
 web: {public_url: "https://ops.example.org"}
 ` + "```" + `
 `

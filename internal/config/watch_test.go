@@ -157,6 +157,7 @@ func TestBadWatchingIsReported(t *testing.T) {
 		{"moment", "maintenance: [{name: a, from: soon, until: 2026-01-01}]\n", "maintenance[0].from", "is not a time"},
 		{"grouping", "environments: [{name: a, grouping: {windw: 1m}}]\n", "environments[0].grouping.windw", "did you mean"},
 		{"route without target", "notify: {routes: [{name: a}]}\n", "notify.routes[0]", "has no targets"},
+		{"route kind", "notify: {routes: [{name: a, kinds: [opened, escaladed], urls: []}]}\n", "notify.routes[0].kinds", "did you mean escalated?"},
 		{"route level", "notify: {routes: [{name: a, level: bad, urls: []}]}\n", "notify.routes[0].level", "not a level"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -164,6 +165,29 @@ func TestBadWatchingIsReported(t *testing.T) {
 			got := problems(t, err)
 			if len(got) != 1 || got[0].Key != tc.key || !strings.Contains(got[0].String(), tc.text) {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestAnEscalationIsToldOnlyWhereARouteNamesIt(t *testing.T) {
+	const environments = "environments: [{name: home}, {name: lab}]\n"
+	for _, tc := range []struct {
+		name, route string
+		home, lab   bool
+	}{
+		{"no kinds", `{name: all, urls: ["json://a"]}`, false, false},
+		{"other kinds", `{name: a, kinds: [opened], urls: ["json://a"]}`, false, false},
+		{"named", `{name: a, kinds: [opened, escalated], urls: ["json://a"]}`, true, true},
+		{"named for one environment", `{name: a, kinds: [escalated], environment: lab, urls: ["json://a"]}`, false, true},
+		{"named for nobody", `{name: a, kinds: [escalated], urls: []}`, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, _ := mustLoad(t, setup{yaml: environments + "notify: {routes: [" + tc.route + "]}\n"})
+			for _, e := range c.Environments() {
+				if want := map[string]bool{"home": tc.home, "lab": tc.lab}[e.Name]; e.Policy.TellEscalated != want {
+					t.Errorf("told in %s: %t", e.Name, e.Policy.TellEscalated)
+				}
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
 
@@ -57,7 +58,7 @@ type Held interface {
 // Parts are what an Advancer works with.
 type Parts struct {
 	Journal      Journal
-	Owner        ops.Owner
+	Owner        func() ops.Owner
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
@@ -81,6 +82,10 @@ type Parts struct {
 	Redact func(string) string
 	Clock  ops.Clock
 	Logger *slog.Logger
+	// Hold says why no session of a tier may be started here now, whatever the journal says; nil means never.
+	Hold func(ctx context.Context, tier ops.Tier) error
+	// Draining says that this host gives its cycles away where a session ends; nil means never.
+	Draining func() bool
 	// Changed is called after every journal write: it only nudges readers, who look at the rows.
 	Changed func(ops.CycleID)
 }
@@ -92,6 +97,12 @@ type Advancer struct{ Parts }
 func New(p Parts) *Advancer {
 	if p.Changed == nil {
 		p.Changed = func(ops.CycleID) {}
+	}
+	if p.Hold == nil {
+		p.Hold = func(context.Context, ops.Tier) error { return nil }
+	}
+	if p.Draining == nil {
+		p.Draining = func() bool { return false }
 	}
 	if p.Redact == nil {
 		p.Redact = func(s string) string { return s }
@@ -107,7 +118,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	if !ok {
 		return fmt.Errorf("advance cycle %d: environment %q is not configured", id, environment)
 	}
-	now, err := a.Journal.Claim(ctx, a.Owner, id, env.Policy, a.Clock())
+	now, err := a.Journal.Claim(ctx, a.Owner(), id, env.Policy, a.Clock())
 	if err != nil {
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
@@ -123,7 +134,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if step.Kind == ops.StepFinish || step.Kind == ops.StepAwait || step.Kind == ops.StepRest {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
 			return a.release(ctx, id, nil)
 		}
 		if done, err = a.perform(ctx, env, now, step); err != nil {
@@ -161,13 +172,15 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	next, err := a.Journal.Commit(ctx, a.Owner, t)
+	failpoint.Hit("record.", string(step.Kind), ".before")
+	next, err := a.Journal.Commit(ctx, a.Owner(), t)
 	if err != nil {
 		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
 	}
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
 	known := now.Journal
 	next.Journal.Spend, next.Journal.Windows, next.Journal.Before, next.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
 	return next, nil
 }
@@ -177,9 +190,11 @@ func (a *Advancer) tidy(env ops.Environment, step ops.Step, done ops.Result) err
 	if done.Session == nil && step.Kind != ops.StepRun {
 		return nil
 	}
+	failpoint.Hit("handoff.delete.before")
 	if err := a.Handoffs.Delete(env.StateDir); err != nil {
 		return fmt.Errorf("delete handoff file: %w", err)
 	}
+	failpoint.Hit("handoff.delete.after")
 	return nil
 }
 
@@ -187,7 +202,7 @@ func (a *Advancer) tidy(env ops.Environment, step ops.Step, done ops.Result) err
 func (a *Advancer) release(ctx context.Context, id ops.CycleID, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := a.Journal.Release(ctx, a.Owner, id); err != nil {
+	if err := a.Journal.Release(ctx, a.Owner(), id); err != nil {
 		return fmt.Errorf("release cycle %d: %w (after: %w)", id, err, cause)
 	}
 	return cause

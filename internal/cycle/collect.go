@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 	"claudeops/internal/outcome"
 )
@@ -13,7 +14,9 @@ import (
 // file. The file itself is deleted after the row is written.
 func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	s := r.Session
+	failpoint.Hit("handoff.read.before")
 	raw, present, err := a.Handoffs.Read(env.StateDir)
+	failpoint.Hit("handoff.read.after")
 	if a.structured(env, r) {
 		if present {
 			r.Events = append(r.Events, a.warn(env, *s, "handoff", "the session left a handoff file beside its structured outcome; the file is deleted unread"))

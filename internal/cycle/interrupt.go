@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
 
@@ -13,7 +14,9 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	if session == nil {
 		return ops.Result{}, fmt.Errorf("interrupt session %d: %w", id, ops.ErrNotFound)
 	}
+	failpoint.Hit("sweep.before")
 	killed, err := a.Sweep(ctx, session.Key)
+	failpoint.Hit("sweep.after")
 	if err != nil {
 		return ops.Result{}, fmt.Errorf("end processes of session %d: %w", id, err)
 	}

@@ -257,7 +257,7 @@ func newStage(t testing.TB, p ops.Policy, agent func(s *stage) play, change ...f
 	s := &stage{journal: newMemory(p), file: &files{}}
 	dir := t.TempDir()
 	parts := cycle.Parts{
-		Journal: s.journal, Owner: ops.Owner{Host: "h", Term: 1},
+		Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
 		Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/work", Policy: p}},
 		Runners:      map[string]cycle.Runner{"claude": agent(s)},
 		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),

@@ -89,10 +89,22 @@ func TestNext(t *testing.T) {
 			s.Outcome, s.OutcomeJSON = ops.OutcomeNeedsHuman, []byte(outcome.Example(1, ops.OutcomeNeedsHuman))
 		})}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a valid proposal escalates", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepQueue, level: ops.LevelInfo},
+		{name: "who asks for it hears that it escalates", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.TellEscalated = true }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepQueue, level: ops.LevelInfo, notices: 1, check: func(t *testing.T, step ops.Step) {
+			n := step.Notices[0]
+			if n.Kind != "escalated" || n.Service != "web" || n.Level != ops.LevelWarning || n.Title != "Claude Ops: tier2 takes over" ||
+				!strings.Contains(n.Body, step.Decision.Reason) || !strings.Contains(n.Body, "wrong upstream") {
+				t.Errorf("the notice is %+v", n)
+			}
+		}},
+		{name: "but not of what does not", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.TellEscalated, p.DryRun = true, true }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo},
 		{name: "an invalid proposal needs a human", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffJSON = []byte(`{}`) })}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "schema_version"},
 		{name: "an unsafe file needs a human", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffError = "handoff.json is a symlink" })}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "symlink"},
 		{name: "dry run suppresses", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.DryRun = true }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "dry run"},
-		{name: "the budget blocks", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.BudgetChainUSD = 1 }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2), func(s *ops.Session) { s.CostUSD = ops.Ptr(1.0) })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1},
+		{name: "the budget blocks", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.BudgetChainUSD = 1 }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2), func(s *ops.Session) { s.CostUSD = ops.Ptr(1.0) })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, step ops.Step) {
+			if step.Notices[0].Kind != "budget" {
+				t.Errorf("it is told as %s", step.Notices[0].Kind)
+			}
+		}},
 		{name: "a strict inventory refuses strangers", row: "escalation proposed", policy: policy(func(p *ops.Policy) {
 			p.Inventory = ops.Inventory{Strict: true, Services: []ops.Service{{Name: "db"}}}
 		}), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "web"},

@@ -137,6 +137,9 @@ func report(d *draft) error {
 	return nil
 }
 
+// errElsewhere: what a CLI keeps of a conversation stays on its host; it holds text that nobody has redacted.
+var errElsewhere = errors.New("conversations do not leave their host")
+
 // conversation names the one to continue.
 func conversation(d *draft) error {
 	s := d.spec.Session
@@ -149,6 +152,9 @@ func conversation(d *draft) error {
 	}
 	if parent == nil || parent.CLISessionID == "" {
 		return fmt.Errorf("find conversation to continue: %w", ops.ErrNotFound)
+	}
+	if host := d.now.Cycle.Owner.Host; host != "" && parent.Owner != "" && parent.Owner != host {
+		return fmt.Errorf("session %d ran on host %s, and %w", parent.ID, parent.Owner, errElsewhere)
 	}
 	d.spec.Resume, d.spec.Conversation, d.spec.SpentUSD = parent.CLISessionID, parent.Conversation, parent.ReportedUSD
 	return nil

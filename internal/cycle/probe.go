@@ -6,12 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
 
 // probe runs the environment's probes. A verification gets some time to turn green, since a service that was just
 // restarted needs a moment.
 func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) ops.Result {
+	failpoint.Hit("probe.", string(step.Purpose), ".before")
 	specs := env.Probes
 	if len(step.Services) > 0 {
 		specs = nil
@@ -33,6 +35,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		// What was cut short proves nothing; the probe is due again.
 		return ops.Result{}
 	}
+	failpoint.Hit("probe.", string(step.Purpose), ".after")
 	result := ops.Result{Checks: checks}
 	for i := range checks {
 		checks[i].CycleID = &now.Cycle.ID

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
 
@@ -20,11 +21,17 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	if queued == nil {
 		return ops.Result{}, fmt.Errorf("run session %d: %w", id, ops.ErrNotFound)
 	}
+	if err := a.Hold(ctx, queued.May()); err != nil {
+		if ctx.Err() != nil {
+			return ops.Result{}, nil //nolint:nilerr // still queued: nothing ran
+		}
+		return ops.Result{}, fmt.Errorf("session %d is not started: %w", id, err)
+	}
 	s := *queued
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	granted, err := a.Journal.StartSession(ctx, a.Owner, id, s.PlannedID, started, purse(now, s))
+	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, purse(now, s))
 	switch {
 	case err == nil:
 		s.BudgetUSD = granted
@@ -40,7 +47,9 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	a.Changed(s.CycleID)
 
 	result := ops.Result{Session: &s}
+	failpoint.Hit("session.prepare.before")
 	run, warnings := a.start(ctx, env, now, &result)
+	failpoint.Hit("session.conclude.before")
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
 		a.collect(env, &result)
@@ -104,7 +113,10 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
 	s.Structured = able.Structured && (!s.Works() || able.NoFiles || reportsStructured(now, *s))
 	spec, warnings, err := a.prepare(ctx, env, now, *s)
-	if err != nil {
+	switch {
+	case errors.Is(err, errElsewhere):
+		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: err.Error()}, warnings
+	case err != nil:
 		return ops.RunResult{Failure: "prepare", Err: err.Error()}, warnings
 	}
 	if s.BudgetUSD != nil {
@@ -133,10 +145,12 @@ func (a *Advancer) guarded(ctx context.Context, env ops.Environment, able ops.Ab
 	if a.KnownOnly && !able.Known {
 		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
+	failpoint.Hit("gate.open.before")
 	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun)
 	if err != nil {
 		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
+	failpoint.Hit("gate.open.after")
 	gate := held.Spec()
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
@@ -151,7 +165,9 @@ func (a *Advancer) guarded(ctx context.Context, env ops.Environment, able ops.Ab
 func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r *ops.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
+	failpoint.Hit("gate.close.before")
 	down, err := held.Close(ctx)
+	failpoint.Hit("gate.close.after")
 	if err != nil {
 		r.Events = append(r.Events, a.warn(env, *r.Session, "guard", fmt.Sprintf("the gates did not close cleanly: %v", err)))
 	}
@@ -202,7 +218,7 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 		}
 	case ops.StopUser:
 		s.Status = ops.SessionCancelled
-	case ops.StopShutdown, ops.StopCrash:
+	case ops.StopShutdown, ops.StopCrash, ops.StopLease:
 		s.Status = ops.SessionInterrupted
 	case ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopDeadline:
 		s.Status = ops.SessionTimedOut
@@ -251,14 +267,14 @@ type recorder struct {
 }
 
 func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
-	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Owner, r.session.ID, pid, processStarted)
+	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Owner(), r.session.ID, pid, processStarted)
 }
 
 // Lines stores output that was read, also while the session is being stopped: its end is what explains the stop.
 func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), 30*time.Second, errors.New("the database did not take the output in time"))
 	defer cancel()
-	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner, r.session.ID, lines); err != nil {
+	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner(), r.session.ID, lines); err != nil {
 		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)
 	}
 	r.a.Changed(r.session.CycleID)

@@ -212,7 +212,7 @@ func (v view) decided(d ops.Decision, p proposal) ops.Step {
 		if target.Human() {
 			return v.toHuman(d, p.handoff)
 		}
-		return v.handTo(target, d)
+		return v.handTo(target, d, p.handoff)
 	case ops.VerdictRefused:
 		step := v.refused(d, p.handoff)
 		if step.Kind != ops.StepFinish {
@@ -230,13 +230,17 @@ func (v view) decided(d ops.Decision, p proposal) ops.Step {
 	case ops.VerdictSuppressed:
 		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, "escalation", d.Reason))
 	case ops.VerdictBlocked:
-		step := v.calling(ops.CycleBlocked, d.Reason, "An escalation was blocked", ops.LevelWarning, p.handoff)
-		return v.told(step, v.notice("blocked", ops.LevelWarning, "An escalation was blocked", v.story(d, p.handoff)))
+		kind, title := "blocked", "An escalation was blocked"
+		if d.Check == "budget" {
+			kind, title = "budget", "The budget is spent"
+		}
+		step := v.calling(ops.CycleBlocked, d.Reason, title, ops.LevelWarning, p.handoff)
+		return v.told(step, v.notice(kind, ops.LevelWarning, title, v.story(d, p.handoff)))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
 
-func (v view) handTo(target ops.Handler, d ops.Decision) ops.Step {
+func (v view) handTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {
 	mode, why := v.contextFor(target)
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: d.Reason,
@@ -245,6 +249,13 @@ func (v view) handTo(target ops.Handler, d ops.Decision) ops.Step {
 	}
 	if why != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
+	}
+	if v.policy.TellEscalated {
+		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.story(d, h))
+		if len(d.Services) == 1 {
+			n.Service = d.Services[0]
+		}
+		step.Notices = append(step.Notices, n)
 	}
 	return step
 }
@@ -259,6 +270,8 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 	switch {
 	case v.last.Agent != target.Agent:
 		return ops.ContextHandoff, fmt.Sprintf("%s cannot continue a conversation of %s; it gets the handoff context instead", target.Agent, v.last.Agent)
+	case v.elsewhere(v.last):
+		return ops.ContextHandoff, fmt.Sprintf("session %d ran on host %s, and conversations do not leave their host; %s gets the handoff context instead", v.last.ID, v.last.Owner, target.Tier)
 	case v.last.CLISessionID == "":
 		return ops.ContextHandoff, fmt.Sprintf("session %d told no conversation id, so %s gets the handoff context instead", v.last.ID, target.Tier)
 	case float64(use) > v.policy.ContextThreshold*float64(window):

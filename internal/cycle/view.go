@@ -321,3 +321,8 @@ func Conclude(s ops.Session) ops.OutcomeKind {
 		return ops.OutcomeResolved
 	}
 }
+
+// elsewhere: the session ran on another host than the one that advances the cycle now.
+func (v view) elsewhere(s *ops.Session) bool {
+	return s.Owner != "" && v.cycle.Owner.Host != "" && s.Owner != v.cycle.Owner.Host
+}

@@ -82,3 +82,90 @@ func TestMissingRepositoriesDoNotKeepFromStarting(t *testing.T) {
 		t.Errorf("the log is %q", log.String())
 	}
 }
+
+func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := func() *config.Config {
+		t.Helper()
+		c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var log bytes.Buffer
+	watched := func() string { // what a start would watch
+		t.Helper()
+		log.Reset()
+		c := loaded()
+		Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil))}.discoverServices(t.Context())
+		var out []string
+		for _, p := range c.Environments()[0].Probes {
+			out = append(out, p.Service+" "+p.Address)
+		}
+		return strings.Join(out, ", ")
+	}
+	put("claudeops.yaml", "state_dir: state\nservices_discovery: trust\nrepos_dir: repos\n")
+	put("repos/shop/.claude-ops/services.yaml", "services: [{name: web, probes: ['web.lan:80']}]\n")
+
+	if _, err := Trust(t.Context(), loaded(), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state", trustFile)); err == nil {
+		t.Error("a look has accepted something")
+	}
+	if got := watched(); got != "web web.lan:80" || strings.Contains(log.String(), "was accepted") {
+		t.Errorf("the first start watches %q and says %s", got, log.String())
+	}
+	put("repos/shop/.claude-ops/services.yaml", "services: [{name: web, probes: ['evil.example:80']}, {name: more, probes: ['more.lan:1']}]\n")
+	for range 2 { // also at the second start after it
+		if got := watched(); got != "web web.lan:80" || !strings.Contains(log.String(), "was accepted") || !strings.Contains(log.String(), "services=2") {
+			t.Errorf("after a change it watches %q and says %s", got, log.String())
+		}
+	}
+	accept := func(want string, names ...string) {
+		t.Helper()
+		all, err := AcceptServices(t.Context(), loaded(), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range all[0].Found {
+			got = append(got, string(f.Standing)+" "+f.Service.Name)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("accepted is %q, want %q", got, want)
+		}
+	}
+	accept("new more", "more")
+	if got := watched(); got != "web web.lan:80, more more.lan:1" {
+		t.Errorf("after one was accepted it watches %q", got)
+	}
+	accept("changed web")
+	accept("")
+	if got := watched(); got != "web evil.example:80, more more.lan:1" || strings.Contains(log.String(), "was accepted") {
+		t.Errorf("after all was accepted it watches %q and says %s", got, log.String())
+	}
+	put("repos/shop/.claude-ops/services.yaml", "services: []\n")
+	if got := watched(); got != "web evil.example:80, more more.lan:1" {
+		t.Errorf("after it was emptied it watches %q", got)
+	}
+	accept("gone web", "web")
+	if got := watched(); got != "more more.lan:1" {
+		t.Errorf("after its end was accepted it watches %q", got)
+	}
+	put("state/"+trustFile, `{"version":9}`)
+	if got := watched(); got != "" || !strings.Contains(log.String(), "services accept") {
+		t.Errorf("with a file nobody understands it watches %q and says %s", got, log.String())
+	}
+}

@@ -34,7 +34,7 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 		return nil, err
 	}
 	g, err := gate.New(gate.Options{
-		Judge: judge, Ledger: h.store, Owner: h.owner, Limits: h.Config.Guard.Limits, Redact: r.String, Clock: h.Clock, Logger: h.Logger,
+		Judge: judge, Ledger: h.store, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Redact: r.String, Clock: h.Clock, Logger: h.Logger,
 		Dir: gateDir(h.Config), Self: h.Self,
 	})
 	if err != nil {

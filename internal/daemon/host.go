@@ -5,20 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"claudeops/internal/config"
 	"claudeops/internal/control"
 	"claudeops/internal/cycle"
+	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
+	"claudeops/internal/engine/river"
+	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
 	"claudeops/internal/hook"
 	"claudeops/internal/live"
 	"claudeops/internal/notify"
 	"claudeops/internal/ops"
+	"claudeops/internal/spool"
 	"claudeops/internal/store"
 	"claudeops/internal/supervisor"
 )
@@ -42,9 +49,15 @@ type Host struct {
 	// judge is the guard, made when it is first needed: reading its tables takes a moment.
 	judge      func() (*guard.Guard, error)
 	store      *store.Store
-	owner      ops.Owner
+	journal    *journal
+	owner      atomic.Pointer[ops.Owner]
+	lease      *supervisor.Lease // nil where nobody shares the database
+	draining   atomic.Bool
+	sound      *sound
 	envs       []ops.Environment
-	engine     *local.Engine
+	mine       []ops.Environment // those of them that this host works for
+	advancer   *cycle.Advancer
+	engine     engine.Engine
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
 	hub        *live.Hub
@@ -80,7 +93,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // whoever needs it hears what went wrong
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.listenControl} {
+	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -90,7 +103,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 
 func newHost(o Options, envs []ops.Environment) *Host {
 	return &Host{
-		Options: o, envs: envs, hub: live.NewHub(),
+		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 	}
 }
@@ -122,33 +135,42 @@ func (h *Host) takeFolder(context.Context) error {
 		return err
 	}
 	h.later("release lock", l.release)
+	failpoint.Hit("boot.lock.after")
 	return nil
 }
 
 func (h *Host) openStore(ctx context.Context) error {
-	s, err := store.Open(ctx, store.Options{Path: DatabasePath(h.Config), Clock: h.Clock, Logger: h.Logger})
+	where := StoreOptions(h.Config)
+	where.Clock, where.Logger = h.Clock, h.Logger
+	s, err := store.Open(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
 	h.store = s
 	h.later("close database", s.Close)
-	if s.UncleanStop() {
-		// Only after a crash: it reads the whole file.
-		if err := s.QuickCheck(ctx); err != nil {
-			return fmt.Errorf("check database after an unclean stop: %w", err)
-		}
-	}
+	failpoint.Hit("boot.store.after")
+	h.lookThrough(ctx, s)
 	if err := s.MarkOpen(ctx); err != nil {
 		return fmt.Errorf("mark database as open: %w", err)
 	}
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "localhost"
+	if err := h.begin(ctx); err != nil {
+		return err
 	}
-	if h.owner, err = s.RegisterHost(ctx, host); err != nil {
-		return fmt.Errorf("register host: %w", err)
-	}
+	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name}
 	return nil
+}
+
+// lookThrough checks a database that was not closed in good order; it reads the whole file, so nobody waits but a repair.
+func (h *Host) lookThrough(ctx context.Context, s *store.Store) {
+	h.sound = newSound(h.Config.StateDir, h.Config.Host.DiskReserve)
+	if !s.UncleanStop() {
+		close(h.sound.checked)
+		return
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var looking sync.WaitGroup
+	looking.Go(func() { h.sound.check(ctx, s.QuickCheck) })
+	h.later("check database", func() error { stop(); looking.Wait(); return nil })
 }
 
 // DatabasePath is where the journal is kept.
@@ -156,33 +178,48 @@ func DatabasePath(c *config.Config) string { return filepath.Join(c.StateDir, "c
 
 func (h *Host) build(ctx context.Context) error {
 	byName := map[string]ops.Environment{}
-	for _, e := range h.envs {
+	for _, e := range h.mine {
 		byName[e.Name] = e
 	}
 	parts, err := h.parts(ctx, byName)
 	if err != nil {
 		return err
 	}
-	advancer := cycle.New(parts)
-	h.engine = local.New(local.Options{
-		Journal: h.store, Advance: advancer.Advance, Clock: h.Clock, Logger: h.Logger,
-		Known: func(name string) bool { _, ok := byName[name]; return ok },
-	})
+	h.advancer = cycle.New(parts)
+	if h.engine, err = h.newEngine(byName); err != nil {
+		return err
+	}
 	h.supervisor = supervisor.New(supervisor.Options{
-		Journal: h.store, Engine: h.engine, Environments: h.envs, Clock: h.Clock, Logger: h.Logger,
+		Journal: h.store, Engine: h.engine, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(), Clock: h.Clock, Logger: h.Logger,
 	})
 	h.outbox = h.newOutbox()
 	return nil
 }
 
-func (h *Host) listenControl(context.Context) error {
-	s, err := control.Listen(h.Config.StateDir, func() { h.engine.Submit(0); h.hub.Nudge() })
+// newEngine is what wakes workers: within this process, or among all hosts.
+func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Engine, error) {
+	if h.shared() {
+		return river.New(river.Options{
+			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance, Environments: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
+			Clock: h.Clock, Logger: h.Logger,
+		})
+	}
+	return local.New(local.Options{
+		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
+		Known: func(name string) bool { _, ok := envs[name]; return ok },
+	}), nil
+}
+
+func (h *Host) listenControl(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s, err := control.Listen(h.Config.StateDir, func() { h.engine.Submit(0); h.hub.Nudge(); h.checkDrain(ctx) })
 	if err != nil {
 		return err
 	}
 	h.control = s
 	h.closeControl = sync.OnceValue(s.Close)
 	h.later("close control socket", h.closeControl)
+	failpoint.Hit("boot.control.after")
 	return nil
 }
 
@@ -191,6 +228,7 @@ func (h *Host) welcome(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
 		h.Logger.WarnContext(ctx, n)
 	}
+	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {
 		if err := files.Delete(e.StateDir); err != nil {

@@ -22,7 +22,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	if err := h.welcome(ctx); err != nil {
+	if err := errors.Join(h.welcome(ctx), h.sound.trouble()); err != nil {
 		return result, err
 	}
 	var serving sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/cycle"
+	"claudeops/internal/failpoint"
 	"claudeops/internal/handoff/handofffile"
 	"claudeops/internal/notify"
 	"claudeops/internal/ops"
@@ -35,10 +36,11 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 	}
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
-		Journal: h.store, Owner: h.owner, Environments: envs, Runners: h.runners(redactor),
+		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() }, Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
-		Settle: settleTime, Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
+		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
+		Hold:    h.sound.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 	}, nil
 }

@@ -24,15 +24,33 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	commands := &probeCommands{judge: judge}
-	for _, e := range h.envs {
-		facts := Facts(h.Config, e)
-		facts.Cwd = "/" // where probes run
-		facts.OwnPaths = append(facts.OwnPaths, h.Self, gateDir(h.Config))
-		commands.places = append(commands.places, probePlace{e, facts})
-	}
+	commands := newProbeCommands(judge, h.Options, h.envs)
 	o.Allow = commands.allow
-	return o, commands.check()
+	return o, commands.check(h.Config)
+}
+
+// CheckProbes says which probes a start would refuse, without starting anything; also what is wrong with the operator's own
+// rules. The error is one of the configuration.
+func CheckProbes(o Options) error {
+	if !o.Config.Guard.Enabled {
+		return nil
+	}
+	judge, err := newJudge(o.Config)
+	if err != nil {
+		return err
+	}
+	return newProbeCommands(judge, o, o.Config.Environments()).check(o.Config)
+}
+
+func newProbeCommands(judge *guard.Guard, o Options, envs []ops.Environment) *probeCommands {
+	c := &probeCommands{judge: judge}
+	for _, e := range envs {
+		facts := Facts(o.Config, e)
+		facts.Cwd = "/" // where probes run
+		facts.OwnPaths = append(facts.OwnPaths, o.Self, gateDir(o.Config))
+		c.places = append(c.places, probePlace{e, facts})
+	}
+	return c
 }
 
 // probeCommands judges the commands of probes.
@@ -48,16 +66,17 @@ type probePlace struct {
 }
 
 // check judges everything that is configured, so that an operator learns it at start and not from a check that is never made.
-func (c *probeCommands) check() error {
+func (c *probeCommands) check(from *config.Config) error {
 	var problems []config.Problem
 	for _, p := range c.places {
-		for _, spec := range p.env.Probes {
+		for i, spec := range p.env.Probes {
 			if spec.Type != "command" || len(spec.Command) == 0 {
 				continue
 			}
 			if err := c.judged(spec.Command, p.facts); err != nil {
+				where, key := from.ProbePlace(p.env.Name, i)
 				problems = append(problems, config.Problem{
-					Where: "environment " + p.env.Name, Key: "services", Message: fmt.Sprintf("the probe %q of %s is not run: %s", probe.Describe(spec), spec.Service, err),
+					Where: where, Key: key, Message: fmt.Sprintf("the probe %q of %s is not run: %s", probe.Describe(spec), spec.Service, err),
 					Fix: "give it a command that only looks, or switch the guard off (guard.enabled)",
 				})
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -54,9 +55,19 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if exporter := h.traces(ctx); exporter != nil {
 		ended, stop := h.hub.Subscribe()
 		defer stop()
-		run("send traces", func() error { return exporter.Run(life, ended) })
+		run("send traces", func() error {
+			return h.alone(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
+		})
 	}
-	run("deliver notices", func() error { return h.outbox.Run(life, wake) })
+	run("deliver notices", func() error {
+		return h.alone(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
+	})
+	run("store kept output", func() error { h.journal.run(life); return nil })
+
+	run("look after the host", func() error {
+		h.sound.watch(life, func(trouble error) { h.tellTrouble(life, trouble) })
+		return nil
+	})
 
 	if err = h.welcome(ctx); err == nil {
 		err = h.engine.Start(life)
@@ -66,9 +77,14 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	if err == nil {
 		run("keep schedule", func() error { return h.supervisor.Run(life) })
-		run("remind people", func() error { h.keeper().Run(life); return nil })
+		run("remind people", func() error {
+			return h.alone(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
+		})
+		run("remove old records", func() error {
+			return h.alone(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
+		})
 		ready.Store(true)
-		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.owner.Term)
+		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
@@ -116,25 +132,35 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 }
 
 func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
-	host, _, err := net.SplitHostPort(h.Config.Listen)
-	if err != nil {
-		host = ln.Addr().String()
-	}
 	return &http.Server{
-		Handler: h.withWebhooks(web.New(web.Options{
+		Handler: web.New(web.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
-			Version: h.Version, ListenHosts: []string{host}, Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
-			Hub: h.hub, Done: h.life.Done(),
+			Version: h.Version, ListenHosts: h.names(ln), Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
+			Trouble: func() string { return errorText(h.sound.trouble()) },
 			Ready: func() error {
 				if !ready.Load() {
 					return errors.New("starting or stopping")
 				}
 				return nil
 			},
-		})),
+		}),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
+}
+
+// names are those under which this host is asked: where it listens, and what the operator says others call it.
+func (h *Host) names(ln net.Listener) []string {
+	host, _, err := net.SplitHostPort(h.Config.Listen)
+	if err != nil {
+		host = ln.Addr().String()
+	}
+	names := []string{host}
+	if public, err := url.Parse(h.Config.Edges.PublicURL); err == nil && public.Hostname() != "" {
+		names = append(names, public.Hostname())
+	}
+	return names
 }
 
 func listen(ctx context.Context, addr string) (net.Listener, error) {

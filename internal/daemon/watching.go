@@ -2,10 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
+	"sync"
 
 	"claudeops/internal/hook"
 	"claudeops/internal/notify"
@@ -15,8 +16,8 @@ import (
 	"claudeops/internal/watch"
 )
 
-// withWebhooks puts the webhooks before the pages: they have their own ways in and their own limits.
-func (h *Host) withWebhooks(pages http.Handler) http.Handler {
+// webhooks takes the alerts of other systems. The pages guard it from outside; who sends them it finds out by itself.
+func (h *Host) webhooks() http.Handler {
 	names := make([]string, 0, len(h.envs))
 	inventories := map[string]ops.Inventory{}
 	for _, e := range h.envs {
@@ -31,52 +32,108 @@ func (h *Host) withWebhooks(pages http.Handler) http.Handler {
 		},
 		Wake: h.hub.Nudge, Redact: redact.New(h.Config.Secrets).String,
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, hook.Path) {
-			h.hook.ServeHTTP(w, r)
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
+	return h.hook
 }
 
 // startWatching runs what looks at services all the time and hears what others tell. Run owns each part until life ends.
 func (h *Host) startWatching(life context.Context, run func(what string, f func() error)) error {
-	w, err := watch.New(watch.Options{
-		Store: h.store, Environments: h.envs, Describe: probe.Describe, Start: h.supervisor.Wake, Cancel: h.supervisor.Cancel, Clock: h.Clock,
-		Logger: h.Logger, Changed: h.hub.Nudge, Expire: h.Config.Edges.AlertsExpire, Keep: h.Config.Edges.KeepChecks,
-	})
-	if err == nil {
-		err = w.Load(life)
+	run("take alerts", func() error { return h.hook.Run(life) })
+	for duty, envs := range h.watched() {
+		w, err := h.newWatching(envs)
+		if err != nil {
+			return fmt.Errorf("start watching: %w", err)
+		}
+		if err := w.watch.Load(life); err != nil {
+			return fmt.Errorf("start watching: %w", err)
+		}
+		run("watch services", func() error {
+			return h.alone(life, duty, func(ctx context.Context) error {
+				if h.lease == nil {
+					return w.run(ctx)
+				}
+				// Another host may have watched since: what is known is read again.
+				w, err := h.newWatching(envs)
+				if err != nil {
+					return err
+				}
+				if err := w.watch.Load(ctx); err != nil {
+					return fmt.Errorf("read what is known: %w", err)
+				}
+				return w.run(ctx)
+			})
+		})
 	}
+	dead := h.deadMan()
+	run("watch the schedule", func() error {
+		nudges, unsubscribe := h.hub.Subscribe()
+		defer unsubscribe()
+		return h.alone(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
+	})
+	return nil
+}
+
+// watched says who is watched together: all by one host, or each environment by one of the hosts that work for it.
+func (h *Host) watched() map[string][]ops.Environment {
+	if !h.shared() {
+		return map[string][]ops.Environment{"watch": h.mine}
+	}
+	out := map[string][]ops.Environment{}
+	for _, e := range h.mine {
+		out["watch/"+e.Name] = []ops.Environment{e}
+	}
+	return out
+}
+
+// watching looks at the services of some environments.
+type watching struct {
+	h         *Host
+	watch     *watch.Watch
+	scheduler *probe.Scheduler
+	probes    int
+}
+
+func (h *Host) newWatching(envs []ops.Environment) (*watching, error) {
+	w, err := watch.New(watch.Options{
+		Store: h.store, Environments: envs, Describe: probe.Describe, Start: h.supervisor.Wake, Cancel: h.supervisor.Cancel, Clock: h.Clock,
+		Logger: h.Logger, Changed: h.hub.Nudge, Expire: h.Config.Edges.AlertsExpire,
+	})
 	if err != nil {
-		return fmt.Errorf("start watching: %w", err)
+		return nil, err
 	}
 	probing, err := h.proberOptions()
 	if err != nil {
-		return fmt.Errorf("start watching: %w", err)
+		return nil, err
 	}
 	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver})
 	var watched []probe.Watched
-	for _, e := range h.envs {
+	for _, e := range envs {
 		for _, spec := range watch.Probes(e) {
 			watched = append(watched, probe.Watched{Environment: e.Name, Spec: spec})
 		}
 	}
 	scheduler.Watch(watched)
-	run("take alerts", func() error { return h.hook.Run(life) })
-	run("judge what is bad", func() error { return w.Run(life) })
-	if len(watched) > 0 {
-		run("run probes", func() error { return scheduler.Run(life) })
+	return &watching{h: h, watch: w, scheduler: scheduler, probes: len(watched)}, nil
+}
+
+// run watches until ctx ends.
+func (w *watching) run(ctx context.Context) error {
+	var parts sync.WaitGroup
+	errs := make(chan error, 3)
+	parts.Go(func() { errs <- w.watch.Run(ctx) })
+	parts.Go(func() { errs <- w.h.forward(ctx, w.watch.Wake) })
+	if w.probes > 0 {
+		parts.Go(func() {
+			defer w.watch.Flush(context.WithoutCancel(ctx))
+			errs <- w.scheduler.Run(ctx)
+		})
 	}
-	run("wake the watch", func() error { return h.forward(life, w.Wake) })
-	dead := h.deadMan()
-	run("watch the schedule", func() error {
-		nudges, unsubscribe := h.hub.Subscribe()
-		defer unsubscribe()
-		return dead.Run(life, nudges)
-	})
-	return nil
+	parts.Wait()
+	close(errs)
+	var all error
+	for err := range errs {
+		all = errors.Join(all, err)
+	}
+	return all
 }
 
 // forward passes nudges on: somebody may have silenced or answered something.

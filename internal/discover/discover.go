@@ -45,6 +45,10 @@ type Found struct {
 	Why        string          `json:"why"`
 	// Known is the configured service that already has its name; what is configured always wins.
 	Known string `json:"known,omitempty"`
+	// Standing compares it with what was accepted.
+	Standing Standing `json:"standing,omitempty"`
+	// said is what the repository says now.
+	said Accepted
 	// needs are its dependencies as they were written.
 	needs []mention
 }
@@ -92,6 +96,9 @@ type Options struct {
 	CheckProbe func(ops.ProbeSpec) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// Asked: an operator was asked before, and accepted what Accepted holds.
+	Asked    bool
+	Accepted []Accepted
 }
 
 // Scan reads every repository in the folder. It fails only when the folder itself cannot be read.
@@ -124,7 +131,11 @@ func Scan(ctx context.Context, dir string, o Options) (Result, error) {
 			s.problem(shown(name), 0, err.Error())
 		}
 	}
-	s.settle()
+	if s.Asked {
+		s.compare()
+	} else {
+		s.settle()
+	}
 	slices.SortStableFunc(s.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return Result{Found: s.found, Problems: s.problems}, nil
 }

@@ -144,7 +144,7 @@ func (r *repository) add(d *document, line int, s ops.Service, probes []ops.Prob
 		usable = append(usable, p)
 	}
 	s.Probed = len(usable) > 0
-	r.found = append(r.found, Found{
-		Repository: r.name, File: d.file, Line: line, Service: s, Probes: usable, Why: why, needs: needs,
-	})
+	f := Found{Repository: r.name, File: d.file, Line: line, Service: s, Probes: usable, Why: why, needs: needs}
+	f.said = saidOf(f)
+	r.found = append(r.found, f)
 }

@@ -6,5 +6,14 @@
 // at one of them, so that a test can prove what a restart finds.
 package failpoint
 
-// Hit marks a named place; it does nothing in a normal build.
-func Hit(string) {}
+import "time"
+
+// Hit marks a named place; it does nothing in a normal build. The parts of the name are given apart, so that nothing is
+// put together where nobody reads it.
+func Hit(...string) {}
+
+// Clock returns the clock; a test build can set it forward and back.
+func Clock(clock func() time.Time) func() time.Time { return clock }
+
+// Wait returns how long something is waited for; a test build can shorten it by name.
+func Wait(_ string, d time.Duration) time.Duration { return d }

@@ -2,8 +2,13 @@
 
 // Package failpoint names the places where a crash must do no harm.
 //
-// In this build CLAUDEOPS_FAILPOINT="name:N" kills the process with SIGKILL at the N-th time the place called name is
-// reached; the name "*" means any place. CLAUDEOPS_FAILPOINT_LOG=file appends the name of every place that is reached.
+// In this build the environment says what goes wrong:
+//
+//	CLAUDEOPS_FAILPOINT=name:N     kills the process with SIGKILL at the N-th time the place called name is reached;
+//	                               the name "*" means any place
+//	CLAUDEOPS_FAILPOINT_LOG=file   appends the name of every place that is reached
+//	CLAUDEOPS_FAULT_CLOCK=file     holds by how much the clock is wrong, such as 8760h; read again with every look
+//	CLAUDEOPS_FAULT_WAITS=a=1s,b=0 shortens waits by their names
 package failpoint
 
 import (
@@ -13,23 +18,56 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // plan is what the environment asked for.
 type plan struct {
-	mu   sync.Mutex
-	name string
-	left int
-	log  *os.File
+	mu    sync.Mutex
+	name  string
+	left  int
+	log   *os.File
+	clock string
+	waits map[string]time.Duration
 }
 
 var current = sync.OnceValue(readPlan) //nolint:gochecknoglobals // reached from every layer with nothing passed in; test builds only
 
-// Hit marks a named place and kills the process there if the environment asked for it.
-func Hit(name string) { current().hit(name) }
+// Hit marks a named place and kills the process there if the environment asked for it. The parts make one name.
+func Hit(name ...string) { current().hit(strings.Join(name, "")) }
+
+// Clock returns the clock, wrong by as much as the environment's file says.
+func Clock(clock func() time.Time) func() time.Time {
+	file := current().clock
+	if file == "" {
+		return clock
+	}
+	return func() time.Time { return clock().Add(offset(file)) }
+}
+
+// Wait returns how long something is waited for.
+func Wait(name string, d time.Duration) time.Duration {
+	if other, ok := current().waits[name]; ok {
+		return other
+	}
+	return d
+}
+
+func offset(file string) time.Duration {
+	raw, err := os.ReadFile(file)
+	text := strings.TrimSpace(string(raw))
+	if err != nil || text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("CLAUDEOPS_FAULT_CLOCK: %v", err))
+	}
+	return d
+}
 
 func readPlan() *plan {
-	p := &plan{}
+	p := &plan{clock: os.Getenv("CLAUDEOPS_FAULT_CLOCK"), waits: readWaits(os.Getenv("CLAUDEOPS_FAULT_WAITS"))}
 	if spec := os.Getenv("CLAUDEOPS_FAILPOINT"); spec != "" {
 		name, count, ok := strings.Cut(spec, ":")
 		n, err := strconv.Atoi(count)
@@ -46,6 +84,22 @@ func readPlan() *plan {
 		p.log = f
 	}
 	return p
+}
+
+func readWaits(spec string) map[string]time.Duration {
+	waits := map[string]time.Duration{}
+	for pair := range strings.SplitSeq(spec, ",") {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			panic(fmt.Sprintf("CLAUDEOPS_FAULT_WAITS: %v", err))
+		}
+		waits[name] = d
+	}
+	return waits
 }
 
 func (p *plan) hit(name string) {

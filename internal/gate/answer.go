@@ -21,6 +21,7 @@ const (
 	ruleTimeout = "gate.timeout"
 	rulePanic   = "gate.panic"
 	ruleRecord  = "gate.record"
+	ruleLease   = "gate.lease"
 )
 
 const (

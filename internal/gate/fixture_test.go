@@ -96,7 +96,7 @@ func open(t *testing.T, change func(*Options, *Gate)) *fixture {
 		t.Fatal(err)
 	}
 	o := Options{
-		Judge: judgeFunc(plainJudge), Ledger: l, Owner: ops.Owner{Host: "here", Term: 1}, Clock: time.Now,
+		Judge: judgeFunc(plainJudge), Ledger: l, Owner: func() ops.Owner { return ops.Owner{Host: "here", Term: 1} }, Clock: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Dir: shortDir(t), Self: self,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "s3cret", "[redacted]") },
 	}

@@ -38,7 +38,9 @@ type Ledger interface {
 type Options struct {
 	Judge  Judge
 	Ledger Ledger
-	Owner  ops.Owner
+	Owner  func() ops.Owner
+	// May is nil while this host may change anything; its error says why not. Looking goes on.
+	May    func() error
 	Limits []ops.CooldownLimit
 	Redact func(string) string // nil leaves texts as they are
 	Clock  ops.Clock
@@ -63,6 +65,12 @@ func New(o Options) (*Gate, error) {
 		return nil, errors.New("make gate: it needs a judge, a ledger, a clock and a logger")
 	case !filepath.IsAbs(o.Self):
 		return nil, fmt.Errorf("make gate: the path of the running program must be absolute, not %q", o.Self)
+	}
+	if o.Owner == nil {
+		return nil, errors.New("make gate: nobody is named who records what it decides")
+	}
+	if o.May == nil {
+		o.May = func() error { return nil }
 	}
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }

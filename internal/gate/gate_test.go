@@ -60,6 +60,61 @@ func TestAHookCallIsJudgedAndRecorded(t *testing.T) {
 	}
 }
 
+// A handler may have fewer permissions than its tier: those are what its calls are judged by.
+func TestASessionIsJudgedByItsPermissions(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		session ops.Session
+		want    ops.Tier
+	}{
+		"its tier":         {ops.Session{ID: 8, Tier: ops.Tier2}, ops.Tier2},
+		"less than it":     {ops.Session{ID: 9, Tier: ops.Tier2, Permissions: ops.Tier1}, ops.Tier1},
+		"far less than it": {ops.Session{ID: 10, Tier: ops.Tier3, Permissions: ops.Tier1}, ops.Tier1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t, func(o *Options, _ *Gate) {
+				// Tier 1 only looks.
+				o.Judge = judgeFunc(func(tier ops.Tier, tool string, input json.RawMessage, facts guard.Facts) guard.Decision {
+					if tier > tt.want { // below it, only whether the call changes anything is asked
+						t.Errorf("judged as %s, want %s", tier, tt.want)
+					}
+					if tier == ops.Tier1 {
+						return guard.Decision{Verdict: guard.Deny, Rule: "R1", Reason: forbidden}
+					}
+					return plainJudge(tier, tool, input, facts)
+				})
+			})
+			s, err := f.gate.Open(t.Context(), tt.session, guard.Facts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			f.Session = s
+			allowed := tt.want > ops.Tier1
+			if a := f.hooked("toolu_1", "docker restart web"); (a.Verdict == client.Allow) != allowed {
+				t.Errorf("the hook answers %+v", a)
+			}
+			if a := f.shelled(wrapped("docker restart web")); (a.Verdict == client.Allow) != allowed {
+				t.Errorf("the shell answers %+v", a)
+			}
+			rows := f.ledger.records()
+			if len(rows) != 2 {
+				t.Fatalf("rows: %+v", rows)
+			}
+			for _, r := range rows {
+				if r.Tier != tt.want || r.Allowed != allowed || r.SessionID != tt.session.ID {
+					t.Errorf("row: %+v", r)
+				}
+			}
+		})
+	}
+}
+
 func TestTheShellRunsWhatWasJudged(t *testing.T) {
 	t.Parallel()
 	f := open(t, func(o *Options, _ *Gate) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
 
@@ -16,7 +17,9 @@ func (o *Outbox) deliver(ctx context.Context, parcel []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	failpoint.Hit("outbox.send.before")
 	err := o.sender.Send(ctx, digest(o.linked(ctx, parcel)))
+	failpoint.Hit("outbox.send.after")
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		if !errors.Is(cause, errGaveUp) {
 			return cause // a shutdown is no failed attempt

@@ -49,13 +49,16 @@ func (r Router) route(n ops.Notice) (string, Sender) {
 			return "route " + route.Name, route.Sender
 		}
 	}
+	if n.Kind == ops.NoticeEscalated {
+		return "nobody", nil // told to those who ask for it, and to nobody else
+	}
 	return "first", r.First
 }
 
 func matches(r ops.NoticeRoute, n ops.Notice) bool {
 	return urgency(n.Level) >= urgency(r.Level) &&
 		(r.Environment == "" || r.Environment == n.Environment) &&
-		(len(r.Kinds) == 0 || slices.Contains(r.Kinds, n.Kind)) &&
+		r.Takes(n.Kind) &&
 		(len(r.Services) == 0 || slices.ContainsFunc(r.Services, func(pattern string) bool { return n.Service != "" && like(pattern, n.Service) }))
 }
 

@@ -30,6 +30,7 @@ func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 		{ops.NoticeRoute{Name: "quiet", Kinds: []string{"resolved"}, Environment: "lab"}, nil},
 		{ops.NoticeRoute{Name: "media", Services: []string{"arr-*", "jelly*n"}}, l.by("media")},
 		{ops.NoticeRoute{Name: "night", Level: ops.LevelCritical}, l.by("night")},
+		{ops.NoticeRoute{Name: "steps", Kinds: []string{"escalated"}, Services: []string{"web"}}, l.by("steps")},
 	}}
 	for _, tt := range []struct {
 		n    ops.Notice
@@ -44,6 +45,10 @@ func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 		{ops.Notice{Level: ops.LevelInfo, Kind: "resolved", Environment: "lab"}, "route quiet"},
 		{ops.Notice{Level: ops.LevelInfo, Kind: "resolved", Environment: "home"}, "first"},
 		{ops.Notice{Level: ops.LevelCritical, Target: ops.TargetSecond}, "second"},
+		{ops.Notice{Level: ops.LevelWarning, Kind: "escalated", Service: "web"}, "route steps"},
+		{ops.Notice{Level: ops.LevelCritical, Kind: "escalated", Service: "web"}, "route steps"},
+		{ops.Notice{Level: ops.LevelWarning, Kind: "escalated", Service: "jellyfin"}, "nobody"},
+		{ops.Notice{Level: ops.LevelCritical, Kind: "escalated"}, "nobody"},
 	} {
 		if got := r.Route(tt.n); got != tt.want {
 			t.Errorf("%+v goes by %q, want %q", tt.n, got, tt.want)

@@ -59,6 +59,7 @@ type PromptFiles struct {
 // Environment is what is watched together, with its own state folder.
 type Environment struct {
 	Name     string
+	Labels   []string // what a host needs to work for it
 	StateDir string
 	WorkDir  string // the agents' stable working folder, outside every repository
 	ReposDir string

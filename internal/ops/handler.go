@@ -112,10 +112,12 @@ type Policy struct {
 	Observe      Observe       `json:"observe,omitempty"`
 	ObserveEvery time.Duration `json:"observe_every,omitempty"`
 	// TolerateDegraded: degraded is good enough.
-	TolerateDegraded bool      `json:"tolerate_degraded,omitempty"`
-	Entry            string    `json:"entry"` // the handler that starts every cycle
-	Handlers         []Handler `json:"handlers"`
-	Inventory        Inventory `json:"inventory"`
+	TolerateDegraded bool `json:"tolerate_degraded,omitempty"`
+	// TellEscalated: a route of notices asks to hear of every handover to the next handler.
+	TellEscalated bool      `json:"tell_escalated,omitempty"`
+	Entry         string    `json:"entry"` // the handler that starts every cycle
+	Handlers      []Handler `json:"handlers"`
+	Inventory     Inventory `json:"inventory"`
 }
 
 // Handler returns the registered handler with that id.

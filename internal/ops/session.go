@@ -73,6 +73,7 @@ const (
 	StopLoop      StopCause = "loop"      // it repeated itself
 	StopBudget    StopCause = "budget"    // its money was spent
 	StopDeadline  StopCause = "deadline"  // the time of its recovery level was over
+	StopLease     StopCause = "lease"     // its host could not tell the others that it lives
 )
 
 // StopError carries a stop cause through a context.

@@ -1,6 +1,9 @@
 package ops
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Observe is who looks at an environment on schedule.
 type Observe string
@@ -127,7 +130,24 @@ type NoticeRoute struct {
 	Name        string
 	Level       Level    // the lowest that matches; empty: any
 	Services    []string // patterns; empty: any, also none
-	Kinds       []string // opened, escalated, needs_human …; empty: any
+	Kinds       []string // opened, needs_human …; empty: any that is told unasked
 	Environment string
 	URLs        []string // Apprise URLs; empty: nobody is told
+}
+
+// NoticeEscalated is the kind of notice that nobody gets unasked: people hear when a problem opens and how it ends, and every
+// step between would tell them twice.
+const NoticeEscalated = "escalated"
+
+// NoticeKinds are the kinds of notices that there are.
+func NoticeKinds() []string {
+	return []string{
+		"opened", NoticeEscalated, "approval", "review", "needs_human", "blocked", "failed", "partial", "left_down", "budget", "brake", "reminder",
+		"resolved", "deadman",
+	}
+}
+
+// Takes reports whether a route is for notices of a kind.
+func (r NoticeRoute) Takes(kind string) bool {
+	return slices.Contains(r.Kinds, kind) || (len(r.Kinds) == 0 && kind != NoticeEscalated)
 }

@@ -57,7 +57,7 @@ func (f ChainFilter) where() filter {
 		w.add(`EXISTS (SELECT 1 FROM sessions t WHERE t.cycle_id = c.id AND t.tier = ?)`, f.Tier)
 	}
 	if f.Service != "" {
-		w.add(`(EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND d.services LIKE ? ESCAPE '\')
+		w.add(`(EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND LOWER(d.services) LIKE ? ESCAPE '\')
 			OR EXISTS (SELECT 1 FROM events v WHERE v.cycle_id = c.id AND v.service = ?))`, contains(`"`+f.Service+`"`), f.Service)
 	}
 	if f.Text != "" {

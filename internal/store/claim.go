@@ -65,6 +65,11 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 }
 
 func takeCycle(ctx context.Context, tx querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) error {
+	if c.Status == ops.CycleRunning {
+		if err := awaitOutput(ctx, tx, c.ID); err != nil {
+			return err
+		}
+	}
 	policy = policy.Narrow(c.Options)
 	if c.StartedAt != nil && c.Status == ops.CycleWaitingHuman {
 		policy = c.Policy.Stricter(policy)
@@ -91,6 +96,9 @@ func (s *Store) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) er
 			return err
 		}
 		if err := cycle.running(); err != nil {
+			return err
+		}
+		if err := awaitOutput(ctx, tx, id); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0 WHERE id = ?`, ops.CycleQueued, id)

@@ -9,23 +9,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// RegisterHost begins a new term of a host. Every writer that carries an older one is refused from now on.
-func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
-	if host == "" {
-		return ops.Owner{}, errors.New("register host: no name given")
-	}
-	owner := ops.Owner{Host: host}
-	err := s.write(ctx, "register_host", func(tx querier) error {
-		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at) VALUES (?, 1, ?)
-			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at
-			RETURNING term`, host, formatTime(s.clock())).Scan(&owner.Term)
-	})
-	if err != nil {
-		return ops.Owner{}, fmt.Errorf("register host %s: %w", host, err)
-	}
-	return owner, nil
-}
-
 // held is the cycle that a fenced write belongs to.
 type held struct {
 	id          ops.CycleID

@@ -92,21 +92,22 @@ func TestStatementsUsedAgainArePrepared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	statements := s.dialect.(*sqliteFile).statements
 	submit()
 	submit()
-	if n := len(s.statements.prepared); n != 0 {
+	if n := len(statements.prepared); n != 0 {
 		t.Errorf("%d statements are prepared before one was used twice", n)
 	}
 	submit()
-	if n := len(s.statements.prepared); n != 1 {
+	if n := len(statements.prepared); n != 1 {
 		t.Errorf("%d statements are prepared, want 1", n)
 	}
 	// Texts that never come again do not push the others out.
 	for i := range 2 * maxStatements {
-		s.statements.get(string(rune('a' + i)))
+		statements.get(string(rune('a' + i)))
 	}
 	submit()
-	if n := len(s.statements.seen); n > maxStatements {
+	if n := len(statements.seen); n > maxStatements {
 		t.Errorf("%d statements are remembered", n)
 	}
 }

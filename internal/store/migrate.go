@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -28,22 +30,17 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.refuseForeign(ctx, s.writer, have); err != nil {
+		return err
+	}
 	switch {
 	case have == newest:
 		return nil
 	case have > newest:
 		return newerError(have, newest)
-	case have == 0:
-		foreign, err := hasTables(ctx, s.writer)
-		if err != nil {
-			return err
-		}
-		if foreign {
-			return fmt.Errorf("%w: it holds the tables of another program", ErrCorrupt)
-		}
 	}
 	for at := have; at < newest; {
-		err := s.applyMigrations(ctx)
+		err := s.dialect.migrate(ctx, s.log)
 		if err == nil {
 			break
 		}
@@ -54,21 +51,25 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 		at = now
 	}
-	s.log.InfoContext(ctx, "database migrated", "path", s.path, "from", have, "to", newest)
+	s.log.InfoContext(ctx, "database migrated", "database", s.name, "from", have, "to", newest)
 	return nil
 }
 
-func (s *Store) applyMigrations(ctx context.Context) error {
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.writer, files,
-		goose.WithDisableGlobalRegistry(true), goose.WithSlog(s.log))
+// applyMigrations runs what the database has not had yet.
+func applyMigrations(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, log *slog.Logger) error {
+	p, err := goose.NewProvider(dialect, db, files, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
 		return err
 	}
 	_, err = p.Up(ctx)
+	return err
+}
+
+func (s *Store) refuseForeign(ctx context.Context, q querier, version int64) error {
+	foreign, err := s.dialect.foreign(ctx, q, version)
+	if err == nil && foreign {
+		err = fmt.Errorf("%w: it holds the tables of another program", ErrCorrupt)
+	}
 	return err
 }
 
@@ -79,6 +80,9 @@ func (s *Store) requireCurrent(ctx context.Context) error {
 		return err
 	}
 	have, err := schemaVersion(ctx, s.reader)
+	if err == nil && have != 0 {
+		err = s.refuseForeign(ctx, s.reader, have)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -35,7 +35,7 @@ func (s *Store) Pulse(ctx context.Context) (Pulse, error) {
 		(SELECT COALESCE(MAX(ended_at), '') FROM sessions WHERE ended_at IS NOT NULL),
 		(SELECT COALESCE(MAX(ended_at), '') FROM cycles),
 		(SELECT COALESCE(MAX(updated_at), '') FROM incidents WHERE resolved_at IS NULL),
-		(SELECT COALESCE(SUM(id * (wake_seq + 1) * LENGTH(status)), '') FROM cycles WHERE ended_at IS NULL)`,
+		(SELECT CAST(COALESCE(SUM(id * (wake_seq + 1) * LENGTH(status)), 0) AS TEXT) FROM cycles WHERE ended_at IS NULL)`,
 		ops.ApprovalPending, ops.SessionRunning, ops.CycleQueued).
 		Scan(&p.Approvals, &p.Incidents, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)

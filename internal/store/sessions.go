@@ -25,7 +25,7 @@ func scanSession(r row) (ops.Session, error) {
 	var retryAfter int64
 	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Role, &s.Tier, &s.Permissions, &s.Handler,
 		&s.Family, &s.Agent, &s.Model, &s.Key, toText(&s.PlannedID), toText(&s.CLISessionID), &s.Status,
-		toText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), &s.HandoffJSON, toText(&s.HandoffError), toText(&s.Failure),
+		toText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), toBytes(&s.HandoffJSON), toText(&s.HandoffError), toText(&s.Failure),
 		toText(&s.Error), toText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.BudgetUSD,
 		&s.ExitCode, &s.APIStatus, &retryAfter, &s.LoopCount, toText(&s.CLIVersion), &s.PID, toText(&s.ProcessStarted), &s.Structured, toText(&s.OpenTool), toText(&s.Conversation.Path),
 		&s.Conversation.Size, toText(&s.Conversation.SHA), toText(&s.Owner),
@@ -164,7 +164,7 @@ func endSession(ctx context.Context, tx querier, cycle held, r ops.Session, at t
 		cache_write_tokens = ?, context_tokens = ?, context_window = ?
 		WHERE id = ? AND cycle_id = ? AND status IN (?, ?)`,
 		r.Status, optText(r.Model),
-		optText(r.PlannedID), optText(r.CLISessionID), optText(r.Outcome), optText(r.OutcomeJSON), optText(r.HandoffJSON),
+		optText(r.PlannedID), optText(r.CLISessionID), optText(r.Outcome), optText(r.OutcomeJSON), optBytes(r.HandoffJSON),
 		optText(r.HandoffError), optText(r.Failure), optText(r.Error), optText(r.StopCause), optText(r.ContextMode),
 		r.ExitCode, r.APIStatus, orNull(r.RetryAfter.Milliseconds()), r.LoopCount, optText(r.CLIVersion), orNull(r.PID),
 		optText(r.ProcessStarted), r.Structured, optText(r.OpenTool), optText(r.Conversation.Path),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -33,7 +34,9 @@ func (s *statements) get(query string) *sql.Stmt {
 	switch {
 	case len(s.seen) >= maxStatements:
 	case s.seen[query]:
-		s.wanted = append(s.wanted, query)
+		if !slices.Contains(s.wanted, query) { // a thousand rows of one transaction ask a thousand times
+			s.wanted = append(s.wanted, query)
+		}
 	default:
 		s.seen[query] = true
 	}
@@ -78,13 +81,34 @@ func (s *statements) close() error {
 type cachedTx struct {
 	tx         *sql.Tx
 	statements *statements
+	own        map[string]*sql.Stmt // nil: used once
+}
+
+func newCachedTx(tx *sql.Tx, s *statements) cachedTx {
+	return cachedTx{tx, s, map[string]*sql.Stmt{}}
 }
 
 func (t cachedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if stmt := t.statements.get(query); stmt != nil {
 		return t.tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
 	}
+	if stmt := t.again(ctx, query); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
+	}
 	return t.tx.ExecContext(ctx, query, args...)
+}
+
+// again returns a statement of this transaction's own for what it does a second time: a batch of a thousand rows need not
+// wait for the next one to be quick. It ends with the transaction.
+func (t cachedTx) again(ctx context.Context, query string) *sql.Stmt {
+	stmt, used := t.own[query]
+	if used && stmt == nil {
+		if prepared, err := t.tx.PrepareContext(ctx, query); err == nil {
+			stmt = prepared
+		}
+	}
+	t.own[query] = stmt
+	return stmt
 }
 
 func (t cachedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

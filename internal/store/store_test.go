@@ -13,9 +13,13 @@ import (
 )
 
 func TestConformanceOnSQLite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) *store.Store {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		return openFile(t, newFile(t))
+		path := newFile(t)
+		return func(t *testing.T) *store.Store {
+			t.Helper()
+			return openFile(t, path)
+		}
 	})
 }
 

@@ -14,23 +14,32 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 	if len(lines) == 0 {
 		return nil
 	}
-	err := s.write(ctx, "transcript", func(tx querier) error {
-		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
-			return err
-		}
-		if err := insertLines(ctx, tx, id, lines); err != nil {
-			return err
-		}
+	err := s.writeBeside(ctx, "transcript", func(tx querier) error {
+		// The session's row comes first. It stays locked until the end of this transaction, and whoever takes the cycle over needs
+		// it too: either these lines stand before the takeover, or the fence, which is read after the lock, refuses them.
 		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_lines = transcript_lines + ?,
 			transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?`,
 			len(lines), last, last, id)
-		return err
+		if err != nil {
+			return err
+		}
+		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
+			return err
+		}
+		return insertLines(ctx, tx, id, lines)
 	})
 	if err != nil {
 		return fmt.Errorf("append transcript of session %d: %w", id, err)
 	}
 	return nil
+}
+
+// awaitOutput waits for the output that is just being stored for a cycle's running sessions, and keeps more from coming until
+// this transaction ends. Every change of a running cycle's owner needs it, unless it changes the rows of those sessions anyway.
+func awaitOutput(ctx context.Context, tx querier, cycle ops.CycleID) error {
+	_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_seq = transcript_seq WHERE cycle_id = ? AND status = 'running'`, cycle)
+	return err
 }
 
 // insertLines uses statements of a few sizes only, so that each of them stays prepared. A larger one than the first would

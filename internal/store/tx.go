@@ -21,39 +21,60 @@ type querier interface {
 // row is one result row, current or only.
 type row interface{ Scan(dest ...any) error }
 
-// write runs fn in one transaction on the writer. op names the failpoints around its commit.
+// write runs fn in one transaction, alone: it sees what every earlier one wrote. op names the failpoints around its commit.
 func (s *Store) write(ctx context.Context, op string, fn func(tx querier) error) error {
+	return s.transact(ctx, op, s.dialect.begin, fn)
+}
+
+// writeBeside is write for rows that nobody but the caller writes: where the database can, it waits for no other writer.
+func (s *Store) writeBeside(ctx context.Context, op string, fn func(tx querier) error) error {
+	err := s.transact(ctx, op, s.dialect.beside, fn)
+	if err == nil {
+		s.dialect.tell(ctx)
+	}
+	return err
+}
+
+// quietly is write for statements that are exact by themselves and interest no reader: where the database can, it neither
+// waits in the queue of writers nor wakes anybody.
+func (s *Store) quietly(ctx context.Context, op string, fn func(tx querier) error) error {
+	return s.transact(ctx, op, s.dialect.quiet, fn)
+}
+
+func (s *Store) transact(ctx context.Context, op string, begin func(context.Context) (transaction, error), fn func(tx querier) error) error {
 	if s.writer == nil {
 		return errReadOnly
 	}
-	s.statements.prepare(ctx, s.writer)
-	tx, err := s.writer.BeginTx(ctx, nil)
+	tx, err := begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err := fn(cachedTx{tx, s.statements}); err != nil {
+	if err := fn(tx.querier); err != nil {
+		if tx.explain != nil {
+			err = tx.explain(err)
+		}
 		return rollBack(tx, err)
 	}
-	failpoint.Hit(op + ".before")
-	if err := tx.Commit(); err != nil {
+	failpoint.Hit(op, ".before")
+	if err := tx.commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	failpoint.Hit(op + ".after")
+	failpoint.Hit(op, ".after")
 	return nil
 }
 
 // read runs fn on one snapshot of the database.
 func (s *Store) read(ctx context.Context, fn func(tx querier) error) error {
-	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := s.dialect.snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	return rollBack(tx, fn(tx))
+	return rollBack(tx, fn(tx.querier))
 }
 
 // rollBack ends a transaction without a trace and returns err, with the failure to do so if there is one.
-func rollBack(tx *sql.Tx, err error) error {
-	if failed := tx.Rollback(); failed != nil && !errors.Is(failed, sql.ErrTxDone) {
+func rollBack(tx transaction, err error) error {
+	if failed := tx.rollBack(); failed != nil && !errors.Is(failed, sql.ErrTxDone) {
 		err = errors.Join(err, fmt.Errorf("roll back: %w", failed))
 	}
 	return err

@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"database/sql"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // timeLayout is how times are stored: UTC, of one width, so that text sorts as time does.
@@ -82,6 +86,42 @@ func (d textTo[T]) Scan(src any) error {
 	default:
 		return fmt.Errorf("read text: unexpected %T", src)
 	}
+	return nil
+}
+
+// bytesPrefix begins a text that stands for bytes which are no text.
+const bytesPrefix = "data:;base64,"
+
+// optBytes are bytes as they are stored in a text column, NULL for none: as they are if they are a text, which not every
+// database takes otherwise.
+func optBytes(b []byte) any {
+	if utf8.Valid(b) && !bytes.ContainsRune(b, 0) && !bytes.HasPrefix(b, []byte(bytesPrefix)) {
+		return optText(b)
+	}
+	return bytesPrefix + base64.StdEncoding.EncodeToString(b)
+}
+
+// toBytes reads what optBytes stored, NULL as nil.
+func toBytes(p *[]byte) sql.Scanner { return bytesTo{p} }
+
+type bytesTo struct{ p *[]byte }
+
+func (d bytesTo) Scan(src any) error {
+	var text string
+	if err := toText(&text).Scan(src); err != nil {
+		return err
+	}
+	*d.p = nil
+	if text == "" {
+		return nil
+	}
+	if encoded, ok := strings.CutPrefix(text, bytesPrefix); ok {
+		if b, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+			*d.p = b
+			return nil
+		}
+	}
+	*d.p = []byte(text)
 	return nil
 }
 

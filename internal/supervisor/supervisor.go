@@ -32,9 +32,13 @@ type Options struct {
 	Journal      Journal
 	Engine       engine.Engine
 	Environments []ops.Environment
-	Clock        ops.Clock
-	Jitter       func() float64 // in [-1, 1]; nil means random
-	Logger       *slog.Logger
+	// Scheduled are those of them that this host checks.
+	Scheduled []ops.Environment
+	// Shared means that other hosts keep the same schedule: whoever comes first checks.
+	Shared bool
+	Clock  ops.Clock
+	Jitter func() float64 // in [-1, 1]; nil means random
+	Logger *slog.Logger
 }
 
 // Supervisor owns the schedule.
@@ -117,7 +121,7 @@ func (s *Supervisor) plan(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.when.seen = now
-	for _, e := range s.o.Environments {
+	for _, e := range s.o.Scheduled {
 		last, ran, err := s.o.Journal.LastEnded(ctx, e.Name)
 		if err != nil {
 			return fmt.Errorf("plan schedule of %s: %w", e.Name, err)
@@ -130,7 +134,7 @@ func (s *Supervisor) plan(ctx context.Context) error {
 // tick submits a cycle for every environment that is due and has none open, and says how long to sleep.
 func (s *Supervisor) tick(ctx context.Context) time.Duration {
 	s.mu.Lock()
-	due := s.when.due(s.o.Clock(), s.o.Environments, s.o.Jitter)
+	due := s.when.due(s.o.Clock(), s.o.Scheduled, s.o.Jitter)
 	s.mu.Unlock()
 	if len(due) > 0 {
 		s.start(ctx, due)
@@ -155,10 +159,46 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 		if s.braked(ctx, name) {
 			continue
 		}
-		if _, err := s.Submit(ctx, ops.NewCycle{Environment: name, Trigger: ops.TriggerScheduled}); err != nil {
+		n := ops.NewCycle{Environment: name, Trigger: ops.TriggerScheduled}
+		if s.o.Shared {
+			early, key, err := s.turn(ctx, name, open)
+			if err != nil {
+				s.complain(ctx, "the schedule could not read the journal", err)
+				continue
+			}
+			if early {
+				continue
+			}
+			n.Key = key
+		}
+		if _, err := s.Submit(ctx, n); err != nil {
 			s.complain(ctx, "a scheduled check could not be queued", err)
 		}
 	}
+}
+
+// turn says whether another host's check makes ours too early, and names our turn: two hosts that are due after the same check
+// ask for the same cycle.
+func (s *Supervisor) turn(ctx context.Context, environment string, open []ops.Cycle) (early bool, key string, err error) {
+	last, ran, err := s.o.Journal.LastEnded(ctx, environment)
+	if err != nil {
+		return false, "", fmt.Errorf("read last check of %s: %w", environment, err)
+	}
+	i := slices.IndexFunc(s.o.Scheduled, func(e ops.Environment) bool { return e.Name == environment })
+	now, interval := s.o.Clock(), s.o.Scheduled[i].Interval
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if due := firstDue(now, last, ran, interval*8/10); due.After(now) {
+		s.when.next[environment] = nextDue(last, interval, s.o.Jitter())
+		return true, "", nil
+	}
+	var newest ops.CycleID // one that waits for a person does not hold up the schedule
+	for _, c := range open {
+		if c.Environment == environment {
+			newest = max(newest, c.ID)
+		}
+	}
+	return false, fmt.Sprintf("schedule/%s/%d/%d", environment, last.UnixMicro(), newest), nil
 }
 
 func (s *Supervisor) complain(ctx context.Context, what string, err error) {

@@ -70,6 +70,8 @@ type wakes struct {
 func (w *wakes) Start(context.Context) error { return nil }
 func (w *wakes) At(ops.CycleID, time.Time)   {}
 func (w *wakes) Stop(context.Context) error  { return nil }
+func (w *wakes) Drain()                      {}
+func (w *wakes) Draining() bool              { return false }
 func (w *wakes) Cancel(_ ops.CycleID, s string) {
 	w.mu.Lock()
 	w.cancelled = append(w.cancelled, s)
@@ -87,7 +89,7 @@ func newSupervisor(j *journal, w *wakes, envs ...ops.Environment) *Supervisor {
 		envs = []ops.Environment{{Name: "default", Interval: time.Hour}}
 	}
 	return New(Options{
-		Journal: j, Engine: w, Environments: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		Journal: j, Engine: w, Environments: envs, Scheduled: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

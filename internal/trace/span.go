@@ -52,11 +52,14 @@ func newSpan(name string, self, parent oteltrace.SpanContext, begin, end time.Ti
 	}
 }
 
-func chainSpan(c ops.Cycle) tracetest.SpanStub {
+func chainSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
 	out := newSpan("invoke_workflow "+workflow, chainContext(c), oteltrace.SpanContext{}, first(c.StartedAt, &c.CreatedAt), first(c.EndedAt, &c.CreatedAt),
 		semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIWorkflowName(workflow),
 		attribute.Int64("claudeops.cycle.id", int64(c.ID)), attribute.String("claudeops.environment", c.Environment),
 		attribute.String("claudeops.trigger", string(c.Trigger)), attribute.String("claudeops.outcome", string(c.Status)))
+	for _, r := range recoveries {
+		out.Events = append(out.Events, recoveryEvent(r))
+	}
 	switch c.Status {
 	case ops.CycleFailed, ops.CyclePartial:
 		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String(string(c.Status)))
@@ -64,6 +67,22 @@ func chainSpan(c ops.Cycle) tracetest.SpanStub {
 	default:
 	}
 	return out
+}
+
+// recoveryEvent is one step of the ladder: what failed, and what was done about it. The failure in words may quote an agent, so
+// it is not part of it.
+func recoveryEvent(r ops.Recovery) sdktrace.Event {
+	attributes := []attribute.KeyValue{
+		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", r.Action), semconv.ErrorTypeKey.String(r.ErrorType),
+		attribute.Int("claudeops.tier", int(r.Tier)),
+	}
+	if r.SessionID != 0 {
+		attributes = append(attributes, attribute.Int64("claudeops.session.id", int64(r.SessionID)))
+	}
+	if r.Handler != "" {
+		attributes = append(attributes, semconv.GenAIAgentID(r.Handler))
+	}
+	return sdktrace.Event{Name: "recovery", Time: r.EnteredAt, Attributes: attributes}
 }
 
 func sessionSpan(c ops.Cycle, s ops.Session) tracetest.SpanStub {

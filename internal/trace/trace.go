@@ -25,10 +25,16 @@ const (
 
 // Journal is where rows are read and marked.
 type Journal interface {
+	Rows
 	BeginTraces(ctx context.Context) error
+	MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error
+}
+
+// Rows are what spans are made from.
+type Rows interface {
 	Untraced(ctx context.Context, limit int) (ops.Untraced, error)
 	Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]ops.Line, error)
-	MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error
+	Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error)
 }
 
 // Options are what an exporter needs. Where the collector is and how it is spoken to is read from the OTEL_* variables.
@@ -109,10 +115,7 @@ func (e *Exporter) Flush(ctx context.Context) error {
 			}
 		}
 		for _, c := range found.Cycles {
-			if err := e.send(ctx, tracetest.SpanStubs{chainSpan(c)}); err != nil {
-				return err
-			}
-			if err := e.Journal.MarkTraced(ctx, nil, []ops.CycleID{c.ID}, e.Clock()); err != nil {
+			if err := e.chain(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -120,6 +123,19 @@ func (e *Exporter) Flush(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// chain sends the span of a cycle. Its recoveries are told with it and not with the sessions that failed: what is done about a
+// session may be decided long after its span was sent.
+func (e *Exporter) chain(ctx context.Context, c ops.Cycle) error {
+	recoveries, err := e.Journal.Recoveries(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := e.send(ctx, tracetest.SpanStubs{chainSpan(c, recoveries)}); err != nil {
+		return err
+	}
+	return e.Journal.MarkTraced(ctx, nil, []ops.CycleID{c.ID}, e.Clock())
 }
 
 // session sends the span of a session and those of its tool calls.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -195,6 +196,61 @@ func TestAChainIsATraceOfSessionsAndToolCalls(t *testing.T) {
 	}
 	if err := e.Flush(t.Context()); err != nil || r.count() != 5 {
 		t.Errorf("sent again: %d spans, %v", r.count(), err)
+	}
+}
+
+func TestEachStepOfTheLadderIsAnEventOfTheChain(t *testing.T) {
+	r, j := newReceiver(t), open(t)
+	e := newExporter(t, j)
+	if err := j.Store.BeginTraces(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.Chain(ops.NewCycle{}, ops.CycleHealthy, "", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy}) // nothing was wrong
+	id, sessions := j.Chain(ops.NewCycle{}, "", "",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate},
+		apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionFailed, Error: "429 s3cret"},
+		apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionRunning, Retry: true, Attempt: 2})
+	entered := j.Now
+	for i, rung := range []ops.Recovery{
+		{SessionID: sessions[1], Tier: 2, Level: ops.RecoveryRetry, Action: "retry", ErrorType: "rate_limit", Handler: "tier2", Reason: "429 s3cret"},
+		{SessionID: sessions[2], Tier: 2, Level: ops.RecoveryForceDone, Action: "force-done", ErrorType: "claim_refuted", Reason: "s3cret"},
+	} {
+		rung.CycleID, rung.EnteredAt = id, entered.Add(time.Duration(i)*time.Second)
+		j.Step(id, ops.Step{Kind: ops.StepProbe, Recovery: &rung})
+	}
+	j.End(sessions[2], ops.OutcomeResolved, ops.CyclePartial, "given up")
+	if err := e.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var told []*spans.Span_Event
+	for _, s := range r.spans {
+		if s.Name != "invoke_workflow escalation_chain" && len(s.Events) > 0 {
+			t.Errorf("%s has events %v", s.Name, s.Events)
+		}
+		if told = append(told, s.Events...); len(s.Events) > 0 && texts(s.Attributes)["claudeops.cycle.id"] != fmt.Sprint(id) {
+			t.Errorf("another chain tells %v", s.Events)
+		}
+	}
+	want := []map[string]string{
+		{
+			"claudeops.recovery.level": "1", "claudeops.recovery.action": "retry", "error.type": "rate_limit", "claudeops.tier": "2",
+			"claudeops.session.id": fmt.Sprint(sessions[1]), "gen_ai.agent.id": "tier2",
+		},
+		{
+			"claudeops.recovery.level": "5", "claudeops.recovery.action": "force-done", "error.type": "claim_refuted", "claudeops.tier": "2",
+			"claudeops.session.id": fmt.Sprint(sessions[2]),
+		},
+	}
+	if len(told) != len(want) {
+		t.Fatalf("%d events: %v", len(told), told)
+	}
+	for i, event := range told {
+		if got := texts(event.Attributes); event.Name != "recovery" || !maps.Equal(got, want[i]) {
+			t.Errorf("event %d: %s %v, want %v", i, event.Name, got, want[i])
+		}
+		if at := entered.Add(time.Duration(i) * time.Second); event.TimeUnixNano != uint64(at.UnixNano()) {
+			t.Errorf("event %d is at %d, want %s", i, event.TimeUnixNano, at)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ func (w *Watch) observe(ctx context.Context, p *place, looks []ops.Check, alerts
 	if counted := p.tally(m.counted, news, now); news || len(counted) > 0 {
 		if err := w.o.Store.RecordLooks(ctx, p.env.Name, m.kept, counted, m.save, few(m.events), alerts); err != nil {
 			w.complain(ctx, "what was found could not be recorded; it is looked at again", err)
+			p.untally(counted)
 			return false
 		}
 	}
@@ -122,6 +123,8 @@ const (
 	// countEvery is how long looks that tell nothing new may wait to be counted; a crash loses no more than that of the statistics.
 	countEvery = 30 * time.Second
 	mostCounts = 2000
+	// mostWaiting is how many may wait while nothing can be written; older ones are then left out of the statistics.
+	mostWaiting = 10 * mostCounts
 )
 
 // tally takes looks that only have to be counted, and returns those whose time has come.
@@ -139,6 +142,28 @@ func (p *place) tally(looks []ops.Check, now bool, at time.Time) []ops.Check {
 	out := p.uncounted
 	p.uncounted, p.counted = nil, at
 	return out
+}
+
+// untally takes back what could not be counted, as much as may wait.
+func (p *place) untally(counted []ops.Check) {
+	counted = append(counted, p.uncounted...)
+	p.uncounted = counted[max(0, len(counted)-mostWaiting):]
+}
+
+// Flush counts what waits to be counted; for the end, after the last results were delivered.
+func (w *Watch) Flush(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.order {
+		if len(p.uncounted) == 0 {
+			continue
+		}
+		if err := w.o.Store.RecordLooks(ctx, p.env.Name, nil, p.uncounted, nil, nil, nil); err != nil {
+			w.complain(ctx, "the last results could not be counted", err)
+			continue
+		}
+		p.uncounted = nil
+	}
 }
 
 // mostTold is how many events one batch of looks may leave.

@@ -37,6 +37,7 @@ func (f *flaky) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 }
 
 func TestWhatCannotBeRecordedIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxxxxxxxxxxxx"}})
 	f := &flaky{Store: g.store}
 	var err error
@@ -60,6 +61,7 @@ func TestWhatCannotBeRecordedIsLookedAtAgain(t *testing.T) {
 }
 
 func TestASteadyProbeWritesLittle(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "."}, RepeatLooks: 240})
 	g.play()
 	hours, err := g.store.LatestChecks(t.Context(), "home")
@@ -75,6 +77,7 @@ func TestASteadyProbeWritesLittle(t *testing.T) {
 }
 
 func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "xxxx", "db": "...."}, Agent: "healthy"})
 	g.play()
 	if len(g.started) != 1 {
@@ -95,6 +98,7 @@ func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
 }
 
 func TestAnAlertNobodyRepeatsIsOver(t *testing.T) {
+	t.Parallel()
 	sc := scenario{Length: 26 * time.Hour}
 	sc.Alerts = append(sc.Alerts, struct {
 		At, Every, Until time.Duration
@@ -117,6 +121,7 @@ func TestAnAlertNobodyRepeatsIsOver(t *testing.T) {
 
 // A cycle on schedule that found the same is the cycle of the cause.
 func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "....xxxxxxxxxx"}})
 	for n := range 14 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
@@ -142,6 +147,7 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 }
 
 func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{
 		Services: map[string]serviceSpec{"web": {DependsOn: []string{"db"}}, "db": {}},
 		Looks:    map[string]string{"web": ".....xxxxxxx......", "db": "..xxxxxxxxxx......"},
@@ -166,6 +172,7 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 }
 
 func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
+	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "..x..."}})
 	for n := range 6 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
@@ -240,4 +247,49 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 			t.Errorf("told %v although it is off", e.events)
 		}
 	})
+}
+
+// counted is how many looks the statistics know of.
+func (g *stage) counted(service string) int {
+	g.t.Helper()
+	found, err := g.store.Health(g.t.Context(), store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour})
+	g.must(err)
+	sum := 0
+	for _, s := range found {
+		for _, b := range s.Buckets {
+			if s.Service == service {
+				sum += b.Checks()
+			}
+		}
+	}
+	return sum
+}
+
+func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": "."}, RepeatLooks: 40})
+	f := &flaky{Store: g.store}
+	var err error
+	g.watch, err = watch.New(watch.Options{
+		Store: f, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler),
+	})
+	g.must(err)
+	for n := range 40 {
+		g.now = start.Add(time.Duration(n) * 7 * time.Second)
+		f.broken = nil
+		if n >= 10 && n < 20 { // what cannot be counted now is counted later
+			f.broken = errors.New("disk full")
+		}
+		g.look(n)
+	}
+	before := g.counted("web")
+	g.watch.Flush(t.Context())
+	if got := g.counted("web"); got != 40 || before == got {
+		t.Errorf("%d of 40 looks are counted, %d before the end", got, before)
+	}
+	g.watch.Flush(t.Context())
+	if got := g.counted("web"); got != 40 {
+		t.Errorf("a second end counts again: %d", got)
+	}
 }

@@ -88,6 +88,8 @@ type stage struct {
 	owner   ops.Owner
 	envs    []ops.Environment
 	watch   *watch.Watch
+	due     time.Time // of the next pass
+	woken   bool
 	started []string
 	cancels int
 }
@@ -139,7 +141,7 @@ func (g *stage) begin() {
 	var err error
 	g.watch, err = watch.New(watch.Options{
 		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
-		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Keep: 24 * time.Hour,
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Keep: 24 * time.Hour, Changed: func() { g.woken = true },
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
 			_, err := g.store.RequestCancel(ctx, id, why, g.now)
@@ -148,6 +150,7 @@ func (g *stage) begin() {
 	})
 	g.must(err)
 	g.must(g.watch.Load(g.t.Context()))
+	g.due = time.Time{}
 }
 
 // start is the fake engine.
@@ -210,7 +213,11 @@ func (g *stage) play() {
 		if at%(30*time.Second) == 0 {
 			g.look(int(at / (30 * time.Second)))
 		}
-		g.watch.Pass(g.t.Context())
+		// As in Run: when it is due, or somebody has done something.
+		if g.woken || !g.now.Before(g.due) {
+			g.woken = false
+			g.due = g.watch.Pass(g.t.Context())
+		}
 	}
 }
 
@@ -220,15 +227,18 @@ func (g *stage) people(at time.Duration) {
 		if q.At == at {
 			_, err := g.store.AddSilence(g.t.Context(), ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)})
 			g.must(err)
+			g.woken = true
 		}
 		if q.Ended > 0 && q.Ended == at {
 			_, err := g.store.EndSilence(g.t.Context(), int64(i+1), "ann", g.now)
 			g.must(err)
+			g.woken = true
 		}
 	}
 	if at > 0 && g.sc.Acknowledge == at {
 		_, err := g.store.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)
 		g.must(err)
+		g.woken = true
 	}
 }
 
@@ -258,6 +268,7 @@ func (g *stage) tell(at time.Duration) {
 			all = append(all, found...)
 		}
 		g.must(g.store.AddAlerts(g.t.Context(), all))
+		g.woken = true
 	}
 }
 

@@ -47,8 +47,10 @@ func looks(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// ownMatter tells what a visitor changes for nobody else: the colours, and the login, which is recorded on its own.
-func ownMatter(path string) bool { return path == "/theme" || path == "/login" || path == "/logout" }
+// ownMatter tells what a visitor changes for nobody else: the colours, the views that were saved, and the login, which is recorded on its own.
+func ownMatter(path string) bool {
+	return path == "/theme" || path == "/login" || path == "/logout" || path == viewsPath || path == viewsPath+"/remove"
+}
 
 // statusWriter remembers what an action was answered with.
 type statusWriter struct {

@@ -14,6 +14,7 @@ import (
 type chainView struct {
 	Rows      []sessionRow
 	Duration  string
+	Since     string // when it would have begun, had its sessions run one after the other; empty unless one runs
 	Turns     figure
 	Cost      figure
 	Waterfall picture
@@ -44,7 +45,11 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 	var duration time.Duration
 	var turns int64
 	var turnsKnown bool
+	running := 0
 	for _, s := range sessions {
+		if s.Status == ops.SessionRunning {
+			running++
+		}
 		row := m.sessionRow(s, sessions)
 		row.Current = s.ID == current
 		view.Rows = append(view.Rows, row)
@@ -57,6 +62,9 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 		}
 	}
 	view.Duration = span(duration)
+	if running == 1 {
+		view.Since = m.now.Add(-duration).UTC().Format(time.RFC3339)
+	}
 	view.Turns = figure{Text: "Not available"}
 	if turnsKnown {
 		view.Turns = count(&turns)
@@ -150,13 +158,10 @@ func (m moment) waterfall(sessions []ops.Session, rows []sessionRow) picture {
 		row := rows[i]
 		top := i * barRow
 		label := fmt.Sprintf("T%d  #%d", int(s.Tier), s.ID)
-		for _, more := range []string{row.Role, row.Level, row.Model, row.Duration.Text} {
+		for _, more := range []string{row.Role, row.Level, row.Model} {
 			if more != "" {
 				label += "  " + more
 			}
-		}
-		if row.Cost.Known {
-			label += "  " + row.Cost.Text
 		}
 		after, started := "", "Not started"
 		class := "label"
@@ -185,9 +190,15 @@ func (m moment) drawBar(d *drawing, s ops.Session, row sessionRow, begin, end ti
 	// A higher tier has a higher bar, so that the picture survives without colours.
 	high := barHigh + 2*(int(min(s.Tier, ops.LastTier))-2)
 	y := strconv.Itoa(top + barTop + (barHigh-high)/2)
-	d.rect(pc(x), y, pc(width), strconv.Itoa(high), "bar fill-"+row.Badge.Tone, title)
+	// The page keeps the bars of a chain that runs up to date by itself.
+	until := int64(0)
+	if s.EndedAt != nil {
+		until = s.EndedAt.UnixMilli()
+	}
+	lasting := fmt.Sprintf(` data-from="%d" data-until="%d"`, s.StartedAt.UnixMilli(), until)
+	d.bar(pc(x), y, pc(width), strconv.Itoa(high), "bar fill-"+row.Badge.Tone, title, lasting)
 	if row.Badge.Tone == "run" || row.Badge.Tone == "bad" {
-		d.rect(pc(x), y, pc(width), strconv.Itoa(high), "hatched", "")
+		d.bar(pc(x), y, pc(width), strconv.Itoa(high), "hatched", "", lasting)
 	}
 }
 

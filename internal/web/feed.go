@@ -38,19 +38,22 @@ type feed struct {
 	last   int64 // the last line that was read
 	pieces []piece
 	now    sessionState
+
+	behind sync.Mutex      // held while somebody renders for those who are behind
+	old    map[int64]piece // by the line before their first
 }
 
 // piece is what lines become: rows to append, and rows that changed.
 type piece struct {
 	first int64 // the line before its first one
 	last  int64
-	html  string
+	data  dataBlock
 }
 
 // sessionState is everything of the page but the transcript.
 type sessionState struct {
 	mark string
-	html string
+	data dataBlock
 	over bool
 }
 
@@ -61,7 +64,7 @@ func (f *feeds) join(id ops.SessionID) *feed {
 	defer f.mu.Unlock()
 	one := f.open[id]
 	if one == nil {
-		one = &feed{id: id}
+		one = &feed{id: id, old: map[int64]piece{}}
 		f.open[id] = one
 	}
 	one.readers++
@@ -197,11 +200,11 @@ func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID,
 		out.WriteString(`</hx-partial>`)
 	}
 	fmt.Fprintf(&out, `<hx-partial hx-target="#line-count" hx-swap="innerHTML">%s</hx-partial>`, thousands(news.last))
-	news.html = out.String()
+	news.data = newDataBlock(out.String())
 	return news, nil
 }
 
-// since returns the first piece behind a line. A reader that is further behind than what is kept reads by itself.
+// since returns the first piece behind a line. Those who are further behind than what is kept share what one of them reads.
 func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error) {
 	f.mu.Lock()
 	last := f.last
@@ -215,11 +218,24 @@ func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error)
 	if after >= last {
 		return piece{first: after, last: after}, nil
 	}
+	f.behind.Lock()
+	defer f.behind.Unlock()
+	if p, found := f.old[after]; found {
+		return p, nil
+	}
 	rows, err := s.openRows(ctx, f.id, after)
 	if err != nil {
 		return piece{}, err
 	}
-	return s.readPiece(ctx, rows, f.id, after, int(min(feedLines, last-after)))
+	// Pieces end at round lines, so that those who began at different ones soon need the same.
+	news, err := s.readPiece(ctx, rows, f.id, after, int(min(feedLines-after%feedLines, last-after)))
+	if err == nil && news.last%feedLines == 0 {
+		if len(f.old) >= feedKept {
+			clear(f.old)
+		}
+		f.old[after] = news
+	}
+	return news, err
 }
 
 func (f *feed) state() sessionState {

@@ -25,7 +25,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site, so nothing was done.")
 	}))
-	inside := origins.Handler(s.authenticate(s.bounded(s.permitted(s.audited(next)))))
+	inside := origins.Handler(s.alerts(s.authenticate(s.bounded(s.permitted(s.audited(next))))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -40,7 +40,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 				"This server does not answer under that name. Use its listen address, or add the name to the configuration.")
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, s.bodyLimit(r.URL.Path))
 		inside.ServeHTTP(w, r)
 	})
 }

@@ -19,6 +19,7 @@ const (
 // judgedView is what the guard decided in a session.
 type judgedView struct {
 	Summary string
+	Count   int
 	Rows    []judgedRow
 }
 
@@ -35,7 +36,10 @@ type judgedRow struct {
 }
 
 func (m moment) judged(summary store.GuardSummary) judgedView {
-	view := judgedView{Summary: fmt.Sprintf("%d allowed, %d denied", summary.Allowed, summary.Denied)}
+	view := judgedView{Summary: fmt.Sprintf("%d allowed, %d denied", summary.Allowed, summary.Denied), Count: summary.Allowed + summary.Denied}
+	if view.Count == 0 {
+		view.Summary = ""
+	}
 	if summary.Allowed+summary.Denied > len(summary.Records) {
 		view.Summary += fmt.Sprintf("; the newest %d of each are shown", judgedRows)
 	}

@@ -13,7 +13,8 @@ func TestASessionShowsWhatTheGuardDecided(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	path := fmt.Sprintf("/sessions/%d", ids[0])
-	mustNotContain(t, s.page(path), "Guard decisions")
+	mustContain(t, s.page(path), "The guard was not asked.")
+	mustNotContain(t, s.page(path), "0 allowed")
 	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", Input: `{"command":"ls && pwd"}`, Tier: 1, Allowed: true, Rule: "tool.Bash", Reason: "ls is allowed."})
 	s.Judge(ids[0], ops.GuardRecord{
 		Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"rm -rf / <script>alert(1)</script>` + strings.Repeat("x", 400) + `"}`, Tier: 1,
@@ -22,7 +23,8 @@ func TestASessionShowsWhatTheGuardDecided(t *testing.T) {
 	body := s.page(path)
 	mustContain(t, body, "Guard decisions", "1 allowed, 1 denied", "Allowed", "Denied", "ls &amp;&amp; pwd", "before the tool call", "before the shell",
 		"never.rm-root", "Nobody deletes the root.", "Show all")
-	mustNotContain(t, body, "<script>alert")
+	mustContain(t, body, `Guard <span class="tab-number">2</span>`)
+	mustNotContain(t, body, "<script>alert", "The guard was not asked.")
 }
 
 func TestALongSessionStillShowsEveryRefusal(t *testing.T) {

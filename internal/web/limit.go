@@ -18,6 +18,8 @@ const (
 	wrongEvery = 6 * time.Second
 	apiBurst   = 400
 	apiEvery   = 20 * time.Millisecond
+	alertBurst = 2000
+	alertEvery = time.Millisecond
 
 	mostBuckets     = 10_000
 	mostStreams     = 2000
@@ -29,13 +31,14 @@ type limits struct {
 	logins  *limiter // attempts to log in, by address
 	wrong   *limiter // wrong tokens, by address
 	api     *limiter // requests of programs, by token
+	alerts  *limiter // webhooks, by address
 	streams *streams
 }
 
 func newLimits() *limits {
 	return &limits{
 		logins: newLimiter(loginBurst, loginEvery), wrong: newLimiter(wrongBurst, wrongEvery), api: newLimiter(apiBurst, apiEvery),
-		streams: &streams{open: map[string]int{}},
+		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		if now := mark(counts); now != seen {
 			rail, err := s.railCount(counts)
-			if err != nil || out.send(message{name: "changed"}, message{id: now, data: rail}) != nil {
+			if err != nil || out.send(message{name: "changed"}, message{id: now, data: newDataBlock(rail)}) != nil {
 				return
 			}
 			seen = now
@@ -121,18 +121,21 @@ func (s *server) sendNews(out *eventStream, feed *feed, at *position) (over bool
 		if err != nil {
 			return false, err
 		}
-		if news.html == "" && news.last == at.seq {
+		if news.last == at.seq {
 			break
 		}
 		at.seq = news.last
-		if err := out.send(message{id: at.String(), data: news.html}); err != nil {
+		if err := out.send(message{id: at.String(), data: news.data}); err != nil {
+			return false, err
+		}
+		if err := out.share(); err != nil {
 			return false, err
 		}
 	}
 	state := feed.state()
 	if state.mark != at.mark {
 		at.mark = state.mark
-		if err := out.send(message{id: at.String(), data: state.html}); err != nil {
+		if err := out.send(message{id: at.String(), data: state.data}); err != nil {
 			return false, err
 		}
 	}

@@ -26,7 +26,12 @@ type drawing struct {
 
 // rect draws a rectangle. Lengths are numbers or percentages. A title, if given, is shown on hover.
 func (d *drawing) rect(x, y, width, height, class, title string) {
-	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" class="%s">`, esc(x), esc(y), esc(width), esc(height), esc(class))
+	d.bar(x, y, width, height, class, title, "")
+}
+
+// bar draws a rectangle with attributes of its own, which must be safe as they are.
+func (d *drawing) bar(x, y, width, height, class, title, attributes string) {
+	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" class="%s"%s>`, esc(x), esc(y), esc(width), esc(height), esc(class), attributes)
 	if title != "" {
 		fmt.Fprintf(&d.body, `<title>%s</title>`, esc(title))
 	}
@@ -48,6 +53,12 @@ func (d *drawing) svg(height int, title string) template.HTML {
 	//nolint:gosec // every value was escaped when it was written
 	return template.HTML(fmt.Sprintf(`<svg class="drawing" width="100%%" height="%d" role="img" aria-label="%s"><title>%s</title>%s</svg>`,
 		height, esc(title), esc(title), d.body.String()))
+}
+
+// axis returns the drawing as something that stands beside another and belongs to it.
+func (d *drawing) axis(width, height int) template.HTML {
+	//nolint:gosec // every value was escaped when it was written
+	return template.HTML(fmt.Sprintf(`<svg class="drawing axis" width="%d" height="%d" aria-hidden="true">%s</svg>`, width, height, d.body.String()))
 }
 
 func esc(text string) string { return template.HTMLEscapeString(text) }

@@ -27,9 +27,12 @@ type page struct {
 	Stream string
 	Still  bool
 	Flash  string
-	Body   any
+	// Tab is the part of a page that is shown; empty shows all of them.
+	Tab  string
+	Body any
 
 	// What follows is filled in by render.
+	Trouble      string // why no session is started
 	Counts       store.Pulse
 	Seen         string // what of the journal the page shows, for its stream
 	MadeAt       stamp
@@ -38,6 +41,7 @@ type page struct {
 	Version      string
 	Environments []string
 	CanLogOut    bool
+	ReadOnly     bool // the visitor may only look
 	Bare         bool // no navigation: the visitor is not logged in
 }
 
@@ -111,6 +115,10 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	p.Version = s.Version
 	p.Environments = environmentNames(s.Environments)
 	p.CanLogOut = s.loggedIn(r)
+	p.ReadOnly = caller(r).ReadOnly
+	if s.Trouble != nil {
+		p.Trouble = s.Trouble()
+	}
 	p.Bare = s.logins != nil && !p.CanLogOut && !s.logins.bearer(r)
 	if !p.Bare {
 		p.Counts = counts(r)

@@ -41,7 +41,10 @@ type sessionView struct {
 	RetryOf    *ops.SessionID
 	Attempt    int
 	Why        []string // why it stopped
-	Facts      []fact
+	Facts      []fact   // what most people look for
+	Details    []fact   // and everything else
+	Tab        string
+	Files      *filesView // nil unless they are looked at
 	Chain      chainView
 	Decisions  []decisionView
 	Recoveries []recoveryView
@@ -66,6 +69,7 @@ type fact struct {
 	Value string
 	Title string
 	At    *stamp // a moment instead of a value
+	Since string // when what it counts began, while it counts
 	Faint bool   // nothing is known
 	Code  bool
 	Broad bool // it is long
@@ -91,6 +95,11 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "There is no such page of the transcript.")
 		return
 	}
+	tab, ok := sessionTab(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such part of a session.")
+		return
+	}
 	m := moment{s.Clock()}
 	view, err := s.sessionView(r.Context(), m, id)
 	if err != nil {
@@ -104,7 +113,13 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "session", err)
 		return
 	}
-	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Stream: "/stream", Body: view}
+	if view.Tab = tab; tab == tabFiles {
+		if view.Files, err = s.files(r.Context(), m, id); err != nil {
+			s.fail(w, r, "session", err)
+			return
+		}
+	}
+	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
 		p.Stream = streamPath(id, view.Transcript, mark(counts(r)))
 	}
@@ -112,6 +127,20 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)
 	}
 	s.render(w, r, http.StatusOK, "session", p)
+}
+
+// tabFiles is the part that is read only when it is asked for; all others are on the page and shown by its styles.
+const tabFiles = "files"
+
+// sessionTab is the part of the page that is asked for.
+func sessionTab(r *http.Request) (string, bool) {
+	switch tab := r.URL.Query().Get("tab"); tab {
+	case "":
+		return "transcript", true
+	case "transcript", "handoff", "result", "recovery", "guard", tabFiles:
+		return tab, true
+	}
+	return "", false
 }
 
 // streamPath is where news of a session come from, beginning behind what the page shows.
@@ -138,6 +167,9 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 		return sessionView{}, fmt.Errorf("read cycle: %w", err)
 	}
 	view := m.sessionView(session, chain, cycle)
+	if s.Trace != nil {
+		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(cycle), Code: true, Broad: true, Copy: true})
+	}
 	if err := s.addRecords(ctx, m, &view); err != nil {
 		return view, err
 	}
@@ -173,7 +205,7 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 		return sessionState{}, fmt.Errorf("render state: %w", err)
 	}
 	rail, err := s.railCount(counts)
-	return sessionState{mark: mark(counts), html: html + rail, over: view.Over}, err
+	return sessionState{mark: mark(counts), data: newDataBlock(html + rail), over: view.Over}, err
 }
 
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
@@ -205,7 +237,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 	if child := childOf(session, chain); child != nil {
 		view.Child = &relative{child.ID, child.Tier}
 	}
-	view.Facts = m.facts(session, cycle, row, view.Chain)
+	view.Facts, view.Details = m.facts(session, cycle, row, view.Chain), m.details(session)
 	return view
 }
 
@@ -267,29 +299,30 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 	if len(chain.Rows) > 1 {
 		facts = append(facts, figureFact("Chain total", chain.Cost))
 	}
-	facts = append(facts,
-		figureFact("Duration", row.Duration),
-		figureFact("Turns", row.Turns),
-		tokenFact(s),
-		fact{Name: "Model", Value: plain(s.Model)},
-		fact{Name: "Trigger", Value: triggerText(cycle.Trigger)},
-	)
-	if s.BudgetUSD != nil {
-		facts = append(facts, figureFact("May spend", dollars(s.BudgetUSD)))
-	}
+	lasts := figureFact("Duration", row.Duration)
+	lasts.Since = row.Since
+	return append(facts, lasts, figureFact("Turns", row.Turns), tokenFact(s),
+		fact{Name: "Model", Value: plain(s.Model)}, fact{Name: "Trigger", Value: triggerText(cycle.Trigger)})
+}
+
+// details is what few people ask for.
+func (m moment) details(s ops.Session) []fact {
+	var facts []fact
 	if s.StartedAt != nil {
 		facts = append(facts, fact{Name: "Started", At: m.maybe(s.StartedAt)})
 	}
 	if s.EndedAt != nil {
 		facts = append(facts, fact{Name: "Ended", At: m.maybe(s.EndedAt)})
 	}
-	facts = append(facts, fact{Name: "Context", Value: contextText(s.ContextMode)})
-	if s.ExitCode != nil {
-		facts = append(facts, fact{Name: "Exit code", Value: fmt.Sprint(*s.ExitCode)})
+	if s.BudgetUSD != nil {
+		facts = append(facts, figureFact("May spend", dollars(s.BudgetUSD)))
 	}
-	facts = append(facts, fact{Name: "Handler", Value: plain(s.Handler), Code: true})
+	facts = append(facts, fact{Name: "Context", Value: contextText(s.ContextMode)}, fact{Name: "Handler", Value: plain(s.Handler), Code: true})
 	if s.May() != s.Tier {
 		facts = append(facts, fact{Name: "Permissions", Value: s.May().String()})
+	}
+	if s.ExitCode != nil {
+		facts = append(facts, fact{Name: "Exit code", Value: fmt.Sprint(*s.ExitCode)})
 	}
 	if s.CLIVersion != "" {
 		facts = append(facts, fact{Name: "Agent version", Value: plain(s.CLIVersion)})

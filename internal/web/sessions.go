@@ -30,6 +30,10 @@ type sessionsView struct {
 	Older    string
 	Newest   string
 	Searched *stamp // the search ended there, with more to look through
+	Views    []savedView
+	Saved    bool   // the filters in force are one of them
+	Filters  string // the filters in force, as an address has them
+	Set      int    // how many there are, without the search
 }
 
 // choice is one entry of a filter.
@@ -132,6 +136,7 @@ func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
 	}
 	view := s.sessionsView(m, asked, found)
 	view.Paged = before > 0
+	view.addViews(savedViews(r))
 	s.render(w, r, http.StatusOK, "sessions", page{Title: "Sessions", Nav: "sessions", Body: view})
 }
 
@@ -185,6 +190,21 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 		view.Searched = &stamp{}
 	}
 	return view
+}
+
+// addViews shows what the visitor has saved.
+func (v *sessionsView) addViews(all []savedView) {
+	_, v.Filters, _ = strings.Cut(v.Query.path(0), "?")
+	for i := range all {
+		all[i].Current = all[i].Query == v.Filters
+		v.Saved = v.Saved || all[i].Current
+	}
+	v.Views = all
+	for _, set := range []string{string(v.Query.Status), v.Query.Tier, string(v.Query.Trigger), v.Query.Service, v.Query.Range, v.Query.Environment} {
+		if set != "" {
+			v.Set++
+		}
+	}
 }
 
 // choose marks the entry of a filter that is in force.

@@ -139,6 +139,8 @@ func stopText(c ops.StopCause) string {
 		return "One tool call ran for too long"
 	case ops.StopCrash:
 		return "The supervisor ended unexpectedly while it ran"
+	case ops.StopLease:
+		return "Its host lost touch with the others"
 	case ops.StopInvariant:
 		return "A tool ran that no gate had allowed"
 	case ops.StopJournal:

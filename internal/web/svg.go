@@ -15,7 +15,7 @@ const (
 	chartHeight = 190
 	chartTop    = 10
 	chartFoot   = 22 // for the days
-	chartLeft   = 9  // percent, for the amounts
+	chartLeft   = 44 // for the amounts, in a drawing of their own: they are as wide on a phone
 )
 
 // healthBar draws how a service was: per bucket its worst finding. Height and colour say the same, so that it survives
@@ -89,15 +89,15 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 	limit := step * math.Max(1, math.Ceil(top/step))
 	const plot = chartHeight - chartTop - chartFoot
 	y := func(usd float64) float64 { return chartTop + plot*(1-usd/limit) }
-	var d drawing
+	var d, amounts drawing
 	for usd := 0.0; usd <= limit+step/2; usd += step {
-		d.line(pc(chartLeft), px(round(y(usd))), "100%", px(round(y(usd))), "chart-line")
-		d.text(pc(chartLeft-1), px(round(y(usd))+4), "end", "chart-text", axis(usd, step))
+		d.line("0", px(round(y(usd))), "100%", px(round(y(usd))), "chart-line")
+		amounts.text(px(chartLeft-8), px(round(y(usd))+4), "end", "chart-text", axis(usd, step))
 	}
-	width := (100 - chartLeft) / float64(max(1, len(days)))
+	width := 100 / float64(max(1, len(days)))
 	every := max(1, (len(days)+7)/8)
 	for i, day := range days {
-		x := chartLeft + float64(i)*width
+		x := float64(i) * width
 		base := 0.0
 		for _, s := range all {
 			if s.USD[i] == nil || *s.USD[i] <= 0 {
@@ -113,10 +113,14 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 			if (len(days)-1-i)/every%2 == 1 {
 				class += " chart-spare" // too narrow on a phone
 			}
-			d.text(pc(x+width/2), px(chartHeight-6), "middle", class, day.Format("2 Jan"))
+			at, anchor := pc(x+width/2), "middle"
+			if i == len(days)-1 {
+				at, anchor = "100%", "end" // it would stand out of the picture
+			}
+			d.text(at, px(chartHeight-6), anchor, class, day.Format("2 Jan"))
 		}
 	}
-	p.SVG = d.svg(chartHeight, title)
+	p.SVG = amounts.axis(chartLeft, chartHeight) + d.svg(chartHeight, title)
 	for _, s := range all {
 		p.Head = append(p.Head, s.Name)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -42,7 +43,8 @@ type transcriptView struct {
 	AtEnd   bool // nothing is stored behind the last line
 	Find    string
 	Found   int
-	Capped  bool // more lines match than are shown
+	Capped  bool   // more lines match than are shown
+	Removed string // why nothing is there any more
 }
 
 // resultView is what the agent said at its end.
@@ -126,8 +128,28 @@ func (s *server) transcript(ctx context.Context, m moment, id ops.SessionID, wan
 	}
 	view.Last = last
 	view.AtEnd = last >= total
+	if total > 0 && view.First == 0 && upTo == 0 && (after == 0 || want.tail) {
+		view.Removed, view.AtEnd = s.removedText(ctx, id), true
+	}
 	view.link(id, after, want.lines)
 	return view, s.awaitAnswers(ctx, rows, id, last)
+}
+
+// removedText says why output that was recorded is not there.
+func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
+	text := "Transcript removed by retention"
+	// Without the mark its lines are gone all the same.
+	if removed, err := s.Store.Removed(ctx, id); err == nil && removed.Transcript != nil {
+		text += " on " + removed.Transcript.UTC().Format(time.DateOnly)
+		session, err := s.Store.Session(ctx, id)
+		if err == nil && session.EndedAt != nil && removed.Transcript.Sub(*session.EndedAt) < s.KeepTranscripts {
+			return text + " (all transcripts together were too large)."
+		}
+	}
+	if days := int(s.KeepTranscripts / (24 * time.Hour)); days > 0 {
+		return text + fmt.Sprintf(" (%s).", plural(days, "day", "days"))
+	}
+	return text + "."
 }
 
 // recallCalls reads the lines before a piece, for the calls that are answered in it.

@@ -43,8 +43,16 @@ type Options struct {
 	NextCheck func() map[string]time.Time
 	// Hub nudges the pages that are open when something was written. Without one they look by themselves, a little later.
 	Hub *live.Hub
+	// Webhooks takes the alerts of other systems under /api/v1/webhooks/. It finds out by itself who sends them.
+	Webhooks http.Handler
+	// Trace names the trace of a cycle; nil where no traces are sent.
+	Trace func(ops.Cycle) string
+	// KeepTranscripts is how long output is kept; zero means for ever.
+	KeepTranscripts time.Duration
 	// Done ends the streams of open pages, so that they do not hold up a shutdown; nil means never.
 	Done <-chan struct{}
+	// Trouble says why no session is started here, or nothing; every page shows it.
+	Trouble func() string
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
 }
@@ -59,13 +67,14 @@ type server struct {
 	words  *writing
 
 	readers readerCount // of streams
-	logins  *logins     // nil when no token is set
+	beacon  *beacon
+	logins  *logins // nil when no token is set
 	bounds  *limits
 }
 
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
-	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: o.Store}, feeds: newFeeds(), today: &costCache{}, words: newWriting()}
+	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: o.Store}, feeds: newFeeds(), today: &costCache{}, words: newWriting(), beacon: &beacon{hub: o.Hub}}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
@@ -84,7 +93,10 @@ func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", s.overview)
 	pages.HandleFunc("GET /sessions", s.sessions)
+	pages.HandleFunc("POST "+viewsPath, s.saveView)
+	pages.HandleFunc("POST "+viewsPath+"/remove", s.removeView)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
+	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
 	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
 	pages.HandleFunc("GET /sessions/{id}/lines/{seq}", s.rawLine)
 	pages.HandleFunc("GET /sessions/{id}/lines/{seq}/{piece}", s.rawLine)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"claudeops/internal/agent/pretool"
 )
 
 // RunIfFake plays the scenario and exits when the test binary was started as the fake. TestMain
@@ -52,7 +54,8 @@ func runFake(dir string, args []string) (int, error) {
 	for _, p := range s.Plays {
 		if p.fits(call) {
 			f := &fake{play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10), refused: map[string]string{}, open: map[string]bool{}}
-			if f.hook, err = call.hookCommand(); err != nil {
+			settings, _ := call.Option("--settings")
+			if f.hook, err = pretool.In(settings); err != nil {
 				return 0, err
 			}
 			return f.run()
@@ -132,7 +135,7 @@ type fake struct {
 	play    Play
 	call    Call
 	out     *bufio.Writer
-	hook    string            // asked before every tool call; empty when there is none
+	hook    pretool.Hook      // asked before every tool call; empty when there is none
 	refused map[string]string // by the id of the call: why
 	open    map[string]bool   // the tool calls that were not answered yet
 	asked   chan os.Signal    // to end at the next boundary; nil when the play does not heed it
@@ -238,9 +241,7 @@ func (f *fake) step(s Step) error {
 			return err
 		}
 	}
-	if err := f.askHook(s.Out); err != nil {
-		return err
-	}
+	f.askHook(s.Out)
 	if s.Spawn != nil {
 		if err := spawn(*s.Spawn); err != nil {
 			return err
@@ -280,12 +281,16 @@ func (f *fake) print(s Step, n string) error {
 	return nil
 }
 
+func (f *fake) sessionID() string {
+	id, _ := f.call.Option("--session-id")
+	return id
+}
+
 // expand replaces what is the same in every repetition.
 func (f *fake) expand(text string, size int) string {
-	id, _ := f.call.Option("--session-id")
 	model, _ := f.call.Option("--model")
 	return strings.NewReplacer(
-		"{{session_id}}", id,
+		"{{session_id}}", f.sessionID(),
 		"{{model}}", model,
 		"{{tier}}", strconv.Itoa(f.call.Tier),
 		"{{pad}}", strings.Repeat("x", size),

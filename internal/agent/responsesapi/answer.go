@@ -115,7 +115,7 @@ func pick(answers []Answer, i int) Answer {
 
 func (s *Server) play(ctx context.Context, w http.ResponseWriter, req Request, a Answer) {
 	if a.hang {
-		s.hang(ctx)
+		s.Hang(ctx)
 		return
 	}
 	if a.status != 0 {

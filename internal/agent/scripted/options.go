@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"claudeops/internal/agent/pretool"
 )
 
 // options are the flags of one start.
@@ -22,8 +24,8 @@ type options struct {
 	resume       string
 	mode         string
 	tools        []string
-	denied       []string // tools and Bash rules that must not be used
-	hook         string   // the command to ask before every tool call; empty when none is set
+	denied       []string     // tools and Bash rules that must not be used
+	hook         pretool.Hook // the command to ask before every tool call; empty when none is set
 	fork         bool
 	structured   bool    // a schema was given
 	budget       float64 // in USD; 0 means no limit
@@ -155,7 +157,7 @@ func parseOptions(args []string) (options, error) {
 	if err := checkOptions(a, o); err != nil {
 		return options{}, err
 	}
-	if o.hook, err = hookOf(a.one("--settings")); err != nil {
+	if o.hook, err = pretool.In(a.one("--settings")); err != nil {
 		return options{}, err
 	}
 	if a.has("--max-budget-usd") {

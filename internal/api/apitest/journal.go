@@ -15,6 +15,7 @@ import (
 // Journal is a temporary store with a clock that only the test moves.
 type Journal struct {
 	Store *store.Store
+	Path  string // of its file
 	Now   time.Time
 
 	t     testing.TB
@@ -45,10 +46,10 @@ type Run struct {
 // Open makes an empty journal whose clock stands at now.
 func Open(t testing.TB, now time.Time) *Journal {
 	t.Helper()
-	j := &Journal{t: t, Now: now}
+	j := &Journal{t: t, Now: now, Path: filepath.Join(t.TempDir(), "claudeops.db")}
 	var err error
 	j.Store, err = store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: j.Clock, Logger: slog.New(slog.DiscardHandler),
+		Path: j.Path, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"claudeops/internal/engine"
 	"claudeops/internal/ops"
 )
 
@@ -30,17 +32,21 @@ type Options struct {
 	Logger *slog.Logger
 	// Sweep is how often the journal is scanned without a wake-up.
 	Sweep time.Duration
+	// Workers is how many cycles are worked on at once; 0 means as many as there are environments. One that has begun keeps
+	// its worker until it ends or waits, so that nothing which came later gets between its sessions.
+	Workers int
 }
 
 // Engine runs at most one cycle per environment at a time.
 type Engine struct {
-	o      Options
-	wake   chan struct{}
-	stop   context.CancelCauseFunc
-	loop   sync.WaitGroup
-	mu     sync.Mutex
-	busy   map[string]*worker // by environment
-	faults map[ops.CycleID]fault
+	o        Options
+	wake     chan struct{}
+	stop     context.CancelCauseFunc
+	loop     sync.WaitGroup
+	draining atomic.Bool
+	mu       sync.Mutex
+	busy     map[string]*worker // by environment
+	pace     *engine.Pace
 }
 
 type worker struct {
@@ -48,18 +54,12 @@ type worker struct {
 	stop  context.CancelCauseFunc
 }
 
-// fault spaces out the attempts at a cycle whose journal could not be written.
-type fault struct {
-	count int
-	until time.Time
-}
-
 // New returns an engine that has not started yet.
 func New(o Options) *Engine {
 	if o.Sweep == 0 {
 		o.Sweep = 30 * time.Second
 	}
-	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, faults: map[ops.CycleID]fault{}}
+	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: engine.NewPace(time.Second)}
 }
 
 // Start begins to work on what the journal holds.
@@ -86,6 +86,16 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 		}
 	}
 }
+
+// Drain lets no cycle begin from now on.
+func (e *Engine) Drain() {
+	e.mu.Lock() // a scan that is under way starts what it starts before we return
+	defer e.mu.Unlock()
+	e.draining.Store(true)
+}
+
+// Draining reports whether no cycle begins any more.
+func (e *Engine) Draining() bool { return e.draining.Load() }
 
 // Stop ends all workers and waits for them until ctx ends.
 func (e *Engine) Stop(ctx context.Context) error {
@@ -146,18 +156,27 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 		}
 		if w, ok := e.busy[c.Environment]; ok {
 			if w.cycle == c.ID && c.CancelRequestedAt != nil {
-				w.stop(ops.Stop(ops.StopUser, reason(c)))
+				w.stop(ops.Stop(ops.StopUser, engine.Why(c)))
 			}
 			continue
 		}
-		if wait := e.due(c, now); wait > 0 {
+		if e.Draining() {
+			continue
+		}
+		if wait := max(e.pace.Wait(c.ID, now), engine.Due(c, now)); wait > 0 {
 			next = min(next, wait)
 			continue
+		}
+		if e.full() && c.CancelRequestedAt == nil {
+			continue // it stays queued; whoever ends wakes us
 		}
 		e.start(ctx, workers, c)
 	}
 	return max(next, time.Millisecond)
 }
+
+// full reports whether every worker has a cycle. To cancel one takes none of them: nothing is started for it.
+func (e *Engine) full() bool { return e.o.Workers > 0 && len(e.busy) >= e.o.Workers }
 
 // first orders cycles so that one which already holds its environment's slot comes before the queued ones.
 func first(cycles []ops.Cycle) []ops.Cycle {
@@ -170,31 +189,6 @@ func first(cycles []ops.Cycle) []ops.Cycle {
 		}
 	}
 	return append(running, others...)
-}
-
-func reason(c ops.Cycle) string {
-	if c.CancelReason != "" {
-		return c.CancelReason
-	}
-	return "stopped by the operator"
-}
-
-// due says how long the cycle still has to wait; zero means it can run.
-func (e *Engine) due(c ops.Cycle, now time.Time) time.Duration {
-	const never = time.Hour
-	if f, ok := e.faults[c.ID]; ok && f.until.After(now) {
-		return f.until.Sub(now)
-	}
-	if c.CancelRequestedAt != nil {
-		return 0
-	}
-	if c.WakeAt != nil && c.WakeAt.After(now) {
-		return c.WakeAt.Sub(now)
-	}
-	if c.Status == ops.CycleWaitingHuman && c.WakeAt == nil {
-		return never
-	}
-	return 0
 }
 
 func (e *Engine) start(ctx context.Context, workers *sync.WaitGroup, c ops.Cycle) {
@@ -213,13 +207,9 @@ func (e *Engine) finished(ctx context.Context, c ops.Cycle, err error) {
 	defer e.mu.Unlock()
 	delete(e.busy, c.Environment)
 	if err == nil {
-		delete(e.faults, c.ID)
+		e.pace.Forget(c.ID)
 		return
 	}
-	f := e.faults[c.ID]
-	f.count++
-	wait := min(time.Second<<min(f.count-1, 5), 30*time.Second)
-	f.until = e.o.Clock().Add(wait)
-	e.faults[c.ID] = f
+	wait := e.pace.Failed(c.ID, e.o.Clock())
 	e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it is tried again", "cycle", c.ID, "in", wait, "error", err)
 }

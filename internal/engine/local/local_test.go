@@ -14,16 +14,21 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	bubble := func(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
-	enginetest.Run(t, bubble, func(t *testing.T, h *enginetest.Host) engine.Engine {
-		e := local.New(local.Options{
-			Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err := e.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return e
-	})
+	enginetest.Harness{
+		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) },
+		Open: func(t *testing.T) func(h *enginetest.Host) engine.Engine {
+			return func(h *enginetest.Host) engine.Engine {
+				e := local.New(local.Options{
+					Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+				})
+				if err := e.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+		},
+		Later: 90 * time.Second, Pause: time.Second, Patience: 10 * time.Minute, Quiet: 10 * time.Minute,
+	}.Run(t)
 }
 
 func TestStopSaysWhenAWorkerHangs(t *testing.T) {

@@ -20,6 +20,8 @@ type Fixture struct {
 	Store *store.Store
 	Owner ops.Owner
 	At    time.Time // the time of everything the fixture writes
+
+	database Database
 }
 
 // NewFixture registers Host in s.

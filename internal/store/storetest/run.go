@@ -7,9 +7,12 @@ import (
 	"claudeops/internal/store"
 )
 
-// Run proves that a store works as the rest of the program relies on. open returns a new, empty store whose clock stands at
-// Start and that knows no uptime; it closes the store with the test.
-func Run(t *testing.T, open func(t *testing.T) *store.Store) {
+// Database opens one database, each time as another process would, with a clock that stands at Start and no uptime. The store is
+// closed with the test.
+type Database func(t *testing.T) *store.Store
+
+// Run proves that a store works as the rest of the program relies on. fresh makes a new, empty database.
+func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	suites := []struct {
 		name  string
@@ -38,11 +41,21 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"watch", watchCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
+		{"page", pageCases()},
+		{"totals", totalsCases()},
+		{"caller", callerCases()},
+		{"hosts at once", parallelCases()},
+		{"host", hostCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, c := range suite.cases {
-				t.Run(c.name, func(t *testing.T) { c.run(t, NewFixture(t, open(t))) })
+				t.Run(c.name, func(t *testing.T) {
+					database := fresh(t)
+					f := NewFixture(t, database(t))
+					f.database = database
+					c.run(t, f)
+				})
 			}
 		})
 	}

@@ -155,6 +155,32 @@ setInterval(() => {
   }
 }, 1000);
 
+// The bars of a chain that runs grow, and the others make room for them.
+setInterval(() => {
+  const bars = all('#waterfall rect[data-from]');
+  if (document.hidden || !byId('lost')?.hidden || !bars.some((bar) => bar.dataset.until === '0')) return;
+  const begin = Math.min(...bars.map((bar) => Number(bar.dataset.from)));
+  const whole = Math.max(1, Date.now() - begin);
+  for (const bar of bars) {
+    const from = Number(bar.dataset.from);
+    const width = Math.max(0.8, 100 * ((Number(bar.dataset.until) || Date.now()) - from) / whole);
+    bar.setAttribute('x', Math.max(0, Math.min(100 * (from - begin) / whole, 100 - width)).toFixed(2) + '%');
+    bar.setAttribute('width', Math.min(100, width).toFixed(2) + '%');
+  }
+}, 1000);
+
+// ---- Parts of a page behind tabs: all are there, and the root element names the one that is shown ----
+
+document.addEventListener('click', (e) => {
+  const link = e.target.closest('a[data-tab]');
+  if (!link || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey || e.button !== 0) return;
+  e.preventDefault();
+  document.documentElement.dataset.tab = link.dataset.tab;
+  for (const other of all('a', link.parentElement)) if (other === link) other.setAttribute('aria-current', 'page'); else other.removeAttribute('aria-current');
+  history.replaceState(null, '', link.href);
+  document.dispatchEvent(new Event('tab'));
+});
+
 // ---- Pause the updates of a list ----
 
 for (const button of all('[data-list]')) button.hidden = false;
@@ -198,6 +224,7 @@ if (log) {
       if (following && !atEnd()) set(false);
       else if (!following && unseen > 0 && atEnd()) set(true);
     }, { passive: true });
+    document.addEventListener('tab', () => { if (following) toEnd(); });
     new MutationObserver((changes) => {
       let added = 0;
       for (const change of changes) for (const node of change.addedNodes) if (node.id && node.nextElementSibling === null || node.classList?.contains('entry')) added++;

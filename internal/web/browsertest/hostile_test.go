@@ -79,7 +79,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 	paths := []string{
 		"/", "/sessions", "/sessions?q=" + query, "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze", path("/approvals/%d", question.ID), "/services",
 		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory", "/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",
-		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query),
+		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query), path("/sessions/%d?tab=files", ids[0]), path("/sessions/%d?tab=result", ids[1]),
 	}
 	for _, id := range ids {
 		paths = append(paths, path("/sessions/%d", id))
@@ -120,6 +120,7 @@ func evil(text string) []string {
 		said(text),
 		fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"thinking","thinking":%s},{"type":"tool_use","id":%[1]s,"name":%[1]s,"input":{"command":%[1]s,%[1]s:%[1]s}},{"type":%[1]s}]}}`, q),
 		fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":%s,"content":%[1]s,"is_error":true}]}}`, q),
+		fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"f","name":%s,"input":{"file_path":%[1]s}}]}}`, q),
 		fmt.Sprintf(`{"type":"stderr","text":%s}`, q),
 		fmt.Sprintf(`{"type":%s,"subtype":%[1]s}`, q),
 		text,

@@ -57,6 +57,8 @@ func rich() []string {
 		answer("toolu_2", "token=[redacted:secret]", false),
 		call("toolu_3", "curl -s http://jellyfin:8096/missing"),
 		answer("toolu_3", "curl: (22) The requested URL returned error: 404", true),
+		`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_4","name":"Read","input":{"file_path":"/etc/jellyfin/network.xml"}}]}}`,
+		`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_5","name":"Edit","input":{"file_path":"/etc/jellyfin/network.xml","old_string":"a","new_string":"b"}}]}}`,
 		`{"type":"stderr","text":"warning: one line on the error output"}`,
 		`{"type":"redacted","text":"1 line was withheld: it held a private key."}`,
 		"a line that is no event",

@@ -1,14 +1,18 @@
+//go:build pictures
+
 package browsertest
 
 import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +21,11 @@ import (
 	"claudeops/internal/web"
 )
 
-// pictures is where the pictures of the documentation are written; without it none are made.
-var pictures = flag.String("pictures", "", "write pictures of the demo into this `folder`")
+// pictures is where pictures are written.
+var pictures = flag.String("pictures", filepath.Join("..", "..", "..", "docs", "img"), "write pictures into this `folder`")
 
 // TestPicturesOfTheDemo plays the demo and photographs it when its incident is repaired; make screenshots runs it.
 func TestPicturesOfTheDemo(t *testing.T) {
-	if *pictures == "" {
-		t.Skip("run make screenshots to write them")
-	}
 	b := open(t, startDemo(t))
 	b.visit("/sessions")
 	repaired := time.Now().Add(10 * deadline) // it plays at the pace of its audience
@@ -50,6 +51,48 @@ func TestPicturesOfTheDemo(t *testing.T) {
 	b.resize(phone)
 	b.visit("/sessions/3")
 	b.photograph("phone-session", phone)
+}
+
+// TestPicturesOfEveryPage photographs every page in both themes and widths, as long as it is, for whoever changes how they look:
+// go test -tags pictures ./internal/web/browsertest -run EveryPage -pictures /tmp/pages.
+func TestPicturesOfEveryPage(t *testing.T) {
+	f := newFixture(t)
+	b := open(t, serve(t, f.store).base())
+	for n, s := range sights(f) {
+		t.Run(s.name, func(t *testing.T) {
+			defer b.on(t)()
+			if s.status != 0 {
+				b.excuse("the server responded with a status of")
+			}
+			b.inAllLights(fmt.Sprintf("%02d-%s", n, strings.ReplaceAll(s.name, " ", "-")), s)
+		})
+	}
+}
+
+func (b *tab) inAllLights(name string, s sight) {
+	b.t.Helper()
+	for _, window := range []size{wide, phone} {
+		b.resize(window)
+		for _, scheme := range []string{"light", "dark"} {
+			b.prefer(scheme)
+			b.visit(s.path)
+			if s.then != "" {
+				eval[bool](b, s.then+"; true")
+			}
+			b.whole(fmt.Sprintf("%s-%s-%s", name, window.name, scheme))
+		}
+	}
+}
+
+// whole writes a page from its top to its end.
+func (b *tab) whole(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, deadline)
+	defer cancel()
+	raw, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	b.must(err)
+	b.must(os.MkdirAll(*pictures, 0o755))
+	b.must(os.WriteFile(filepath.Join(*pictures, name+".png"), raw, 0o644))
 }
 
 // startDemo starts the demo on a free port and returns where its pages are.

@@ -1,4 +1,4 @@
-package scripted
+package pretool_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"claudeops/internal/agent/pretool"
 )
 
 func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
@@ -22,12 +24,14 @@ func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
 		"garbage":   {"echo yes", "read its answer"},
 		"silent":    {"exit 0", "read its answer"},
 		"missing":   {"/nonexistent/program", "hook error"},
+		"too odd":   {answer("deny", ""), `it answered "deny"`},
+		"its event": {`grep -q '"hook_event_name":"PreToolUse"' && ` + answer("allow", "ok"), ""},
 		"its input": {`grep -q '"tool_use_id":"toolu_1"' && ` + answer("allow", "ok"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &conversation{opts: options{hook: tt.hook}, cwd: t.TempDir(), env: environment{"PATH=/usr/bin:/bin"}}
-			got := c.askHook(t.Context(), toolBash, "toolu_1", json.RawMessage(`{"command":"ls"}`))
+			c := pretool.Call{SessionID: "s", Cwd: t.TempDir(), Tool: "Bash", ID: "toolu_1", Input: json.RawMessage(`{"command":"ls <x>"}`)}
+			got := pretool.Hook(tt.hook).Ask(t.Context(), c, []string{"PATH=/usr/bin:/bin"})
 			if (got == "") != (tt.refused == "") || !strings.Contains(got, tt.refused) {
 				t.Errorf("refused with %q, want %q", got, tt.refused)
 			}
@@ -43,17 +47,17 @@ func TestTheHookIsReadFromTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, given := range []string{settings, file} {
-		if got, err := hookOf(given); err != nil || got != "ask me" {
+		if got, err := pretool.In(given); err != nil || got != "ask me" {
 			t.Errorf("%s: %q, %v", given, got, err)
 		}
 	}
 	for _, given := range []string{"", "{}"} {
-		if got, err := hookOf(given); err != nil || got != "" {
+		if got, err := pretool.In(given); err != nil || got != "" {
 			t.Errorf("%q: %q, %v", given, got, err)
 		}
 	}
 	for _, given := range []string{"/nonexistent/settings.json", "{broken"} {
-		if _, err := hookOf(given); err == nil {
+		if _, err := pretool.In(given); err == nil {
 			t.Errorf("%q is taken", given)
 		}
 	}

@@ -1,0 +1,443 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/ops"
+	"claudeops/internal/pgtest"
+	"claudeops/internal/store"
+)
+
+// hostLease is short for a test and long for a busy machine.
+const hostLease = 6 * time.Second
+
+// hosts makes boxes that share one database and one fake agent.
+func hosts(t *testing.T, address string, s agenttest.Scenario, names ...string) []*box {
+	t.Helper()
+	var out []*box
+	for _, name := range names {
+		b := newBox(t, s, "CLAUDEOPS_DATABASE_URL="+address, "CLAUDEOPS_HOST="+name, "CLAUDEOPS_HOST_LEASE="+hostLease.String(),
+			"CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_INTERVAL=24h")
+		b.url = address
+		if len(out) > 0 {
+			b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+out[0].bin)
+			b.bin = out[0].bin
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// held is a play that goes on when the file exists.
+func held(p agenttest.Play, file string) agenttest.Play {
+	p.Steps = append([]agenttest.Step{
+		{Out: agenttest.Init()}, {Out: agenttest.Text("I am at it.")},
+		{Run: fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done", file)},
+	}, p.Steps...)
+	return p
+}
+
+func gateFile(t *testing.T) string { return filepath.Join(t.TempDir(), "go-on") }
+
+func open(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// session returns the newest session of the newest cycle.
+func (b *box) session() (ops.Session, bool) {
+	c, ok := b.newest()
+	if !ok || len(c.Journal.Sessions) == 0 {
+		return ops.Session{}, false
+	}
+	return c.Journal.Sessions[len(c.Journal.Sessions)-1], true
+}
+
+// working waits until a session of the tier runs, and returns it.
+func (d *daemon) working(tier ops.Tier) (out ops.Session) {
+	d.t.Helper()
+	d.until(fmt.Sprintf("a session of %s runs", tier), func() bool {
+		s, ok := d.session()
+		out = s
+		return ok && s.Tier == tier && s.Status == ops.SessionRunning && s.PID > 0
+	})
+	return out
+}
+
+// finishedOnce fails when a tier was finished twice.
+func (b *box) finishedOnce(want ops.CycleStatus) {
+	b.t.Helper()
+	c := b.cycle()
+	if c.Cycle.Status != want {
+		b.t.Errorf("the cycle is %s (%s), want %s", c.Cycle.Status, c.Cycle.Reason, want)
+	}
+	done := map[ops.Tier]int{}
+	for _, s := range c.Journal.Sessions {
+		switch s.Status {
+		case ops.SessionCompleted:
+			done[s.Tier]++
+		case ops.SessionRunning, ops.SessionQueued:
+			b.t.Errorf("session %d is still %s", s.ID, s.Status)
+		}
+	}
+	for tier, n := range done {
+		if n != 1 {
+			b.t.Errorf("%s was finished %d times", tier, n)
+		}
+	}
+}
+
+func TestSeveralHostsShareOneDatabase(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	boxes := hosts(t, pgtest.URL(t), plays(held(agenttest.Healthy(0.02), gate)), "a", "b")
+	a, b := boxes[0].ready(), boxes[1].ready()
+	s := a.working(ops.Tier1)
+	runs, looks := a, b
+	if s.Owner == "b" {
+		runs, looks = b, a
+	}
+	// The page of the host that does not run it shows it, and so does its API.
+	if status, page := looks.get(fmt.Sprintf("/sessions/%d", s.ID)); status != 200 || !strings.Contains(page, "I am at it.") {
+		t.Errorf("the other host answers %d", status)
+	}
+	// Cancelled there, it ends here.
+	begun := time.Now()
+	if status, _ := looks.post(fmt.Sprintf("/api/v1/cycles/%d/cancel", s.CycleID), map[string]string{"reason": "enough"}); status >= 300 {
+		t.Fatalf("cancel answers %d", status)
+	}
+	looks.until("the cycle is cancelled", func() bool { return looks.cycle().Cycle.Status.Ended() })
+	t.Logf("cancelled from the other host in %s", time.Since(begun).Round(time.Millisecond))
+	runs.finishedOnce(ops.CycleCancelled)
+	if n := len(a.calls()); n != 1 {
+		t.Errorf("%d sessions were started", n)
+	}
+	r := boxes[0].run("hosts", "list")
+	if r.code != 0 || strings.Count(r.stdout, "alive") != 2 {
+		t.Errorf("hosts list exits %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	for _, d := range []*daemon{a, b} {
+		if code, _ := d.stop(); code != 0 {
+			t.Errorf("exit %d\n%s", code, d.log)
+		}
+		d.nothingLeft()
+	}
+}
+
+func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
+	t.Parallel()
+	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Healthy(0.02)), "a", "b")
+	config := filepath.Join(t.TempDir(), "claudeops.yaml")
+	if err := os.WriteFile(config, []byte("environments:\n  - {name: near, labels: [here]}\n  - {name: far, labels: [there]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, label := range []string{"here", "there"} {
+		boxes[i].env = append(boxes[i].env, "CLAUDEOPS_CONFIG="+config, "CLAUDEOPS_HOST_LABELS="+label)
+	}
+	a := boxes[0].ready()
+	a.until("its own environment was checked", func() bool { return a.ended(1) })
+	if r := boxes[0].run("run", "--environment", "far", "--detach", "look"); r.code != 0 {
+		t.Fatalf("run exits %d\n%s", r.code, r.stderr)
+	}
+	b := boxes[1].ready()
+	b.until("both of the other were checked", func() bool {
+		var open []ops.Cycle
+		b.read(func(s *store.Store) { open, _ = s.Unfinished(context.Background()) })
+		c, _ := b.newest()
+		return len(open) == 0 && c.Cycle.ID >= 2
+	})
+	b.read(func(s *store.Store) {
+		all, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			want := map[string]string{"near": "a", "far": "b"}[c.Environment]
+			for _, s := range c.Sessions {
+				if s.Owner != want {
+					t.Errorf("%s was checked by %s", c.Environment, s.Owner)
+				}
+			}
+		}
+	})
+}
+
+func TestAHostThatDiesIsFollowed(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), held(tier(2, agenttest.Healthy(0.3)), gate)), "a", "b")
+	a, b := boxes[0].ready(), boxes[1].ready()
+	s := a.working(ops.Tier2)
+	dies, lives := a, b
+	if s.Owner == "b" {
+		dies, lives = b, a
+	}
+	killed := time.Now()
+	if err := dies.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	lives.until("the other continues", func() bool {
+		n, ok := lives.session()
+		return ok && n.ID != s.ID && n.Owner == lives.name() && n.Status == ops.SessionRunning
+	})
+	t.Logf("continued after %s with a lease of %s", time.Since(killed).Round(time.Millisecond), hostLease)
+	open(t, gate)
+	lives.until("the cycle ends", func() bool { return lives.cycle().Cycle.Status.Ended() })
+	lives.finishedOnce(ops.CycleResolved)
+	now := lives.cycle()
+	left := now.Journal.Session(s.ID)
+	if left.Status != ops.SessionInterrupted || left.StopCause != ops.StopLease {
+		t.Errorf("what ran on the dead host is %s, %s", left.Status, left.StopCause)
+	}
+	next := now.Journal.Sessions[len(now.Journal.Sessions)-1]
+	if next.RetryOf == nil || *next.RetryOf != s.ID || next.ContextMode == ops.ContextResume {
+		t.Errorf("it was continued as %+v", next)
+	}
+	lives.nothingLeft()
+	dies.nothingLeft()
+}
+
+func (b *box) name() string {
+	for _, v := range b.env {
+		if name, ok := strings.CutPrefix(v, "CLAUDEOPS_HOST="); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := pgtest.New(t)
+	gate := gateFile(t)
+	talks := held(tier(2, agenttest.Healthy(0.3)), gate)
+	talks.Steps = talks.Steps[:2:2]
+	for i := range 1000 { // far longer than a lease
+		talks.Steps = append(talks.Steps, agenttest.Step{Out: agenttest.Text(fmt.Sprintf("line %d", i)), Sleep: 50 * time.Millisecond})
+	}
+	talks.Attempt = 1
+	boxes := hosts(t, c.Database(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), talks, tier(2, agenttest.Healthy(0.3))), "a")
+	d := boxes[0].ready()
+	s := d.working(ops.Tier2)
+	d.until("it talks", func() bool { n := 0; d.read(func(st *store.Store) { n = count(t, st, s.ID) }); return n > 5 })
+	before := 0
+	d.read(func(st *store.Store) { before = count(t, st, s.ID) })
+	stopped := time.Now()
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.until("the agent is gone", func() bool { return !alive(s.PID) })
+	if in := time.Since(stopped); in > hostLease {
+		t.Errorf("the agent worked on for %s with a lease of %s", in, hostLease)
+	}
+	if err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.until("the cycle ends", func() bool { return d.cycle().Cycle.Status.Ended() })
+	d.finishedOnce(ops.CycleResolved)
+	if left := d.cycle().Journal.Session(s.ID); left.Status != ops.SessionInterrupted {
+		t.Errorf("what ran is %s", left.Status)
+	}
+	d.until("what was kept is stored", func() bool {
+		kept, _ := filepath.Glob(filepath.Join(d.state, "spool", "*"))
+		return len(kept) == 0
+	})
+	d.read(func(st *store.Store) {
+		lines, err := st.Transcript(context.Background(), s.ID, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for i, l := range lines {
+			if l.Seq != int64(i+1) {
+				t.Fatalf("line %d has the number %d", i+1, l.Seq)
+			}
+			if strings.Contains(l.Text, "line ") {
+				said++
+			}
+		}
+		t.Logf("%d lines are stored", said)
+		if said <= before+10 { // it went on for seconds after the database had gone
+			t.Errorf("only %d lines, %d of them from before", said, before)
+		}
+	})
+	d.nothingLeft()
+}
+
+func count(t *testing.T, s *store.Store, id ops.SessionID) int {
+	t.Helper()
+	n, err := s.TranscriptCount(context.Background(), id)
+	if err != nil {
+		return 0 // the database may be away
+	}
+	return int(n)
+}
+
+func alive(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(raw), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	line := newWire(t, address)
+	gate := gateFile(t)
+	boxes := hosts(t, address, plays(agenttest.Escalates(1, 0.03, "jellyfin"), held(tier(2, agenttest.Healthy(0.3)), gate)), "a", "b")
+	boxes[0].env = append(boxes[0].env, "CLAUDEOPS_DATABASE_URL="+line.address)
+	a := boxes[0].ready()
+	s := a.working(ops.Tier2)
+	b := boxes[1].ready()
+	cut := time.Now()
+	line.cut()
+	a.until("its agent is gone", func() bool { return !alive(s.PID) })
+	gone := time.Since(cut)
+	b.until("the other continues", func() bool {
+		n, ok := b.session()
+		return ok && n.ID != s.ID && n.Owner == "b" && n.Status == ops.SessionRunning
+	})
+	t.Logf("the agent was gone after %s, the other continued after %s", gone.Round(time.Millisecond), time.Since(cut).Round(time.Millisecond))
+	if gone > hostLease {
+		t.Errorf("the agent worked on for %s", gone)
+	}
+	line.mend()
+	a.until("it is back with a new term", func() bool {
+		back := false
+		b.read(func(s *store.Store) {
+			all, err := s.Hosts(context.Background())
+			back = err == nil && len(all) == 2 && all[0].Alive && all[0].Term > 1
+		})
+		return back
+	})
+	open(t, gate)
+	b.until("the cycle ends", func() bool { return b.cycle().Cycle.Status.Ended() })
+	b.finishedOnce(ops.CycleResolved)
+	a.nothingLeft()
+}
+
+func TestARollingUpgradeDrains(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	boxes := hosts(t, pgtest.URL(t), plays(held(agenttest.Escalates(1, 0.03, "jellyfin"), gate), tier(2, agenttest.Healthy(0.3))), "a", "b")
+	a := boxes[0].ready()
+	first := a.working(ops.Tier1)
+	drained := make(chan ran, 1)
+	go func() { drained <- boxes[0].run("hosts", "drain") }()
+	a.until("it drains", func() bool { return strings.Contains(a.log.String(), "draining:") })
+	b := boxes[1].ready()
+	open(t, gate)
+	if r := <-drained; r.code != 0 || !strings.Contains(r.stderr, "is drained") {
+		t.Errorf("drain exits %d\n%s", r.code, r.stderr)
+	}
+	b.until("the cycle ends", func() bool { return b.cycle().Cycle.Status.Ended() })
+	b.finishedOnce(ops.CycleResolved)
+	sessions := b.cycle().Journal.Sessions
+	if len(sessions) != 2 || sessions[0].ID != first.ID || sessions[0].Owner != "a" || sessions[1].Owner != "b" {
+		t.Errorf("the sessions are %+v", sessions)
+	}
+	if code, took := a.stop(); code != 0 || took > 5*time.Second {
+		t.Errorf("stopped with %d after %s", code, took)
+	}
+}
+
+// wire is a line to a database that can be cut: nothing passes, and nobody is told.
+type wire struct {
+	address string
+	dead    atomic.Bool
+	mu      sync.Mutex
+	conns   []net.Conn
+}
+
+func newWire(t *testing.T, address string) *wire {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := u.Host
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = ln.Addr().String()
+	w := &wire{address: u.String()}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.conns = append(w.conns, in, out)
+			w.mu.Unlock()
+			running.Go(func() { w.carry(in, out) })
+			running.Go(func() { w.carry(out, in) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		w.mend()
+		w.mu.Lock()
+		for _, c := range w.conns {
+			_ = c.Close()
+		}
+		w.mu.Unlock()
+		running.Wait()
+	})
+	return w
+}
+
+// carry passes bytes on; what comes while the line is cut is lost.
+func (w *wire) carry(from io.ReadCloser, to io.WriteCloser) {
+	defer func() { _ = from.Close(); _ = to.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if w.dead.Load() {
+			continue
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (w *wire) cut() { w.dead.Store(true) }
+
+// mend lets new connections through; the old ones have lost what they were saying, so they end.
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+	w.conns = nil
+	w.dead.Store(false)
+}

@@ -1,0 +1,332 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"claudeops/internal/cycle"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+var record = flag.Bool("record", false, "play the chains of testdata/replay again and write what is decided")
+
+// errDead is what a worker that died would have been told.
+var errDead = errors.New("this worker is dead")
+
+// tape stands between Advance and the real journal and keeps every decision with what it was made from.
+type tape struct {
+	cycle.Journal
+	t     *testing.T
+	now   ops.Claimed
+	taken []taken
+	dead  bool // nothing is written any more
+	off   bool // another cycle goes first
+}
+
+func clock() time.Time { return time.Now().UTC() }
+
+func (p *tape) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
+	claimed, err := p.Journal.Claim(ctx, owner, id, policy, at)
+	if err == nil {
+		p.now = claimed
+		p.follow()
+	}
+	return claimed, err
+}
+
+// Commit sees a decision as it is written.
+func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
+	if p.dead {
+		return ops.Claimed{}, errDead
+	}
+	p.keep(p.now.Journal.With(t.Result), t.At, t.Step)
+	next, err := p.Journal.Commit(ctx, owner, t)
+	if err != nil {
+		return next, err
+	}
+	known := p.now.Journal
+	p.now = next
+	p.now.Journal.Spend, p.now.Journal.Windows, p.now.Journal.Before, p.now.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	if t.Step.Kind == ops.StepQueue {
+		p.follow()
+	}
+	return next, nil
+}
+
+// follow keeps a decision that is only done and not written: it follows from the journal as it stands.
+func (p *tape) follow() {
+	step := cycle.Next(p.now.Cycle, p.now.Journal, p.now.Cycle.Policy, clock())
+	if (ops.Transition{Step: step}).Empty() {
+		p.keep(p.now.Journal, clock(), step)
+	}
+}
+
+func (p *tape) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, planned string, at time.Time, ask ops.BudgetAsk) (*float64, error) {
+	if !p.off {
+		if p.taken[len(p.taken)-1].step.Kind == ops.StepPause {
+			p.follow() // the pause is over
+		}
+		if last := p.taken[len(p.taken)-1].step; last.Kind != ops.StepRun || last.Target != id {
+			p.t.Errorf("session %d starts, and the last decision kept is %+v", id, last)
+		}
+	}
+	return p.Journal.StartSession(ctx, owner, id, planned, at, ask)
+}
+
+func (p *tape) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
+	if p.dead {
+		return errDead
+	}
+	return p.Journal.Release(ctx, owner, id)
+}
+
+// keep keeps a decision. Names that are made up anew every time are replaced: nothing is decided from them.
+func (p *tape) keep(j ops.Journal, at time.Time, step ops.Step) {
+	if p.off {
+		return
+	}
+	j.Sessions = append([]ops.Session(nil), j.Sessions...)
+	for i := range j.Sessions {
+		s := &j.Sessions[i]
+		s.Key = fmt.Sprint("key-", s.ID)
+		if s.PlannedID != "" {
+			s.PlannedID = fmt.Sprint("planned-", s.ID)
+		}
+	}
+	if is := cycle.Next(p.now.Cycle, j, p.now.Cycle.Policy, at); len(differences(p.t, step, is)) > 0 {
+		p.t.Errorf("what was kept decides otherwise: %v", differences(p.t, step, is))
+	}
+	p.taken = append(p.taken, taken{cycle: p.now.Cycle, journal: j, at: at, step: step})
+}
+
+// act is one run of an agent.
+type act func(r *rehearsal, spec ops.SessionSpec) ops.RunResult
+
+// chain is a cycle that is played through the real Advance and the real store.
+type chain struct {
+	name   string
+	ends   ops.CycleStatus
+	policy ops.Policy
+	new    ops.NewCycle
+	acts   []act // one per session; the last one stays
+	plain  bool  // the agent gives no structured output
+	probes func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check
+	before func(r *rehearsal) // what was before
+	play   func(r *rehearsal) // nil: it goes through in one piece
+}
+
+// rehearsal is a chain on its way.
+type rehearsal struct {
+	*stage
+	t     *testing.T
+	store *store.Store
+	tape  *tape
+	owner ops.Owner
+	id    ops.CycleID
+	ran   int
+	seen  int                  // probes
+	first func() ops.RunResult // the first session, where the test must hold it
+}
+
+// emptyStore is an empty database, made once: copying it is faster than making another.
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "claudeops-cycle-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "claudeops.db")
+	s, err := store.Open(context.Background(), store.Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+func newRehearsal(t *testing.T, c chain) *rehearsal {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	empty, err := emptyStore()
+	if err == nil {
+		err = os.WriteFile(path, empty, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), store.Options{
+		Path: path, Clock: clock, Uptime: func() (string, time.Duration) { return "", 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s, t: t}}
+	r.register()
+	agent := play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
+		r.ran++
+		if r.ran == 1 && r.first != nil {
+			return r.first()
+		}
+		return c.acts[min(r.ran, len(c.acts))-1](r, spec)
+	})
+	var runner cycle.Runner = structured{agent}
+	if c.plain {
+		runner = agent
+	}
+	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
+		p.Journal, p.Owner, p.Clock, p.Settle = r.tape, func() ops.Owner { return r.owner }, clock, 3*time.Second
+		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
+		p.Effects = s.Effects
+		p.Logger = slog.New(slog.DiscardHandler)
+		p.Prober = probes(func(_ []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
+			if c.probes == nil {
+				return nil
+			}
+			r.seen++
+			return c.probes(r, purpose)
+		})
+	})
+	return r
+}
+
+func (r *rehearsal) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rehearsal) register() {
+	owner, err := r.store.RegisterHost(r.t.Context(), "host")
+	r.must(err)
+	r.owner = owner
+}
+
+func (r *rehearsal) submit(n ops.NewCycle) {
+	n.Environment, n.At = "default", clock()
+	if n.Trigger == "" {
+		n.Trigger = ops.TriggerManual
+	}
+	id, err := r.store.SubmitCycle(r.t.Context(), n)
+	r.must(err)
+	r.id = id
+}
+
+// advance takes the cycle as far as it goes, and asks once more: of what rests nothing is wanted.
+func (r *rehearsal) advance() {
+	r.t.Helper()
+	r.must(r.Advance(r.t.Context(), r.id, "default"))
+	r.rest()
+}
+
+func (r *rehearsal) rest() {
+	r.t.Helper()
+	c, err := r.store.Load(r.t.Context(), r.id)
+	r.must(err)
+	r.tape.now = c
+	r.tape.follow()
+}
+
+// earlier plays another cycle first.
+func (r *rehearsal) earlier() {
+	r.t.Helper()
+	r.tape.off = true
+	r.submit(ops.NewCycle{})
+	r.must(r.Advance(r.t.Context(), r.id, "default"))
+	r.tape.off = false
+}
+
+// die ends the worker in the middle of a session: nothing more is written of it.
+func (r *rehearsal) die() { r.tape.dead = true }
+
+// reborn is the next start of the host.
+func (r *rehearsal) reborn() {
+	r.t.Helper()
+	r.register()
+	r.tape.dead = false
+	r.Owner = func() ops.Owner { return r.owner }
+	r.advance()
+}
+
+// crash runs until the worker dies.
+func (r *rehearsal) crash() {
+	r.t.Helper()
+	if err := r.Advance(r.t.Context(), r.id, "default"); !errors.Is(err, errDead) {
+		r.t.Fatalf("the worker did not die: %v", err)
+	}
+}
+
+func (r *rehearsal) answer(status ops.ApprovalStatus) {
+	r.t.Helper()
+	all, err := r.store.Approvals(r.t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
+	r.must(err)
+	if len(all) != 1 {
+		r.t.Fatalf("%d questions are open", len(all))
+	}
+	pass(time.Minute)
+	_, err = r.store.Answer(r.t.Context(), all[0].ID, status, "ada", "as I see it", clock())
+	r.must(err)
+}
+
+// incident is the only open one.
+func (r *rehearsal) incident() ops.Incident {
+	r.t.Helper()
+	all, err := r.store.Unresolved(r.t.Context(), "default")
+	r.must(err)
+	if len(all) != 1 {
+		r.t.Fatalf("%d incidents are open", len(all))
+	}
+	return all[0]
+}
+
+// Every chain ends as it should, through the real store. With -record its decisions are written for the replay.
+func TestChainsThroughTheRealStore(t *testing.T) {
+	if _, err := emptyStore(); err != nil { // not within a bubble: it is shared
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, c := range chains() {
+		if names[c.name] {
+			t.Errorf("two chains are named %s", c.name)
+		}
+		names[c.name] = true
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { rehearse(t, c) })
+		})
+	}
+}
+
+func rehearse(t *testing.T, c chain) {
+	r := newRehearsal(t, c)
+	defer func() { r.must(r.store.Close()) }()
+	if c.before != nil {
+		c.before(r)
+	}
+	r.submit(c.new)
+	if c.play == nil {
+		r.advance()
+	} else {
+		c.play(r)
+	}
+	got, err := r.store.Cycle(t.Context(), r.id)
+	r.must(err)
+	if got.Status != c.ends {
+		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
+	}
+	if *record && !t.Failed() {
+		r.must(os.WriteFile(filepath.Join("testdata", "replay", c.name+".json"), encodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
+	}
+}

@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/supervisor"
+)
+
+// StoreOptions say where a configuration keeps its journal.
+func StoreOptions(c *config.Config) store.Options {
+	if c.DatabaseURL != "" {
+		return store.Options{URL: c.DatabaseURL}
+	}
+	return store.Options{Path: DatabasePath(c)}
+}
+
+// Owner is this host with its current term.
+func (h *Host) Owner() ops.Owner { return *h.owner.Load() }
+
+// shared: other hosts may work on the same database.
+func (h *Host) shared() bool { return h.Config.DatabaseURL != "" }
+
+// may says why this host must change nothing now, if it must not.
+func (h *Host) may() error {
+	if err := h.sound.trouble(); err != nil {
+		return err
+	}
+	if h.lease == nil {
+		return nil
+	}
+	return h.lease.Held()
+}
+
+// keepLease tells the others that this host lives, until it is closed.
+func (h *Host) keepLease(ctx context.Context) error {
+	if !h.shared() {
+		return nil
+	}
+	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
+		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin, Drain: h.drain,
+		Regained: func() { h.engine.Submit(0); h.hub.Nudge() }, Logger: h.Logger,
+	})
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { h.lease.Run(life) })
+	running.Go(func() {
+		if err := h.store.Listen(life, func() { h.engine.Submit(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
+			h.Logger.ErrorContext(life, "changes of other hosts are not heard; pages here show them late", "error", err)
+		}
+	})
+	h.later("give up lease", func() error {
+		end()
+		running.Wait()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.Config.Host.Lease/4)
+		defer cancel()
+		return h.store.Retire(ctx, h.Owner())
+	})
+	return nil
+}
+
+// begin starts a new term.
+func (h *Host) begin(ctx context.Context) error {
+	self := ops.Host{Name: h.Config.Host.Name, Version: h.Version, Labels: h.Config.Host.Labels}
+	for _, e := range h.mine {
+		self.Environments = append(self.Environments, e.Name)
+	}
+	var lease time.Duration
+	if h.shared() {
+		var err error
+		if self.Identity, err = identity(h.Config.StateDir); err != nil {
+			return err
+		}
+		lease = h.Config.Host.Lease
+	}
+	owner, err := h.store.Enlist(ctx, self, lease)
+	if err != nil {
+		return err
+	}
+	h.owner.Store(&owner)
+	return nil
+}
+
+// identity tells this state folder from any other of the same host name; the lock on the folder makes it one process's.
+func identity(dir string) (string, error) {
+	path := filepath.Join(dir, "host-id")
+	raw, err := os.ReadFile(path)
+	if text := strings.TrimSpace(string(raw)); err == nil && text != "" {
+		return text, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read identity of this host: %w", err)
+	}
+	id := rand.Text()
+	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write identity of this host: %w", err)
+	}
+	return id, nil
+}
+
+// labelled are the environments that this host works for.
+func labelled(envs []ops.Environment, labels []string) []ops.Environment {
+	var out []ops.Environment
+	for _, e := range envs {
+		if ops.Labelled(e.Labels, labels) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// advance takes a cycle as far as it goes while this host may act.
+func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) error {
+	if h.lease == nil {
+		err := h.advancer.Advance(ctx, id, environment)
+		if store.Damaged(err) {
+			h.sound.damaged(err)
+		}
+		return err
+	}
+	if err := h.lease.Held(); err != nil {
+		return err
+	}
+	ctx, free := h.lease.Bound(ctx)
+	defer free()
+	return h.advancer.Advance(ctx, id, environment)
+}
+
+// alone runs what only one of the hosts may do: here, if nobody else does it.
+func (h *Host) alone(ctx context.Context, duty string, f func(ctx context.Context) error) error {
+	if h.lease == nil {
+		return f(ctx)
+	}
+	return h.lease.Duty(ctx, duty, f)
+}
+
+// drain takes no new work; what runs is given away where a session ends.
+func (h *Host) drain() {
+	if h.draining.CompareAndSwap(false, true) {
+		h.Logger.Info("draining: no new cycles are taken, and running ones are given away where a session ends")
+		h.engine.Drain()
+		h.hub.Nudge()
+	}
+}
+
+// checkDrain reads whether somebody asked this host to take no new work.
+func (h *Host) checkDrain(ctx context.Context) {
+	hosts, err := h.store.Hosts(ctx)
+	if err != nil {
+		return // asked again at the next wake-up
+	}
+	for _, other := range hosts {
+		if other.Name == h.Config.Host.Name && other.Draining {
+			h.drain()
+		}
+	}
+}

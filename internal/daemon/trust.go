@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"claudeops/internal/config"
+	"claudeops/internal/discover"
+	"claudeops/internal/ops"
+)
+
+// trustFile is where it is kept what an operator accepted of repositories. It lies in the state folder, where no agent writes.
+const trustFile = "trusted-services.json"
+
+// trust is what was accepted, by environment. An environment that is not in it was never asked about.
+type trust struct {
+	Version      int                            `json:"version"`
+	Environments map[string][]discover.Accepted `json:"environments"`
+}
+
+func readTrust(c *config.Config) (trust, error) {
+	t := trust{Version: 1, Environments: map[string][]discover.Accepted{}}
+	path := filepath.Join(c.StateDir, trustFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		return t, fmt.Errorf("read accepted services: %w", err)
+	}
+	err = json.Unmarshal(data, &t)
+	if err == nil && (t.Version != 1 || t.Environments == nil) {
+		err = fmt.Errorf("version %d is not known", t.Version)
+	}
+	if err != nil {
+		return t, fmt.Errorf("read accepted services: %s cannot be understood (%w); remove it, and 'claudeops services accept' them again", path, err)
+	}
+	return t, nil
+}
+
+// write replaces the file in one move: half of it would forget services.
+func (t trust) write(c *config.Config) (err error) {
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write accepted services: %w", err)
+	}
+	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
+		return fmt.Errorf("write accepted services: %w", err)
+	}
+	f, err := os.CreateTemp(c.StateDir, ".trusted-*")
+	if err != nil {
+		return fmt.Errorf("write accepted services: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(c.StateDir, trustFile))
+	}
+	if err != nil {
+		return fmt.Errorf("write accepted services: %w", err)
+	}
+	return nil
+}
+
+// Trust adds what was accepted of repositories to the configuration where the operator wished so, and says how that stands to
+// what they say now. What is configured is never changed. The first time everything that is found counts as accepted, because
+// the operator has just said so; remember keeps that.
+func Trust(ctx context.Context, c *config.Config, remember bool) ([]Discovered, error) {
+	if c.Discovery == config.DiscoveryOff {
+		return nil, nil
+	}
+	all, err := Discover(ctx, c)
+	if err != nil || c.Discovery != config.DiscoveryTrust {
+		return all, err
+	}
+	accepted, err := readTrust(c)
+	if err != nil {
+		return nil, err
+	}
+	first := false
+	for _, d := range all {
+		if _, asked := accepted.Environments[d.Environment]; !asked {
+			accepted.Environments[d.Environment] = acceptedOf(d.New())
+			first = true
+		}
+		var services []ops.Service
+		var probes []ops.ProbeSpec
+		for _, f := range d.Watched() {
+			services = append(services, f.Service)
+			probes = append(probes, f.Probes...)
+		}
+		c.Adopt(d.Environment, services, probes)
+	}
+	if first && remember {
+		return all, accepted.write(c)
+	}
+	return all, nil
+}
+
+func acceptedOf(found []discover.Found) []discover.Accepted {
+	out := []discover.Accepted{}
+	for _, f := range found {
+		if f.Standing != discover.Gone {
+			out = append(out, f.Accept())
+		}
+	}
+	return out
+}
+
+// AcceptServices accepts what repositories say now, of the named services or of all, and returns what that changes. It holds
+// from the next start on.
+func AcceptServices(ctx context.Context, c *config.Config, names []string) ([]Discovered, error) {
+	all, err := Discover(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := readTrust(c)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range all {
+		before, asked := t.Environments[d.Environment]
+		wanted := func(f discover.Found) bool { return len(names) == 0 || slices.Contains(names, f.Service.Name) }
+		after := []discover.Accepted{}
+		var changed []discover.Found
+		for _, f := range d.New() {
+			switch {
+			case wanted(f) && f.Standing == discover.Gone:
+				changed = append(changed, f)
+			case wanted(f):
+				after = append(after, f.Accept())
+				if f.Standing != discover.Trusted {
+					changed = append(changed, f)
+				}
+			default: // stays as it was accepted, if it was
+				k := slices.IndexFunc(before, func(a discover.Accepted) bool {
+					return a.Repository == f.Repository && a.Service.Name == f.Service.Name
+				})
+				if asked && k >= 0 {
+					after = append(after, before[k])
+				}
+			}
+		}
+		t.Environments[d.Environment] = after
+		all[i].Found = changed
+	}
+	return all, t.write(c)
+}

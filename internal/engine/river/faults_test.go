@@ -1,0 +1,332 @@
+package river_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"claudeops/internal/engine/enginetest"
+	"claudeops/internal/engine/river"
+	"claudeops/internal/ops"
+	"claudeops/internal/pgtest"
+)
+
+// patience is after how long a test believes that something will not happen.
+const patience = 30 * time.Second
+
+func stop(t testing.TB, e *river.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := e.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// running starts an engine for as long as the test runs.
+func running(t testing.TB, o river.Options) *river.Engine {
+	t.Helper()
+	e := start(t, o)
+	t.Cleanup(func() { stop(t, e) })
+	return e
+}
+
+func began(t testing.TB, h *enginetest.Host, id ops.CycleID) {
+	t.Helper()
+	select {
+	case got := <-h.Began:
+		if got != id {
+			t.Fatalf("cycle %d began, want %d", got, id)
+		}
+	case <-time.After(patience):
+		t.Fatalf("cycle %d did not begin", id)
+	}
+}
+
+func quiet(t testing.TB, h *enginetest.Host) {
+	t.Helper()
+	select {
+	case got := <-h.Began:
+		t.Fatalf("cycle %d began", got)
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// count asks the database for a number.
+func count(t testing.TB, o river.Options, query string, args ...any) (n int) {
+	t.Helper()
+	if err := o.Pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// until waits for something to become true.
+func until(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.After(patience); !ok(); {
+		select {
+		case <-deadline:
+			t.Fatal("it did not come about")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestTheSweepFindsWhatNobodySaid(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	o := options(t, pgtest.URL(t), h)
+	o.Sweep = 200 * time.Millisecond
+	running(t, o)
+	for id := range ops.CycleID(5) {
+		h.Add(ops.Cycle{ID: id, Environment: "a"})
+		began(t, h, id)
+		h.Finish["a"] <- nil
+	}
+	until(t, func() bool { return count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`) >= 2 })
+}
+
+func TestAHostSweepsByItselfWithoutALeader(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	o := options(t, pgtest.URL(t), h)
+	stop(t, start(t, o))
+	if _, err := o.Pool.Exec(t.Context(), `DELETE FROM river_leader`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Pool.Exec(t.Context(), `INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('gone', now(), now() + interval '1 hour')`); err != nil {
+		t.Fatal(err)
+	}
+	before := count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`)
+	o.Sweep = 100 * time.Millisecond
+	running(t, o)
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	began(t, h, 1)
+	if after := count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`); after != before {
+		t.Error("a leader swept")
+	}
+}
+
+func TestAMarkIsSeenAlthoughNobodySaysSo(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	o := options(t, pgtest.URL(t), h)
+	o.Sweep = 200 * time.Millisecond
+	running(t, o)
+	began(t, h, 1)
+	h.Mark(1, "from another host")
+	select {
+	case <-h.Ended:
+	case <-time.After(patience):
+		t.Fatal("the worker was not stopped")
+	}
+}
+
+func TestADeliveryThatItsHostDidNotSurviveIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, age := range map[string]time.Duration{"fresh": 0, "old": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			url := pgtest.URL(t)
+			explain(t, url)
+			h := enginetest.NewHost("a")
+			h.Add(ops.Cycle{ID: 1, Environment: "a"})
+			// A host that does not work for the environment leaves the wake-up in its queue, where another one takes it and dies.
+			stop(t, start(t, options(t, url, h.Beside("sender"))))
+			o := options(t, url, h)
+			tag, err := o.Pool.Exec(t.Context(), `UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now() - $1::interval,
+				attempted_by = ARRAY['dead'] WHERE kind = 'cycle_wake' AND state = 'available'`, age)
+			if err != nil || tag.RowsAffected() != 1 {
+				t.Fatalf("%d wake-ups were inserted (%v)", tag.RowsAffected(), err)
+			}
+			o.Sweep = 500 * time.Millisecond
+			running(t, o)
+			if age == 0 {
+				quiet(t, h)
+			}
+			began(t, h, 1)
+		})
+	}
+}
+
+func TestTheEngineGoesOnWhenPostgreSQLReturns(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.New(t)
+	h := enginetest.NewHost("a", "b")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	o := options(t, cluster.Address("postgres"), h)
+	o.Poll, o.Sweep = time.Second, time.Second
+	e := running(t, o)
+	began(t, h, 1)
+	if err := cluster.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.Add(ops.Cycle{ID: 2, Environment: "b"})
+	e.Submit(2)
+	quiet(t, h)
+	h.Add(ops.Cycle{ID: 3, Environment: "a"})
+	h.Finish["a"] <- nil
+	if end := <-h.Ended; end.Cause != nil {
+		t.Errorf("the running cycle was stopped: %v", end.Cause)
+	}
+	quiet(t, h)
+	if err := cluster.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[ops.CycleID]bool{}
+	for range 2 {
+		select {
+		case id := <-h.Began:
+			got[id] = true
+		case <-time.After(patience):
+			t.Fatalf("began %v", got)
+		}
+	}
+	if !got[2] || !got[3] {
+		t.Errorf("began %v", got)
+	}
+}
+
+func TestAHostStopsInTimeWhilePostgreSQLIsAway(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.New(t)
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	e := start(t, options(t, cluster.Address("postgres"), h))
+	began(t, h, 1)
+	if err := cluster.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	stop(t, e)
+	if took := time.Since(at); took > 15*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestHostsThatStartAtOncePrepareTheTablesOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	h := enginetest.NewHost("a")
+	var all sync.WaitGroup
+	engines := make([]*river.Engine, 6)
+	for i := range engines {
+		o := options(t, url, h.Beside(fmt.Sprintf("host-%d", i), "a"))
+		all.Go(func() {
+			e, err := river.New(o)
+			if err == nil {
+				err = e.Start(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			engines[i] = e
+		})
+	}
+	all.Wait()
+	for _, e := range engines {
+		if e != nil {
+			stop(t, e)
+		}
+	}
+}
+
+func TestAnAttemptThatChangesNothingIsNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	o := options(t, pgtest.URL(t), h)
+	var calls atomic.Int64
+	o.Advance = func(context.Context, ops.CycleID, string) error { calls.Add(1); return nil }
+	at := time.Now()
+	running(t, o)
+	until(t, func() bool { return calls.Load() >= 5 })
+	if took := time.Since(at); took < 15*o.Pause {
+		t.Errorf("five attempts took %s", took)
+	}
+}
+
+func TestAHostThatIsToDrainBeforeItStartsBeginsNothing(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	h.Add(ops.Cycle{ID: 2, Environment: "a", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
+	e, err := river.New(options(t, pgtest.URL(t), h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Drain()
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, h)
+	stop(t, e)
+}
+
+func TestStopSaysWhenAWorkerHangs(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	o := options(t, pgtest.URL(t), h)
+	release, in := make(chan struct{}), make(chan struct{})
+	o.Advance = func(context.Context, ops.CycleID, string) error { close(in); <-release; return nil }
+	e := start(t, o)
+	<-in
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if e.Stop(ctx) == nil {
+		t.Error("Stop returned although a worker hangs")
+	}
+	close(release)
+	stop(t, e)
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	good := options(t, pgtest.URL(t), h)
+	for name, spoil := range map[string]func(o *river.Options){
+		"no pool":        func(o *river.Options) { o.Pool = nil },
+		"a host no name": func(o *river.Options) { o.Host = "" },
+		"a pool too small": func(o *river.Options) {
+			c := o.Pool.Config()
+			c.MaxConns = 3
+			o.Pool = poolOf(t, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			spoil(&o)
+			if _, err := river.New(o); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+	e, err := river.New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, e) // one that never started has nothing to wait for
+}
+
+func TestStartSaysThatPostgreSQLIsAway(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.New(t)
+	o := options(t, cluster.Address("postgres"), enginetest.NewHost("a"))
+	if err := cluster.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := river.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Start(t.Context()) == nil {
+		t.Error("it started")
+	}
+	stop(t, e)
+}

@@ -1,0 +1,95 @@
+package river_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"claudeops/internal/engine"
+	"claudeops/internal/engine/enginetest"
+	"claudeops/internal/engine/river"
+	"claudeops/internal/pgtest"
+)
+
+// far is longer than any test: what happens within one did not need it.
+const far = time.Hour
+
+func pool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	c, err := pgxpool.ParseConfig(url + "&pool_max_conns=10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return poolOf(t, c)
+}
+
+func poolOf(t testing.TB, c *pgxpool.Config) *pgxpool.Pool {
+	t.Helper()
+	p, err := pgxpool.NewWithConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// options are those of a host whose wake-ups arrive by notification or not at all.
+func options(t testing.TB, url string, h *enginetest.Host) river.Options {
+	t.Helper()
+	return river.Options{
+		Pool: pool(t, url), Journal: h, Advance: h.Advance, Environments: h.Environments, Host: h.Name,
+		Clock: time.Now, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Sweep: far, Poll: far, Pause: 50 * time.Millisecond,
+	}
+}
+
+func start(t testing.TB, o river.Options) *river.Engine {
+	t.Helper()
+	e, err := river.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	enginetest.Harness{
+		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); t.Parallel(); f(t) },
+		Open: func(t *testing.T) func(h *enginetest.Host) engine.Engine {
+			url := pgtest.URL(t)
+			explain(t, url)
+			return func(h *enginetest.Host) engine.Engine { return start(t, options(t, url, h)) }
+		},
+		Several: true,
+		Later:   700 * time.Millisecond, Pause: 50 * time.Millisecond, Patience: 10 * time.Second, Quiet: 300 * time.Millisecond,
+	}.Run(t)
+}
+
+// explain shows the queue when a test fails.
+func explain(t testing.TB, url string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		ctx := context.WithoutCancel(t.Context())
+		p, err := pgxpool.New(ctx, url)
+		if err != nil {
+			t.Log(err)
+			return
+		}
+		defer p.Close()
+		rows, _ := p.Query(ctx, `SELECT row_to_json(j)::text FROM river_job j WHERE kind = 'cycle_wake' ORDER BY id DESC LIMIT 5`)
+		jobs, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		t.Logf("the last jobs (%v):\n%s", err, strings.Join(jobs, "\n"))
+	})
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const year = 365 * 24 * time.Hour
+
+// clockJump sets the clock of a running supervisor wrong by so much. A second redeployment within a day must stay denied, and
+// the schedule may catch up with one cycle at most.
+func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: false})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	clock := b.file("clock")
+	p, err := b.start(modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	if err := p.until("the first chain has ended", func() bool { return b.quiet(ctx) }); err != nil {
+		return err
+	}
+	if !b.service.well() {
+		return errors.New("the first chain did not repair the service")
+	}
+	b.service.set(false)
+	if err := os.WriteFile(clock, []byte(by.String()), 0o600); err != nil {
+		return err
+	}
+	jumped := b.count(ctx)
+	// The schedule looks at the clock at least every 30 s.
+	if err := p.hold(ctx, b, 35*time.Second); err != nil {
+		return err
+	}
+	caughtUp := b.count(ctx) - jumped
+	if code, body := p.submit("{}"); code != 202 {
+		return fmt.Errorf("submitting answers %d: %.300s", code, body)
+	}
+	if err := p.until("the second chain has ended", func() bool { return b.settled(ctx) }); err != nil {
+		return err
+	}
+	done := map[string]int{}
+	for _, a := range b.service.done() {
+		done[a.verb]++
+	}
+	t.found = fmt.Sprintf("%s: %d cycles of the schedule after the jump, %d restarts, %d redeployments in all; %s", by, caughtUp, done["restart"], done["redeploy"], b.summary(ctx))
+	var errs []error
+	if caughtUp > 1 {
+		errs = append(errs, fmt.Errorf("%d cycles were caught up", caughtUp))
+	}
+	if done["redeploy"] != 1 || done["restart"] > 2 {
+		errs = append(errs, fmt.Errorf("a cooldown ended early: %d restarts, %d redeployments", done["restart"], done["redeploy"]))
+	}
+	if err := p.stop(); err != nil {
+		errs = append(errs, err)
+	}
+	// A supervisor that starts while the clock is wrong does not know better either.
+	before := b.count(ctx)
+	if p, err = b.start(modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock); err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	if err := errors.Join(p.ready(), p.hold(ctx, b, 3*time.Second), p.stop()); err != nil {
+		errs = append(errs, fmt.Errorf("start with the wrong clock: %w", err))
+	}
+	if more := b.count(ctx) - before; more > 1 {
+		errs = append(errs, fmt.Errorf("%d cycles were caught up at the start", more))
+	}
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(append(append(errs, open(cycles)...), b.leftovers(ctx, cycles)...)...)
+}
+
+// hold waits for so long, and until every cycle has ended.
+func (p *process) hold(ctx context.Context, b *box, d time.Duration) error {
+	<-time.After(d)
+	return p.until("every cycle has ended", func() bool { return b.settled(ctx) })
+}
+
+// open names what is not at its end.
+func open(cycles []store.CycleSummary) (errs []error) {
+	for _, c := range cycles {
+		if !c.Status.Ended() {
+			errs = append(errs, fmt.Errorf("cycle %d is still %s", c.ID, c.Status))
+		}
+		for _, s := range c.Sessions {
+			if s.Status == ops.SessionRunning || s.Status == ops.SessionQueued {
+				errs = append(errs, fmt.Errorf("session %d is still %s", s.ID, s.Status))
+			}
+		}
+	}
+	return errs
+}

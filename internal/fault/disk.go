@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	diskSize    = 48 << 20
+	diskReserve = 16 // megabytes
+)
+
+// smallDisk mounts a file system of its own in the folder.
+func smallDisk(dir string) (unmount func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskSize)); err != nil {
+		return nil, fmt.Errorf("mount a small disk (needs root): %w", err)
+	}
+	return func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }, nil
+}
+
+// fill takes room on the disk until so much is left.
+func fill(dir string, left int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("fill disk: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("fill disk: %w", err)
+	}
+	_, err = f.Write(make([]byte, max(0, int64(st.Bavail)*st.Bsize-left)))
+	if left == 0 && errors.Is(err, unix.ENOSPC) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// diskFull lets the disk run full in the middle of Tier 2: first below the reserve, then to the last byte.
+func (t *trying) diskFull(ctx context.Context, ladder bool) (err error) {
+	disk, err := os.MkdirTemp("", "fault-disk-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(disk) }()
+	unmount, err := smallDisk(disk)
+	if err != nil {
+		return err
+	}
+	defer unmount()
+	b, err := newBox(ctx, setup{
+		program: t.program, ladder: ladder, scenario: slowChain(2 * time.Second), state: filepath.Join(disk, "state"),
+		more: fmt.Sprintf("host: {disk_reserve: %d}\n", diskReserve),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	p, err := b.start(modeServe)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	if err := p.until("Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) }); err != nil {
+		return err
+	}
+	for _, left := range []int64{4 << 20, 0} {
+		if err := fill(disk, left); err != nil {
+			return err
+		}
+		if err := b.refused(ctx, p, 8*time.Second); err != nil {
+			return fmt.Errorf("with %d MB left: %w", left>>20, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		return err
+	}
+	freed := time.Now()
+	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
+		return err
+	}
+	t.recovery = time.Since(freed)
+	if _, body := p.get("/"); strings.Contains(body, "MB are free") {
+		return errors.New("a page still says that the disk is full")
+	}
+	t.found = fmt.Sprintf("continued and ended %s after there was room: %s", t.recovery.Round(10*time.Millisecond), b.summary(ctx))
+	if err := p.stop(); err != nil {
+		return err
+	}
+	return b.verdict(ctx, ladder)
+}
+
+// refused looks for so long: pages answer and say why, nothing is done to the service, and no session starts.
+func (b *box) refused(ctx context.Context, p *process, length time.Duration) error {
+	acted := len(b.service.done())
+	if err := p.until("the page says that the disk is full", func() bool {
+		code, body := p.get("/")
+		return code == http.StatusOK && strings.Contains(body, "MB are free")
+	}); err != nil {
+		return err
+	}
+	// What was running may still end.
+	if err := p.until("no session runs", func() bool { return len(b.agents(ops.Tier2)) == 0 }); err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < length; <-time.After(200 * time.Millisecond) {
+		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+			if found := b.agents(tier); len(found) > 0 {
+				return fmt.Errorf("an agent of %s was started on a full disk", tier)
+			}
+		}
+		if code, body := p.get("/sessions"); code != http.StatusOK {
+			return fmt.Errorf("a page answers %d on a full disk: %.300s", code, body)
+		}
+	}
+	if done := b.service.done(); len(done) > acted {
+		return fmt.Errorf("%s was done on a full disk", done[acted].verb)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,13 @@
+// Command fault breaks a running supervisor on purpose, in every way it is meant to survive, and looks at what is left.
+//
+// Every trial has a box of its own: a state folder, a small service that is down until it is redeployed and that counts
+// what is done to it, and the scripted agent, which finds it at Tier 1, restarts it at Tier 2 and redeploys it at Tier 3.
+// The program under trial is the real one, built with failpoints.
+//
+//	main.go      what is run, and how it is told
+//	box.go       a box; files.go what stands in it, service.go the service, database.go where the journal is
+//	program.go   the program under trial as a process
+//	verdict.go   what must hold after every fault; orphans.go which processes are left
+//	points.go    the list of the places; kill.go kills at each of them, random.go at any moment
+//	the others   one fault each
+package main

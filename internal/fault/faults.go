@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// faults are the ones other than a kill, each with its own file.
+func faults(o options) []trial {
+	var out []trial
+	add := func(group, name string, run func(ctx context.Context, t *trying) error) {
+		out = append(out, trial{group: group, name: group + name, alone: true, run: run})
+	}
+	for _, ladder := range []bool{true, false} {
+		name := fmt.Sprintf("#ladder=%t", ladder)
+		add("locked", name, func(ctx context.Context, t *trying) error { return t.locked(ctx, ladder, 30*time.Second) })
+		add("disk", name, func(ctx context.Context, t *trying) error { return t.diskFull(ctx, ladder) })
+		add("memory", name, func(ctx context.Context, t *trying) error { return t.outOfMemory(ctx, ladder) })
+	}
+	for _, by := range []time.Duration{year, -year} {
+		add("clock", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.clockJump(ctx, by) })
+	}
+	for i := range 20 {
+		add("corrupt", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error {
+			return t.corrupt(ctx, rand.New(rand.NewPCG(t.seed, uint64(i)))) //nolint:gosec // it chooses bits
+		})
+	}
+	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })
+	add("grandchildren", "", func(ctx context.Context, t *trying) error { return t.grandchildren(ctx, o.sessions) })
+	return out
+}
+
+// faultNames lists them for the command line.
+func faultNames() (out []string) {
+	for _, t := range faults(options{}) {
+		if !slices.Contains(out, t.group) {
+			out = append(out, t.group)
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package main
+
+import "fmt"
+
+// settings is the configuration of a box.
+func settings(b *box) string {
+	return fmt.Sprintf(`interval: 1h
+agent:
+  bin: scripted
+  scenario: %q
+  env: [%s, FAULT_DIR]
+guard:
+  rules: %q
+notify:
+  apprise_api: %q
+services:
+  - name: web
+    probes:
+      - {type: http, url: "%s/health", timeout: 5s, interval: 1h}
+%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.service.url+"/notify", b.service.url, b.more)
+}
+
+const rules = `rules:
+  - {id: web-get, program: webctl, args: [get], tier: 1, reason: Asking changes nothing.,
+     match: [webctl get], not_match: [webctl restart]}
+  - {id: web-restart, program: webctl, args: [restart], tier: 2, cooldown: restart, service: web, reason: A restart is safe.,
+     match: [webctl restart], not_match: [webctl redeploy]}
+  - {id: web-redeploy, program: webctl, args: [redeploy], tier: 3, cooldown: redeployment, service: web, reason: It repairs fully.,
+     match: [webctl redeploy], not_match: [webctl restart]}
+`
+
+// chain is three tiers: one looks, one restarts in vain, one redeploys. Each looks before it does anything, as an agent that
+// was told of an interrupted attempt does.
+const chain = `name: three tiers
+tiers:
+  1:
+    cost_usd: 0.02
+    steps:
+      - when: {bash: 'webctl get', exit: 0}
+        steps: [{finish: {result: All is well., outcome: {schema_version: 1, outcome: healthy, summary: it answers,
+          check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}}}]
+    handoff: &from1
+      schema_version: 1
+      recommended_tier: 2
+      reason: it answers 502
+      services_affected: [web]
+      check_results: &checks1 [{service: web, check_type: http, status: down, error: HTTP 502}]
+      cooldown_state: {}
+    outcome: {schema_version: 1, outcome: escalate, summary: web answers 502, check_results: *checks1, handoff: *from1, actions: [], events: [], memories: []}
+    result: web is down.
+  2:
+    cost_usd: 0.31
+    steps:
+      - when: {bash: 'webctl get', exit: 0}
+        steps: [{finish: &well {result: It answers again., outcome: {schema_version: 1, outcome: resolved, summary: it answers,
+          check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}}}]
+      - bash: 'webctl restart'
+    handoff: &from2
+      schema_version: 1
+      recommended_tier: 3
+      reason: a restart did not help
+      services_affected: [web]
+      check_results: &checks2 [{service: web, check_type: http, status: down, error: HTTP 502 after a restart}]
+      investigation_findings: it has no upstream
+      remediation_attempted: restarted it once
+      cooldown_state: {}
+    outcome: {schema_version: 1, outcome: escalate, summary: a restart did not help, check_results: *checks2, handoff: *from2,
+      actions: [{service: web, action: restart, success: false, detail: still 502}], events: [], memories: []}
+    result: A restart did not help.
+  3:
+    cost_usd: 1.20
+    steps:
+      - when: {bash: 'webctl get', exit: 0}
+        steps: [{finish: *well}]
+      - bash: 'webctl redeploy'
+    outcome: {schema_version: 1, outcome: resolved, summary: redeployed, check_results: [{service: web, check_type: http, status: healthy, error: ""}],
+      actions: [{service: web, action: redeploy, success: true, detail: it answers}], events: [], memories: []}
+    result: It is redeployed and answers.
+`

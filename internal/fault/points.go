@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// course is a way to run the program on which places are reached.
+type course struct {
+	mode   mode
+	ladder bool
+	// again: the program is killed in Tier 2 first, and the places are those of the start after that.
+	again bool
+}
+
+// inTier2 is where the first start of such a course is killed.
+const inTier2 = "spawn.after:2"
+
+func (c course) String() string {
+	words := []string{string(c.mode)}
+	if c.ladder {
+		words = append(words, "ladder")
+	}
+	if c.again {
+		words = append(words, "again")
+	}
+	return strings.Join(words, ",")
+}
+
+func courses() (out []course) {
+	for _, m := range []mode{modeOnce, modeServe} {
+		for _, ladder := range []bool{false, true} {
+			for _, again := range []bool{false, true} {
+				out = append(out, course{m, ladder, again})
+			}
+		}
+	}
+	return out
+}
+
+// place is a failpoint, with how often it is reached on each course.
+type place struct {
+	name  string
+	times map[course]int
+}
+
+// places runs the program on every course and lists what it passes.
+func places(ctx context.Context, program string) ([]place, error) {
+	byName := map[string]*place{}
+	for _, c := range courses() {
+		names, err := passed(ctx, program, c)
+		if err != nil {
+			return nil, fmt.Errorf("list places (%s): %w", c, err)
+		}
+		for _, name := range names {
+			if byName[name] == nil {
+				byName[name] = &place{name: name, times: map[course]int{}}
+			}
+			byName[name].times[c]++
+		}
+	}
+	var out []place
+	for _, p := range byName {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b place) int { return strings.Compare(a.name, b.name) })
+	return out, nil
+}
+
+func passed(ctx context.Context, program string, c course) (names []string, err error) {
+	b, err := newBox(ctx, setup{program: program, ladder: c.ladder})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { b.close(err != nil) }()
+	if c.again {
+		if err := b.runToKill(ctx, c.mode, "CLAUDEOPS_FAILPOINT="+inTier2); err != nil {
+			return nil, err
+		}
+	}
+	log := b.file("places")
+	if _, err := b.runToEnd(ctx, c.mode, "CLAUDEOPS_FAILPOINT_LOG="+log); err != nil {
+		return nil, err
+	}
+	if err := b.verdict(ctx, c.ladder); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(log) //nolint:gosec // our own
+	return strings.Fields(string(raw)), err
+}
+
+// errMissed is of a start that came to its end without being killed.
+var errMissed = errors.New("the program was not killed")
+
+// runToKill starts the program, which is to be killed by its environment.
+func (b *box) runToKill(ctx context.Context, m mode, env ...string) error {
+	p, err := b.start(m, env...)
+	if err != nil {
+		return err
+	}
+	if m == modeServe {
+		if err := p.until("it was killed", func() bool { return b.quiet(ctx) }); err == nil {
+			p.signal(syscall.SIGTERM) // the places on the way out are left
+		} else if !errors.Is(err, errEnded) {
+			p.signal(syscall.SIGKILL)
+			return err
+		}
+	}
+	if err := p.wait(); err != nil {
+		return err
+	}
+	if !p.killed() {
+		return fmt.Errorf("%w: exit %d\n%s", errMissed, p.code(), p.out.tail())
+	}
+	return nil
+}
+
+// quiet reports whether every cycle has ended and every notice was sent.
+func (b *box) quiet(ctx context.Context) bool {
+	if !b.settled(ctx) {
+		return false
+	}
+	s, err := b.database.open(ctx)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = s.Close() }() // it was read only
+	waiting, err := s.PendingNotices(ctx)
+	return err == nil && waiting == 0
+}

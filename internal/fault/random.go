@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+// randomTrials kill at any moment, and one in four the start after that as well.
+func randomTrials(count int, seed uint64) (out []trial) {
+	for i := range count {
+		out = append(out, trial{
+			group: "random", name: fmt.Sprintf("random#%d", i),
+			run: func(ctx context.Context, t *trying) error {
+				return t.killAnywhere(ctx, rand.New(rand.NewPCG(seed, uint64(i)))) //nolint:gosec // it chooses moments
+			},
+		})
+	}
+	return out
+}
+
+func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand) (err error) {
+	c := courses()[r.IntN(len(courses()))]
+	b, err := newBox(ctx, setup{program: t.program, ladder: c.ladder})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	starts := 1
+	if r.IntN(4) == 0 {
+		starts = 2
+	}
+	for range starts {
+		after := time.Duration(r.Float64() * float64(t.typical))
+		t.detail = fmt.Sprintf("%s %s, after %s", t.detail, c, after.Round(time.Millisecond))
+		killed, err := b.killAfter(c.mode, after)
+		if err != nil {
+			return err
+		}
+		t.missed = t.missed || !killed
+	}
+	return t.recover(ctx, b, c)
+}
+
+// killAfter reports whether the program still ran.
+func (b *box) killAfter(m mode, after time.Duration) (bool, error) {
+	p, err := b.start(m)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-p.done:
+		return false, nil
+	case <-time.After(after):
+	}
+	p.signal(syscall.SIGKILL)
+	if err := p.wait(); err != nil {
+		return false, err
+	}
+	return p.killed(), nil
+}

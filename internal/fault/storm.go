@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// stormRule lets agents start as many children as they like.
+const stormRule = `  - {id: web-storm, program: webctl, args: [storm, "*"], tier: 1, reason: It is what is tried.,
+     match: [webctl storm 5], not_match: [webctl get]}
+`
+
+// stormy is a session that leaves so many processes behind, each in a POSIX session of its own, and says that all is well.
+func stormy(children int) string {
+	return fmt.Sprintf(`name: storm
+tiers:
+  1:
+    cost_usd: 0.01
+    steps: [{bash: 'webctl storm %d', expect_failure: false}]
+    outcome: {schema_version: 1, outcome: healthy, summary: all is well, check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}
+    result: All is well.
+`, children)
+}
+
+// storm starts children that outlive everybody who does not hunt them: half of them ignore every polite signal, each holds
+// the output of the agent open.
+func storm(word string) int {
+	count, err := strconv.Atoi(word)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	for i := range count {
+		script := "exec sleep 600"
+		if i%2 == 1 {
+			script = "trap '' INT TERM HUP; sleep 600; sleep 600"
+		}
+		c := exec.Command("/bin/sh", "-c", script) //nolint:gosec,noctx // it is to outlive us
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Start(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return 0
+}
+
+// forkStorm is one session with very many children.
+func (t *trying) forkStorm(ctx context.Context, children int) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, scenario: stormy(children), more: "observe: agent\n"})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	b.service.set(true)
+	took, err := b.runToEnd(ctx, modeOnce)
+	if err != nil {
+		return err
+	}
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	if s := cycles[0].Sessions[0]; s.Status != ops.SessionCompleted {
+		return fmt.Errorf("the session is %s: %s", s.Status, s.Error)
+	}
+	t.recovery = took
+	t.found = fmt.Sprintf("%d children, half of them deaf, are gone; the whole run took %s", children, took.Round(10*time.Millisecond))
+	return errors.Join(b.leftovers(ctx, cycles)...)
+}
+
+// grandchildren runs very many sessions in one supervisor, each of which leaves a process behind.
+func (t *trying) grandchildren(ctx context.Context, sessions int) (err error) {
+	const side = 4 // environments side by side
+	more := "observe: agent\nenvironments:\n"
+	for i := range side {
+		more += fmt.Sprintf("  - name: env%d\n", i)
+	}
+	b, err := newBox(ctx, setup{program: t.program, scenario: stormy(2), more: more})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	b.service.set(true)
+	p, err := b.start(modeServe)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	pid := p.cmd.Process.Pid
+	if err := p.until("the first cycles have ended", func() bool { return b.settled(ctx) && b.count(ctx) >= side }); err != nil {
+		return err
+	}
+	open, begun := files(pid), time.Now()
+	for b.count(ctx) < sessions {
+		for i := range side {
+			if code, body := p.submit(fmt.Sprintf(`{"environment":"env%d"}`, i)); code != 202 {
+				return fmt.Errorf("submitting answers %d: %.300s", code, body)
+			}
+		}
+		if err := p.until("the cycles have ended", func() bool { return b.settled(ctx) }); err != nil {
+			return err
+		}
+	}
+	took, left := time.Since(begun), files(pid)
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range cycles {
+		if c.Status != ops.CycleHealthy || len(c.Sessions) != 1 {
+			return fmt.Errorf("cycle %d ended %s with %d sessions: %s", c.ID, c.Status, len(c.Sessions), c.Reason)
+		}
+	}
+	threads := status(pid, "Threads:")
+	t.found = fmt.Sprintf("%d sessions in %s; open files of the supervisor %d before, %d after; %s threads", len(cycles), took.Round(time.Second), open, left, threads)
+	errs := b.leftovers(ctx, cycles)
+	if left > open+3 {
+		errs = append(errs, fmt.Errorf("files are left open: %s", t.found))
+	}
+	return errors.Join(append(errs, p.stop())...)
+}
+
+// count is how many cycles there are.
+func (b *box) count(ctx context.Context) int {
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return 0
+	}
+	return len(cycles)
+}
+
+// status is a line of what the kernel tells of a process.
+func status(pid int, name string) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}

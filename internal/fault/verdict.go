@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// verdict looks at a box in which everything has come to its end and names what must not be.
+func (b *box) verdict(ctx context.Context, ladder bool) error {
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	if len(cycles) == 0 {
+		return errors.New("there is no cycle")
+	}
+	var errs []error
+	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for i, c := range cycles {
+		if c.ID != ops.CycleID(i+1) {
+			say("cycle %d is lost", i+1)
+			break
+		}
+		errs = append(errs, checkCycle(c, ladder)...)
+	}
+	errs = append(append(errs, b.checkActions(cycles, ladder)...), b.checkPeople(ctx, cycles))
+	errs = append(errs, b.leftovers(ctx, cycles)...)
+	last := cycles[len(cycles)-1].Status
+	if !b.service.well() && last != ops.CycleFailed && last != ops.CyclePartial {
+		say("the service is down although the last cycle is %s", last)
+	}
+	return errors.Join(errs...)
+}
+
+// leftovers names what must not be there after anything: processes, control groups, a handoff, damage.
+func (b *box) leftovers(ctx context.Context, cycles []store.CycleSummary) (errs []error) {
+	if left := b.orphans(); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("processes are left: %s", strings.Join(left, ", ")))
+	}
+	if left := groups(cycles); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("control groups are left: %s", strings.Join(left, ", ")))
+	}
+	if _, err := os.Lstat(filepath.Join(b.state, "handoff.json")); err == nil {
+		errs = append(errs, errors.New("handoff.json is left"))
+	}
+	return append(errs, b.database.check(ctx))
+}
+
+// checkCycle looks at one cycle: at its end, no session open, no tier finished twice.
+func checkCycle(c store.CycleSummary, ladder bool) (errs []error) {
+	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	finished := map[ops.Tier]int{}
+	interrupted := map[ops.Tier]int{}
+	for _, s := range c.Sessions {
+		if !s.Status.Ended() {
+			say("session %d is still %s", s.ID, s.Status)
+		}
+		if s.Status == ops.SessionCompleted && s.Works() {
+			finished[s.Tier]++
+		}
+		if s.Status == ops.SessionInterrupted {
+			interrupted[s.Tier]++
+		}
+	}
+	for tier, times := range finished {
+		if times > 1 {
+			say("%s finished %d times in cycle %d", tier, times, c.ID)
+		}
+	}
+	switch c.Status {
+	case ops.CycleResolved, ops.CycleHealthy:
+	case ops.CycleFailed:
+		// Without the ladder a repair in flight is not repeated, and a human hears of it.
+		if ladder || len(interrupted) == 0 {
+			say("cycle %d ended %s: %s", c.ID, c.Status, c.Reason)
+		}
+	case ops.CyclePartial:
+		// The ladder orders another attempt at a repair that was interrupted, but not a third one: a human has it then.
+		if !ladder || max(interrupted[ops.Tier2], interrupted[ops.Tier3]) < 2 {
+			say("cycle %d ended %s: %s", c.ID, c.Status, c.Reason)
+		}
+	default:
+		say("cycle %d ended %s: %s", c.ID, c.Status, c.Reason)
+	}
+	return errs
+}
+
+// checkPeople: a cycle that gave up has an incident.
+func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) error {
+	s, err := b.database.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // it was read only
+	incidents, err := s.Incidents(ctx, store.IncidentFilter{Limit: 100})
+	if err != nil {
+		return fmt.Errorf("read incidents: %w", err)
+	}
+	for _, c := range cycles {
+		gaveUp := c.Status == ops.CycleFailed && len(c.Sessions) > 1 || c.Status == ops.CyclePartial
+		told := slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.FirstCycle == c.ID || i.LastCycle == c.ID })
+		if gaveUp && !told {
+			return fmt.Errorf("cycle %d gave up and no human was told", c.ID)
+		}
+	}
+	return nil
+}
+
+// checkActions: what was done to the service was done once, unless a session that was interrupted is followed by another
+// that knows of it; and never to a service that was well.
+func (b *box) checkActions(cycles []store.CycleSummary, ladder bool) (errs []error) {
+	tiers := map[string]ops.Tier{"restart": ops.Tier2, "redeploy": ops.Tier3}
+	byCycle, byKey := map[string]int{}, map[string]int{}
+	for _, a := range b.service.done() {
+		byCycle[a.verb+" "+a.cycle]++
+		byKey[a.verb+" "+a.key]++
+		if a.late {
+			errs = append(errs, fmt.Errorf("%s of a service that was well, by session %s", a.verb, a.key))
+		}
+	}
+	for name, times := range byKey {
+		if times > 1 {
+			errs = append(errs, fmt.Errorf("one session did it %d times: %s", times, name))
+		}
+	}
+	for _, c := range cycles {
+		for verb, tier := range tiers {
+			most := 1
+			for _, s := range c.Sessions {
+				if ladder && s.Tier == tier && s.Status == ops.SessionInterrupted {
+					most++
+				}
+			}
+			if times := byCycle[fmt.Sprintf("%s %d", verb, c.ID)]; times > most {
+				errs = append(errs, fmt.Errorf("%d × %s in cycle %d, at most %d can be told apart", times, verb, c.ID, most))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,39 @@
+package ops
+
+import "time"
+
+// Host is one supervisor among those that share a database.
+type Host struct {
+	Name         string
+	Identity     string // of its state folder: two machines of one name are told apart by it
+	Version      string
+	Labels       []string
+	Environments []string // those it works for
+	Draining     bool     // it takes no new work
+	Term         int64
+	RegisteredAt time.Time
+	SeenAt       *time.Time // its last sign of life, by the database's clock
+	ExpiresAt    *time.Time // the end of its lease; nil while it holds none
+	Alive        bool       // its lease had not ended when this was read
+	Running      int        // cycles that it advances now
+}
+
+// Reaped is a host whose lease ended, and what others continue for it.
+type Reaped struct {
+	Host   string
+	Cycles []CycleID
+}
+
+// Labelled reports whether a host with the labels may work for an environment that asks for some: it must have all of them.
+func Labelled(asked, has []string) bool {
+	for _, want := range asked {
+		found := false
+		for _, l := range has {
+			found = found || l == want
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,174 @@
+// Package spool keeps the output of sessions in files while the database takes none, and hands it over when it does.
+package spool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// ErrFull means that no more output is kept.
+var ErrFull = errors.New("too much output waits for the database")
+
+const (
+	suffix = ".jsonl"
+	// most bounds one session's file: beyond it the session is stopped rather than the disk filled.
+	most = 64 << 20
+	// batch is how many lines are handed over at once.
+	batch = 500
+)
+
+// Spool is a folder with one file per session. It is safe for concurrent use.
+type Spool struct {
+	dir string
+	mu  sync.Mutex
+}
+
+// New returns the spool in a folder; it is made when it is first needed.
+func New(dir string) *Spool { return &Spool{dir: dir} }
+
+// line is a line of output as it is kept.
+type line struct {
+	Seq  int64     `json:"seq"`
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
+// Keep adds lines to a session's file. When it returns they are safe on disk.
+func (s *Spool) Keep(id ops.SessionID, lines []ops.Line) error {
+	var b bytes.Buffer
+	for _, l := range lines {
+		raw, err := json.Marshal(line(l))
+		if err != nil {
+			return fmt.Errorf("keep output of session %d: %w", id, err)
+		}
+		b.Write(append(raw, '\n'))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.append(id, b.Bytes()); err != nil {
+		return fmt.Errorf("keep output of session %d: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Spool) append(id ops.SessionID, raw []byte) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path(id), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size()+int64(len(raw)) > most:
+		err = ErrFull
+	default:
+		if _, err = f.Write(raw); err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (s *Spool) path(id ops.SessionID) string {
+	return filepath.Join(s.dir, strconv.FormatInt(int64(id), 10)+suffix)
+}
+
+// Holds reports whether output of the session waits: what follows must wait behind it.
+func (s *Spool) Holds(id ops.SessionID) bool {
+	_, err := os.Lstat(s.path(id))
+	return err == nil
+}
+
+// Deliver hands over everything that waits, oldest session first, and removes what was taken. A file whose session is refused for
+// good is set aside, so that it is not lost and does not hold up the others.
+func (s *Spool) Deliver(ctx context.Context, take func(ctx context.Context, id ops.SessionID, lines []ops.Line) error) error {
+	ids, err := s.waiting()
+	if err != nil {
+		return fmt.Errorf("look for kept output: %w", err)
+	}
+	for _, id := range ids {
+		if err := s.deliver(ctx, id, take); err != nil {
+			return fmt.Errorf("hand over output of session %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (s *Spool) waiting() ([]ops.SessionID, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []ops.SessionID
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if n, err := strconv.ParseInt(name, 10, 64); ok && err == nil {
+			out = append(out, ops.SessionID(n))
+		}
+	}
+	return out, nil
+}
+
+// deliver holds the lock, so that nothing is added to a file that is about to go.
+func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context.Context, ops.SessionID, []ops.Line) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines, err := read(s.path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for len(lines) > 0 {
+		n := min(batch, len(lines))
+		err := take(ctx, id, lines[:n])
+		if errors.Is(err, ops.ErrNotFound) || errors.Is(err, ops.ErrFenced) {
+			return os.Rename(s.path(id), s.path(id)+".refused")
+		}
+		if err != nil {
+			return err
+		}
+		lines = lines[n:]
+	}
+	return os.Remove(s.path(id))
+}
+
+// read returns the whole lines of a file; half a line at its end was never acknowledged.
+func read(path string) ([]ops.Line, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []ops.Line
+	r := bufio.NewReader(bytes.NewReader(raw))
+	for {
+		text, err := r.ReadBytes('\n')
+		if err != nil {
+			return out, nil
+		}
+		var l line
+		if json.Unmarshal(text, &l) == nil {
+			out = append(out, ops.Line(l))
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package store
+
+// WriteLock is what a writer on a server takes first.
+const WriteLock int64 = writeLock

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// RegisterHost begins a new term of a host that shares its database with nobody. Every writer that carries an older one is
+// refused from now on.
+func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
+	return s.Enlist(ctx, ops.Host{Name: host}, 0)
+}
+
+// Enlist begins a new term of a host, with a lease of the given length; zero means none. A name that a living host on
+// another machine has is ops.ErrConflict; its own earlier life is followed at once.
+func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (ops.Owner, error) {
+	if h.Name == "" {
+		return ops.Owner{}, errors.New("register host: no name given")
+	}
+	owner := ops.Owner{Host: h.Name}
+	err := s.write(ctx, "register_host", func(tx querier) error {
+		now, err := s.databaseTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := free(ctx, tx, h, now); err != nil {
+			return err
+		}
+		labels, err := asJSON(orEmpty(h.Labels))
+		if err != nil {
+			return err
+		}
+		environments, err := asJSON(orEmpty(h.Environments))
+		if err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at, identity, version, labels, environments, draining, seen_at, expires_at)
+			VALUES (?, 1, ?, ?, ?, ?, ?, FALSE, ?, ?)
+			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at, identity = excluded.identity,
+				version = excluded.version, labels = excluded.labels, environments = excluded.environments, draining = FALSE,
+				seen_at = excluded.seen_at, expires_at = excluded.expires_at
+			RETURNING term`, h.Name, formatTime(now), h.Identity, h.Version, labels, environments, formatTime(now), leaseEnd(now, lease)).Scan(&owner.Term)
+	})
+	if err != nil {
+		return ops.Owner{}, fmt.Errorf("register host %s: %w", h.Name, err)
+	}
+	return owner, nil
+}
+
+// free refuses a name that somebody else uses.
+func free(ctx context.Context, tx querier, h ops.Host, now time.Time) error {
+	var identity string
+	var expires *time.Time
+	err := tx.QueryRowContext(ctx, `SELECT identity, expires_at FROM hosts WHERE host = ?`, h.Name).Scan(&identity, toOptTime(&expires))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case expires != nil && expires.After(now) && identity != h.Identity:
+		return fmt.Errorf("another machine works under this name; give each host a name of its own (CLAUDEOPS_HOST): %w", ops.ErrConflict)
+	}
+	return nil
+}
+
+func leaseEnd(now time.Time, length time.Duration) any {
+	if length == 0 {
+		return nil
+	}
+	return formatTime(now.Add(length))
+}
+
+// Renew is a host's sign of life: its lease and its duties last for the length from now on. It tells whether the host was asked
+// to take no new work. A host whose work was given to others is refused with ops.ErrFenced.
+func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration) (draining bool, err error) {
+	err = s.quietly(ctx, "renew", func(tx querier) error {
+		now, err := s.databaseTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		until := leaseEnd(now, length)
+		err = tx.QueryRowContext(ctx, `UPDATE hosts SET seen_at = ?, expires_at = ? WHERE host = ? AND term = ? RETURNING draining`,
+			formatTime(now), until, owner.Host, owner.Term).Scan(&draining)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("term %d of host %q is over: %w", owner.Term, owner.Host, ops.ErrFenced)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE duties SET expires_at = ? WHERE host = ? AND term = ?`, until, owner.Host, owner.Term)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("renew lease: %w", err)
+	}
+	return draining, nil
+}
+
+// Retire gives up a host's lease and its duties, because it stops in good order.
+func (s *Store) Retire(ctx context.Context, owner ops.Owner) error {
+	err := s.write(ctx, "retire", func(tx querier) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE hosts SET expires_at = NULL WHERE host = ? AND term = ?`, owner.Host, owner.Term); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ? AND term = ?`, owner.Host, owner.Term)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("give up lease: %w", err)
+	}
+	return nil
+}
+
+// Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. What ran there is marked as
+// interrupted: it may have taken effect, and is never repeated without that knowledge.
+func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error) {
+	var due int64
+	err := s.read(ctx, func(tx querier) error {
+		now, err := s.databaseTime(ctx, tx)
+		if err == nil {
+			due, err = one(ctx, tx, scanInt, `SELECT COUNT(*) FROM hosts WHERE expires_at < ? AND host <> ?`, formatTime(now), owner.Host)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for dead hosts: %w", err)
+	}
+	if due == 0 {
+		return nil, nil
+	}
+	var out []ops.Reaped
+	err = s.write(ctx, "reap", func(tx querier) error {
+		now, err := s.databaseTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return err
+		}
+		dead, err := list(ctx, tx, scanString, `SELECT host FROM hosts WHERE expires_at < ? AND host <> ? ORDER BY host`,
+			formatTime(now), owner.Host)
+		if err != nil {
+			return err
+		}
+		for _, host := range dead {
+			cycles, err := s.takeFrom(ctx, tx, host, now)
+			if err != nil {
+				return fmt.Errorf("take over from %s: %w", host, err)
+			}
+			out = append(out, ops.Reaped{Host: host, Cycles: cycles})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take over from dead hosts: %w", err)
+	}
+	return out, nil
+}
+
+// takeFrom ends the term of one host and returns the cycles it held to the queue.
+func (s *Store) takeFrom(ctx context.Context, tx querier, host string, now time.Time) ([]ops.CycleID, error) {
+	if _, err := tx.ExecContext(ctx, `UPDATE hosts SET term = term + 1, expires_at = NULL WHERE host = ?`, host); err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ?`, host); err != nil {
+		return nil, err
+	}
+	held, err := list(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
+	if err != nil {
+		return nil, err
+	}
+	var out []ops.CycleID
+	for _, c := range held {
+		out = append(out, c.ID)
+		_, err := tx.ExecContext(ctx, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
+			WHERE cycle_id = ? AND status = 'running'`,
+			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running", formatTime(now), c.ID)
+		if err != nil {
+			return nil, err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0, wake_seq = wake_seq + 1 WHERE id = ?`, ops.CycleQueued, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		_, err = insertEvent(ctx, tx, ops.Event{
+			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Kind: "host",
+			Message: "host " + host + " gave no sign of life; another one continues its cycle",
+		}, now)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// TakeDuty makes the owner the one that looks after something, or says that another host does.
+func (s *Store) TakeDuty(ctx context.Context, owner ops.Owner, name string, length time.Duration) (bool, error) {
+	var taken bool
+	err := s.quietly(ctx, "duty", func(tx querier) error {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return err
+		}
+		now, err := s.databaseTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		taken, err = changed(tx.ExecContext(ctx, `INSERT INTO duties (name, host, term, expires_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET host = excluded.host, term = excluded.term, expires_at = excluded.expires_at
+			WHERE duties.host = excluded.host OR duties.expires_at < ?`,
+			name, owner.Host, owner.Term, leaseEnd(now, length), formatTime(now)))
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("take over %s: %w", name, err)
+	}
+	return taken, nil
+}
+
+// Drain asks a host to take no new work, or to work again.
+func (s *Store) Drain(ctx context.Context, host string, draining bool) error {
+	err := s.write(ctx, "drain", func(tx querier) error {
+		found, err := changed(tx.ExecContext(ctx, `UPDATE hosts SET draining = ? WHERE host = ?`, draining, host))
+		if err == nil && !found {
+			err = ops.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("drain host %s: %w", host, err)
+	}
+	return nil
+}
+
+// Hosts returns all hosts that ever worked on the database, by name.
+func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
+	var out []ops.Host
+	err := s.read(ctx, func(tx querier) error {
+		now, err := s.databaseTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		out, err = list(ctx, tx, scanHost, `SELECT h.host, h.identity, h.version, h.labels, h.environments, h.draining, h.term, h.registered_at, h.seen_at,
+			h.expires_at, (SELECT COUNT(*) FROM cycles c WHERE c.status = 'running' AND c.owner = h.host) FROM hosts h ORDER BY h.host`)
+		for i := range out {
+			out[i].Alive = out[i].ExpiresAt != nil && out[i].ExpiresAt.After(now)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	return out, nil
+}
+
+func scanHost(r row) (ops.Host, error) {
+	var h ops.Host
+	err := r.Scan(&h.Name, &h.Identity, &h.Version, toJSON(&h.Labels), toJSON(&h.Environments), &h.Draining, &h.Term, toTime(&h.RegisteredAt),
+		toOptTime(&h.SeenAt), toOptTime(&h.ExpiresAt), &h.Running)
+	return h, err
+}
+
+// AppendSpooled stores output that its host could not store when it was read. What is there already stays as it is. Only the host
+// that ran the session has such lines; that the session has gone on elsewhere since does not matter to them.
+func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID, lines []ops.Line) error {
+	err := s.write(ctx, "spooled", func(tx querier) error {
+		var ran string
+		if err := tx.QueryRowContext(ctx, `SELECT owner FROM sessions WHERE id = ?`, id).Scan(toText(&ran)); errors.Is(err, sql.ErrNoRows) {
+			return ops.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		if ran != host {
+			return fmt.Errorf("host %q ran it, not %q: %w", ran, host, ops.ErrFenced)
+		}
+		var last int64
+		added := 0
+		for _, l := range lines {
+			fresh, err := changed(tx.ExecContext(ctx, insertTranscript(1)+` ON CONFLICT DO NOTHING`, int64(id), l.Seq, formatTime(l.At), l.Text))
+			if err != nil {
+				return err
+			}
+			if fresh {
+				added++
+			}
+			last = max(last, l.Seq)
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_lines = transcript_lines + ?,
+			transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?`, added, last, last, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store kept output of session %d: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package store_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/pgtest"
+	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
+)
+
+func TestRetentionOnSQLite(t *testing.T) {
+	storetest.RunRetention(t, func(t *testing.T) *store.Store {
+		t.Helper()
+		return openFile(t, newFile(t))
+	})
+}
+
+func TestRetentionOnPostgreSQL(t *testing.T) {
+	address := pgtest.URL(t)
+	openServer(t, address)
+	storetest.RunRetention(t, func(t *testing.T) *store.Store {
+		t.Helper()
+		emptyDatabase(t, address)
+		return openServer(t, address)
+	})
+}
+
+// grown is a file with a large transcript, and the session whose it is.
+func grown(t *testing.T, path string) *store.Store {
+	t.Helper()
+	s := openFile(t, path)
+	f := storetest.NewFixture(t, s)
+	session := f.RunningSession(t, "home")
+	lines := make([]ops.Line, 20_000)
+	for i := range lines {
+		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: strings.Repeat("x", 1000)}
+	}
+	if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
+		t.Fatal(err)
+	}
+	ended := f.Ended(session, 0.1)
+	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy}})
+	keep := ops.Retention{Transcripts: time.Hour}
+	for {
+		n, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return s
+		}
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	s := grown(t, path)
+	var freed int64
+	parts := 0
+	for {
+		n, err := s.GiveBack(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		freed, parts = freed+n, parts+1
+	}
+	if parts < 5 || freed < 10<<20 {
+		t.Fatalf("%d bytes in %d parts", freed, parts)
+	}
+	run(t, raw(t, path), `PRAGMA wal_checkpoint(TRUNCATE)`)
+	if got := size(t, path); got > 12<<20 {
+		t.Errorf("the file has still %d bytes", got)
+	}
+	if err := s.QuickCheck(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file of an earlier version does not give back space; a vacuum turns that on.
+func TestVacuumMakesAFileSmallAndLetsItGiveBackSpace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	run(t, raw(t, path), `PRAGMA auto_vacuum = NONE; PRAGMA journal_mode = WAL; CREATE TABLE x (y); DROP TABLE x`)
+	s := grown(t, path)
+	if n, err := s.GiveBack(t.Context()); n != 0 || err != nil {
+		t.Fatalf("gave back %d, %v", n, err)
+	}
+	before := size(t, path)
+	if err := s.Vacuum(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := size(t, path); after > before/10 {
+		t.Errorf("%d bytes before, %d after", before, after)
+	}
+	if got := text(t, raw(t, path), `PRAGMA auto_vacuum`); got != "2" {
+		t.Errorf("auto_vacuum is %s", got)
+	}
+	storetest.NewFixture(t, s).Claim(t, "home")
+}

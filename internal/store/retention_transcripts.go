@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// transcripts removes the output of sessions that ended long ago, and the oldest of what is too much.
+func (r removal) transcripts(ctx context.Context) (int64, error) {
+	if n, err := r.begun(ctx); n > 0 || err != nil {
+		return n, err
+	}
+	if before, ok := r.before(r.keep.Transcripts); ok {
+		n, err := r.endedBefore(ctx, before)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	if r.keep.TranscriptBytes <= 0 {
+		return 0, nil
+	}
+	if n, err := r.measure(ctx); n > 0 || err != nil {
+		return n, err
+	}
+	total, err := one(ctx, r.tx, scanInt, `SELECT CAST(COALESCE(SUM(transcript_bytes), 0) AS BIGINT) FROM sessions
+		WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL`)
+	if err != nil || total <= r.keep.TranscriptBytes {
+		return 0, err
+	}
+	return r.oldest(ctx, total-r.keep.TranscriptBytes)
+}
+
+// victim is a session whose output goes.
+type victim struct{ id, lines, bytes int64 }
+
+func scanVictim(r row) (victim, error) {
+	var v victim
+	err := r.Scan(&v.id, &v.lines, &v.bytes)
+	return v, err
+}
+
+const selectVictims = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0) FROM sessions
+	WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL AND cycle_id NOT IN ` + untouchable
+
+// halfRemoved stands for the size of a transcript of which some lines have gone and others have not.
+const halfRemoved = -1
+
+// begun goes on with a transcript that was too large for one batch.
+func (r removal) begun(ctx context.Context) (int64, error) {
+	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`, halfRemoved)
+	if err != nil {
+		return 0, err
+	}
+	return r.lines(ctx, victims)
+}
+
+func (r removal) endedBefore(ctx context.Context, before string) (int64, error) {
+	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`, before, removedSessions)
+	if err != nil {
+		return 0, err
+	}
+	return r.lines(ctx, victims)
+}
+
+// oldest removes whole transcripts, the oldest first, until so many bytes are gone.
+func (r removal) oldest(ctx context.Context, bytes int64) (int64, error) {
+	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`, removedSessions)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range victims {
+		if bytes -= v.bytes; bytes <= 0 {
+			victims = victims[:i+1]
+			break
+		}
+	}
+	return r.lines(ctx, victims)
+}
+
+// lines removes as many lines as a batch may. A session is marked when its last line has gone.
+func (r removal) lines(ctx context.Context, victims []victim) (int64, error) {
+	var removed int64
+	for _, v := range victims {
+		n, err := affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
+			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-removed)
+		if err != nil {
+			return 0, err
+		}
+		if removed += n; removed >= removedLines {
+			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, halfRemoved, v.id)
+			return removed, err
+		}
+		_, err = r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_removed_at = ?, transcript_bytes = 0 WHERE id = ?`, formatTime(r.now), v.id)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return removed + int64(len(victims)), nil
+}
+
+// measure writes the size of transcripts that are complete and were not measured yet.
+func (r removal) measure(ctx context.Context) (int64, error) {
+	ids, err := list(ctx, r.tx, scanVictim, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
+		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, removedSessions)
+	if err != nil {
+		return 0, err
+	}
+	const mostLines = 20_000 // to be read for it in one batch
+	var read int64
+	for i, v := range ids {
+		if i > 0 && read+v.lines > mostLines {
+			return int64(i), nil
+		}
+		read += v.lines
+		_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes =
+			(SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM transcript WHERE session_id = ?) WHERE id = ?`, v.id, v.id)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(ids)), nil
+}
+
+// Removed is what was removed of a session because it was old, or too much; nil means that it is there.
+type Removed struct {
+	Transcript *time.Time
+	Guard      *time.Time
+}
+
+// Removed tells when the output and the judgements of a session were removed.
+func (s *Store) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
+	out, err := one(ctx, s.reader, func(r row) (Removed, error) {
+		var out Removed
+		err := r.Scan(toOptTime(&out.Transcript), toOptTime(&out.Guard))
+		return out, err
+	}, `SELECT transcript_removed_at, guard_removed_at FROM sessions WHERE id = ?`, id)
+	if err != nil {
+		return Removed{}, fmt.Errorf("read what was removed of session %d: %w", id, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,280 @@
+package store_test
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
+)
+
+// released is what an installation holds after a while, by the version of the schema from which on it can be written: one ended
+// chain, one cycle that runs, and a row in every table.
+func released() map[int64][]string {
+	const at, end = `'2026-03-14T11:00:00.000000Z'`, `'2026-03-14T11:10:00.000000Z'`
+	return map[int64][]string{
+		1: {
+			`INSERT INTO hosts (host, term, registered_at) VALUES ('host-a', 4, ` + at + `)`,
+			`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at) VALUES ('home', 'manual', 'resolved', 'all is well',
+				'{"max_tier":3,"max_depth":2,"entry":"tier1","handlers":[{"id":"tier1","tier":1,"agent":"claude"}]}', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO cycles (environment, "trigger", status, policy, owner, term, created_at, started_at) VALUES ('home', 'scheduled', 'running',
+				'{"max_tier":3,"max_depth":2}', 'host-a', 4, ` + end + `, ` + end + `)`,
+			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns, duration_ms, transcript_seq,
+				transcript_lines, created_at, started_at, ended_at, handoff_json) VALUES (1, 'home', 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 0.25, 3, 1000, 2, 2,
+				` + at + `, ` + at + `, ` + end + `, '{"schema_version":1}')`,
+			`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, handler, model, key, status, outcome, context_mode, created_at, started_at, ended_at)
+				VALUES (1, 'home', 1, 1, 2, 'tier2', 'sonnet', 'k2', 'completed', 'resolved', 'handoff', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at) VALUES (2, 'home', 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
+			`INSERT INTO transcript (session_id, seq, at, line) VALUES (1, 1, ` + at + `, 'one'), (1, 2, ` + at + `, 'two')`,
+			`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated, self_escalation_rejected, process_mode,
+				manager_present, path, decision, at) VALUES (1, 1, 'tier1', 'tier2', 'why', 1, 2, TRUE, TRUE, 'typed_handoff', FALSE, '["tier1","tier2"]', 'escalate', ` + at + `)`,
+			`INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, entered_at, reason) VALUES (1, 1, 1, 1, 'retry', 'network', ` + at + `, 'again')`,
+			`INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message) VALUES (` + at + `, 1, 1, 'home', 'warning', 'escalation', 'web', 'goes up')`,
+			`INSERT INTO notifications (cycle_id, kind, level, title, body, status, next_at, created_at) VALUES (1, 'needs_human', 'critical', 'come', 'please', 'sent', ` + at + `, ` + at + `)`,
+			`INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe, type, status) VALUES (` + end + `, 'home', 1, 2, 'verify', 'web', 'http', 'http', 'healthy')`,
+			`INSERT INTO checks (at, environment, purpose, service, probe, type, status) VALUES (` + at + `, 'home', 'observe', 'web', 'http', 'http', 'down')`,
+			`INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence, total_score, at) VALUES (1, 2, 2, 'PASS', 0.9, 88, ` + end + `)`,
+			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at) VALUES (1, 1, 2, 'tier2', 'approved', ` + at + `)`,
+			`INSERT INTO incidents (environment, service, title, level, status, first_cycle_id, last_cycle_id, opened_at, updated_at) VALUES ('home', 'web', 'web is down', 'critical', 'open', 1, 1, ` + at + `, ` + at + `)`,
+			`INSERT INTO incidents (environment, service, title, level, status, opened_at, updated_at, resolved_at) VALUES ('home', 'db', 'db was down', 'critical', 'resolved', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO guard_decisions (at, cycle_id, session_id, tier, gate, tool, verdict, mutating, input) VALUES (` + at + `, 1, 2, 2, 'hook', 'Bash', 'allow', TRUE, 'docker restart web')`,
+			`INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at) VALUES ('home', 'web', 'restart', 1, 2, 'reserved', TRUE, ` + at + `)`,
+			`INSERT INTO memories (environment, category, service, observation, session_id, created_at, updated_at) VALUES ('home', 'timing', 'web', 'starts slowly', 1, ` + at + `, ` + at + `)`,
+			`INSERT INTO silences (environment, service, reason, created_by, created_at, starts_at, ends_at) VALUES ('home', 'db', 'new disk', 'ada', ` + at + `, ` + at + `, ` + end + `)`,
+		},
+		2: {
+			`UPDATE sessions SET permissions = 1, budget_usd = 1.5 WHERE id = 1`,
+			`UPDATE approvals SET environment = 'home'`,
+			`UPDATE incidents SET fingerprint = 'home|web|http|down', "check" = 'http', class = 'down', report = '{"title":"web is down"}' WHERE id = 1`,
+			`INSERT INTO incident_waits (incident_id, cycle_id) VALUES (1, 2)`,
+			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at, kind, environment) VALUES (2, 3, 2, 'tier2', 'denied', ` + at + `, 'review', 'home')`,
+		},
+		3: {
+			`INSERT INTO check_days (at, environment, service, status, checks) VALUES ('2026-03-13', 'home', 'web', 'healthy', 24)`,
+			`INSERT INTO check_hours (at, environment, service, status, checks) VALUES ('2026-03-13T10', 'home', 'web', 'healthy', 2)`,
+		},
+		4: {
+			`UPDATE cycles SET request_key = 'key-1', traced_at = ` + end + ` WHERE id = 1`,
+			`INSERT INTO api_requests (caller, key, digest, at, status) VALUES ('api', 'key-1', 'd', ` + at + `, 202)`,
+			`INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES ('d', FALSE, ` + at + `, ` + at + `, '2036-03-14T11:00:00.000000Z')`,
+		},
+		5: {
+			`INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, starts_at, first_at, last_at, pending) VALUES ('home', 'generic', 'f', 'firing', 'critical', 'Down', 'web', ` + at + `, ` + at + `, ` + at + `, FALSE)`,
+			`INSERT INTO causes (cause, environment, services, level, reason, began, at, cycle_id) VALUES ('web', 'home', '["web"]', 'critical', 'it is down', ` + at + `, ` + at + `, 1)`,
+			`INSERT INTO withheld (environment, service, why, reason) VALUES ('home', 'db', 'silenced', 'by ada')`,
+			`UPDATE notifications SET environment = 'home', service = 'web', dedup_key = 'k'`,
+		},
+		6: {
+			`UPDATE hosts SET identity = 'x', version = '1', seen_at = ` + at,
+		},
+		7: {
+			`UPDATE sessions SET transcript_bytes = 6 WHERE id = 1`,
+		},
+	}
+}
+
+// versions are the numbers of the migrations.
+func versions(t *testing.T) []int64 {
+	t.Helper()
+	names, err := fs.Glob(os.DirFS("migrations"), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int64
+	for _, name := range names {
+		v, err := goose.NumericComponent(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// installation is a database as the release with that schema left it.
+func installation(t *testing.T, version int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	db := raw(t, path)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	rows := released()
+	for v := int64(1); v <= version; v++ {
+		runAll(t, db, rows[v])
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runAll runs statements in one transaction.
+func runAll(t *testing.T, db *sql.DB, statements []string) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryEarlierSchemaIsUpgradedWithItsRows(t *testing.T) {
+	for _, version := range versions(t) {
+		t.Run(fmt.Sprint("from ", version), func(t *testing.T) {
+			path := installation(t, version)
+			before := tableCounts(t, raw(t, path))
+			// A backup of the older database is made and checked as it is.
+			backup := filepath.Join(t.TempDir(), "backup.db")
+			if b, err := store.BackUp(t.Context(), path, backup, false); err != nil || b.Schema != version {
+				t.Fatalf("backup %+v, %v", b, err)
+			}
+			for _, path := range []string{path, backup} {
+				s := openFile(t, path)
+				sound(t, s)
+				after := tableCounts(t, raw(t, path))
+				for table, n := range before {
+					if table != "goose_db_version" && after[table] != n {
+						t.Errorf("%s had %d rows and has %d", table, n, after[table])
+					}
+				}
+				readEverything(t, s)
+			}
+		})
+	}
+}
+
+// tableCounts counts the rows of every table.
+func tableCounts(t *testing.T, db *sql.DB) map[string]int64 {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	_ = rows.Close()
+	out := map[string]int64{}
+	for _, name := range names {
+		var n int64
+		if err := db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+name).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		out[name] = n
+	}
+	return out
+}
+
+// readEverything asks what the pages ask; each of it must give something.
+func readEverything(t *testing.T, s *store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	day := 24 * time.Hour
+	since, until := storetest.Start.Add(-2*day), storetest.Start.Add(day)
+	for what, read := range map[string]func() (int, error){
+		"chains":        func() (int, error) { v, err := s.Chains(ctx, store.ChainFilter{}); return len(v.Chains), err },
+		"cycles":        func() (int, error) { v, err := s.Cycles(ctx, store.CycleFilter{}); return len(v), err },
+		"sessions":      func() (int, error) { v, err := s.Sessions(ctx, store.SessionFilter{}); return len(v), err },
+		"chain":         func() (int, error) { v, err := s.Chain(ctx, 1); return len(v) - 1, err },
+		"transcript":    func() (int, error) { v, err := s.Transcript(ctx, 1, 0, 10); return len(v) - 1, err },
+		"events":        func() (int, error) { v, err := s.Events(ctx, store.EventFilter{}); return len(v), err },
+		"incidents":     func() (int, error) { v, err := s.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
+		"approvals":     func() (int, error) { v, err := s.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
+		"notices":       func() (int, error) { v, err := s.Notices(ctx, 0); return len(v), err },
+		"memories":      func() (int, error) { v, err := s.Memories(ctx, store.MemoryFilter{}); return len(v), err },
+		"silences":      func() (int, error) { v, err := s.SilencesSince(ctx, "home", since); return len(v), err },
+		"guard":         func() (int, error) { v, err := s.GuardDecisions(ctx, 2); return len(v), err },
+		"recoveries":    func() (int, error) { v, err := s.Recoveries(ctx, 1); return len(v), err },
+		"verifications": func() (int, error) { v, err := s.Verifications(ctx, 1); return len(v), err },
+		"decisions":     func() (int, error) { v, err := s.Decisions(ctx, 1); return len(v), err },
+		"checks":        func() (int, error) { v, err := s.LatestChecks(ctx, ""); return len(v), err },
+		"health": func() (int, error) {
+			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: day})
+			return len(v), err
+		},
+		"health by the hour": func() (int, error) {
+			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: time.Hour})
+			return len(v), err
+		},
+		"costs": func() (int, error) {
+			v, err := s.Costs(ctx, store.CostByTier, store.CostFilter{Since: since, Until: until})
+			return len(v), err
+		},
+		"hosts":      func() (int, error) { v, err := s.Hosts(ctx); return len(v), err },
+		"unfinished": func() (int, error) { v, err := s.Unfinished(ctx); return len(v), err },
+		"pulse":      func() (int, error) { _, err := s.Pulse(ctx); return 1, err },
+		"attention":  func() (int, error) { v, err := s.Attention(ctx, storetest.Start); return v.NeedYou(), err },
+		"standing":   func() (int, error) { _, err := s.Standing(ctx, []string{"home"}); return 1, err },
+		"removed":    func() (int, error) { _, err := s.Removed(ctx, 1); return 1, err },
+	} {
+		if n, err := read(); err != nil || n < 1 {
+			t.Errorf("%s: %d found, %v", what, n, err)
+		}
+	}
+	goesOn(t, s)
+}
+
+// goesOn takes up the cycle that ran, on what was an older database.
+func goesOn(t *testing.T, s *store.Store) {
+	t.Helper()
+	f := storetest.NewFixture(t, s)
+	claimed, err := s.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := claimed.Journal.Last(); got == nil || got.Status != ops.SessionQueued {
+		t.Fatalf("claimed %+v", claimed)
+	}
+	if err := f.Start(t, claimed.Journal.Last().ID, "planned", storetest.Start); err != nil {
+		t.Error(err)
+	}
+	for _, what := range ops.Records() {
+		keep := ops.Retention{Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour, Notices: time.Hour, Alerts: time.Hour}
+		if _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
+			t.Error(err)
+		}
+	}
+	sound(t, s)
+}
+
+// A table that no release ever wrote a row of would be upgraded untested.
+func TestTheUpgradeIsTestedWithARowInEveryTable(t *testing.T) {
+	all := versions(t)
+	newest := all[len(all)-1]
+	counts := tableCounts(t, raw(t, installation(t, newest)))
+	for table, n := range counts {
+		// Of these a row is made while a process runs.
+		if n == 0 && !strings.Contains(" store_state probe_states duties ", " "+table+" ") {
+			t.Errorf("no row of %s is upgraded", table)
+		}
+	}
+}

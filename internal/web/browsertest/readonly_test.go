@@ -1,0 +1,58 @@
+package browsertest
+
+import (
+	"testing"
+
+	"claudeops/internal/web"
+)
+
+// TestThoseWhoMayOnlyLookSeeNothingToPress logs in with the token for looking and searches every page for what would be refused.
+func TestThoseWhoMayOnlyLookSeeNothingToPress(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := open(t, serve(t, f.store, func(o *web.Options) { o.Token, o.ReadToken = "correct-horse-battery", "only-for-looking" }).base())
+	b.visit("/login")
+	b.must(b.fill("#token", "only-for-looking"))
+	b.follow("main form button")
+	b.sees("Read only")
+	const pressable = `[...document.querySelectorAll('form[method="post"] button, [data-act], button[command="show-modal"]')]
+		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && !['keys', 'save-view'].includes(e.getAttribute('commandfor')))
+		.map((e) => e.outerHTML)`
+	for _, p := range []string{
+		"/", "/sessions", path("/sessions/%d", f.running), "/incidents", "/incidents?tab=open", path("/incidents/%d", f.incident.ID), path("/approvals/%d", f.approval.ID),
+		"/services", "/silences", "/notifications", "/memory", "/config",
+	} {
+		b.visit(p)
+		for _, found := range eval[[]string](b, pressable) {
+			t.Errorf("%s offers what is refused: %.200s", p, found)
+		}
+	}
+	b.visit("/incidents")
+	b.press("r")
+	if eval[bool](b, `Boolean(document.querySelector('dialog:modal'))`) {
+		t.Error("a key opens what is refused")
+	}
+	if found := b.axe(allRules); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+// TestAViewIsSavedAndFoundAgain filters the sessions, gives that a name, and comes back by it.
+func TestAViewIsSavedAndFoundAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := open(t, serve(t, f.store).base())
+	b.visit("/sessions?status=resolved")
+	b.click(`button[commandfor="save-view"]`)
+	b.must(b.fill("#view-name", "Repaired"))
+	b.follow("#save-view button.primary")
+	b.visit("/sessions")
+	b.follow(`nav.views a`)
+	if got := eval[string](b, "location.search"); got != "?status=resolved" {
+		t.Errorf("it leads to %q", got)
+	}
+	b.follow("nav.views form button")
+	if eval[bool](b, `Boolean(document.querySelector('nav.views'))`) {
+		t.Error("it was removed and is still there")
+	}
+}

@@ -1,0 +1,131 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// mostFiles is how many calls that name a file are looked at.
+const mostFiles = 200
+
+// fileView is one call that reads or changes a file.
+type fileView struct {
+	At    stamp
+	Badge badge
+	Tool  string
+	Path  string
+	Raw   string
+}
+
+// filesView is what a session did to files by the tools that name one. What a command did to files, nobody can tell.
+type filesView struct {
+	Rows   []fileView
+	Capped bool
+}
+
+// files finds the calls of a session that name a file.
+func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesView, error) {
+	denied, err := s.denials(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var out filesView
+	for _, field := range []string{`"file_path"`, `"notebook_path"`} {
+		lines, err := s.Store.FindLines(ctx, id, field, mostFiles)
+		if err != nil {
+			return nil, fmt.Errorf("find files: %w", err)
+		}
+		out.Capped = out.Capped || len(lines) == mostFiles
+		for _, line := range lines {
+			out.Rows = append(out.Rows, m.fileCalls(id, line, denied)...)
+		}
+	}
+	return &out, nil
+}
+
+// fileCalls are the calls of one line that name a file.
+func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]denial) []fileView {
+	event, ok := decodeEvent(line.Text)
+	if !ok || event.Type != "assistant" || event.Message == nil {
+		return nil
+	}
+	var blocks []block
+	if json.Unmarshal(event.Message.Content, &blocks) != nil {
+		return nil
+	}
+	var out []fileView
+	for _, b := range blocks {
+		var input struct {
+			File     string `json:"file_path"`
+			Notebook string `json:"notebook_path"`
+		}
+		if b.Type != "tool_use" || json.Unmarshal(b.Input, &input) != nil || input.File+input.Notebook == "" {
+			continue
+		}
+		row := fileView{
+			At: m.precise(line.At), Tool: plain(b.Name), Path: plain(input.File + input.Notebook), Badge: fileBadge(b.Name),
+			Raw: fmt.Sprintf("/sessions/%d/lines/%d", id, line.Seq),
+		}
+		if _, refused := denied[b.ID]; refused {
+			row.Badge = badge{"bad", "ban", "Denied"}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// fileBadge tells what a tool does to a file.
+func fileBadge(tool string) badge {
+	switch tool {
+	case "Write":
+		return badge{"warn", "plus", "Written"}
+	case "Edit", "MultiEdit", "NotebookEdit":
+		return badge{"warn", "wrench", "Changed"}
+	case "Read":
+		return badge{"ok", "eye", "Read"}
+	}
+	return badge{"unknown", "circle-question-mark", "Named"}
+}
+
+const (
+	rawBatch  = 500
+	rawWithin = 30 * time.Second // for each batch
+)
+
+// rawTranscript answers with every line as it was recorded.
+func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
+	id, ok := sessionID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		return
+	}
+	if _, err := s.Store.Session(r.Context(), id); err != nil {
+		s.fail(w, r, "session", err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	control := http.NewResponseController(w)
+	for last := int64(0); ; {
+		lines, err := s.Store.Transcript(r.Context(), id, last, rawBatch)
+		if err != nil {
+			s.Logger.ErrorContext(r.Context(), "cannot read a transcript to its end", "session", id, "error", err)
+			panic(http.ErrAbortHandler) // a cut connection tells that lines are missing
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(rawWithin)) // not every connection has one
+		for _, line := range lines {
+			if _, err := w.Write([]byte(plain(line.Text) + "\n")); err != nil {
+				return // the visitor has gone
+			}
+			last = line.Seq
+		}
+		if len(lines) < rawBatch {
+			return
+		}
+	}
+}

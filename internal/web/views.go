@@ -1,0 +1,93 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	viewsPath   = "/sessions/views"
+	viewsCookie = "claudeops_views"
+	// A browser sends its cookies with every request, so there is an end to them.
+	mostViews   = 12
+	mostName    = 40
+	mostFilters = 300 // bytes of one view
+)
+
+// savedView is a filter of the list that a visitor gave a name.
+type savedView struct {
+	Name    string `json:"n"`
+	Query   string `json:"q"`
+	Current bool   `json:"-"`
+}
+
+// Path is where it leads.
+func (v savedView) Path() string { return "/sessions?" + v.Query }
+
+// savedViews reads what a visitor has saved. It lives in a cookie: it is nobody else's matter.
+func savedViews(r *http.Request) []savedView {
+	cookie, err := r.Cookie(viewsCookie)
+	if err != nil {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	var found, out []savedView
+	if err != nil || json.Unmarshal(raw, &found) != nil {
+		return nil
+	}
+	for _, v := range found {
+		if v, ok := usableView(v.Name, v.Query); ok && len(out) < mostViews {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// usableView makes a view out of what a browser sent. Only filters of the list are kept.
+func usableView(name, query string) (savedView, bool) {
+	name = strings.TrimSpace(firstLine(plain(name), mostName))
+	fields, err := url.ParseQuery(query)
+	if err != nil || name == "" {
+		return savedView{}, false
+	}
+	_, query, _ = strings.Cut(readSessionsQuery(fields).path(0), "?")
+	return savedView{Name: name, Query: query}, query != "" && len(query) <= mostFilters
+}
+
+// saveView keeps the filters in force under a name; one that is taken gets the new filters.
+func (s *server) saveView(w http.ResponseWriter, r *http.Request) {
+	v, ok := usableView(r.PostFormValue("name"), r.PostFormValue("query"))
+	if !ok {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "A view needs a name and at least one filter, and not too many of them.")
+		return
+	}
+	all := slices.DeleteFunc(savedViews(r), func(old savedView) bool { return old.Name == v.Name })
+	if len(all) >= mostViews {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "There are 12 saved views already. Remove one first.")
+		return
+	}
+	setViews(w, r, append(all, v))
+	http.Redirect(w, r, v.Path(), http.StatusSeeOther)
+}
+
+// removeView forgets one.
+func (s *server) removeView(w http.ResponseWriter, r *http.Request) {
+	name := r.PostFormValue("name")
+	setViews(w, r, slices.DeleteFunc(savedViews(r), func(v savedView) bool { return v.Name == name }))
+	http.Redirect(w, r, "/sessions", http.StatusSeeOther)
+}
+
+func setViews(w http.ResponseWriter, r *http.Request, all []savedView) {
+	cookie := http.Cookie{
+		Name: viewsCookie, Path: "/sessions", MaxAge: themeLifetime, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
+	}
+	raw, err := json.Marshal(all)
+	if cookie.Value = base64.RawURLEncoding.EncodeToString(raw); err != nil || len(all) == 0 {
+		cookie.Value, cookie.MaxAge = "", -1
+	}
+	http.SetCookie(w, &cookie)
+}
