@@ -52,6 +52,10 @@ $(LINT): tools/go.mod tools/go.sum
 bench: build ## measure speed and memory; the report goes to stdout
 	$(GO) run ./internal/bench -binary $(BIN)
 
+.PHONY: fault
+fault: ## break a running supervisor in every way it is meant to survive (needs root for the full disk; an hour)
+	$(GO) run ./internal/fault $(FAULT)
+
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of what agents write, and the guard against bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/handoff
@@ -64,6 +68,10 @@ fuzz: ## fuzz the decoders of what agents write, and the guard against bash
 .PHONY: docs
 docs: ## write the generated documents again
 	$(GO) test ./internal/config -run Reference -update
+
+.PHONY: record
+record: ## play the recorded chains again and keep what is decided now; read the diff before you commit it
+	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
 .PHONY: screenshots
 screenshots: ## write the pictures of the documentation again, from the demo

@@ -140,7 +140,7 @@ func (b *box) runWith(env []string, args ...string) ran {
 		seats <- struct{}{}
 		defer func() { <-seats }()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // of no use but to a program that hangs
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = b.t.TempDir()

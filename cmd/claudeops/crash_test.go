@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-// TestKillAtEveryWrite kills the supervisor with SIGKILL on both sides of every journal write of a three-tier chain,
-// starts it again, and looks at what the journal says.
+// TestKillAtEveryWrite kills the supervisor with SIGKILL at every other place around the journal writes and the effects of a
+// three-tier chain, starts it again, and looks at what the journal says.
 func TestKillAtEveryWrite(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "points")
 	b := newBox(t, chain())
@@ -31,17 +32,30 @@ func TestKillAtEveryWrite(t *testing.T) {
 		t.Fatalf("only %d points: %v", len(points), points)
 	}
 	for n, point := range points {
+		if n%2 == 1 {
+			continue // `make fault` kills at every one of them, many times
+		}
 		t.Run(fmt.Sprintf("%02d-%s", n+1, point), func(t *testing.T) {
 			t.Parallel()
-			killAt(t, n+1, newBox(t, chain()))
+			killAt(t, n+1, newBox(t, andThenHealthy(chain(), agenttest.Healthy(0.01))))
 		})
 		if n%8 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
 			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, point), func(t *testing.T) {
 				t.Parallel()
-				killAt(t, n+1, resumeBox(t, conversation()))
+				killAt(t, n+1, resumeBox(t, andThenHealthy(conversation(), speaks(1, 0.01, ops.OutcomeHealthy))))
 			})
 		}
 	}
+}
+
+// andThenHealthy is a scenario in which only the first cycle finds something: the next start looks as well, and need not
+// play the whole story again.
+func andThenHealthy(s agenttest.Scenario, healthy agenttest.Play) agenttest.Scenario {
+	for i := range s.Plays {
+		s.Plays[i].Cycle = 1
+	}
+	s.Plays = append(s.Plays, healthy)
+	return s
 }
 
 func killAt(t *testing.T, n int, b *box) {
@@ -95,6 +109,9 @@ func checkAfterCrash(t *testing.T, c store.CycleSummary, starts map[string]int) 
 	}
 	// A repair that was in flight is not repeated; everything else comes to its end.
 	want := []ops.CycleStatus{ops.CycleResolved}
+	if c.ID > 1 {
+		want = []ops.CycleStatus{ops.CycleHealthy}
+	}
 	if interrupted {
 		want = append(want, ops.CycleFailed)
 	}

@@ -130,6 +130,11 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, "alive") != 2 {
 		t.Errorf("hosts list exits %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	for path, want := range map[string]string{"/config": `id="host-b"`, "/api/v1/hosts": `"name":"b"`} {
+		if status, body := a.get(path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s answers %d without %s", path, status, want)
+		}
+	}
 	for _, d := range []*daemon{a, b} {
 		if code, _ := d.stop(); code != 0 {
 			t.Errorf("exit %d\n%s", code, d.log)

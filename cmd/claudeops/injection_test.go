@@ -128,7 +128,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			}
 			agent := &obedient{t: t, state: state, mode: mode, reads: reads}
 			config := filepath.Join(t.TempDir(), "claudeops.yaml")
-			if err := os.WriteFile(config, fmt.Appendf(nil, "guard: {volumes: [%q]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
+			if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,

@@ -3,12 +3,14 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -388,4 +390,107 @@ func TestAHealthyDayOf24CyclesStartsNoAgent(t *testing.T) {
 		t.Errorf("%d agents were started", len(calls))
 	}
 	contains(t, "/healthz", func() string { _, body := d.get("/healthz"); return body }(), `"last_cycle_status":"healthy"`)
+}
+
+// mailbox plays the API of Apprise and keeps what it is given, by the address it is for.
+type mailbox struct {
+	*httptest.Server
+	mu   sync.Mutex
+	post map[string][]string // "title\nbody"
+}
+
+func newMailbox(t *testing.T) *mailbox {
+	t.Helper()
+	m := &mailbox{post: map[string][]string{}}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var letter struct{ URLs, Title, Body, Format string }
+		if err := json.NewDecoder(r.Body).Decode(&letter); err != nil || letter.Format != "markdown" {
+			t.Errorf("a letter cannot be read: %+v, %v", letter, err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.post[letter.URLs] = append(m.post[letter.URLs], letter.Title+"\n"+letter.Body)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *mailbox) letters(address string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.post[address])
+}
+
+func TestNoticesReachThoseTheyAreForAndNobodyTwice(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	b := gated(t, "CLAUDEOPS_APPRISE_API="+m.URL, "CLAUDEOPS_APPRISE_URLS=json://first").configured(`web: {public_url: "https://ops.example.org"}
+notify:
+  routes:
+    - {name: steps, kinds: [escalated], services: [web], urls: ["json://steps"]}
+    - {name: all of db, services: [db], urls: ["json://db"]}
+`)
+	d := b.ready()
+	d.until("the question is told", func() bool { return len(m.letters("json://first")) > 0 })
+	if status, answer := d.post("/api/v1/approvals/1/approve", map[string]any{}); status != http.StatusOK {
+		t.Fatalf("approve answers %d: %v", status, answer)
+	}
+	d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
+	d.until("every notice is settled", func() bool {
+		return !slices.ContainsFunc(b.notices(), func(n ops.Notice) bool { return n.Status == ops.NoticePending })
+	})
+	steps := m.letters("json://steps")
+	if len(steps) != 2 || !strings.Contains(steps[0], "tier2 takes over") || !strings.Contains(steps[1], "tier3 takes over") {
+		t.Errorf("who asked for every step gets %q", steps)
+	}
+	first := m.letters("json://first")
+	if len(first) == 0 || !strings.Contains(first[0], "Your approval is needed") || !strings.Contains(first[0], "[Open it](https://ops.example.org/approvals/1)") {
+		t.Errorf("the others get %q", first)
+	}
+	seen := map[string]bool{}
+	for _, letter := range first {
+		title, _, _ := strings.Cut(letter, "\n")
+		if strings.Contains(letter, "takes over") || seen[title] {
+			t.Errorf("the others are told of a step, or twice: %q", first)
+		}
+		seen[title] = true
+	}
+	if got := m.letters("json://db"); len(got) != 0 {
+		t.Errorf("a route for another service gets %q", got)
+	}
+}
+
+func TestTheEndOfAnAlertClosesItsIncident(t *testing.T) {
+	t.Parallel()
+	asks := agenttest.Answers(0.01, strings.NewReplacer(`"healthy"`, `"needs_human"`, `"status":"healthy"`, `"status":"down"`).Replace(healthyOutcome))
+	b := climbing(t, agenttest.InOrder(1, looks(), asks)).configured(quickly + "services: [{name: web}]\n")
+	d := b.ready()
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	if code := d.told("generic", `{"name":"Down","service":"web","severity":"critical"}`); code != http.StatusAccepted {
+		t.Fatalf("answered %d", code)
+	}
+	open := func() (out []ops.Incident) {
+		b.read(func(s *store.Store) {
+			var err error
+			if out, err = s.Incidents(context.Background(), store.IncidentFilter{Open: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		return out
+	}
+	d.until("a human is asked", func() bool { c, ok := b.by(ops.TriggerAlert); return ok && c.Cycle.Status == ops.CycleNeedsHuman })
+	if got := open(); len(got) != 1 || got[0].Service != "web" {
+		t.Fatalf("open are %+v", got)
+	}
+	if code := d.told("generic", `{"name":"Down","service":"web","status":"resolved"}`); code != http.StatusAccepted {
+		t.Fatalf("answered %d", code)
+	}
+	d.until("the incident is closed", func() bool { return len(open()) == 0 })
+	told := map[string]int{}
+	for _, n := range b.notices() {
+		told[n.Kind]++
+	}
+	if told["opened"] != 1 || told["needs_human"] != 1 || told["resolved"] != 1 || len(told) != 3 {
+		t.Errorf("told are %v", told)
+	}
 }

@@ -68,7 +68,7 @@ func New(o Options) http.Handler {
 	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices, s.registerHistory,
-		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerStats,
+		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerHosts, s.registerStats,
 	} {
 		register(described)
 	}

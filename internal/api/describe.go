@@ -34,6 +34,7 @@ func describe(version string) huma.Config {
 		{"silences", "What may fail for a while without starting anything."},
 		{"notifications", "What people are told, and what became of it."},
 		{"costs", "What sessions cost: list-price estimates, not a bill."},
+		{"hosts", "Who works on this database."},
 		{"stats", "Flat figures for dashboards."},
 	} {
 		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})

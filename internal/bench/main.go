@@ -29,7 +29,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts, webhooks, probes or crowd")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts, webhooks, probes, crowd, postgres or hosts")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	flag.Parse()
@@ -38,6 +38,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// hostChains is how much three hosts are given to do.
+const hostChains = 200
 
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
@@ -65,6 +68,8 @@ func run(binary, only string, chains, crowd int, webhooks, probes time.Duration,
 		{"verdicts", b.verdicts},
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
+		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
+		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes) }},
 	} {
 		if only != "" && only != m.name {
@@ -113,7 +118,7 @@ func (b *bench) hops(chains int) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.chains(agent, times, chains); err != nil {
+	if err := b.chains(agent, times, "hops", chains); err != nil {
 		return nil, err
 	}
 	raw, err := os.ReadFile(times)
@@ -131,8 +136,8 @@ func (b *bench) hops(chains int) ([]figure, error) {
 }
 
 // chains lets a daemon run so many cycles, one after the other.
-func (b *bench) chains(agent, times string, count int) error {
-	d, err := b.start(agent, filepath.Join(b.dir, "hops"))
+func (b *bench) chains(agent, times, state string, count int, env ...string) error {
+	d, err := b.start(agent, filepath.Join(b.dir, state), env...)
 	if err != nil {
 		return err
 	}

@@ -17,16 +17,17 @@ import (
 	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/supervisor"
 )
 
 func (a *app) dbCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "db", Short: "Look after the database: backup, check, restore, vacuum, copy",
+		Use: "db", Short: "Look after the database: backup, check, restore, prune, vacuum, copy",
 		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon works
   claudeops db check                               is everything sound?
   claudeops db restore /srv/backup/claudeops.db    back to a copy; the daemon must be stopped`,
 	}
-	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbVacuum(), a.dbCopy())
+	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbPrune(), a.dbVacuum(), a.dbCopy())
 	return c
 }
 
@@ -158,6 +159,32 @@ without that knowledge.`,
 					fmt.Fprintf(w, "What was there before is kept as %s\n", row.Kept)
 				}
 			})
+		},
+	})
+}
+
+func (a *app) dbPrune() *cobra.Command {
+	return a.withSettings(&cobra.Command{
+		Use: "prune", Short: "Remove now what is older than it should be; the daemon does so by itself every hour",
+		Long: `Removes what the retention settings say, in small batches, also beside the daemon. For those who only run 'claudeops once'.`,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			o := daemon.StoreOptions(cfg)
+			if o.Path != "" {
+				if _, err := os.Stat(o.Path); err != nil {
+					return fmt.Errorf("find database: %w", notThere(err))
+				}
+			}
+			o.Clock, o.Logger = time.Now, a.quietLogger()
+			s, err := store.Open(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			return (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: time.Now, Logger: a.logger()}).Look(c.Context())
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,11 +69,17 @@ func databaseAt(text string) (store.Options, error) {
 // copyDatabase copies while no daemon works on a file of either side.
 func (a *app) copyDatabase(ctx context.Context, source, target store.Options) error {
 	copying := func() error { return a.copyRows(ctx, source, target) }
+	var locked []string
 	for _, o := range []store.Options{source, target} {
-		if o.Path == "" {
+		dir, err := filepath.Abs(filepath.Dir(o.Path))
+		if err != nil {
+			return fmt.Errorf("find %s: %w", o.Path, err)
+		}
+		if o.Path == "" || slices.Contains(locked, dir) {
 			continue
 		}
-		inner, dir := copying, filepath.Dir(o.Path)
+		locked = append(locked, dir)
+		inner := copying
 		copying = func() error { return daemon.Offline(dir, inner) }
 	}
 	return copying()

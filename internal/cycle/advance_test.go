@@ -347,8 +347,9 @@ func TestEveryChainEnds(t *testing.T) {
 			return res
 		})
 		s.Advancer = cycle.New(cycle.Parts{
-			Journal: s.journal, Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/w", Policy: p}},
-			Runners: map[string]cycle.Runner{"claude": agent}, Handoffs: s.file, Clock: time.Now, Logger: newSilent(),
+			Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
+			Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/w", Policy: p}},
+			Runners:      map[string]cycle.Runner{"claude": agent}, Handoffs: s.file, Clock: time.Now, Logger: newSilent(),
 			Prober: probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check {
 				return []ops.Check{{Service: "web", Status: rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Down}).Draw(r, "health")}}
 			}),
@@ -432,5 +433,29 @@ func TestATierOneThatKeepsFailingIsToldOnce(t *testing.T) {
 		if len(s.journal.notices) != notices {
 			t.Errorf("after a cycle that ended %q there are %d notices", before, len(s.journal.notices))
 		}
+	}
+}
+
+func TestASessionThatMayNotStartHereStaysQueued(t *testing.T) {
+	full := errors.New("the disk is full")
+	held := true
+	s := newStage(t, policy(), escalating, func(p *cycle.Parts) {
+		p.Hold = func(_ context.Context, tier ops.Tier) error {
+			if held && tier == ops.Tier2 {
+				return full
+			}
+			return nil
+		}
+	})
+	if err := s.Advance(t.Context(), 1, "default"); !errors.Is(err, full) {
+		t.Fatalf("advance returns %v", err)
+	}
+	if last := s.journal.journal.Sessions[len(s.journal.journal.Sessions)-1]; len(s.journal.journal.Sessions) != 2 || last.Tier != ops.Tier2 || last.Status != ops.SessionQueued {
+		t.Fatalf("%d sessions, the last is %s, %s", len(s.journal.journal.Sessions), last.Tier, last.Status)
+	}
+	held = false
+	s.advance(t)
+	if s.journal.cycle.Status != ops.CycleResolved || len(s.journal.journal.Sessions) != 3 {
+		t.Errorf("the cycle is %s after %d sessions", s.journal.cycle.Status, len(s.journal.journal.Sessions))
 	}
 }

@@ -291,17 +291,22 @@ func (r *rehearsal) incident() ops.Incident {
 	return all[0]
 }
 
-// Every chain ends as it should, through the real store. With -record its decisions are written for the replay.
+// A chain ends as it should, through the real store. Some of them are enough to see that; with -record all are played, and their
+// decisions are written for the replay.
 func TestChainsThroughTheRealStore(t *testing.T) {
 	if _, err := emptyStore(); err != nil { // not within a bubble: it is shared
 		t.Fatal(err)
 	}
+	const some = 8
 	names := map[string]bool{}
-	for _, c := range chains() {
+	for i, c := range chains() {
 		if names[c.name] {
 			t.Errorf("two chains are named %s", c.name)
 		}
 		names[c.name] = true
+		if !*record && i%some != 0 {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { rehearse(t, c) })

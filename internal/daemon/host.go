@@ -160,10 +160,15 @@ func (h *Host) openStore(ctx context.Context) error {
 	return nil
 }
 
-// lookThrough checks a database that was not closed in good order; it reads the whole file, so nobody waits but a repair.
+// checkAlways is the size up to which a database file is looked through at every start; it takes about a second. The mark of
+// an unclean stop lies in the file, so damage can hit it too.
+const checkAlways = 256 << 20
+
+// lookThrough checks a database that was not closed in good order, or that is small. Nobody waits for it but a repair.
 func (h *Host) lookThrough(ctx context.Context, s *store.Store) {
 	h.sound = newSound(h.Config.StateDir, h.Config.Host.DiskReserve)
-	if !s.UncleanStop() {
+	info, err := os.Stat(DatabasePath(h.Config))
+	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
 		close(h.sound.checked)
 		return
 	}
@@ -201,7 +206,7 @@ func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Engine, error)
 	if h.shared() {
 		return river.New(river.Options{
 			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance, Environments: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
-			Clock: h.Clock, Logger: h.Logger,
+			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		})
 	}
 	return local.New(local.Options{

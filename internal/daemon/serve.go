@@ -30,7 +30,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	h, err := open(ctx, o)
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return o.refuse(ctx, ln, err)
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 
@@ -135,8 +135,9 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 	return &http.Server{
 		Handler: web.New(web.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
-			Version: h.Version, ListenHosts: h.names(ln), Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
 			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
+			Trace:   h.traceID(),
 			Trouble: func() string { return errorText(h.sound.trouble()) },
 			Ready: func() error {
 				if !ready.Load() {
@@ -148,6 +149,14 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
+}
+
+// traceID names traces on the pages, where any are sent.
+func (h *Host) traceID() func(ops.Cycle) string {
+	if !h.Config.Traces {
+		return nil
+	}
+	return trace.ID
 }
 
 // names are those under which this host is asked: where it listens, and what the operator says others call it.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -297,7 +298,7 @@ func span(name, text string) (time.Duration, error) {
 // webAddress accepts an http or https URL without a password. Its text is not repeated in messages: it may hold one.
 func webAddress(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
 		return "", fmt.Errorf("the address is not an http or https URL")
 	}
 	if u.User != nil {

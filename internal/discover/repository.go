@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"claudeops/internal/ops"
 )
@@ -55,6 +56,9 @@ func (r *repository) read(name string) (string, bool) {
 	}
 	if len(data) > maxFileBytes {
 		return refuse(fmt.Sprintf("is larger than %d KiB and is not read", maxFileBytes>>10))
+	}
+	if !utf8.Valid(data) {
+		return refuse("is not UTF-8 text")
 	}
 	return string(data), true
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"claudeops/internal/failpoint"
 )
@@ -55,5 +56,35 @@ func TestHitKillsAtTheNthTimeOfTheName(t *testing.T) {
 				t.Errorf("reached %q, want %q", reached, tt.reached)
 			}
 		})
+	}
+}
+
+func TestTheEnvironmentSetsTheClockAndShortensWaits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clock")
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if os.Getenv("FAILPOINT_CHILD") == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestTheEnvironmentSetsTheClockAndShortensWaits$")
+		cmd.Env = append(os.Environ(), "FAILPOINT_CHILD=1", "CLAUDEOPS_FAULT_CLOCK="+file, "CLAUDEOPS_FAULT_WAITS=settle=20ms,other=0s")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	file = os.Getenv("CLAUDEOPS_FAULT_CLOCK")
+	clock := failpoint.Clock(func() time.Time { return now })
+	if got := clock(); !got.Equal(now) {
+		t.Errorf("without a file it is %s", got)
+	}
+	if err := os.WriteFile(file, []byte("-8760h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := clock(); !got.Equal(now.Add(-8760 * time.Hour)) {
+		t.Errorf("a year back it is %s", got)
+	}
+	if got := failpoint.Wait("settle", time.Hour); got != 20*time.Millisecond {
+		t.Errorf("settle takes %s", got)
+	}
+	if got := failpoint.Wait("others", time.Hour); got != time.Hour {
+		t.Errorf("what nobody named takes %s", got)
 	}
 }

@@ -21,6 +21,7 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
+	refusals bool // the fault makes the gates refuse calls
 }
 
 // setup is how a box differs from the usual one.
@@ -30,6 +31,7 @@ type setup struct {
 	scenario string // empty: the chain
 	more     string // added to the configuration
 	state    string // where the state folder is; empty: in the box
+	database database
 	env      []string
 }
 
@@ -54,7 +56,9 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	if b.state == "" {
 		b.state = b.file("state")
 	}
-	b.database = sqliteFile{state: b.state}
+	if b.database = s.database; b.database == nil {
+		b.database = sqliteFile{state: b.state}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return b, fmt.Errorf("find myself: %w", err)

@@ -23,7 +23,7 @@ func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
 	}
 	defer func() { t.leave(b, err) }()
 	clock := b.file("clock")
-	p, err := b.start(modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
+	p, err := b.start(ctx, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
 	}
 	// A supervisor that starts while the clock is wrong does not know better either.
 	before := b.count(ctx)
-	if p, err = b.start(modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock); err != nil {
+	if p, err = b.start(ctx, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock); err != nil {
 		return err
 	}
 	defer p.signal(syscall.SIGKILL)

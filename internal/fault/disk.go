@@ -16,6 +16,9 @@ import (
 	"claudeops/internal/ops"
 )
 
+// troubled marks what every page says while no session is started.
+const troubled = `class="flash trouble"`
+
 const (
 	diskSize    = 48 << 20
 	diskReserve = 16 // megabytes
@@ -69,7 +72,7 @@ func (t *trying) diskFull(ctx context.Context, ladder bool) (err error) {
 		return err
 	}
 	defer func() { t.leave(b, err) }()
-	p, err := b.start(modeServe)
+	p, err := b.start(ctx, modeServe)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (t *trying) diskFull(ctx context.Context, ladder bool) (err error) {
 		return err
 	}
 	t.recovery = time.Since(freed)
-	if _, body := p.get("/"); strings.Contains(body, "MB are free") {
+	if _, body := p.get("/"); strings.Contains(body, troubled) {
 		return errors.New("a page still says that the disk is full")
 	}
 	t.found = fmt.Sprintf("continued and ended %s after there was room: %s", t.recovery.Round(10*time.Millisecond), b.summary(ctx))
@@ -108,7 +111,7 @@ func (b *box) refused(ctx context.Context, p *process, length time.Duration) err
 	acted := len(b.service.done())
 	if err := p.until("the page says that the disk is full", func() bool {
 		code, body := p.get("/")
-		return code == http.StatusOK && strings.Contains(body, "MB are free")
+		return code == http.StatusOK && strings.Contains(body, troubled) && strings.Contains(body, "MB are free")
 	}); err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ func faults(o options) []trial {
 			return t.corrupt(ctx, rand.New(rand.NewPCG(t.seed, uint64(i)))) //nolint:gosec // it chooses bits
 		})
 	}
+	for i := range 3 {
+		add("postgres", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error { return t.serverAway(ctx, time.Minute) })
+	}
 	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })
 	add("grandchildren", "", func(ctx context.Context, t *trying) error { return t.grandchildren(ctx, o.sessions) })
 	return out

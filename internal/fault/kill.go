@@ -11,21 +11,14 @@ import (
 )
 
 // killTrials kills at every place that fits, so many times each, spread over the courses it is reached on and the times
-// it is reached there.
+// it is reached there. Every place has its first turn before any has its second.
 func killTrials(all []place, fits *regexp.Regexp, times int) (out []trial) {
-	for _, p := range all {
-		if !fits.MatchString(p.name) {
-			continue
-		}
-		var on []course
-		for _, c := range courses() {
-			if p.times[c] > 0 {
-				on = append(on, c)
+	for i := range times {
+		for _, p := range all {
+			if !fits.MatchString(p.name) {
+				continue
 			}
-		}
-		for i := range times {
-			c := on[i%len(on)]
-			nth := 1 + (i/len(on))%p.times[c]
+			c, nth := p.turn(i)
 			out = append(out, trial{
 				group: "kill", name: fmt.Sprintf("%s#%d", p.name, i), detail: fmt.Sprintf("%s, the %d. time", c, nth),
 				run: func(ctx context.Context, t *trying) error { return t.killAt(ctx, c, p.name, nth) },
@@ -33,6 +26,18 @@ func killTrials(all []place, fits *regexp.Regexp, times int) (out []trial) {
 		}
 	}
 	return out
+}
+
+// turn says on which course, and at which time there, the place has its i-th turn.
+func (p place) turn(i int) (c course, nth int) {
+	var on []course
+	for _, c := range courses("") {
+		if p.times[c] > 0 {
+			on = append(on, c)
+		}
+	}
+	c = on[i%len(on)]
+	return c, 1 + (i/len(on))%p.times[c]
 }
 
 func (t *trying) killAt(ctx context.Context, c course, name string, nth int) (err error) {
@@ -70,7 +75,7 @@ func (t *trying) recover(ctx context.Context, b *box, c course) error {
 
 // runToEnd runs the program until nothing is left to do, and says how long that took.
 func (b *box) runToEnd(ctx context.Context, m mode, env ...string) (time.Duration, error) {
-	p, err := b.start(m, env...)
+	p, err := b.start(ctx, m, env...)
 	if err != nil {
 		return 0, err
 	}

@@ -45,7 +45,8 @@ func (t *trying) locked(ctx context.Context, ladder bool, length time.Duration) 
 		return err
 	}
 	defer func() { t.leave(b, err) }()
-	p, err := b.start(modeServe)
+	b.refusals = true // what cannot be recorded is not allowed
+	p, err := b.start(ctx, modeServe)
 	if err != nil {
 		return err
 	}

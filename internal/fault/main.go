@@ -32,6 +32,7 @@ type options struct {
 	keep     bool
 	list     bool
 	sessions int
+	courses  string
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 3, "how many at a time")
 	flag.BoolVar(&o.keep, "keep", false, "keep the boxes of failures")
 	flag.BoolVar(&o.list, "list", false, "list the places and end")
+	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, then again")
 	flag.IntVar(&o.sessions, "sessions", 1000, "how many sessions with grandchildren")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -71,20 +73,21 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	begun := time.Now()
-	all, err := places(ctx, program)
+	on := courses(o.courses)
+	if len(on) == 0 {
+		return fmt.Errorf("there is no course %q, only: %v", o.courses, courses(""))
+	}
+	all, typical, err := places(ctx, program, on)
 	if err != nil {
 		return err
 	}
-	// Eight courses, four of them with a start before.
-	typical := time.Since(begun) / 12
 	if o.list {
 		for _, p := range all {
 			fmt.Fprintln(out, p.name)
 		}
 		return nil
 	}
-	trials := o.trials(all, fits)
+	trials := o.trials(all, fits, on)
 	fmt.Fprintf(out, "%d places, %d trials, seed %d, %d at a time; a start takes %s\n", len(all), len(trials), o.seed, o.parallel, typical.Round(time.Millisecond))
 	p := &programme{
 		trying:   trying{program: program, typical: typical, keep: o.keep, seed: o.seed},
@@ -99,8 +102,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 }
 
 // trials are those that were asked for.
-func (o options) trials(all []place, fits *regexp.Regexp) []trial {
-	out := slices.Concat(killTrials(all, fits, o.times), randomTrials(o.random, o.seed), faults(o))
+func (o options) trials(all []place, fits *regexp.Regexp, on []course) []trial {
+	out := slices.Concat(killTrials(all, fits, o.times), randomTrials(o.random, o.seed, on), faults(o))
 	return slices.DeleteFunc(out, func(t trial) bool {
 		if o.one != "" {
 			return t.name != o.one

@@ -17,7 +17,7 @@ func (t *trying) outOfMemory(ctx context.Context, ladder bool) (err error) {
 		return err
 	}
 	defer func() { t.leave(b, err) }()
-	p, err := b.start(modeServe)
+	p, err := b.start(ctx, modeServe)
 	if err != nil {
 		return err
 	}

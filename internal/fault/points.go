@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // course is a way to run the program on which places are reached.
@@ -32,11 +33,14 @@ func (c course) String() string {
 	return strings.Join(words, ",")
 }
 
-func courses() (out []course) {
+// courses are all of them, or the one of that name.
+func courses(only string) (out []course) {
 	for _, m := range []mode{modeOnce, modeServe} {
 		for _, ladder := range []bool{false, true} {
 			for _, again := range []bool{false, true} {
-				out = append(out, course{m, ladder, again})
+				if c := (course{m, ladder, again}); only == "" || only == c.String() {
+					out = append(out, c)
+				}
 			}
 		}
 	}
@@ -49,13 +53,14 @@ type place struct {
 	times map[course]int
 }
 
-// places runs the program on every course and lists what it passes.
-func places(ctx context.Context, program string) ([]place, error) {
+// places runs the program on the courses and lists what it passes, and says how long a start takes.
+func places(ctx context.Context, program string, on []course) (out []place, typical time.Duration, err error) {
 	byName := map[string]*place{}
-	for _, c := range courses() {
+	begun, starts := time.Now(), 0
+	for _, c := range on {
 		names, err := passed(ctx, program, c)
 		if err != nil {
-			return nil, fmt.Errorf("list places (%s): %w", c, err)
+			return nil, 0, fmt.Errorf("list places (%s): %w", c, err)
 		}
 		for _, name := range names {
 			if byName[name] == nil {
@@ -63,13 +68,16 @@ func places(ctx context.Context, program string) ([]place, error) {
 			}
 			byName[name].times[c]++
 		}
+		if starts++; c.again {
+			starts++
+		}
 	}
-	var out []place
+	typical = time.Since(begun) / time.Duration(starts)
 	for _, p := range byName {
 		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(a, b place) int { return strings.Compare(a.name, b.name) })
-	return out, nil
+	return out, typical, nil
 }
 
 func passed(ctx context.Context, program string, c course) (names []string, err error) {
@@ -99,7 +107,7 @@ var errMissed = errors.New("the program was not killed")
 
 // runToKill starts the program, which is to be killed by its environment.
 func (b *box) runToKill(ctx context.Context, m mode, env ...string) error {
-	p, err := b.start(m, env...)
+	p, err := b.start(ctx, m, env...)
 	if err != nil {
 		return err
 	}

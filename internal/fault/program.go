@@ -37,12 +37,12 @@ type process struct {
 }
 
 // start starts the program in the box.
-func (b *box) start(m mode, env ...string) (*process, error) {
+func (b *box) start(ctx context.Context, m mode, env ...string) (*process, error) {
 	p := &process{cmd: exec.Command(b.program, string(m)), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append([]string{}, b.env...), env...)
 	if m == modeServe {
-		ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find address: %w", err)
 		}

@@ -9,20 +9,20 @@ import (
 )
 
 // randomTrials kill at any moment, and one in four the start after that as well.
-func randomTrials(count int, seed uint64) (out []trial) {
+func randomTrials(count int, seed uint64, on []course) (out []trial) {
 	for i := range count {
 		out = append(out, trial{
 			group: "random", name: fmt.Sprintf("random#%d", i),
 			run: func(ctx context.Context, t *trying) error {
-				return t.killAnywhere(ctx, rand.New(rand.NewPCG(seed, uint64(i)))) //nolint:gosec // it chooses moments
+				return t.killAnywhere(ctx, rand.New(rand.NewPCG(seed, uint64(i))), on) //nolint:gosec // it chooses moments
 			},
 		})
 	}
 	return out
 }
 
-func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand) (err error) {
-	c := courses()[r.IntN(len(courses()))]
+func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand, on []course) (err error) {
+	c := on[r.IntN(len(on))]
 	b, err := newBox(ctx, setup{program: t.program, ladder: c.ladder})
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand) (err error) {
 	for range starts {
 		after := time.Duration(r.Float64() * float64(t.typical))
 		t.detail = fmt.Sprintf("%s %s, after %s", t.detail, c, after.Round(time.Millisecond))
-		killed, err := b.killAfter(c.mode, after)
+		killed, err := b.killAfter(ctx, c.mode, after)
 		if err != nil {
 			return err
 		}
@@ -45,8 +45,8 @@ func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand) (err error) {
 }
 
 // killAfter reports whether the program still ran.
-func (b *box) killAfter(m mode, after time.Duration) (bool, error) {
-	p, err := b.start(m)
+func (b *box) killAfter(ctx context.Context, m mode, after time.Duration) (bool, error) {
+	p, err := b.start(ctx, m)
 	if err != nil {
 		return false, err
 	}

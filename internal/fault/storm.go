@@ -92,7 +92,7 @@ func (t *trying) grandchildren(ctx context.Context, sessions int) (err error) {
 	}
 	defer func() { t.leave(b, err) }()
 	b.service.set(true)
-	p, err := b.start(modeServe)
+	p, err := b.start(ctx, modeServe)
 	if err != nil {
 		return err
 	}

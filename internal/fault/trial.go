@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// slow is when a recovery is worth a line: on a machine that has time for it, it takes a second or two.
+const slow = 10 * time.Second
+
 // trial is one fault and what must hold after it.
 type trial struct {
 	group  string
@@ -116,6 +119,9 @@ func (p *programme) try(ctx context.Context, trials []trial, i int) {
 	if err != nil {
 		s.failed = append(s.failed, tr.name)
 		fmt.Fprintf(p.out, "FAIL %s (case %d; %s)\n%v\n     again: -seed %d -case '%s'\n", tr.name, i, t.detail, err, t.seed, tr.name)
+	}
+	if t.recovery > slow {
+		fmt.Fprintf(p.out, "SLOW %s (case %d; %s): %s to the end of all work\n", tr.name, i, t.detail, t.recovery.Round(10*time.Millisecond))
 	}
 	if p.made%50 == 0 || tr.alone {
 		fmt.Fprintf(p.out, "%s  %d of %d, %d failed; last %s (case %d) took %s %s\n", time.Since(p.begun).Round(time.Second), p.made, len(trials),

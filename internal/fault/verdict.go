@@ -29,7 +29,7 @@ func (b *box) verdict(ctx context.Context, ladder bool) error {
 			say("cycle %d is lost", i+1)
 			break
 		}
-		errs = append(errs, checkCycle(c, ladder)...)
+		errs = append(errs, checkCycle(c, ladder, b.refusals)...)
 	}
 	errs = append(append(errs, b.checkActions(cycles, ladder)...), b.checkPeople(ctx, cycles))
 	errs = append(errs, b.leftovers(ctx, cycles)...)
@@ -54,8 +54,9 @@ func (b *box) leftovers(ctx context.Context, cycles []store.CycleSummary) (errs 
 	return append(errs, b.database.check(ctx))
 }
 
-// checkCycle looks at one cycle: at its end, no session open, no tier finished twice.
-func checkCycle(c store.CycleSummary, ladder bool) (errs []error) {
+// checkCycle looks at one cycle: at its end, no session open, no tier finished twice. Where calls were refused meanwhile, a session
+// that came to nothing counts like one that was interrupted.
+func checkCycle(c store.CycleSummary, ladder, refusals bool) (errs []error) {
 	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	finished := map[ops.Tier]int{}
 	interrupted := map[ops.Tier]int{}
@@ -63,10 +64,11 @@ func checkCycle(c store.CycleSummary, ladder bool) (errs []error) {
 		if !s.Status.Ended() {
 			say("session %d is still %s", s.ID, s.Status)
 		}
-		if s.Status == ops.SessionCompleted && s.Works() {
+		vain := s.Outcome == ops.OutcomeInconclusive
+		if s.Status == ops.SessionCompleted && s.Works() && !vain {
 			finished[s.Tier]++
 		}
-		if s.Status == ops.SessionInterrupted {
+		if s.Status == ops.SessionInterrupted || (vain && refusals) {
 			interrupted[s.Tier]++
 		}
 	}

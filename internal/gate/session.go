@@ -78,16 +78,35 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 	if s.settings, err = hookSettings(s.hook); err != nil {
 		return nil, err
 	}
-	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: s.Socket()}); err != nil {
+	if s.listener, err = listen(dir); err != nil {
 		return nil, err
-	}
-	// The folder is private, so nobody else could have come in before.
-	if err := os.Chmod(s.Socket(), 0o600); err != nil {
-		return nil, errors.Join(err, s.listener.Close())
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.accepted.Go(func() { s.accept(ctx) })
 	return s, nil
+}
+
+// openingName is that of a socket nobody listens to yet. Another supervisor that sweeps the folder just then would take one with
+// the right name for dead.
+const openingName = "opening"
+
+// listen makes the socket of a session. It gets its name when it is ready.
+func listen(dir string) (*net.UnixListener, error) {
+	opening := filepath.Join(dir, openingName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: opening})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // it goes with its folder
+	// The folder is private, so nobody else could have come in before.
+	err = os.Chmod(opening, 0o600)
+	if err == nil {
+		err = os.Rename(opening, filepath.Join(dir, client.SocketName))
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // Socket is the path of the session's socket.

@@ -72,6 +72,7 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 		case e.Name() == client.SocketName && e.Type() == fs.ModeSocket:
 			socket = true
 		case e.Name() == client.ShellName && e.Type() == fs.ModeSymlink:
+		case e.Name() == openingName && e.Type() == fs.ModeSocket:
 		default:
 			return false, nil
 		}
@@ -89,7 +90,7 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 
 // removeSession removes what a session put into its folder, and the folder if nothing else is in it.
 func removeSession(dir string) error {
-	for _, name := range []string{client.SocketName, client.ShellName} {
+	for _, name := range []string{client.SocketName, client.ShellName, openingName} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"claudeops/internal/gate/client"
+	"claudeops/internal/guard"
+	"claudeops/internal/ops"
 )
 
 // abandon makes the folder of a session whose supervisor was killed.
@@ -33,6 +36,76 @@ func abandon(t *testing.T, dir string, socket, link bool) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// bound makes the folder of a session whose supervisor is between binding its socket and listening to it.
+func bound(t *testing.T, dir string) {
+	t.Helper()
+	abandon(t, dir, true, false) // to connect is refused, just as before anybody listens
+	if err := os.Rename(filepath.Join(dir, client.SocketName), filepath.Join(dir, openingName)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASessionThatIsOpeningIsNotSweptAway(t *testing.T) {
+	t.Parallel()
+	f := open(t, nil)
+	young, old := filepath.Join(f.gate.o.Dir, "13-1"), filepath.Join(f.gate.o.Dir, "14-1")
+	bound(t, young)
+	bound(t, old)
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old, hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.gate.Sweep(t.Context()); err != nil || n != 1 {
+		t.Errorf("swept %d: %v", n, err)
+	}
+	if _, err := os.Lstat(filepath.Join(young, openingName)); err != nil {
+		t.Errorf("the socket is gone: %v", err)
+	}
+	if _, err := os.Lstat(old); err == nil {
+		t.Error("what never opened is left")
+	}
+}
+
+// Supervisors of one user share the folder and sweep it whenever they start.
+func TestSessionsOpenWhileOthersSweep(t *testing.T) {
+	t.Parallel()
+	f := open(t, nil)
+	stop := make(chan struct{})
+	var sweepers sync.WaitGroup
+	for range 2 {
+		sweepers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if _, err := f.gate.Sweep(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		s, err := f.gate.Open(t.Context(), ops.Session{ID: ops.SessionID(100 + i), Tier: ops.Tier1}, guard.Facts{})
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		conn, err := net.Dial("unix", s.Socket())
+		if err != nil {
+			t.Errorf("nobody listens: %v", err)
+		} else {
+			_ = conn.Close()
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	sweepers.Wait()
 }
 
 func TestOnlyTheDeadAreSweptAway(t *testing.T) {

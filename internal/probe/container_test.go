@@ -1,17 +1,21 @@
 package probe
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
 )
 
-// engine is the container API of Docker on a unix socket; bodies are answers by container name.
+// engine is the container API on a unix socket; bodies are answers by container name. No engine runs where these tests do: the
+// shapes are those that Docker's API 1.41 documents and that Podman 4.3.1 answered when it was asked.
 func engine(t *testing.T, inspect func(name string) (status int, body string)) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "engine.sock")
@@ -22,6 +26,8 @@ func engine(t *testing.T, inspect func(name string) (status int, body string)) s
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containers/{name}/json", func(w http.ResponseWriter, r *http.Request) {
 		status, body := inspect(r.PathValue("name"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Api-Version", "1.41")
 		w.WriteHeader(status)
 		_, _ = fmt.Fprint(w, body)
 	})
@@ -32,17 +38,46 @@ func engine(t *testing.T, inspect func(name string) (status int, body string)) s
 	return socket
 }
 
+// inspection is an inspected container with what stands around its state; more is what else its state says.
+func inspection(t *testing.T, name, status, more string, restarts int) string {
+	t.Helper()
+	text := fmt.Sprintf(`{"Id":%q,"Created":"2026-11-15T10:20:23.995532529Z","Path":"/bin/sh","Args":["-c","serve"],
+		"State":{"Status":%q,"Running":%t,"Paused":%t,"Restarting":%t,"OOMKilled":false,"Dead":false,"Pid":4711,"ExitCode":0,"Error":"",
+			"StartedAt":"2026-11-15T10:20:24Z","FinishedAt":"0001-01-01T00:00:00Z"},
+		"Image":"sha256:","ResolvConfPath":"","HostnamePath":"","HostsPath":"","LogPath":"","Name":"/%s","RestartCount":%d,"Driver":"overlay2",
+		"Platform":"linux","MountLabel":"","ProcessLabel":"","AppArmorProfile":"","ExecIDs":[],
+		"HostConfig":{"Binds":[],"LogConfig":{"Type":"json-file","Config":null},"NetworkMode":"bridge","PortBindings":{},
+			"RestartPolicy":{"Name":"always","MaximumRetryCount":9},"AutoRemove":false,"Privileged":false},
+		"Mounts":[{"Type":"volume","Name":"data","RW":true}],
+		"Config":{"Hostname":"web","Env":["STATE=broken"],"Healthcheck":{"Test":["CMD","true"]},"Labels":{"Status":"exited","Running":"false"}},
+		"NetworkSettings":{"Networks":{"bridge":{"IPAddress":"172.17.0.2"}}}}`,
+		fmt.Sprintf("%064x", name), status, slices.Contains([]string{"running", "paused", "restarting"}, status), status == "paused", status == "restarting", name, restarts)
+	var whole map[string]any
+	err := json.Unmarshal([]byte(text), &whole)
+	if state, ok := whole["State"].(map[string]any); ok && err == nil {
+		err = json.Unmarshal([]byte("{"+more+"}"), &state)
+	}
+	out, printErr := json.Marshal(whole)
+	if err := errors.Join(err, printErr); err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 func TestContainersAreJudged(t *testing.T) {
 	states := map[string]string{
-		"plain":      `{"Id":"a","State":{"Status":"running","Running":true}}`,
-		"well":       `{"Id":"b","State":{"Status":"running","Running":true,"Health":{"Status":"healthy","FailingStreak":0}}}`,
-		"podman":     `{"Id":"b2","State":{"Status":"running","Running":true,"Health":{"Status":"","FailingStreak":0,"Log":null}}}`,
-		"sick":       `{"Id":"c","State":{"Status":"running","Running":true,"Health":{"Status":"unhealthy"}}}`,
-		"young":      `{"Id":"d","State":{"Status":"running","Running":true,"Health":{"Status":"starting"}}}`,
-		"ended":      `{"Id":"e","State":{"Status":"exited","Running":false,"ExitCode":137}}`,
-		"big":        `{"Id":"f","State":{"Status":"exited","Running":false,"OOMKilled":true,"ExitCode":137}}`,
-		"loop":       `{"Id":"g","State":{"Status":"restarting","Running":true,"Restarting":true,"ExitCode":1}}`,
-		"paused":     `{"Id":"h","State":{"Status":"paused","Running":true,"Paused":true}}`,
+		"plain":      inspection(t, "plain", "running", "", 0),
+		"well":       inspection(t, "well", "running", `"Health":{"Status":"healthy","FailingStreak":0,"Log":[{"Start":"2026-11-15T10:20:24Z","ExitCode":0,"Output":"ok"}]}`, 0),
+		"none":       inspection(t, "none", "running", `"Health":{"Status":"none","FailingStreak":0}`, 0),
+		"podman":     inspection(t, "podman", "running", `"Health":{"Status":"","FailingStreak":0,"Log":null}`, 0),
+		"sick":       inspection(t, "sick", "running", `"Health":{"Status":"unhealthy","FailingStreak":3,"Log":[]}`, 0),
+		"young":      inspection(t, "young", "running", `"Health":{"Status":"starting","FailingStreak":0,"Log":[]}`, 0),
+		"made":       inspection(t, "made", "created", `"Health":{"Status":"","FailingStreak":0,"Log":null}`, 0),
+		"ended":      inspection(t, "ended", "exited", `"ExitCode":137`, 0),
+		"big":        inspection(t, "big", "exited", `"OOMKilled":true,"ExitCode":137`, 0),
+		"dead":       inspection(t, "dead", "dead", `"Dead":true,"ExitCode":1`, 0),
+		"loop":       inspection(t, "loop", "restarting", `"ExitCode":1`, 3),
+		"paused":     inspection(t, "paused", "paused", "", 0),
 		"unreadable": `<html>`,
 	}
 	socket := engine(t, func(name string) (int, string) {
@@ -52,7 +87,7 @@ func TestContainersAreJudged(t *testing.T) {
 		if body, ok := states[name]; ok {
 			return http.StatusOK, body
 		}
-		return http.StatusNotFound, `{"message":"No such container"}`
+		return http.StatusNotFound, `{"cause":"no such container","message":"no container with name or ID \"absent\" found: no such container","response":404}`
 	})
 	cases := []struct {
 		name    string
@@ -61,7 +96,10 @@ func TestContainersAreJudged(t *testing.T) {
 	}{
 		{"plain", ops.Healthy, ""},
 		{"well", ops.Healthy, ""},
+		{"none", ops.Healthy, ""},
 		{"podman", ops.Healthy, ""},
+		{"made", ops.Down, "the container does not run: created, exit code 0"},
+		{"dead", ops.Down, "the container does not run: dead, exit code 1"},
 		{"sick", ops.Down, "the container is unhealthy"},
 		{"young", ops.Degraded, "the container's health check is starting"},
 		{"ended", ops.Down, "the container does not run: exited, exit code 137"},
@@ -91,7 +129,7 @@ func TestContainersAreJudged(t *testing.T) {
 func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
 	count, now := 4, at()
 	socket := engine(t, func(string) (int, string) {
-		return http.StatusOK, fmt.Sprintf(`{"Id":"a","RestartCount":%d,"State":{"Status":"running","Running":true}}`, count)
+		return http.StatusOK, inspection(t, "web", "running", "", count)
 	})
 	prober := New(Options{Clock: func() time.Time { return now }, Socket: socket})
 	spec := ops.ProbeSpec{Type: "container", Container: "web"}

@@ -14,15 +14,18 @@ import (
 func TestUnitsAreJudgedByTheirState(t *testing.T) {
 	folder := t.TempDir()
 	systemctl := filepath.Join(folder, "systemctl")
+	// What systemctl of systemd 252 prints and exits with, among it what the real one says on a machine without systemd.
 	script := `#!/bin/sh
-test "$1 $2" = "is-active --" || exit 9
+test "$# $1 $2" = "3 is-active --" || exit 9
 case "$3" in
 web.service) echo active ;;
+again.service) echo reloading ;;
 slow.service) echo activating; exit 3 ;;
-off.service) echo inactive; exit 3 ;;
+stops.service) echo deactivating; exit 3 ;;
+off.service | gone.service) echo inactive; exit 3 ;;
 bad.service) echo failed; exit 3 ;;
 odd.service) echo what ;;
-*) echo "System has not been booted with systemd as init system (PID 1)." >&2; exit 1 ;;
+*) printf "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n" >&2; exit 1 ;;
 esac
 `
 	if err := os.WriteFile(systemctl, []byte(script), 0o700); err != nil {
@@ -36,10 +39,13 @@ esac
 	}{
 		{"web.service", ops.Healthy, ""},
 		{"slow.service", ops.Degraded, "the unit is activating"},
+		{"again.service", ops.Degraded, "the unit is reloading"},
+		{"stops.service", ops.Down, "the unit is deactivating"},
 		{"off.service", ops.Down, "the unit is inactive"},
+		{"gone.service", ops.Down, "the unit is inactive"}, // systemd does not tell a missing unit from one that is off
 		{"bad.service", ops.Down, "the unit is failed"},
 		{"odd.service", ops.Down, `systemctl answered "what"`},
-		{"none", ops.Down, "exit status 1: System has not been booted with systemd as init system (PID 1)."},
+		{"none", ops.Down, "exit status 1: System has not been booted with systemd as init system (PID 1). Can't operate."},
 	} {
 		spec := ops.ProbeSpec{Type: "systemd", Unit: c.unit, Timeout: 20 * time.Second}
 		got := prober.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeWatch)[0]

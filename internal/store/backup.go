@@ -50,7 +50,7 @@ func backUp(ctx context.Context, database, target string, replace bool) (_ Backu
 		return Backup{}, err
 	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, part.Name()); err != nil {
-		return Backup{}, err
+		return Backup{}, asDamage(err)
 	}
 	b, err := examine(ctx, part.Name())
 	if err != nil {

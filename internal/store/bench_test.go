@@ -9,14 +9,24 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
 	"claudeops/internal/store/storetest"
 )
 
 // BenchmarkAppendTranscript stores 100,000 lines of 320 bytes in batches of 500 and reports the processor time of all.
 func BenchmarkAppendTranscript(b *testing.B) {
+	benchmarkAppend(b, storetest.NewFixture(b, openFile(b, filepath.Join(b.TempDir(), "claudeops.db"))))
+}
+
+// BenchmarkAppendTranscriptOnServer is BenchmarkAppendTranscript on a server that keeps what it has acknowledged.
+func BenchmarkAppendTranscriptOnServer(b *testing.B) {
+	benchmarkAppend(b, storetest.NewFixture(b, openServer(b, durableServer(b))))
+}
+
+func benchmarkAppend(b *testing.B, f *storetest.Fixture) {
+	b.Helper()
 	const total, batch = 100_000, 500
-	f := storetest.NewFixture(b, openFile(b, filepath.Join(b.TempDir(), "claudeops.db")))
 	text := strings.Repeat("x", 320)
 	lines := make([]ops.Line, batch)
 	var cpu time.Duration
@@ -39,7 +49,27 @@ func BenchmarkAppendTranscript(b *testing.B) {
 
 // BenchmarkCommit ends one tier and queues the next, with decision, events and notice.
 func BenchmarkCommit(b *testing.B) {
-	f := storetest.NewFixture(b, openFile(b, filepath.Join(b.TempDir(), "claudeops.db")))
+	benchmarkCommit(b, storetest.NewFixture(b, openFile(b, filepath.Join(b.TempDir(), "claudeops.db"))))
+}
+
+// BenchmarkCommitOnServer is BenchmarkCommit on a server that keeps what it has acknowledged.
+func BenchmarkCommitOnServer(b *testing.B) {
+	benchmarkCommit(b, storetest.NewFixture(b, openServer(b, durableServer(b))))
+}
+
+// durableServer is a new database on a server of its own.
+func durableServer(b *testing.B) string {
+	b.Helper()
+	c, err := pgtest.Start(b.Context(), pgtest.Durable)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = c.Close() })
+	return c.Database(b)
+}
+
+func benchmarkCommit(b *testing.B, f *storetest.Fixture) {
+	b.Helper()
 	cycle := f.Claim(b, "home").Cycle.ID
 	claimed := f.Queue(b, cycle, nil, 1)
 	// A journal of three sessions, like that of a full chain.

@@ -171,12 +171,13 @@ func columnsOf(ctx context.Context, q querier, table string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = rows.Close() }() // Err below reports what Close would
 	columns, err := rows.Columns()
-	if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	slices.Sort(columns)
-	return columns, nil
+	return columns, rows.Err()
 }
 
 // copiedRows is how many rows are read at once.

@@ -24,13 +24,17 @@ func (s *Store) takingLong(ctx context.Context, readOnly bool, fn func(tx querie
 	return s.write(ctx, "copy", fn)
 }
 
-// takingLong uses a connection of its own: on all others a transaction that takes long counts as one whose host has died.
-func (p *postgres) takingLong(ctx context.Context, readOnly bool, fn func(tx querier) error) (err error) {
+// unhurried is a connection of its own: on all others what takes long counts as something whose host has died.
+func (p *postgres) unhurried() *sql.DB {
 	config := p.config.ConnConfig.Copy()
 	for _, limit := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
 		config.RuntimeParams[limit] = "0"
 	}
-	db := stdlib.OpenDB(*config)
+	return stdlib.OpenDB(*config)
+}
+
+func (p *postgres) takingLong(ctx context.Context, readOnly bool, fn func(tx querier) error) (err error) {
+	db := p.unhurried()
 	defer func() { err = errors.Join(err, db.Close()) }()
 	opened, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: readOnly})
 	if err != nil {

@@ -55,6 +55,9 @@ type transaction struct {
 
 func isUnique(err error) bool { return sqliteUnique(err) || postgresUnique(err) }
 
+// isCorrupt reports whether the database says of itself that it is damaged.
+func isCorrupt(err error) bool { return sqliteCorrupt(err) || postgresCorrupt(err) }
+
 func isMissingTable(err error) bool { return sqliteMissingTable(err) || postgresMissingTable(err) }
 
 // pool are connections that take the texts of this package.

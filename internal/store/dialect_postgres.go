@@ -186,17 +186,17 @@ type boundTx struct {
 
 func (t boundTx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
 	query, args = t.bind(query, args)
-	return t.tx.ExecContext(t.ctx, query, args...)
+	return t.tx.ExecContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
 }
 
 func (t boundTx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
 	query, args = t.bind(query, args)
-	return t.tx.QueryContext(t.ctx, query, args...)
+	return t.tx.QueryContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
 }
 
 func (t boundTx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
 	query, args = t.bind(query, args)
-	return t.tx.QueryRowContext(t.ctx, query, args...)
+	return t.tx.QueryRowContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
 }
 
 // transaction opens a transaction and does first what every one of its kind does.
@@ -269,10 +269,16 @@ func (p *postgres) rest(context.Context) error { return nil }
 // check asks for every table; reading all of it is the server's own business (data checksums, pg_amcheck).
 func (p *postgres) check(ctx context.Context) error {
 	_, err := p.reader.ExecContext(ctx, `SELECT (SELECT COUNT(*) FROM hosts), (SELECT MAX(id) FROM cycles), (SELECT MAX(id) FROM sessions)`)
-	if c := sqlState(err); c == "XX001" || c == "XX002" {
+	if isCorrupt(err) {
 		return fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	}
 	return err
+}
+
+// postgresCorrupt is a page or an index that the server found damaged.
+func postgresCorrupt(err error) bool {
+	state := sqlState(err)
+	return state == "XX001" || state == "XX002"
 }
 
 func postgresUnique(err error) bool       { return sqlState(err) == "23505" }

@@ -236,7 +236,7 @@ func sqliteUnique(err error) bool {
 	return false
 }
 
-func isCorrupt(err error) bool {
+func sqliteCorrupt(err error) bool {
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		return true

@@ -17,4 +17,10 @@
 //
 // Writes go through a single connection, reads through a small pool of their own. Inside an open write transaction only
 // the transaction may be used: asking the writer's pool for a second connection would wait for ever.
+//
+// There are two databases and one text. The journal lives in a SQLite file, or on a PostgreSQL server that several hosts share;
+// what differs is the dialect. On a server every write takes one lock first, as the file does by nature: ids grow in the order
+// of commits, so that who reads "after N" misses nothing, and what is counted before it is given out is counted exactly. Two
+// kinds of writes go beside it. Output of a session, which only its owner writes, takes the row of its session instead, and
+// so does everybody who takes a running cycle over (awaitOutput). And the leases of hosts, each a single row.
 package store

@@ -24,9 +24,13 @@ func fenceTerm(ctx context.Context, tx querier, owner ops.Owner) error {
 		return err
 	}
 	if err != nil || term != owner.Term {
-		return fmt.Errorf("term %d of host %q is not the current one: %w", owner.Term, owner.Host, ops.ErrFenced)
+		return termOver(owner)
 	}
 	return nil
+}
+
+func termOver(owner ops.Owner) error {
+	return fmt.Errorf("term %d of host %q is not the current one: %w", owner.Term, owner.Host, ops.ErrFenced)
 }
 
 // fenceCycle refuses a writer whose term is over or that does not hold the cycle.
@@ -40,18 +44,22 @@ func fenceSession(ctx context.Context, tx querier, owner ops.Owner, id ops.Sessi
 }
 
 func fence(ctx context.Context, tx querier, owner ops.Owner, from string, id int64) (held, error) {
-	if err := fenceTerm(ctx, tx, owner); err != nil {
-		return held{}, err
-	}
 	var h held
 	var holder ops.Owner
-	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term `+from, id).
-		Scan(&h.id, &h.environment, &h.status, toText(&holder.Host), &holder.Term)
+	var term *int64
+	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term, (SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id).
+		Scan(&h.id, &h.environment, &h.status, toText(&holder.Host), &holder.Term, &term)
 	if errors.Is(err, sql.ErrNoRows) {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return held{}, err
+		}
 		return held{}, ops.ErrNotFound
 	}
 	if err != nil {
 		return held{}, err
+	}
+	if term == nil || *term != owner.Term {
+		return held{}, termOver(owner)
 	}
 	if holder != owner {
 		return held{}, fmt.Errorf("the cycle is held by %q term %d, not by %q term %d: %w",

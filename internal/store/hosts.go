@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -17,7 +18,8 @@ func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error
 }
 
 // Enlist begins a new term of a host, with a lease of the given length; zero means none. A name that a living host on
-// another machine has is ops.ErrConflict; its own earlier life is followed at once.
+// another machine has is ops.ErrConflict; its own earlier life is followed at once. What that held of environments that the host
+// no longer works for is left to others.
 func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (ops.Owner, error) {
 	if h.Name == "" {
 		return ops.Owner{}, errors.New("register host: no name given")
@@ -38,6 +40,11 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 		environments, err := asJSON(orEmpty(h.Environments))
 		if err != nil {
 			return err
+		}
+		if lease != 0 {
+			if _, err := s.giveAway(ctx, tx, h.Name, now, func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }); err != nil {
+				return err
+			}
 		}
 		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at, identity, version, labels, environments, draining, seen_at, expires_at)
 			VALUES (?, 1, ?, ?, ?, ?, ?, FALSE, ?, ?)
@@ -142,11 +149,13 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
-		dead, err := list(ctx, tx, scanString, `SELECT host FROM hosts WHERE expires_at < ? AND host <> ? ORDER BY host`,
-			formatTime(now), owner.Host)
+		// One statement: a host that renews its lease at this very moment either comes before it, and keeps its term, or is refused.
+		dead, err := list(ctx, tx, scanString, `UPDATE hosts SET term = term + 1, expires_at = NULL WHERE expires_at < ? AND host <> ?
+			RETURNING host`, formatTime(now), owner.Host)
 		if err != nil {
 			return err
 		}
+		slices.Sort(dead)
 		for _, host := range dead {
 			cycles, err := s.takeFrom(ctx, tx, host, now)
 			if err != nil {
@@ -162,20 +171,25 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 	return out, nil
 }
 
-// takeFrom ends the term of one host and returns the cycles it held to the queue.
+// takeFrom returns what a host whose term has ended held: its duties, and its cycles to the queue.
 func (s *Store) takeFrom(ctx context.Context, tx querier, host string, now time.Time) ([]ops.CycleID, error) {
-	if _, err := tx.ExecContext(ctx, `UPDATE hosts SET term = term + 1, expires_at = NULL WHERE host = ?`, host); err != nil {
-		return nil, err
-	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ?`, host); err != nil {
 		return nil, err
 	}
+	return s.giveAway(ctx, tx, host, now, func(ops.Cycle) bool { return true })
+}
+
+// giveAway returns what a host held to the queue. What ran there is marked as interrupted.
+func (s *Store) giveAway(ctx context.Context, tx querier, host string, now time.Time, which func(ops.Cycle) bool) ([]ops.CycleID, error) {
 	held, err := list(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
 	if err != nil {
 		return nil, err
 	}
 	var out []ops.CycleID
 	for _, c := range held {
+		if !which(c) {
+			continue
+		}
 		out = append(out, c.ID)
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
 			WHERE cycle_id = ? AND status = 'running'`,

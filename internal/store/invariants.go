@@ -113,7 +113,7 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 				GROUP BY s.id, s.transcript_lines HAVING COUNT(t.seq) <> s.transcript_lines ORDER BY s.id`,
 		})
 	}
-	err := s.read(ctx, func(tx querier) error {
+	err := s.takingLong(ctx, true, func(tx querier) error {
 		for _, rule := range rules {
 			found, err := list(ctx, tx, scanString, rule.query+fmt.Sprintf(` LIMIT %d`, mostFlaws))
 			if err != nil {

@@ -25,41 +25,81 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 
 func (s *Store) loadClaimed(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	var out ops.Claimed
+	var has contents
 	var err error
-	if out.Cycle, err = cycleByID(ctx, q, id); err != nil {
+	if out.Cycle, has, err = cycleWithContents(ctx, q, id, at); err != nil {
 		return ops.Claimed{}, err
 	}
+	environment := out.Cycle.Environment
 	j := &out.Journal
-	if j.Sessions, err = sessionsOfCycle(ctx, q, id); err != nil {
-		return ops.Claimed{}, err
+	for _, part := range []struct {
+		there bool
+		load  func() error
+	}{
+		{true, func() (err error) { j.Sessions, err = sessionsOfCycle(ctx, q, id); return err }},
+		{has.decisions, func() (err error) { j.Decisions, err = decisionsOfCycle(ctx, q, id); return err }},
+		{has.checks, func() (err error) {
+			j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)
+			return err
+		}},
+		{has.recoveries, func() (err error) { j.Recoveries, err = recoveriesOfCycle(ctx, q, id); return err }},
+		{has.approvals, func() (err error) { j.Approvals, err = approvalsOfCycle(ctx, q, id); return err }},
+		{has.incidents, func() (err error) { j.Incidents, err = incidentsFor(ctx, q, environment, id); return err }},
+		{has.judgements, func() (err error) { j.Effects, err = effectsOfCycle(ctx, q, id); return err }},
+		{has.silences, func() (err error) { j.Silences, err = silencesAt(ctx, q, environment, at); return err }},
+		{has.withheld, func() (err error) { j.Withheld, err = withheldOf(ctx, q, environment); return err }},
+		// A session of this cycle may have used something up since the last look.
+		{has.actions && len(out.Cycle.Policy.Cooldowns) > 0, func() (err error) {
+			j.Cooldowns, err = cooldowns(ctx, q, environment, out.Cycle.Policy.Cooldowns, s.moment(at))
+			return err
+		}},
+	} {
+		if !part.there {
+			continue
+		}
+		if err := part.load(); err != nil {
+			return ops.Claimed{}, err
+		}
 	}
-	if j.Decisions, err = decisionsOfCycle(ctx, q, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Checks, err = list(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Recoveries, err = recoveriesOfCycle(ctx, q, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Approvals, err = approvalsOfCycle(ctx, q, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Incidents, err = incidentsFor(ctx, q, out.Cycle.Environment, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Effects, err = effectsOfCycle(ctx, q, id); err != nil {
-		return ops.Claimed{}, err
-	}
-	if err = watched(ctx, q, out.Cycle.Environment, at, j); err != nil {
-		return ops.Claimed{}, err
-	}
-	// A session of this cycle may have used something up since the last look.
-	if limits := out.Cycle.Policy.Cooldowns; len(limits) > 0 {
-		j.Cooldowns, err = cooldowns(ctx, q, out.Cycle.Environment, limits, s.moment(at))
-	}
-	return out, err
+	return out, nil
 }
+
+// contents tells which parts of a journal there are: most cycles have few, and each that need not be asked for saves a way to
+// the database and back.
+type contents struct {
+	decisions, checks, recoveries, approvals, incidents, judgements, silences, withheld, actions bool
+}
+
+const selectContents = `SELECT ` + cycleColumns + `,
+	EXISTS (SELECT 1 FROM escalations WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM recoveries WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM approvals WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM incidents WHERE environment = c.environment AND resolved_at IS NULL)
+		OR EXISTS (SELECT 1 FROM incident_waits WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM guard_decisions WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = c.id)),
+	EXISTS (SELECT 1 FROM silences WHERE ends_at > ?),
+	EXISTS (SELECT 1 FROM withheld WHERE environment = c.environment),
+	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
+	FROM cycles c WHERE c.id = ?`
+
+func cycleWithContents(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Cycle, contents, error) {
+	var has contents
+	c, err := one(ctx, q, func(r row) (ops.Cycle, error) {
+		return scanCycle(longerRow{r, []any{
+			&has.decisions, &has.checks, &has.recoveries, &has.approvals, &has.incidents, &has.judgements, &has.silences, &has.withheld, &has.actions,
+		}})
+	}, selectContents, formatTime(at), id)
+	return c, has, err
+}
+
+// longerRow is a row with more columns than who scans it knows.
+type longerRow struct {
+	row
+	more []any
+}
+
+func (r longerRow) Scan(dest ...any) error { return r.row.Scan(append(dest, r.more...)...) }
 
 // loadWhole is loadClaimed with what other cycles have to do with it, which only a claim needs to look up.
 func (s *Store) loadWhole(ctx context.Context, q querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {

@@ -23,9 +23,10 @@ import (
 func TestConformanceOnPostgreSQL(t *testing.T) {
 	address := pgtest.URL(t)
 	closeStore(t, openServer(t, address)) // migrates it
+	beside := connect(t, address)
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		emptyDatabase(t, address)
+		emptyDatabase(t, beside)
 		return func(t *testing.T) *store.Store {
 			t.Helper()
 			return openServer(t, address)
@@ -34,17 +35,20 @@ func TestConformanceOnPostgreSQL(t *testing.T) {
 }
 
 // emptyDatabase removes all rows and lets ids begin anew: much faster than making another database.
-func emptyDatabase(tb testing.TB, address string) {
-	tb.Helper()
-	sqlOn(tb, address, `SET session_replication_role = replica; -- no foreign keys
+func emptyDatabase(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	_, err := conn.Exec(t.Context(), `SET session_replication_role = replica; -- no foreign keys
 		DO $$ DECLARE name TEXT; BEGIN
 			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'goose_db_version' LOOP
 				EXECUTE format('DELETE FROM %I', name);
 			END LOOP;
 			FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND sequencename NOT LIKE 'goose%' LOOP
-				EXECUTE format('ALTER SEQUENCE %I RESTART', name);
+				PERFORM setval(format('%I', name)::regclass, 1, FALSE);
 			END LOOP;
 		END $$`)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // openServer opens a store that is closed with the test.
@@ -327,4 +331,83 @@ func connect(t *testing.T, address string) *pgx.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
+}
+
+func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
+	server := pgtest.New(t)
+	f := storetest.NewFixture(t, openServer(t, server.Database(t)))
+	heard := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { _ = f.Store.Listen(ctx, func() { heard <- struct{}{} }) })
+	defer listening.Wait()
+	defer cancel()
+	<-heard
+	f.Submit(t, "home")
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"write": func() error {
+			_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
+			return err
+		},
+		"read":     func() error { _, err := f.Store.Unfinished(t.Context()); return err },
+		"snapshot": func() error { _, err := f.Store.Work(t.Context()); return err },
+	} {
+		started := time.Now()
+		if err := try(); err == nil {
+			t.Errorf("a %s succeeded without a server", what)
+		}
+		if took := time.Since(started); took > 10*time.Second {
+			t.Errorf("a %s without a server took %s", what, took)
+		}
+	}
+	if err := server.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Submit(t, "home")
+	got, err := f.Store.Unfinished(t.Context())
+	if err != nil || len(got) != 2 {
+		t.Errorf("%d cycles are left (%v)", len(got), err)
+	}
+	select {
+	case <-heard:
+	case <-time.After(time.Minute):
+		t.Error("it is not listened again")
+	}
+}
+
+// Output of a program may hold what no text of the server can.
+func TestAnyOutputIsStored(t *testing.T) {
+	f := storetest.NewFixture(t, openServer(t, pgtest.URL(t)))
+	session := f.RunningSession(t, "home")
+	lines := []ops.Line{{Seq: 1, At: storetest.Start, Text: "a\x00b\xffc"}, {Seq: 2, At: storetest.Start, Text: "what is left ✓"}}
+	if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
+		t.Fatal(err)
+	}
+	if lines[0].Text != "a\x00b\xffc" {
+		t.Error("the caller's line was changed")
+	}
+	got, err := f.Store.Transcript(t.Context(), session.ID, 0, 0)
+	if err != nil || len(got) != 2 || got[0].Text != "a\uFFFDb\uFFFDc" || got[1].Text != lines[1].Text {
+		t.Errorf("read back as %+v (%v)", got, err)
+	}
+}
+
+func TestALockedDatabaseSaysSo(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	f := storetest.NewFixture(t, openServer(t, address))
+	holder := connect(t, address)
+	if _, err := holder.Exec(t.Context(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, store.WriteLock)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
+	if err == nil || !strings.Contains(err.Error(), "pg_stat_activity") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := f.Store.Unfinished(t.Context()); err != nil {
+		t.Errorf("a reader waits for the writer: %v", err)
+	}
 }

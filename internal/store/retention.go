@@ -21,29 +21,36 @@ const untouchable = `(SELECT id FROM cycles WHERE ended_at IS NULL
 	UNION SELECT first_cycle_id FROM incidents WHERE resolved_at IS NULL AND first_cycle_id IS NOT NULL
 	UNION SELECT last_cycle_id FROM incidents WHERE resolved_at IS NULL AND last_cycle_id IS NOT NULL)`
 
+// storyOfOpen are the events that tell what people did with an incident, where one is open.
+const storyOfOpen = `(kind = '` + kindIncident + `' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
+
 // RemoveOld removes a small part of what is kept of a kind for longer than it should be, or beyond its size. It returns how many
-// rows went; none means that nothing is left to remove.
-func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (int64, error) {
-	var removed int64
-	err := s.transact(ctx, "remove_old", s.dialect.beside, func(tx querier) error { // nobody waits for it, or is woken
-		var err error
-		removed, err = removal{tx: tx, keep: keep, now: now}.some(ctx, what)
+// rows went, and whether more may be left to do.
+func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
+	err = s.transact(ctx, "remove_old", s.dialect.beside, func(tx querier) error { // nobody waits for it, or is woken
+		r := removal{tx: tx, keep: keep, now: now}
+		if what == ops.RecordTranscripts {
+			removed, more, err = r.transcripts(ctx)
+			return err
+		}
+		removed, err = r.some(ctx, what)
+		more = removed > 0
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("remove old %s: %w", what, err)
+		return 0, false, fmt.Errorf("remove old %s: %w", what, err)
 	}
-	return removed, nil
+	return removed, more, nil
 }
 
+// some removes a batch of whatever is a row each.
 func (r removal) some(ctx context.Context, what ops.Record) (int64, error) {
 	switch what {
-	case ops.RecordTranscripts:
-		return r.transcripts(ctx)
+	case ops.RecordTranscripts: // has its own way
 	case ops.RecordChecks:
 		return r.rows(ctx, `checks`, r.keep.Checks, `cycle_id IS NULL`)
 	case ops.RecordEvents:
-		n, err := r.rows(ctx, `events`, r.keep.Events, `(cycle_id IS NULL OR cycle_id NOT IN `+untouchable+`)`)
+		n, err := r.rows(ctx, `events`, r.keep.Events, `(cycle_id IS NULL OR cycle_id NOT IN `+untouchable+`) AND NOT `+storyOfOpen)
 		if n > 0 || err != nil {
 			return n, err
 		}

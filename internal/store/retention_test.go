@@ -23,9 +23,10 @@ func TestRetentionOnSQLite(t *testing.T) {
 func TestRetentionOnPostgreSQL(t *testing.T) {
 	address := pgtest.URL(t)
 	openServer(t, address)
+	beside := connect(t, address)
 	storetest.RunRetention(t, func(t *testing.T) *store.Store {
 		t.Helper()
-		emptyDatabase(t, address)
+		emptyDatabase(t, beside)
 		return openServer(t, address)
 	})
 }
@@ -47,11 +48,11 @@ func grown(t *testing.T, path string) *store.Store {
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy}})
 	keep := ops.Retention{Transcripts: time.Hour}
 	for {
-		n, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
+		_, more, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 {
+		if !more {
 			return s
 		}
 	}
@@ -90,6 +91,16 @@ func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
 	}
 	if err := s.QuickCheck(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAServerIsVacuumedToo(t *testing.T) {
+	s := openServer(t, pgtest.URL(t))
+	if err := s.Vacuum(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.GiveBack(t.Context()); n != 0 || err != nil {
+		t.Errorf("gave back %d, %v", n, err)
 	}
 }
 

@@ -8,27 +8,26 @@ import (
 	"claudeops/internal/ops"
 )
 
-// transcripts removes the output of sessions that ended long ago, and the oldest of what is too much.
-func (r removal) transcripts(ctx context.Context) (int64, error) {
-	if n, err := r.begun(ctx); n > 0 || err != nil {
-		return n, err
-	}
-	if before, ok := r.before(r.keep.Transcripts); ok {
-		n, err := r.endedBefore(ctx, before)
-		if n > 0 || err != nil {
-			return n, err
+// transcripts removes the output of sessions that ended long ago, and the oldest of what is too much. It counts lines; a batch
+// that only looked at sessions without any is one all the same.
+func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err error) {
+	for _, batch := range []func(context.Context) (int64, bool, error){r.begun, r.endedBefore, r.measure, r.tooMuch} {
+		if removed, more, err = batch(ctx); more || err != nil {
+			return removed, more, err
 		}
 	}
+	return 0, false, nil
+}
+
+// tooMuch removes the oldest of what is beyond the size of all.
+func (r removal) tooMuch(ctx context.Context) (int64, bool, error) {
 	if r.keep.TranscriptBytes <= 0 {
-		return 0, nil
-	}
-	if n, err := r.measure(ctx); n > 0 || err != nil {
-		return n, err
+		return 0, false, nil
 	}
 	total, err := one(ctx, r.tx, scanInt, `SELECT CAST(COALESCE(SUM(transcript_bytes), 0) AS BIGINT) FROM sessions
 		WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL`)
 	if err != nil || total <= r.keep.TranscriptBytes {
-		return 0, err
+		return 0, false, err
 	}
 	return r.oldest(ctx, total-r.keep.TranscriptBytes)
 }
@@ -49,27 +48,31 @@ const selectVictims = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0
 const halfRemoved = -1
 
 // begun goes on with a transcript that was too large for one batch.
-func (r removal) begun(ctx context.Context) (int64, error) {
+func (r removal) begun(ctx context.Context) (int64, bool, error) {
 	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`, halfRemoved)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	return r.lines(ctx, victims)
 }
 
-func (r removal) endedBefore(ctx context.Context, before string) (int64, error) {
+func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
+	before, ok := r.before(r.keep.Transcripts)
+	if !ok {
+		return 0, false, nil
+	}
 	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`, before, removedSessions)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	return r.lines(ctx, victims)
 }
 
 // oldest removes whole transcripts, the oldest first, until so many bytes are gone.
-func (r removal) oldest(ctx context.Context, bytes int64) (int64, error) {
+func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 	victims, err := list(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`, removedSessions)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for i, v := range victims {
 		if bytes -= v.bytes; bytes <= 0 {
@@ -81,47 +84,49 @@ func (r removal) oldest(ctx context.Context, bytes int64) (int64, error) {
 }
 
 // lines removes as many lines as a batch may. A session is marked when its last line has gone.
-func (r removal) lines(ctx context.Context, victims []victim) (int64, error) {
-	var removed int64
+func (r removal) lines(ctx context.Context, victims []victim) (removed int64, more bool, err error) {
 	for _, v := range victims {
 		n, err := affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
 			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-removed)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		if removed += n; removed >= removedLines {
 			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, halfRemoved, v.id)
-			return removed, err
+			return removed, true, err
 		}
 		_, err = r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_removed_at = ?, transcript_bytes = 0 WHERE id = ?`, formatTime(r.now), v.id)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
-	return removed + int64(len(victims)), nil
+	return removed, len(victims) > 0, nil
 }
 
 // measure writes the size of transcripts that are complete and were not measured yet.
-func (r removal) measure(ctx context.Context) (int64, error) {
+func (r removal) measure(ctx context.Context) (int64, bool, error) {
+	if r.keep.TranscriptBytes <= 0 {
+		return 0, false, nil
+	}
 	ids, err := list(ctx, r.tx, scanVictim, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
 		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, removedSessions)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	const mostLines = 20_000 // to be read for it in one batch
 	var read int64
 	for i, v := range ids {
 		if i > 0 && read+v.lines > mostLines {
-			return int64(i), nil
+			return 0, true, nil
 		}
 		read += v.lines
 		_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes =
 			(SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM transcript WHERE session_id = ?) WHERE id = ?`, v.id, v.id)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
-	return int64(len(ids)), nil
+	return 0, len(ids) > 0, nil
 }
 
 // Removed is what was removed of a session because it was old, or too much; nil means that it is there.

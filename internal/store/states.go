@@ -142,16 +142,6 @@ func withheldOf(ctx context.Context, q querier, environment string) ([]ops.Withh
 	}, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
 }
 
-// watched adds to a journal what the watch and people say about the environment now.
-func watched(ctx context.Context, q querier, environment string, at time.Time, j *ops.Journal) error {
-	var err error
-	if j.Silences, err = silencesAt(ctx, q, environment, at); err != nil {
-		return err
-	}
-	j.Withheld, err = withheldOf(ctx, q, environment)
-	return err
-}
-
 // lastLook is when an agent last looked at an environment; nil when none has.
 func lastLook(ctx context.Context, q querier, environment string) (*time.Time, error) {
 	at, err := one(ctx, q, func(r row) (*time.Time, error) {

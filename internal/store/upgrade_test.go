@@ -171,6 +171,7 @@ func tableCounts(t *testing.T, db *sql.DB) map[string]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = rows.Close() }()
 	var names []string
 	for rows.Next() {
 		var name string
@@ -182,7 +183,6 @@ func tableCounts(t *testing.T, db *sql.DB) map[string]int64 {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	_ = rows.Close()
 	out := map[string]int64{}
 	for _, name := range names {
 		var n int64
@@ -259,7 +259,7 @@ func goesOn(t *testing.T, s *store.Store) {
 	}
 	for _, what := range ops.Records() {
 		keep := ops.Retention{Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour, Notices: time.Hour, Alerts: time.Hour}
-		if _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
+		if _, _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 )
 
@@ -50,17 +52,7 @@ func (f *sqliteFile) giveBack(ctx context.Context) (int64, error) {
 	if err != nil || free-givenPages < max(reservePages, pages/10) {
 		return 0, err
 	}
-	// It has to be read to its end: each row is a page that went.
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenPages))
-	if err != nil {
-		return 0, err
-	}
-	for rows.Next() { //nolint:revive // nothing is in them
-	}
-	if err := rows.Close(); err != nil {
-		return 0, err
-	}
-	if err := rows.Err(); err != nil {
+	if err := readOut(ctx, conn, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenPages)); err != nil {
 		return 0, err
 	}
 	left, err := figure(`freelist_count`)
@@ -71,19 +63,42 @@ func (f *sqliteFile) giveBack(ctx context.Context) (int64, error) {
 	return (free - left) * size, err
 }
 
+// readOut runs a statement to its end: this one does a page of its work for each row that is asked for.
+func readOut(ctx context.Context, conn *sql.Conn, statement string) error {
+	rows, err := conn.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // Err below reports what Close would
+	for rows.Next() {
+		continue
+	}
+	return rows.Err()
+}
+
 // Vacuum writes the whole database anew, without gaps, and lets it give back space by itself from then on. On a file nobody else
 // may use it meanwhile.
 func (s *Store) Vacuum(ctx context.Context) error {
-	if s.writer == nil {
-		return fmt.Errorf("vacuum database %s: %w", s.name, errReadOnly)
+	err := errReadOnly
+	if s.writer != nil {
+		err = s.vacuum(ctx)
 	}
-	statements := []string{`VACUUM (ANALYZE)`}
-	if _, file := s.dialect.(*sqliteFile); file {
-		statements = []string{`PRAGMA auto_vacuum = INCREMENTAL`, `VACUUM`, `PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`}
+	if err != nil {
+		return fmt.Errorf("vacuum database %s: %w", s.name, err)
 	}
-	for _, statement := range statements {
+	return nil
+}
+
+func (s *Store) vacuum(ctx context.Context) (err error) {
+	if p, server := s.dialect.(*postgres); server {
+		db := p.unhurried()
+		defer func() { err = errors.Join(err, db.Close()) }()
+		_, err = db.ExecContext(ctx, `VACUUM (ANALYZE)`)
+		return err
+	}
+	for _, statement := range []string{`PRAGMA auto_vacuum = INCREMENTAL`, `VACUUM`, `PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`} {
 		if _, err := s.writer.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("vacuum database %s: %w", s.name, err)
+			return err
 		}
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 
 // Records is where old records are removed, a few at a time.
 type Records interface {
-	RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (int64, error)
+	// RemoveOld removes a few records of a kind and tells how many rows went, and whether more may be left to do.
+	RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error)
+	// GiveBack returns a little free space to the system; none means that there is nothing more to give.
 	GiveBack(ctx context.Context) (int64, error)
 }
 
@@ -70,7 +72,7 @@ func (r *Retention) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, retentionMost, errRetentionLong)
 	defer cancel()
 	for _, what := range ops.Records() {
-		removed, err := r.batches(ctx, func() (int64, error) { return r.Records.RemoveOld(ctx, what, r.Keep, now) })
+		removed, err := r.batches(ctx, func() (int64, bool, error) { return r.Records.RemoveOld(ctx, what, r.Keep, now) })
 		if removed > 0 {
 			r.Logger.InfoContext(ctx, "removed old "+string(what), "rows", removed)
 		}
@@ -78,7 +80,10 @@ func (r *Retention) Look(ctx context.Context) error {
 			return fmt.Errorf("remove old %s: %w", what, err)
 		}
 	}
-	freed, err := r.batches(ctx, func() (int64, error) { return r.Records.GiveBack(ctx) })
+	freed, err := r.batches(ctx, func() (int64, bool, error) {
+		n, err := r.Records.GiveBack(ctx)
+		return n, n > 0, err
+	})
 	if freed > 0 {
 		r.Logger.InfoContext(ctx, "gave back free space of the database", "bytes", freed)
 	}
@@ -89,16 +94,16 @@ func (r *Retention) Look(ctx context.Context) error {
 }
 
 // batches repeats until nothing is left to do or the time of the look is over.
-func (r *Retention) batches(ctx context.Context, batch func() (int64, error)) (int64, error) {
+func (r *Retention) batches(ctx context.Context, batch func() (n int64, more bool, err error)) (int64, error) {
 	var sum int64
 	for ctx.Err() == nil {
 		began := time.Now()
-		n, err := batch()
+		n, more, err := batch()
 		sum += n
 		if err != nil && ctx.Err() == nil {
 			return sum, err
 		}
-		if n == 0 {
+		if !more {
 			return sum, nil
 		}
 		pause := time.NewTimer(max(retentionPause, retentionShare*time.Since(began)))

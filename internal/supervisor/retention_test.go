@@ -21,16 +21,16 @@ type attic struct {
 	failed error
 }
 
-func (a *attic) RemoveOld(_ context.Context, what ops.Record, _ ops.Retention, now time.Time) (int64, error) {
+func (a *attic) RemoveOld(_ context.Context, what ops.Record, _ ops.Retention, now time.Time) (int64, bool, error) {
 	a.asked = append(a.asked, now)
 	if a.failed != nil {
-		return 0, a.failed
+		return 0, false, a.failed
 	}
 	if a.rows[what] == 0 {
-		return 0, nil
+		return 0, false, nil
 	}
 	a.rows[what]--
-	return 100, nil
+	return 100, true, nil
 }
 
 func (a *attic) GiveBack(context.Context) (int64, error) {

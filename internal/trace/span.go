@@ -25,6 +25,9 @@ func traceOf(c ops.Cycle) oteltrace.TraceID {
 	return oteltrace.TraceID(sum[:16])
 }
 
+// ID is the id of a cycle's trace, as a collector shows it.
+func ID(c ops.Cycle) string { return traceOf(c).String() }
+
 func spanOf(parts ...any) oteltrace.SpanID {
 	sum := sha256.Sum256(fmt.Append([]byte("span "), parts...))
 	return oteltrace.SpanID(sum[:8])

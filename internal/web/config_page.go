@@ -27,6 +27,7 @@ type configView struct {
 	Groups   []settingGroup
 	Found    int
 	All      int
+	Hosts    []hostRow
 	Handlers []handlerRow
 	Routes   []routeRow
 	DryRun   bool
@@ -110,6 +111,11 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 		group.Settings = append(group.Settings, row)
 	}
 	view.addPolicy(s.Environments[0].Policy)
+	var err error
+	if view.Hosts, err = s.hosts(r.Context()); err != nil {
+		s.fail(w, r, "read hosts", err)
+		return
+	}
 	s.render(w, r, http.StatusOK, "config", page{Title: "Configuration", Nav: "config", Body: view})
 }
 

@@ -33,6 +33,8 @@ type Options struct {
 	// ReadToken opens the same for looking only. It counts only beside Token.
 	ReadToken string
 	Version   string
+	// Host is this one among those that share the database.
+	Host string
 	// ListenHosts are the names under which requests may come beside those of loopback. An address that means
 	// every interface allows every name; the token is what protects then.
 	ListenHosts  []string

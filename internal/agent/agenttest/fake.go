@@ -44,9 +44,6 @@ func runFake(dir string, args []string) (int, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return 0, fmt.Errorf("read scenario: %w", err)
 	}
-	if slices.Contains(args, "--version") {
-		return version(s)
-	}
 	call, err := record(filepath.Join(dir, callsFolder), args)
 	if err != nil {
 		return 0, err
@@ -66,22 +63,10 @@ func runFake(dir string, args []string) (int, error) {
 
 func (p Play) fits(c Call) bool {
 	return (p.Tier == 0 || p.Tier == c.Tier) && (p.Attempt == 0 || p.Attempt == c.Attempt) &&
-		cmp.Or(p.Role, roleWork) == c.Role && (p.Handler == "" || p.Handler == c.Handler)
+		cmp.Or(p.Role, roleWork) == c.Role && (p.Handler == "" || p.Handler == c.Handler) && (p.Cycle == 0 || p.Cycle == c.Cycle)
 }
 
 const roleWork = "work"
-
-func version(s Scenario) (int, error) {
-	if s.NoVersion {
-		return 1, nil
-	}
-	text := s.Version
-	if text == "" {
-		text = "2.1.325 (Claude Code)"
-	}
-	_, err := io.WriteString(os.Stdout, text+"\n")
-	return 0, err
-}
 
 // record notes the call where the test finds it and counts the runs of its tier in its role.
 func record(dir string, args []string) (Call, error) {
@@ -96,9 +81,11 @@ func record(dir string, args []string) (Call, error) {
 	//nolint:forbidigo // the test wants to know what the environment was
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool { return entry == raceOption })
 	c := Call{Args: args, Env: env, Dir: wd, Stdin: string(stdin), PID: os.Getpid(), Attempt: 1}
-	if text, ok := c.Var("CLAUDEOPS_TIER"); ok {
-		if c.Tier, err = strconv.Atoi(text); err != nil {
-			return Call{}, fmt.Errorf("read tier: %w", err)
+	for name, number := range map[string]*int{"CLAUDEOPS_TIER": &c.Tier, "CLAUDEOPS_CYCLE_ID": &c.Cycle} {
+		if text, ok := c.Var(name); ok {
+			if *number, err = strconv.Atoi(text); err != nil {
+				return Call{}, fmt.Errorf("read %s: %w", name, err)
+			}
 		}
 	}
 	c.Role, _ = c.Var("CLAUDEOPS_ROLE")

@@ -4,10 +4,12 @@
 package agenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,6 +30,7 @@ type Play struct {
 	Attempt int    // the how manieth run of the tier in the role, from 1; 0 fits every one
 	Role    string // empty is work
 	Handler string // empty fits every handler
+	Cycle   int    // 0 fits every cycle
 	Steps   []Step
 	// Handoff is written to handoff.json in the state folder after the steps; empty writes nothing.
 	Handoff string
@@ -72,6 +75,7 @@ type Call struct {
 	Tier    int
 	Role    string
 	Handler string
+	Cycle   int
 	Attempt int
 }
 
@@ -115,8 +119,9 @@ func Fake(tb testing.TB, s Scenario) (bin string) {
 	if err != nil {
 		tb.Fatalf("find test binary: %v", err)
 	}
-	// Under the race detector a program sleeps a second before it exits, unless it is told not to.
-	script := fmt.Sprintf("#!/bin/sh\n%s exec '%s' %s '%s' \"$@\"\n", raceOption, self, marker, dir)
+	// The test binary is slow to start, so the script tells the version itself. Under the race detector a program sleeps a
+	// second before it exits, unless it is told not to.
+	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --version ]; then\n%s\nfi\n%s exec '%s' %s '%s' \"$@\"\n", s.tellVersion(), raceOption, self, marker, dir)
 	bin = filepath.Join(dir, programName)
 	if err := os.Mkdir(filepath.Join(dir, callsFolder), 0o700); err != nil {
 		tb.Fatalf("make folder: %v", err)
@@ -127,6 +132,15 @@ func Fake(tb testing.TB, s Scenario) (bin string) {
 		}
 	}
 	return bin
+}
+
+// tellVersion is the part of the script that answers when it is asked for the version.
+func (s Scenario) tellVersion() string {
+	if s.NoVersion {
+		return "exit 1"
+	}
+	text := cmp.Or(s.Version, "2.1.325 (Claude Code)")
+	return "printf '%s\\n' '" + strings.ReplaceAll(text, "'", `'"'"'`) + "'; exit 0"
 }
 
 // Calls returns the runs of a fake so far, in order. Asking for its version does not count.

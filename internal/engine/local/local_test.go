@@ -52,3 +52,45 @@ func TestStopSaysWhenAWorkerHangs(t *testing.T) {
 		close(release)
 	})
 }
+
+func TestNoMoreCyclesThanWorkersAndABegunOneIsNotPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := enginetest.NewHost("a", "b", "c", "d")
+		for i, name := range h.Environments {
+			h.Add(ops.Cycle{ID: ops.CycleID(i + 1), Environment: name})
+		}
+		h.Add(ops.Cycle{ID: 5, Environment: "d", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
+		e := local.New(local.Options{
+			Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Workers: 2,
+		})
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := func(want ...ops.CycleID) {
+			t.Helper()
+			synctest.Wait()
+			got := map[ops.CycleID]bool{}
+			for range len(h.Began) {
+				got[<-h.Began] = true
+			}
+			if len(got) != len(want) {
+				t.Fatalf("began %v, want %v", got, want)
+			}
+			for _, id := range want {
+				if !got[id] {
+					t.Fatalf("began %v, want %v", got, want)
+				}
+			}
+		}
+		began(5, 1) // the one that had begun before comes first
+		h.Finish["a"] <- nil
+		began(2)
+		h.Finish["d"] <- nil
+		began(3)
+		h.Finish["b"] <- nil
+		began(4)
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -241,13 +241,100 @@ func TestAnAttemptThatChangesNothingIsNotRepeatedAtOnce(t *testing.T) {
 	h := enginetest.NewHost("a")
 	h.Add(ops.Cycle{ID: 1, Environment: "a"})
 	o := options(t, pgtest.URL(t), h)
+	o.Pause = time.Second
 	var calls atomic.Int64
 	o.Advance = func(context.Context, ops.CycleID, string) error { calls.Add(1); return nil }
 	at := time.Now()
 	running(t, o)
-	until(t, func() bool { return calls.Load() >= 5 })
-	if took := time.Since(at); took < 15*o.Pause {
-		t.Errorf("five attempts took %s", took)
+	until(t, func() bool { return calls.Load() >= 3 })
+	if took := time.Since(at); took < 3*o.Pause {
+		t.Errorf("three attempts took %s", took)
+	}
+}
+
+func TestAWakeUpIsUniqueByCycleAndNumber(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost()
+	h.Add(ops.Cycle{ID: 1, Environment: "of another host"})
+	o := options(t, pgtest.URL(t), h)
+	e := running(t, o)
+	const waiting = `SELECT count(*) FROM river_job WHERE kind = 'cycle_wake' AND state = 'available'`
+	until(t, func() bool { return count(t, o, waiting) == 1 })
+	h.Answer(1)
+	e.Submit(1)
+	until(t, func() bool { return count(t, o, waiting) == 2 })
+	stop(t, e) // it looks a last time
+	if n := count(t, o, waiting); n != 2 {
+		t.Errorf("%d wake-ups wait", n)
+	}
+}
+
+func TestAWakeUpIsCompletedBeforeItIsActedUpon(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	o := options(t, pgtest.URL(t), h)
+	seen := make(chan string, 1)
+	o.Advance = func(ctx context.Context, id ops.CycleID, environment string) error {
+		var state string
+		if err := o.Pool.QueryRow(ctx, `SELECT string_agg(state::text, ' ') FROM river_job WHERE kind = 'cycle_wake'`).Scan(&state); err != nil {
+			state = err.Error()
+		}
+		seen <- state
+		return h.Advance(ctx, id, environment)
+	}
+	running(t, o)
+	began(t, h, 1)
+	if state := <-seen; state != "completed" {
+		t.Errorf("it is %s", state)
+	}
+}
+
+func TestNoMoreCyclesThanWorkers(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	names := make([]string, 12)
+	for i := range names {
+		names[i] = fmt.Sprintf("env-%d", i)
+	}
+	one := enginetest.NewHost(names...)
+	for i := range 36 {
+		one.Add(ops.Cycle{ID: ops.CycleID(i + 1), Environment: names[i%len(names)]})
+	}
+	one.Change(36, func(c *ops.Cycle) { c.Status, c.Owner = ops.CycleRunning, ops.Owner{Host: one.Name} })
+	for _, h := range []*enginetest.Host{one, one.Beside("two", names...)} {
+		var here, worst atomic.Int64
+		var first atomic.Int64
+		h.Work = func(_ context.Context, id ops.CycleID) error {
+			first.CompareAndSwap(0, int64(id))
+			now := here.Add(1)
+			defer here.Add(-1)
+			for old := worst.Load(); now > old && !worst.CompareAndSwap(old, now); old = worst.Load() {
+			}
+			<-time.After(10 * time.Millisecond)
+			return nil
+		}
+		o := options(t, url, h)
+		o.Workers = 2
+		running(t, o)
+		t.Cleanup(func() {
+			if worst.Load() != 2 {
+				t.Errorf("%s worked on %d cycles at once", h.Name, worst.Load())
+			}
+			if h == one && first.Load() != 36 {
+				t.Errorf("cycle %d came before the one that had begun", first.Load())
+			}
+		})
+	}
+	until(t, func() bool { open, _ := one.Unfinished(t.Context()); return len(open) == 0 })
+	runs, vain := one.Counts()
+	for id, n := range runs {
+		if n != 1 {
+			t.Errorf("cycle %d ran %d times", id, n)
+		}
+	}
+	if len(runs) != 36 || vain > 36 {
+		t.Errorf("%d cycles ran, workers came %d times in vain", len(runs), vain)
 	}
 }
 
@@ -266,6 +353,46 @@ func TestAHostThatIsToDrainBeforeItStartsBeginsNothing(t *testing.T) {
 	}
 	quiet(t, h)
 	stop(t, e)
+}
+
+// slow is a journal that lets one read wait until nobody wants it any more.
+type slow struct {
+	*enginetest.Host
+	next chan struct{} // closed when the read has begun
+	once sync.Once
+	on   atomic.Bool
+}
+
+func (s *slow) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
+	if s.on.Swap(false) {
+		s.once.Do(func() { close(s.next) })
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Host.Unfinished(ctx)
+}
+
+func TestAHostThatStopsLooksALastTime(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
+	o := options(t, url, h)
+	// The other one leads and has swept: it will not look by itself.
+	other := h.Beside("two", "a")
+	running(t, options(t, url, other))
+	until(t, func() bool {
+		return count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep' AND state = 'completed'`) == 1
+	})
+	j := &slow{Host: h, next: make(chan struct{})}
+	o.Journal = j
+	e := start(t, o)
+	began(t, h, 1)
+	j.on.Store(true)
+	e.Submit(0)
+	<-j.next
+	stop(t, e)
+	began(t, other, 1)
 }
 
 func TestStopSaysWhenAWorkerHangs(t *testing.T) {

@@ -3,6 +3,7 @@ package river
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -97,7 +98,8 @@ func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Du
 	}
 	e.judge(ended, open, running, now)
 	var wakes []ops.Cycle
-	for _, c := range cycles {
+	room := e.free()
+	for _, c := range holdersFirst(cycles) {
 		w := e.busy[c.Environment]
 		if w != nil && w.cycle == c.ID && c.CancelRequestedAt != nil {
 			w.stop(ops.Stop(ops.StopUser, engine.Why(c)))
@@ -111,14 +113,37 @@ func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Du
 		case held && (c.Owner.Host != e.o.Host || !e.mine[c.Environment] || e.draining):
 		case wait > 0:
 			next = min(next, e.later(c, wait))
+		case e.mine[c.Environment] && room == 0 && !e.draining:
+			// Our next worker that ends wakes it, or a host with room for it. We are one if others take what we wake now.
+			if e.free() > 0 {
+				next = min(next, again)
+			}
 		case held:
+			room--
 			e.begin(attempt{c.ID, c.Environment, c.WakeSeq})
 		default:
+			if e.mine[c.Environment] {
+				room--
+			}
 			wakes = append(wakes, c)
 			running[c.Environment] = true // one at a time, the oldest first
 		}
 	}
 	return wakes, next
+}
+
+// holdersFirst orders cycles so that those which hold their environment's slot come first.
+func holdersFirst(cycles []ops.Cycle) []ops.Cycle {
+	return slices.SortedStableFunc(slices.Values(cycles), func(a, b ops.Cycle) int {
+		return rank(a) - rank(b)
+	})
+}
+
+func rank(c ops.Cycle) int {
+	if c.Status == ops.CycleRunning {
+		return 0
+	}
+	return 1
 }
 
 func (e *Engine) later(c ops.Cycle, wait time.Duration) time.Duration {

@@ -55,6 +55,8 @@ type Options struct {
 	Poll time.Duration
 	// FetchCooldown is the least time between two questions to a queue.
 	FetchCooldown time.Duration
+	// Workers is how many cycles are worked on here at once; 0 means as many as there are environments.
+	Workers int
 	// Pause is how long a cycle is left alone after a failed attempt; the pause doubles from attempt to attempt.
 	Pause time.Duration
 }

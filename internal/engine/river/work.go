@@ -3,6 +3,7 @@ package river
 import (
 	"context"
 	"errors"
+	"math"
 
 	"claudeops/internal/ops"
 )
@@ -25,12 +26,20 @@ func (e *Engine) take(a attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.busy[a.environment] != nil:
+	case e.busy[a.environment] != nil, e.free() == 0:
 	case e.draining, e.pace.Wait(a.cycle, e.o.Clock()) > 0:
 		e.nudge()
 	default:
 		e.begin(a)
 	}
+}
+
+// free is how many more cycles can be worked on here; the caller holds the lock.
+func (e *Engine) free() int {
+	if e.o.Workers == 0 {
+		return math.MaxInt
+	}
+	return max(e.o.Workers-len(e.busy), 0)
 }
 
 // begin starts a worker; the caller holds the lock and has seen that nothing forbids it.

@@ -15,6 +15,7 @@ func hostCases() []testCase {
 	return []testCase{
 		{"a name belongs to one machine while its lease lasts", nameBelongsToOneMachine},
 		{"a host follows its own earlier life at once", followsOwnLife},
+		{"a host leaves to others what it no longer works for", leavesOtherEnvironments},
 		{"the work of a dead host goes to the others, and its writes are refused", reapReturnsWork},
 		{"a living host is left alone", livingIsLeftAlone},
 		{"a host that was taken for dead cannot renew", deadCannotRenew},
@@ -55,6 +56,16 @@ func followsOwnLife(t *testing.T, f *Fixture) {
 	if b.Name != "b" || !b.Alive || b.Version != "v" || len(b.Labels) != 1 || len(b.Environments) != 1 || b.Draining {
 		t.Errorf("read %+v", b)
 	}
+}
+
+func leavesOtherEnvironments(t *testing.T, f *Fixture) {
+	_, mine := f.dead(t)
+	other := *f
+	other.Owner = ops.Owner{Host: "dead", Term: 1}
+	theirs := other.RunningSession(t, "office")
+	f.enlist(t, "dead", "one", lease) // works for prod alone
+	equal(t, "mine", f.load(t, mine.CycleID).Cycle.Status, ops.CycleRunning)
+	equal(t, "theirs", f.load(t, theirs.CycleID).Cycle.Status, ops.CycleQueued)
 }
 
 // dead gives a host a running session and lets its lease be over.

@@ -42,9 +42,9 @@ func forADay() ops.Retention {
 func (f *Fixture) remove(t *testing.T, what ops.Record, keep ops.Retention, now time.Time) (rows int64, batches int) {
 	t.Helper()
 	for {
-		n, err := f.Store.RemoveOld(t.Context(), what, keep, now)
+		n, more, err := f.Store.RemoveOld(t.Context(), what, keep, now)
 		must(t, err)
-		if n == 0 {
+		if !more {
 			return rows, batches
 		}
 		if rows, batches = rows+n, batches+1; batches > 1000 {
@@ -146,11 +146,18 @@ func incidentKeepsItsCycle(t *testing.T, f *Fixture) {
 		Events:   []ops.Event{{Level: ops.LevelWarning, Kind: "cycle", Message: "broken"}},
 		Incident: &ops.IncidentReport{Title: "web is down", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}},
 	}})
+	open, err := f.Store.Unresolved(t.Context(), "home")
+	must(t, err)
+	_, err = f.Store.Snooze(t.Context(), open[0].ID, "ada", f.At.Add(decade), "later", f.At)
+	must(t, err)
+	history, err := f.Store.IncidentHistory(t.Context(), open[0])
+	must(t, err)
 	if n := f.removeAll(t, forADay(), Start.Add(decade)); n > 0 {
 		t.Errorf("%d rows went while the incident is open", n)
 	}
-	open, err := f.Store.Unresolved(t.Context(), "home")
+	after, err := f.Store.IncidentHistory(t.Context(), open[0])
 	must(t, err)
+	equal(t, "history", after, history)
 	_, err = f.Store.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)
 	must(t, err)
 	f.removeAll(t, forADay(), Start.Add(decade))

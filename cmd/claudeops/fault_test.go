@@ -1,0 +1,39 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFaults makes a short selection of what `make fault` makes in full: kills at places where an effect has happened and its
+// record has not, at random moments, of an agent, and a storm of children.
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it breaks a real program many times")
+	}
+	t.Parallel()
+	harness := filepath.Join(t.TempDir(), "fault")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", harness, "claudeops/internal/fault").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, harness, "-binary", program, "-only", "kill,random,memory,storm", "-seed", "1", "-random", "2", "-times", "1",
+		"-parallel", "2", "-courses", "serve,ladder", "-points", `^(spawn\.after|gate\.close\.before|record\.queue\.before|record_guard\.after)$`)
+	c.Dir = t.TempDir()
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, group := range []string{"| kill | 4 | 0 | 0 |", "| random | 2 |", "| memory | 2 | 0 | 0 |", "| storm | 1 | 0 | 0 |"} {
+		if !strings.Contains(out.String(), group) {
+			t.Errorf("the report does not hold %q:\n%s", group, out.String())
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"claudeops/internal/live"
+)
+
+func lit(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := live.NewHub()
+		b := &beacon{hub: hub}
+		leaveFirst, leaveSecond := b.join(), b.join()
+		first, second := b.next(), b.next()
+		hub.Nudge()
+		hub.Nudge()
+		synctest.Wait()
+		if lit(first) {
+			t.Error("it does not wait for what comes with it")
+		}
+		<-time.After(gather)
+		synctest.Wait()
+		if !lit(first) || !lit(second) {
+			t.Error("not everybody is told")
+		}
+		// The second nudge came before the first was told; it may be told again, and never less than that.
+		after := b.next()
+		<-time.After(3 * gather)
+		hub.Nudge()
+		<-time.After(2 * gather)
+		synctest.Wait()
+		if !lit(after) {
+			t.Error("a later change is not told")
+		}
+		leaveFirst()
+		leaveSecond() // waits for the end of the goroutine; the bubble would complain about one that stays
+		leave := b.join()
+		again := b.next()
+		hub.Nudge()
+		<-time.After(2 * gather)
+		synctest.Wait()
+		if !lit(again) {
+			t.Error("who comes after everybody left is not told")
+		}
+		leave()
+	})
+}
+
+func TestABeaconWithoutAHubIsNeverLit(t *testing.T) {
+	b := &beacon{}
+	defer b.join()()
+	if lit(b.next()) {
+		t.Error("it is lit")
+	}
+}
+
+func TestManyReadersShareWhatIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{beacon: &beacon{}}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/stream", nil)
+		e, end := s.openStream(httptest.NewRecorder(), r, time.Second)
+		defer end()
+		took := func(readers int64) time.Duration {
+			s.readers.Store(readers)
+			if err := e.send(message{id: "1", data: newDataBlock(string(make([]byte, 12<<10)))}); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if err := e.share(); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begin)
+		}
+		if alone := took(1); alone > 2*time.Millisecond {
+			t.Errorf("a reader alone waits %s for 12 kB", alone)
+		}
+		if one := took(1000); one < 900*time.Millisecond || one > 1200*time.Millisecond {
+			t.Errorf("one of a thousand waits %s for 12 kB", one)
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"claudeops/internal/api/apitest"
+	"claudeops/internal/ops"
+)
+
+func TestThoseWhoAreBehindShareWhatOneOfThemReads(t *testing.T) {
+	j := apitest.Open(t, time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC))
+	_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
+	for n := range 300 {
+		j.Say(ids[0], fmt.Sprintf("line %d", n))
+	}
+	o := Options{Store: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler)}
+	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: j.Store}, feeds: newFeeds(), words: newWriting(), beacon: &beacon{}}
+	s.pages = loadPages(s.assets)
+	f := s.feeds.join(ids[0])
+	if err := f.advance(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	// Readers that began at different lines need the same pieces from the next round line on.
+	first := map[int64]*byte{}
+	for _, begin := range []int64{0, 7, 58} {
+		seen := begin
+		for seen < 300 {
+			p, err := f.since(t.Context(), s, seen)
+			if err != nil || p.last <= seen || p.last%feedLines != 0 {
+				t.Fatalf("behind %d come %d to %d: %v", seen, p.first, p.last, err)
+			}
+			if at := first[p.first]; at != nil && at != &p.data[0] {
+				t.Errorf("what follows line %d was made twice", p.first)
+			}
+			first[p.first], seen = &p.data[0], p.last
+		}
+	}
+	if len(first) != 5 { // three beginnings, and the pieces behind 100 and 200
+		t.Errorf("%d pieces were made", len(first))
+	}
+}
