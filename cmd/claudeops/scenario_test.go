@@ -261,7 +261,7 @@ func TestScenario_CLIProcessExitsWithNonZeroCode(t *testing.T) {
 	b.noHandoff()
 	// The next cycle starts afresh.
 	if r := b.run("once"); r.code != 8 || len(b.calls()) != 2 {
-		t.Errorf("the next cycle exited %d after %d calls", r.code, len(b.calls()))
+		t.Errorf("the next cycle exited %d after %d calls\n%s%s", r.code, len(b.calls()), r.stdout, r.stderr)
 	}
 }
 

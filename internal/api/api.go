@@ -46,6 +46,8 @@ type Options struct {
 	NextCheck func() map[string]time.Time
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
+	// Database says what is known of the database: checking, sound or damaged; nil where nobody looks.
+	Database func() string
 	// Changed, if given, wakes what works on silences and notices after a request changed them.
 	Changed func()
 }

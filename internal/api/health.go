@@ -10,6 +10,7 @@ import (
 type health struct {
 	Status              string     `json:"status"`
 	Version             string     `json:"version"`
+	Database            *string    `json:"database,omitempty"` // checking, sound, damaged
 	RunningSessions     *int64     `json:"running_sessions"`
 	LastCycleStatus     *string    `json:"last_cycle_status"`
 	LastCycleEndedAt    *time.Time `json:"last_cycle_ended_at"`
@@ -19,6 +20,13 @@ type health struct {
 // health answers 200 for as long as the process lives: a database that cannot be read is not cured by a restart.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	answer := health{Status: "ok", Version: s.Version}
+	if s.Database != nil {
+		state := s.Database()
+		answer.Database = &state
+		if state == "damaged" {
+			answer.Status = "degraded"
+		}
+	}
 	work, err := s.Store.Work(r.Context())
 	if err != nil {
 		s.Logger.WarnContext(r.Context(), "cannot read the journal for /healthz", "error", err)

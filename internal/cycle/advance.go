@@ -101,6 +101,9 @@ func New(p Parts) *Advancer {
 	if p.Hold == nil {
 		p.Hold = func(context.Context, ops.Tier) error { return nil }
 	}
+	if p.Owner == nil {
+		p.Owner = func() ops.Owner { return ops.Owner{} }
+	}
 	if p.Draining == nil {
 		p.Draining = func() bool { return false }
 	}

@@ -183,6 +183,10 @@ func brokenChains() []chain {
 			r.reborn()
 		}},
 		{name: "shutdown-and-start-again", ends: ops.CycleResolved, policy: policy(), acts: []act{nil, hands(2), well}, play: shutDown},
+		{name: "crash-in-tier-1-with-a-ladder-and-probes", ends: ops.CycleResolved, policy: policy(recovering, probing("web")), acts: []act{dies, hands(2), well}, probes: finds("web", ops.Down, ops.Healthy), play: func(r *rehearsal) {
+			r.crash()
+			r.reborn()
+		}},
 		{name: "crash-in-tier-2-and-it-is-well-again", ends: ops.CycleResolved, policy: policy(recovering, probing("web")), acts: []act{hands(2), dies}, probes: finds("web", ops.Down, ops.Healthy), play: func(r *rehearsal) {
 			r.crash()
 			r.reborn()

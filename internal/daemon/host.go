@@ -144,7 +144,7 @@ func (h *Host) openStore(ctx context.Context) error {
 	where.Clock, where.Logger = h.Clock, h.Logger
 	s, err := store.Open(ctx, where)
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return fmt.Errorf("open database: %w", h.full(err))
 	}
 	h.store = s
 	h.later("close database", s.Close)
@@ -158,6 +158,15 @@ func (h *Host) openStore(ctx context.Context) error {
 	}
 	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name}
 	return nil
+}
+
+// full says so where the disk is full; what the database says of it is a number.
+func (h *Host) full(err error) error {
+	const least = 1 << 20
+	if free, failed := freeSpace(h.Config.StateDir); failed != nil || free >= least || h.shared() {
+		return err
+	}
+	return fmt.Errorf("%w: the disk on which %s lies is full; make room there and start again", err, h.Config.StateDir)
 }
 
 // checkAlways is the size up to which a database file is looked through at every start; it takes about a second. The mark of

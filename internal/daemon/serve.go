@@ -138,12 +138,12 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
 			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 			Trace:   h.traceID(),
-			Trouble: func() string { return errorText(h.sound.trouble()) },
+			Trouble: h.trouble, Database: h.sound.state,
 			Ready: func() error {
 				if !ready.Load() {
 					return errors.New("starting or stopping")
 				}
-				return nil
+				return h.unfit()
 			},
 		}),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,13 +78,19 @@ func (b *box) agents(tier ops.Tier) (pids []int) {
 	return pids
 }
 
-// files counts the open files of a process.
-func files(pid int) int {
+// files lists the open files of a process.
+func files(pid int) (out []string) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
-		return -1
+		return nil
 	}
-	return len(entries)
+	for _, e := range entries {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name())); err == nil {
+			out = append(out, to)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func kill(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }

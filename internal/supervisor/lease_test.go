@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +28,8 @@ type hostsFake struct {
 	dead     []ops.Reaped
 	holder   string // of every duty
 	enlist   error
+
+	enlisted, drained, regained int
 }
 
 func (f *hostsFake) Renew(ctx context.Context, _ ops.Owner, _ time.Duration) (bool, error) {
@@ -68,10 +72,21 @@ func (f *hostsFake) set(change func(*hostsFake)) {
 	change(f)
 }
 
+// told is what others did so far.
+type told struct {
+	renewed                             []time.Time
+	reaped, enlisted, drained, regained int
+}
+
+func (f *hostsFake) told() told {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return told{slices.Clone(f.renewed), f.reaped, f.enlisted, f.drained, f.regained}
+}
+
 type leased struct {
 	*supervisor.Lease
-	fake                        *hostsFake
-	enlisted, drained, regained int
+	fake *hostsFake
 }
 
 // inBubble runs a lease in virtual time.
@@ -84,10 +99,11 @@ func inBubble(t *testing.T, check func(t *testing.T, l *leased)) {
 			Enlist: func(context.Context) error {
 				l.fake.mu.Lock()
 				defer l.fake.mu.Unlock()
-				l.enlisted++
+				l.fake.enlisted++
 				return l.fake.enlist
 			},
-			Drain: func() { l.drained++ }, Regained: func() { l.regained++ }, Logger: slog.New(slog.DiscardHandler),
+			Drain:    func() { l.fake.set(func(f *hostsFake) { f.drained++ }) },
+			Regained: func() { l.fake.set(func(f *hostsFake) { f.regained++ }) }, Logger: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -98,12 +114,13 @@ func inBubble(t *testing.T, check func(t *testing.T, l *leased)) {
 	})
 }
 
-func after(d time.Duration) { time.Sleep(d); synctest.Wait() }
+// after lets time go by in the bubble.
+func after(d time.Duration) { <-time.After(d); synctest.Wait() }
 
 func TestALeaseIsRenewedAtAThirdOfItsLength(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *leased) {
 		after(time.Minute)
-		if n := len(l.fake.renewed); n < 12 || n > 15 {
+		if n := len(l.fake.told().renewed); n < 12 || n > 15 {
 			t.Errorf("renewed %d times in a minute", n)
 		}
 		if err := l.Held(); err != nil {
@@ -123,7 +140,8 @@ func TestAHostThatCannotRenewChangesNothingAndStopsItsAgentsInTime(t *testing.T)
 				bound, free := l.Bound(t.Context())
 				defer free()
 				l.fake.set(fault)
-				last := l.fake.renewed[len(l.fake.renewed)-1]
+				renewed := l.fake.told().renewed
+				last := renewed[len(renewed)-1]
 				for l.Held() == nil {
 					after(100 * time.Millisecond)
 				}
@@ -153,8 +171,8 @@ func TestAShortGapStopsNobody(t *testing.T) {
 		}
 		l.fake.set(func(f *hostsFake) { f.down = nil })
 		after(2 * time.Second)
-		if l.Held() != nil || bound.Err() != nil || l.regained != 1 {
-			t.Errorf("held %v, agents %v, told %d times", l.Held(), bound.Err(), l.regained)
+		if l.Held() != nil || bound.Err() != nil || l.fake.told().regained != 1 {
+			t.Errorf("held %v, agents %v, told %d times", l.Held(), bound.Err(), l.fake.told().regained)
 		}
 	})
 }
@@ -162,18 +180,18 @@ func TestAShortGapStopsNobody(t *testing.T) {
 func TestAfterAnOutageEverybodyGetsTimeToComeBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *leased) {
 		after(leaseLength + 2*time.Second)
-		if l.fake.reaped == 0 {
+		if l.fake.told().reaped == 0 {
 			t.Fatal("nobody looks after the dead")
 		}
 		l.fake.set(func(f *hostsFake) { f.down = errors.New("gone") })
 		after(time.Minute)
 		l.fake.set(func(f *hostsFake) { f.down, f.reaped = nil, 0 })
 		after(leaseLength - 2*time.Second)
-		if l.fake.reaped != 0 {
+		if l.fake.told().reaped != 0 {
 			t.Error("took over before the others could come back")
 		}
 		after(5 * time.Second)
-		if l.fake.reaped == 0 {
+		if l.fake.told().reaped == 0 {
 			t.Error("never looks after the dead again")
 		}
 		if bound, free := l.Bound(t.Context()); bound.Err() != nil {
@@ -195,8 +213,8 @@ func TestAHostThatWasTakenForDeadBeginsANewTerm(t *testing.T) {
 		}
 		l.fake.set(func(f *hostsFake) { f.down, f.enlist = nil, nil })
 		after(leaseLength)
-		if l.Held() != nil || l.regained == 0 || l.enlisted == 0 {
-			t.Errorf("held %v, told %d, enlisted %d times", l.Held(), l.regained, l.enlisted)
+		if l.Held() != nil || l.fake.told().regained == 0 || l.fake.told().enlisted == 0 {
+			t.Errorf("held %v, told %d, enlisted %d times", l.Held(), l.fake.told().regained, l.fake.told().enlisted)
 		}
 	})
 }
@@ -206,8 +224,8 @@ func TestADeadHostsWorkWakesTheOthers(t *testing.T) {
 		after(leaseLength)
 		l.fake.set(func(f *hostsFake) { f.dead = []ops.Reaped{{Host: "b", Cycles: []ops.CycleID{1}}} })
 		after(2 * time.Second)
-		if l.regained != 1 {
-			t.Errorf("woken %d times", l.regained)
+		if l.fake.told().regained != 1 {
+			t.Errorf("woken %d times", l.fake.told().regained)
 		}
 	})
 }
@@ -216,7 +234,7 @@ func TestAHostHearsThatItIsToDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *leased) {
 		l.fake.set(func(f *hostsFake) { f.draining = true })
 		after(leaseLength / 2)
-		if l.drained == 0 {
+		if l.fake.told().drained == 0 {
 			t.Error("nobody told it")
 		}
 	})
@@ -226,33 +244,33 @@ func TestADutyIsDoneByWhoHoldsItAndOnlyWhileTheLeaseIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *leased) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var duty sync.WaitGroup
-		var began, ended int
+		var began, ended atomic.Int32
 		l.fake.set(func(f *hostsFake) { f.holder = "b" })
 		duty.Go(func() {
-			if err := l.Duty(ctx, "outbox", func(ctx context.Context) error { began++; <-ctx.Done(); ended++; return nil }); err != nil {
+			if err := l.Duty(ctx, "outbox", func(ctx context.Context) error { began.Add(1); <-ctx.Done(); ended.Add(1); return nil }); err != nil {
 				t.Error(err)
 			}
 		})
 		defer duty.Wait()
 		defer cancel()
 		after(time.Minute)
-		if began != 0 {
+		if began.Load() != 0 {
 			t.Fatal("two hosts do it")
 		}
 		l.fake.set(func(f *hostsFake) { f.holder = "" })
 		after(leaseLength / 2)
-		if began != 1 {
-			t.Fatalf("begun %d times", began)
+		if began.Load() != 1 {
+			t.Fatalf("begun %d times", began.Load())
 		}
 		l.fake.set(func(f *hostsFake) { f.down = errors.New("gone") })
 		after(time.Minute)
-		if ended != 1 || began != 1 {
-			t.Fatalf("begun %d, ended %d times", began, ended)
+		if ended.Load() != 1 || began.Load() != 1 {
+			t.Fatalf("begun %d, ended %d times", began.Load(), ended.Load())
 		}
 		l.fake.set(func(f *hostsFake) { f.down = nil })
 		after(leaseLength)
-		if began != 2 {
-			t.Errorf("begun %d times", began)
+		if began.Load() != 2 {
+			t.Errorf("begun %d times", began.Load())
 		}
 	})
 }

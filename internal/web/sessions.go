@@ -171,7 +171,7 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 		Ranges:   choose(asked.Range, rangeChoices()...),
 	}
 	if view.Several {
-		view.Places = []choice{{Word: "Any environment"}}
+		view.Places = []choice{{Word: "Anywhere"}}
 		for _, name := range environmentNames(s.Environments) {
 			view.Places = append(view.Places, choice{Value: name, Word: name})
 		}

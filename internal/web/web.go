@@ -57,6 +57,8 @@ type Options struct {
 	Trouble func() string
 	// Ready says why the supervisor cannot work yet, or nil.
 	Ready func() error
+	// Database says what is known of the database: checking, sound or damaged; nil where nobody looks.
+	Database func() string
 }
 
 type server struct {
@@ -116,7 +118,7 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Changed: s.nudge,
+		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.nudge,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forMachines(r.URL.Path) {
