@@ -31,18 +31,21 @@ func TestKillAtEveryWrite(t *testing.T) {
 	if len(points) < 30 {
 		t.Fatalf("only %d points: %v", len(points), points)
 	}
-	for n, point := range points {
+	passed := map[string]int{}
+	for n, name := range points {
+		passed[name]++
+		point := place{name, passed[name]}
 		if n%2 == 1 {
 			continue // `make fault` kills at every one of them, many times
 		}
-		t.Run(fmt.Sprintf("%02d-%s", n+1, point), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%02d-%s", n+1, name), func(t *testing.T) {
 			t.Parallel()
-			killAt(t, n+1, newBox(t, andThenHealthy(chain(), agenttest.Healthy(0.01))))
+			killAt(t, point, newBox(t, andThenHealthy(chain(), agenttest.Healthy(0.01))))
 		})
 		if n%8 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
-			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, point), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, name), func(t *testing.T) {
 				t.Parallel()
-				killAt(t, n+1, resumeBox(t, andThenHealthy(conversation(), speaks(1, 0.01, ops.OutcomeHealthy))))
+				killAt(t, point, resumeBox(t, andThenHealthy(conversation(), speaks(1, 0.01, ops.OutcomeHealthy))))
 			})
 		}
 	}
@@ -58,8 +61,20 @@ func andThenHealthy(s agenttest.Scenario, healthy agenttest.Play) agenttest.Scen
 	return s
 }
 
-func killAt(t *testing.T, n int, b *box) {
-	if r := b.runWith([]string{fmt.Sprintf("CLAUDEOPS_FAILPOINT=*:%d", n)}, "once"); r.code != -1 {
+// place is the how manieth passing of a failpoint.
+type place struct {
+	name string
+	time int
+}
+
+func killAt(t *testing.T, at place, b *box) {
+	r := b.runWith([]string{fmt.Sprintf("CLAUDEOPS_FAILPOINT=%s:%d", at.name, at.time)}, "once")
+	switch {
+	case r.code == -1:
+	case r.code == 0 && at.time > 1:
+		// Output comes in as many batches as the machine makes of it: this time there was one less.
+		t.Logf("%s was passed fewer than %d times", at.name, at.time)
+	default:
 		t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
 	}
 	if r := b.run("once"); r.code != 0 {

@@ -44,7 +44,7 @@ func hostSettings() []setting {
 		},
 		{
 			key: "host.sessions", env: "CLAUDEOPS_MAX_SESSIONS", def: "0", kind: wholeKind(0, 10_000), shown: "two for each core, at least 4",
-			doc: "Most cycles worked on at once where SQLite is the database, each with at most one agent. The others stay queued; one that has begun is not kept waiting by them.",
+			doc: "Most cycles this host works on at once, each with at most one agent. The others stay queued; one that has begun is not kept waiting by them.",
 		},
 		{
 			key: "host.disk_reserve", env: "CLAUDEOPS_DISK_RESERVE", def: "64", kind: wholeKind(0, 1<<20),

@@ -29,6 +29,12 @@ func (h *Host) trouble() string {
 	if text := errorText(h.sound.trouble()); text != "" {
 		return text
 	}
+	if err := h.may(); err != nil {
+		return err.Error()
+	}
+	if h.draining.Load() {
+		return "this host is being drained: it takes no new cycles, and others, or its next start, continue what it gives away"
+	}
 	if h.sound.state() == databaseChecking {
 		return "the database was not closed in good order and is being looked through; sessions that may change something wait for that"
 	}

@@ -29,7 +29,7 @@ func (b *box) verdict(ctx context.Context, ladder bool) error {
 			say("cycle %d is lost", i+1)
 			break
 		}
-		errs = append(errs, checkCycle(c, ladder, b.refusals)...)
+		errs = append(errs, checkCycle(c, ladder, b.refusals, b.spentInVain(c))...)
 	}
 	errs = append(append(errs, b.checkActions(cycles, ladder)...), b.checkPeople(ctx, cycles))
 	errs = append(errs, b.leftovers(ctx, cycles)...)
@@ -56,7 +56,7 @@ func (b *box) leftovers(ctx context.Context, cycles []store.CycleSummary) (errs 
 
 // checkCycle looks at one cycle: at its end, no session open, no tier finished twice. Where calls were refused meanwhile, a session
 // that came to nothing counts like one that was interrupted.
-func checkCycle(c store.CycleSummary, ladder, refusals bool) (errs []error) {
+func checkCycle(c store.CycleSummary, ladder, refusals, spent bool) (errs []error) {
 	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	finished := map[ops.Tier]int{}
 	interrupted := map[ops.Tier]int{}
@@ -86,13 +86,28 @@ func checkCycle(c store.CycleSummary, ladder, refusals bool) (errs []error) {
 		}
 	case ops.CyclePartial:
 		// The ladder orders another attempt at a repair that was interrupted, but not a third one: a human has it then.
-		if !ladder || max(interrupted[ops.Tier2], interrupted[ops.Tier3]) < 2 {
+		// So it is when the only redeployment of the day was let through and the kill came before it was done.
+		if !ladder || (max(interrupted[ops.Tier2], interrupted[ops.Tier3]) < 2 && !spent) {
 			say("cycle %d ended %s: %s", c.ID, c.Status, c.Reason)
 		}
 	default:
 		say("cycle %d ended %s: %s", c.ID, c.Status, c.Reason)
 	}
 	return errs
+}
+
+// spentInVain: Tier 3 was interrupted, and nothing of what it may have been let do has reached the service. What was let through
+// stays counted, because nobody can know.
+func (b *box) spentInVain(c store.CycleSummary) bool {
+	for _, s := range c.Sessions {
+		if s.Tier != ops.Tier3 || s.Status != ops.SessionInterrupted {
+			continue
+		}
+		if !slices.ContainsFunc(b.service.done(), func(a action) bool { return a.key == s.Key && a.verb == "redeploy" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkPeople: a cycle that gave up has an incident.
