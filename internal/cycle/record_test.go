@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"claudeops/internal/cycle"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
 )
 
 var record = flag.Bool("record", false, "play the chains of testdata/replay again and write what is decided")
@@ -138,36 +138,10 @@ type rehearsal struct {
 	first func() ops.RunResult // the first session, where the test must hold it
 }
 
-// emptyStore is an empty database, made once: copying it is faster than making another.
-var emptyStore = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "claudeops-cycle-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "claudeops.db")
-	s, err := store.Open(context.Background(), store.Options{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func newRehearsal(t *testing.T, c chain) *rehearsal {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	empty, err := emptyStore()
-	if err == nil {
-		err = os.WriteFile(path, empty, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	s, err := store.Open(t.Context(), store.Options{
-		Path: path, Clock: clock, Uptime: func() (string, time.Duration) { return "", 0 },
+		Path: storetest.NewFile(t), Clock: clock, Uptime: func() (string, time.Duration) { return "", 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -294,9 +268,7 @@ func (r *rehearsal) incident() ops.Incident {
 // A chain ends as it should, through the real store. Some of them are enough to see that; with -record all are played, and their
 // decisions are written for the replay.
 func TestChainsThroughTheRealStore(t *testing.T) {
-	if _, err := emptyStore(); err != nil { // not within a bubble: it is shared
-		t.Fatal(err)
-	}
+	storetest.NewFile(t) // its template is made once, and not within a bubble
 	const some = 8
 	names := map[string]bool{}
 	for i, c := range chains() {

@@ -1,10 +1,6 @@
 package store_test
 
 import (
-	"context"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,37 +19,7 @@ func TestConformanceOnSQLite(t *testing.T) {
 	})
 }
 
-// migrated is an empty database, made once: copying it is much faster than making another.
-var migrated = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "claudeops-store-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "claudeops.db")
-	s, err := store.Open(context.Background(), store.Options{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
-// newFile returns the path of an empty, migrated database.
-func newFile(tb testing.TB) string {
-	tb.Helper()
-	b, err := migrated()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	path := filepath.Join(tb.TempDir(), "claudeops.db")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return path
-}
+func newFile(tb testing.TB) string { tb.Helper(); return storetest.NewFile(tb) }
 
 // openFile opens a store that is closed with the test.
 func openFile(tb testing.TB, path string) *store.Store {

@@ -6,10 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"claudeops/internal/alert"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
 	"claudeops/internal/watch"
 )
 
@@ -61,24 +60,6 @@ type serviceSpec struct {
 
 var start = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
-// migrated is an empty database, made once.
-var migrated = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "claudeops-watch-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "claudeops.db")
-	s, err := store.Open(context.Background(), store.Options{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 // stage is a world in which a scenario is played.
 type stage struct {
 	t       *testing.T
@@ -97,11 +78,8 @@ type stage struct {
 func newStage(t *testing.T, sc scenario) *stage {
 	t.Helper()
 	g := &stage{t: t, sc: sc, now: start}
-	raw, err := migrated()
-	g.must(err)
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	g.must(os.WriteFile(path, raw, 0o600))
-	g.store, err = store.Open(t.Context(), store.Options{Path: path, Clock: func() time.Time { return g.now }})
+	var err error
+	g.store, err = store.Open(t.Context(), store.Options{Path: storetest.NewFile(t), Clock: func() time.Time { return g.now }})
 	g.must(err)
 	t.Cleanup(func() { g.must(g.store.Close()) })
 	g.owner, err = g.store.RegisterHost(t.Context(), "test")

@@ -4,12 +4,12 @@ package apitest
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
 )
 
 // Journal is a temporary store with a clock that only the test moves.
@@ -46,7 +46,7 @@ type Run struct {
 // Open makes an empty journal whose clock stands at now.
 func Open(t testing.TB, now time.Time) *Journal {
 	t.Helper()
-	j := &Journal{t: t, Now: now, Path: filepath.Join(t.TempDir(), "claudeops.db")}
+	j := &Journal{t: t, Now: now, Path: storetest.NewFile(t)}
 	var err error
 	j.Store, err = store.Open(t.Context(), store.Options{
 		Path: j.Path, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler),

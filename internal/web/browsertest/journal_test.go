@@ -2,12 +2,12 @@ package browsertest
 
 import (
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/storetest"
 )
 
 // journal is a store that is filled the way the supervisor would, with moments of the past.
@@ -47,7 +47,7 @@ type run struct {
 func newJournal(t testing.TB) *journal {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Path: storetest.NewFile(t), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
