@@ -144,6 +144,24 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 	}
 }
 
+func TestAnyHostCanBeAskedForAnApproval(t *testing.T) {
+	t.Parallel()
+	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3))), "a", "b")
+	for _, b := range boxes {
+		b.env = append(b.env, "CLAUDEOPS_APPROVAL_TIER=2")
+	}
+	a := boxes[0].ready()
+	a.until("it asks", func() bool { c, ok := a.newest(); return ok && c.Cycle.Status == ops.CycleWaitingHuman })
+	b := boxes[1].ready()
+	begun := time.Now()
+	if status, answer := b.post("/api/v1/approvals/1/approve", map[string]any{}); status != 200 {
+		t.Fatalf("approve answers %d: %v", status, answer)
+	}
+	b.until("the cycle ends", func() bool { return b.cycle().Cycle.Status.Ended() })
+	t.Logf("it ended %s after the answer", time.Since(begun).Round(time.Millisecond))
+	b.finishedOnce(ops.CycleResolved)
+}
+
 func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
 	t.Parallel()
 	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Healthy(0.02)), "a", "b")

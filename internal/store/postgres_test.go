@@ -316,10 +316,17 @@ func TestEndingAProcessGivesUpItsConnections(t *testing.T) {
 		t.Error("a server's database looks as if it had been left open")
 	}
 	closeStore(t, again)
-	var open int
-	err := connect(t, address).QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'claudeops'`).Scan(&open)
-	if err != nil || open > 0 {
-		t.Errorf("%d connections are left (%v)", open, err)
+	// The server's side of a connection ends a moment after ours.
+	conn := connect(t, address)
+	for begun := time.Now(); ; <-time.After(20 * time.Millisecond) {
+		var open int
+		err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'claudeops'`).Scan(&open)
+		if err == nil && open == 0 {
+			break
+		}
+		if err != nil || time.Since(begun) > 10*time.Second {
+			t.Fatalf("%d connections are left (%v)", open, err)
+		}
 	}
 }
 
