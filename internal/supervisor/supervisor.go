@@ -184,6 +184,16 @@ func (s *Supervisor) turn(ctx context.Context, environment string, open []ops.Cy
 	if err != nil {
 		return false, "", fmt.Errorf("read last check of %s: %w", environment, err)
 	}
+	var newest ops.CycleID // one that waits for a person does not hold up the schedule
+	for _, c := range open {
+		if c.Environment != environment {
+			continue
+		}
+		newest = max(newest, c.ID)
+		if c.CreatedAt.After(last) {
+			last, ran = c.CreatedAt, true
+		}
+	}
 	i := slices.IndexFunc(s.o.Scheduled, func(e ops.Environment) bool { return e.Name == environment })
 	now, interval := s.o.Clock(), s.o.Scheduled[i].Interval
 	s.mu.Lock()
@@ -191,12 +201,6 @@ func (s *Supervisor) turn(ctx context.Context, environment string, open []ops.Cy
 	if due := firstDue(now, last, ran, interval*8/10); due.After(now) {
 		s.when.next[environment] = nextDue(last, interval, s.o.Jitter())
 		return true, "", nil
-	}
-	var newest ops.CycleID // one that waits for a person does not hold up the schedule
-	for _, c := range open {
-		if c.Environment == environment {
-			newest = max(newest, c.ID)
-		}
 	}
 	return false, fmt.Sprintf("schedule/%s/%d/%d", environment, last.UnixMicro(), newest), nil
 }
