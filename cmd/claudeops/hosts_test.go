@@ -113,9 +113,10 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 		runs, looks = b, a
 	}
 	// The page of the host that does not run it shows it, and so does its API.
-	if status, page := looks.get(fmt.Sprintf("/sessions/%d", s.ID)); status != 200 || !strings.Contains(page, "I am at it.") {
-		t.Errorf("the other host answers %d", status)
-	}
+	looks.until("the other host shows what it says", func() bool {
+		status, page := looks.get(fmt.Sprintf("/sessions/%d", s.ID))
+		return status == 200 && strings.Contains(page, "I am at it.")
+	})
 	// Cancelled there, it ends here.
 	begun := time.Now()
 	if status, _ := looks.post(fmt.Sprintf("/api/v1/cycles/%d/cancel", s.CycleID), map[string]string{"reason": "enough"}); status >= 300 {
