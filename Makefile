@@ -52,16 +52,16 @@ $(LINT): tools/go.mod tools/go.sum
 
 .PHONY: bench
 bench: build ## measure speed and memory; the report goes to stdout
-	$(GO) run ./internal/bench -binary $(BIN)
+	$(GO) run ./test/bench -binary $(BIN)
 
 .PHONY: fault
 fault: ## break a running supervisor in every way it is meant to survive (needs root for the full disk; an hour)
-	$(GO) run ./internal/fault $(FAULT)
+	$(GO) run ./test/fault $(FAULT)
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of what agents write, and the guard against bash
-	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/handoff
-	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/outcome
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
+	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m
@@ -77,7 +77,7 @@ record: ## play the recorded chains again and keep what is decided now; read the
 
 .PHONY: screenshots
 screenshots: ## write the pictures of the documentation again, from the demo
-	$(GO) test -tags pictures -count=1 ./internal/web/browsertest -run '^TestPicturesOfTheDemo$$'
+	$(GO) test -tags pictures -count=1 ./test/browsertest -run '^TestPicturesOfTheDemo$$'
 
 .PHONY: clean
 clean: ## remove what was built

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/handoff"
+	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
-	"claudeops/internal/agent/realcodex"
-	"claudeops/internal/agent/responsesapi"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
+	"claudeops/test/realcodex"
+	"claudeops/test/responsesapi"
 )
 
 // A handler may have fewer permissions than its tier. The tools it is offered and the guard are those of its permissions.

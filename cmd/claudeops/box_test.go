@@ -22,9 +22,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 var (

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/messagesapi"
-	"claudeops/internal/agent/realcli"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
+	"claudeops/test/messagesapi"
+	"claudeops/test/realcli"
 )
 
 // realBox runs the program with the real Claude Code against a scripted API on loopback.

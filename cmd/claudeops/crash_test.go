@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 // TestKillAtEveryWrite kills the supervisor with SIGKILL at every other place around the journal writes and the effects of a

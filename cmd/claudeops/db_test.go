@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // A backup is made while Tier 2 works, everything else is lost, and the restored database goes on: Tier 1, which had finished,

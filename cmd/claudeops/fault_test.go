@@ -19,7 +19,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	// The program without the race detector: with it a start takes five times as long, and the other tests have it.
 	harness, plain := filepath.Join(t.TempDir(), "fault"), filepath.Join(t.TempDir(), "claudeops")
-	for path, args := range map[string][]string{harness: {"claudeops/internal/fault"}, plain: {"-tags", "failpoint", "."}} {
+	for path, args := range map[string][]string{harness: {"claudeops/test/fault"}, plain: {"-tags", "failpoint", "."}} {
 		build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-o", path}, args...)...)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)

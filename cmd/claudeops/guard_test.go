@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/messagesapi"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/messagesapi"
 )
 
 func (b *box) judged(id ops.SessionID) (out []ops.GuardRecord) {

@@ -5,19 +5,22 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
+	"claudeops/test/pgtest"
 )
 
 // hostLease is short for a test and long for a busy machine.
@@ -162,6 +165,37 @@ func TestAnyHostCanBeAskedForAnApproval(t *testing.T) {
 	b.until("the cycle ends", func() bool { return b.ended(1) })
 	t.Logf("it ended %s after the answer", time.Since(begun).Round(time.Millisecond))
 	b.finishedOnce(ops.CycleResolved)
+}
+
+func TestSeveralHostsTellPeopleOnce(t *testing.T) {
+	t.Parallel()
+	var told atomic.Int32
+	apprise := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		told.Add(1)
+		pause(200 * time.Millisecond) // whoever else would send it has the time to
+	}))
+	t.Cleanup(apprise.Close)
+	gate := gateFile(t)
+	boxes := hosts(t, pgtest.URL(t), plays(held(agenttest.Escalates(1, 0.03, "jellyfin"), gate)), "a", "b", "c")
+	var running []*daemon
+	for _, b := range boxes {
+		b.env = append(b.env, "CLAUDEOPS_MAX_TIER=1", "CLAUDEOPS_APPRISE_API="+apprise.URL+"/notify/ops")
+		running = append(running, b.ready())
+	}
+	running[0].working(ops.Tier1)
+	open(t, gate)
+	running[0].until("the notice is sent", func() bool {
+		all := boxes[0].notices()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(n ops.Notice) bool { return n.Status == ops.NoticePending })
+	})
+	for _, d := range running {
+		if code, _ := d.stop(); code != 0 {
+			t.Errorf("exit %d\n%s", code, d.log)
+		}
+	}
+	if all := boxes[0].notices(); len(all) != 1 || told.Load() != 1 {
+		t.Errorf("%d notices were sent %d times", len(all), told.Load())
+	}
 }
 
 func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {

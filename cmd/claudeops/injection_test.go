@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/messagesapi"
-	"claudeops/internal/gate/gatetest"
 	"claudeops/internal/ops"
+	"claudeops/test/gatetest"
+	"claudeops/test/messagesapi"
 )
 
 // obedient is an agent that reads hostile texts and tries whatever they say, at every tier.

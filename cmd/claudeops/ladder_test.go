@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
+	"claudeops/test/agenttest"
 )
 
 // climbing is a box with the ladder on, in resume mode.

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 
 	"claudeops/internal/cli"
+	"claudeops/internal/cli/demo"
 	"claudeops/internal/daemon"
-	"claudeops/internal/demo"
-	_ "claudeops/internal/gate/early" // the gates ask many times in a session, so they come before everything else
-	"claudeops/internal/sandbox"
+	_ "claudeops/internal/guard/early" // the gates ask many times in a session, so they come before everything else
+	"claudeops/internal/guard/wall"
 )
 
 // version is set by the linker.
@@ -17,7 +17,7 @@ var version = "dev"
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == daemon.RelayWord {
-		os.Exit(sandbox.Relay(os.Args[2:], os.Stderr))
+		os.Exit(wall.Relay(os.Args[2:], os.Stderr))
 	}
 	args := os.Args[1:]
 	if filepath.Base(os.Args[0]) == demo.CtlName {

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 // gated is a box whose Tier 3 needs a human.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 // stubborn is a session that hangs in a tool with a child of its own that ignores every polite signal.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 // speaks is a run that ends with a structured outcome and keeps a record of its conversation, as the CLI does.

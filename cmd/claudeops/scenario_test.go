@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // chain is the full story: Tier 1 and 2 hand up, Tier 3 repairs.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"claudeops/internal/agent/agenttest"
+	"claudeops/test/agenttest"
 )
 
 // TestScripts runs the command line as its users type it; see testdata/script.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/agenttest"
 )
 
 // quickly is a configuration in which causes need not wait long.

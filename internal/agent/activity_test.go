@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
+	"claudeops/test/agenttest"
 )
 
 func TestALineTellsWhatTheSessionDid(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 // nothing is a recorder that only counts.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 // ClaudeOptions say which program runs and what it gets to see.

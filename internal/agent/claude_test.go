@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // called runs a session and returns how the program saw it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 func TestWhichToolsRan(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/agenttest"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // What Claude Code 2.1.325 printed when its API failed, without what does not matter.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"claudeops/internal/agent/agenttest"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
+	"claudeops/test/agenttest"
 )
 
 func TestMain(m *testing.M) {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"claudeops/internal/failpoint"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 const (

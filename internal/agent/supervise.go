@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 // This file is what the adapters of other agents share with the one of Claude Code: how a program is found, put behind

@@ -13,11 +13,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"claudeops/internal/handoff"
-	"claudeops/internal/metrics"
+	"claudeops/internal/api/metrics"
+	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
-	"claudeops/internal/recovery"
 	"claudeops/internal/store"
 )
 

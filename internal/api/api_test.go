@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"claudeops/internal/api"
-	"claudeops/internal/api/apitest"
-	"claudeops/internal/handoff"
+	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 type client struct {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 func TestDecisionsOfTheGuardArePaged(t *testing.T) {

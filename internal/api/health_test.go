@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
-	"claudeops/internal/api/apitest"
+	"claudeops/test/apitest"
 )
 
 func TestHealthTellsWhatIsKnownOfTheDatabase(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/daemon"
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 )
 
 func (a *app) configCommand() *cobra.Command {

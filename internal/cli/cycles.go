@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/control"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )

@@ -15,9 +15,9 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/supervisor"
 )
 
 func (a *app) dbCommand() *cobra.Command {

@@ -10,9 +10,9 @@ import (
 
 	"claudeops/internal/cli"
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 // copying runs db copy as it is typed.

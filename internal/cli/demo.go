@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/cli/demo"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
-	"claudeops/internal/demo"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )

@@ -12,9 +12,9 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
-	"claudeops/internal/discover"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
+	"claudeops/internal/watch/discover"
+	"claudeops/internal/watch/probe"
 )
 
 // asYAML marks the commands that can print YAML.

@@ -13,8 +13,8 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
-	"claudeops/internal/control"
 	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )

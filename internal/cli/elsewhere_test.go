@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/apitest"
 )
 
 // shows runs a command at the server and looks for words in what it prints.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/handoff"
+	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 func (a *app) recoveryCommand() *cobra.Command {

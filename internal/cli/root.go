@@ -17,11 +17,11 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
-	"claudeops/internal/probe"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/probe"
 )
 
 // Process is what the operating system gave us.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/config"
-	"claudeops/internal/control"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/config"
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 // elsewhere is a daemon's server over a journal, and the command line that asks it.

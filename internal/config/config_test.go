@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/probe"
 )
 
 // setup is one configuration in a folder of its own.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
 

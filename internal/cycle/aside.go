@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"claudeops/internal/escalation"
-	"claudeops/internal/handoff"
-	"claudeops/internal/judge"
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/judge"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 // A question to an agent, asked by the supervisor beside the work: who should take over, what to try next, whether a

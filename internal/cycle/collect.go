@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
 )
 
 // collect takes what a completed session says into its row: the structured outcome where there is one, else the handoff

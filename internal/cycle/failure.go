@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"claudeops/internal/loop"
+	"claudeops/internal/decide/loop"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }

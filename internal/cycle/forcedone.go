@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 // forceDone ends the cycle with what there is, and says what a human should do about the rest.

@@ -3,8 +3,8 @@ package cycle
 import (
 	"fmt"
 
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 // stumble is a failure on its way up the ladder, and how the cycle ends where there is no ladder.

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
-	"claudeops/internal/recovery"
 )
 
 // climbing is a policy in resume mode with the ladder on.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
 )
 
 // nextCase is one state of a cycle and what has to come of it.

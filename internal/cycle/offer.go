@@ -3,8 +3,8 @@ package cycle
 import (
 	"time"
 
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 // offer is what another attempt could be.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/escalation"
-	"claudeops/internal/health"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 // question is the last thing a human was asked about the last session, or nil.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"claudeops/internal/escalation"
-	"claudeops/internal/handoff"
-	"claudeops/internal/judge"
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/judge"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
-	"claudeops/internal/recovery"
 )
 
 // question prepares a session that answers the supervisor and touches nothing.

@@ -15,7 +15,7 @@ import (
 	"claudeops/internal/cycle"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 var record = flag.Bool("record", false, "play the chains of testdata/replay again and write what is decided")

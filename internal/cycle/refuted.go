@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"claudeops/internal/escalation"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
 

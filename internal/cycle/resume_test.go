@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
-	"claudeops/internal/outcome"
 )
 
 func resuming(change ...func(*ops.Policy)) ops.Policy {

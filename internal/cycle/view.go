@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/handoff"
+	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 )
 

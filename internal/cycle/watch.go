@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/loop"
+	"claudeops/internal/decide/loop"
 	"claudeops/internal/ops"
 )
 

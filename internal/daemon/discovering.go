@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"claudeops/internal/config"
-	"claudeops/internal/discover"
-	"claudeops/internal/probe"
+	"claudeops/internal/watch/discover"
+	"claudeops/internal/watch/probe"
 )
 
 // Discovered is what the repositories of one environment say about services.

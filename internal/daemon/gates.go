@@ -9,10 +9,10 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
-	"claudeops/internal/gate"
 	"claudeops/internal/guard"
+	"claudeops/internal/guard/gate"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 	"claudeops/internal/store"
 )
 

@@ -13,21 +13,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
-	"claudeops/internal/control"
 	"claudeops/internal/cycle"
+	"claudeops/internal/daemon/control"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
 	"claudeops/internal/engine/river"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
-	"claudeops/internal/hook"
-	"claudeops/internal/live"
-	"claudeops/internal/notify"
 	"claudeops/internal/ops"
-	"claudeops/internal/spool"
 	"claudeops/internal/store"
-	"claudeops/internal/supervisor"
+	"claudeops/internal/store/spool"
+	"claudeops/internal/watch/notify"
+	"claudeops/internal/web/live"
 )
 
 // settleTime is how long a claimed repair may take to show in our own probes.
@@ -61,7 +61,7 @@ type Host struct {
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
 	hub        *live.Hub
-	hook       *hook.Hook
+	hook       *webhook.Hook
 	control    *control.Server
 	// closeControl ends the socket once, whoever comes first.
 	closeControl func() error
@@ -156,7 +156,7 @@ func (h *Host) openStore(ctx context.Context) error {
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
-	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name}
+	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger}
 	return nil
 }
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"claudeops/internal/config"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/supervisor"
 )
 
 // StoreOptions say where a configuration keeps its journal.
@@ -157,7 +157,8 @@ func (h *Host) drain() {
 func (h *Host) checkDrain(ctx context.Context) {
 	hosts, err := h.store.Hosts(ctx)
 	if err != nil {
-		return // asked again at the next wake-up
+		h.Logger.WarnContext(ctx, "it could not be read whether this host is to be drained; ask again with 'claudeops hosts drain'", "error", err)
+		return
 	}
 	for _, other := range hosts {
 		if other.Name == h.Config.Host.Name && other.Draining {

@@ -3,12 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/spool"
 	"claudeops/internal/store"
+	"claudeops/internal/store/spool"
 )
 
 const (
@@ -23,6 +24,7 @@ type journal struct {
 	*store.Store
 	spool *spool.Spool
 	host  string
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	next time.Time // no attempt to store output is made before
@@ -81,9 +83,17 @@ func (j *journal) deliver(ctx context.Context) error {
 func (j *journal) run(ctx context.Context) {
 	ticker := time.NewTicker(spoolPace)
 	defer ticker.Stop()
+	var failing bool
 	for {
-		if j.deliver(ctx) != nil {
-			j.pause() // it stays kept, and the loss of the database is told by others
+		err := j.deliver(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil && !failing:
+			j.log.WarnContext(ctx, "output of agents waits in the state folder until it can be stored", "error", err)
+		case err == nil && failing:
+			j.log.InfoContext(ctx, "output that waited is stored")
+		}
+		if failing = err != nil; failing {
+			j.pause()
 		}
 		select {
 		case <-ctx.Done():

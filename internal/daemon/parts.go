@@ -8,13 +8,13 @@ import (
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/cycle"
+	"claudeops/internal/cycle/handofffile"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/failpoint"
-	"claudeops/internal/handoff/handofffile"
-	"claudeops/internal/notify"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
-	"claudeops/internal/redact"
-	"claudeops/internal/supervisor"
+	"claudeops/internal/watch/notify"
+	"claudeops/internal/watch/probe"
 )
 
 // handoffFiles reads and deletes the file in a state folder.

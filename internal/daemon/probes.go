@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
+	"claudeops/internal/watch/probe"
 )
 
 // proberOptions are what every prober of this host works with. A probe only looks, so with the guard on its command must not

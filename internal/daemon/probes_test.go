@@ -10,7 +10,7 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
+	"claudeops/internal/watch/probe"
 )
 
 // probing is a host whose environments run these commands as probes.

@@ -1,6 +1,6 @@
 package daemon
 
-import "claudeops/internal/supervisor"
+import "claudeops/internal/daemon/supervisor"
 
 // retention removes what is older than the operator wants it kept.
 func (h *Host) retention() *supervisor.Retention {

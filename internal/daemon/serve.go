@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
-	"claudeops/internal/trace"
 	"claudeops/internal/web"
 )
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"claudeops/internal/config"
-	"claudeops/internal/discover"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/discover"
 )
 
 // trustFile is where it is kept what an operator accepted of repositories. It lies in the state folder, where no agent writes.

@@ -3,8 +3,8 @@ package daemon
 import (
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
-	"claudeops/internal/sandbox"
 )
 
 // RelayWord makes this program the relay of a sandbox.
@@ -17,13 +17,13 @@ func (h *Host) walls() func(environment string) agent.Walls {
 	}
 	byName := map[string]agent.Walls{}
 	for _, e := range h.envs {
-		byName[e.Name] = wall{Walls(h.Config, e, h.Self)}
+		byName[e.Name] = sandboxed{Walls(h.Config, e, h.Self)}
 	}
 	return func(environment string) agent.Walls { return byName[environment] }
 }
 
 // Walls are the layers around the agents of an environment. Self is the path of this program.
-func Walls(c *config.Config, e ops.Environment, self string) *sandbox.Sandbox {
+func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 	uids := map[ops.Tier]int{}
 	for t := ops.Tier1; t <= ops.LastTier && c.Guard.UID != 0; t++ {
 		uids[t] = c.Guard.UID
@@ -34,17 +34,17 @@ func Walls(c *config.Config, e ops.Environment, self string) *sandbox.Sandbox {
 			others = append(others, o.StateDir)
 		}
 	}
-	return sandbox.New(sandbox.Config{
+	return wall.New(wall.Config{
 		UIDs: uids, Bubblewrap: c.Guard.Bubblewrap, Relay: []string{self, RelayWord},
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
 	})
 }
 
-// wall fits a sandbox to what the agent asks for.
-type wall struct{ *sandbox.Sandbox }
+// sandboxed fits a sandbox to what the agent asks for.
+type sandboxed struct{ *wall.Sandbox }
 
-func (w wall) Wrap(tier ops.Tier, c agent.Walled) (agent.Walled, error) {
+func (w sandboxed) Wrap(tier ops.Tier, c agent.Walled) (agent.Walled, error) {
 	out, err := w.Sandbox.Wrap(tier, c.Path, c.Argv, c.Env, c.Dir)
 	return agent.Walled{Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential}, err
 }

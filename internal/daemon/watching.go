@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"sync"
 
-	"claudeops/internal/hook"
-	"claudeops/internal/notify"
+	"claudeops/internal/api/webhook"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/probe"
-	"claudeops/internal/redact"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/notify"
+	"claudeops/internal/watch/probe"
 )
 
 // webhooks takes the alerts of other systems. The pages guard it from outside; who sends them it finds out by itself.
@@ -24,7 +24,7 @@ func (h *Host) webhooks() http.Handler {
 		names = append(names, e.Name)
 		inventories[e.Name] = e.Policy.Inventory
 	}
-	h.hook = hook.New(hook.Options{
+	h.hook = webhook.New(webhook.Options{
 		Store: h.store, Environments: names, Token: h.Config.APIToken, Secret: h.Config.Edges.WebhookSecret, Clock: h.Clock, Logger: h.Logger,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)

@@ -13,7 +13,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // writing appends lines to a session until it is stopped; it returns how many are safe.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 // BenchmarkAppendTranscript stores 100,000 lines of 320 bytes in batches of 500 and reports the processor time of all.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 // lived is a file with a row in every table, among them texts that are hard to carry.

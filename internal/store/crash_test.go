@@ -15,7 +15,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // journalWrites are the writes of one small cycle, in order, each one transaction.

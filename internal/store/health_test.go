@@ -10,7 +10,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // Checks that were recorded before health was counted by the hour are counted when the database is migrated.

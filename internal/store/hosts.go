@@ -283,7 +283,9 @@ func scanHost(r row) (ops.Host, error) {
 func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID, lines []ops.Line) error {
 	err := s.write(ctx, "spooled", func(tx querier) error {
 		var ran string
-		if err := tx.QueryRowContext(ctx, `SELECT owner FROM sessions WHERE id = ?`, id).Scan(toText(&ran)); errors.Is(err, sql.ErrNoRows) {
+		// The row first, as a live append takes it: two that wait for each other would both be refused.
+		if err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_seq = transcript_seq WHERE id = ? RETURNING owner`, id).
+			Scan(toText(&ran)); errors.Is(err, sql.ErrNoRows) {
 			return ops.ErrNotFound
 		} else if err != nil {
 			return err

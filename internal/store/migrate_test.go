@@ -11,7 +11,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // firstRelease is a database as the first release left it, with a row in every table that has changed since.

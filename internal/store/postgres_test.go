@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 func TestConformanceOnPostgreSQL(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 func TestRetentionOnSQLite(t *testing.T) {

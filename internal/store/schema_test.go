@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 func TestEveryTableExists(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 func scanState(r row) (health.State, error) {
@@ -153,45 +153,4 @@ func lastLook(ctx context.Context, q querier, environment string) (*time.Time, e
 		return nil, nil //nolint:nilnil // nobody has looked, and that is no error
 	}
 	return at, err
-}
-
-// PruneWatch removes a part of what was recorded before a time and is of no further use: results of the watch, alerts and causes
-// that are over. It says how many rows went; none means that nothing is left to remove.
-func (s *Store) PruneWatch(ctx context.Context, before time.Time) (int64, error) {
-	const batch = 5000
-	limit := formatTime(before)
-	var gone int64
-	err := s.write(ctx, "prune", func(tx querier) error {
-		// Ids grow with time, so the first row to keep is found without reading the rest.
-		first, err := one(ctx, tx, scanInt, `SELECT id FROM checks WHERE at >= ? ORDER BY id LIMIT 1`, limit)
-		if errors.Is(err, ops.ErrNotFound) {
-			first, err = one(ctx, tx, scanInt, `SELECT COALESCE(MAX(id), 0) FROM checks`)
-		}
-		if err != nil {
-			return err
-		}
-		for _, statement := range []struct {
-			query string
-			args  []any
-		}{
-			{`DELETE FROM checks WHERE id IN (SELECT id FROM checks WHERE id < ? AND cycle_id IS NULL ORDER BY id LIMIT ?)`, []any{first, batch}},
-			{`DELETE FROM alerts WHERE id IN (SELECT id FROM alerts WHERE status = 'resolved' AND last_at < ? AND NOT pending LIMIT ?)`, []any{limit, batch}},
-			{`DELETE FROM causes WHERE id IN (SELECT id FROM causes WHERE resolved_at IS NOT NULL AND at < ? LIMIT ?)`, []any{limit, batch}},
-		} {
-			result, err := tx.ExecContext(ctx, statement.query, statement.args...)
-			if err != nil {
-				return err
-			}
-			n, err := result.RowsAffected()
-			if err != nil {
-				return err
-			}
-			gone += n
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("prune what was watched: %w", err)
-	}
-	return gone, nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 func TestConformanceOnSQLite(t *testing.T) {

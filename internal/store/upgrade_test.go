@@ -14,7 +14,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // released is what an installation holds after a while, by the version of the schema from which on it can be written: one ended

@@ -6,7 +6,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
+	"claudeops/test/storetest"
 )
 
 // machine is a computer whose time of day can be set.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/alert"
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/alert"
+	"claudeops/internal/watch/health"
 )
 
 // judge says for everything that is bad whether it starts a cycle, and writes down what does not.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/alert"
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/alert"
+	"claudeops/internal/watch/health"
 )
 
 // keepEvery is how often a result is a row of its own when nothing changes; all are counted.

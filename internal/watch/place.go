@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/alert"
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/alert"
+	"claudeops/internal/watch/health"
 )
 
 // key names a check within an environment.

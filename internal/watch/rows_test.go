@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/health"
 )
 
 // flaky is a store that cannot write for a while.
@@ -69,7 +69,7 @@ func TestASteadyProbeWritesLittle(t *testing.T) {
 	if len(hours) != 1 || g.now.Sub(hours[0].At) > 6*time.Minute {
 		t.Errorf("the newest row is %+v at %s", hours, g.now)
 	}
-	rows, err := g.store.PruneWatch(t.Context(), g.now.Add(time.Hour))
+	rows, _, err := g.store.RemoveOld(t.Context(), ops.RecordChecks, ops.Retention{Checks: time.Minute}, g.now.Add(time.Hour))
 	g.must(err)
 	if rows < 20 || rows > 30 {
 		t.Errorf("two hours of looks every 30 s are %d rows", rows)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"claudeops/internal/health"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 // States is where the states of checks are kept.
@@ -37,7 +37,6 @@ type Alerts interface {
 	PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error)
 	FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error)
 	ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error)
-	PruneWatch(ctx context.Context, before time.Time) (int64, error)
 }
 
 // People is what people say about what is bad.
@@ -70,7 +69,6 @@ type Options struct {
 	// Changed is called after rows were written.
 	Changed func()
 	Expire  time.Duration // an alert nobody repeats for so long is over; 0: never
-	Keep    time.Duration // how long results are kept; 0: for ever
 }
 
 // Watch keeps the states of all environments.
@@ -223,18 +221,6 @@ func (w *Watch) tidy(ctx context.Context, now time.Time) {
 	}
 	for _, p := range w.order {
 		p.forgetOld(ctx, w, now)
-	}
-	if w.o.Keep <= 0 {
-		return
-	}
-	for range 20 { // the rest comes next time
-		n, err := w.o.Store.PruneWatch(ctx, now.Add(-w.o.Keep))
-		if err != nil {
-			w.complain(ctx, "old results could not be removed", err)
-		}
-		if err != nil || n == 0 {
-			return
-		}
 	}
 }
 

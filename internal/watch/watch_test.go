@@ -13,11 +13,11 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"claudeops/internal/alert"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/storetest"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/alert"
+	"claudeops/test/storetest"
 )
 
 type scenario struct {
@@ -119,7 +119,7 @@ func (g *stage) begin() {
 	var err error
 	g.watch, err = watch.New(watch.Options{
 		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
-		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Keep: 24 * time.Hour, Changed: func() { g.woken = true },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: func() { g.woken = true },
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
 			_, err := g.store.RequestCancel(ctx, id, why, g.now)

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"claudeops/internal/live"
+	"claudeops/internal/web/live"
 )
 
 // beacon passes nudges on to all streams at once. Whoever writes rows wakes it alone, however many read: it gathers what comes

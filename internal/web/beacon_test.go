@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"claudeops/internal/live"
+	"claudeops/internal/web/live"
 )
 
 func lit(c <-chan struct{}) bool {

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
-	"claudeops/internal/live"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
+	"claudeops/internal/web/live"
+	"claudeops/test/apitest"
 )
 
 // benchNow is when the generated journals end.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 func TestCostsAreNotAvailableWhereNobodyToldThem(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 // hostile is text that an agent, a service or a caller could write.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 func TestASessionShowsWhatTheGuardDecided(t *testing.T) {

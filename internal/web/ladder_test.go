@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 func TestChildLinkNamesTheLastAttemptToWork(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
-	"claudeops/internal/live"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/internal/web/live"
+	"claudeops/test/apitest"
 )
 
 // sseEvent is one event as a browser reads it.

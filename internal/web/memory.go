@@ -70,12 +70,7 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 		Service: f.Service, Category: f.Category, All: f.All, Several: len(s.Environments) > 1, Environments: s.environmentChoices(f.Environment),
 		Filtered: f.Service != "" || f.Category != "" || f.Environment != "" || f.All, Add: s.addQuestion(r), Gap: gap,
 	}
-	older := int64(0)
-	if len(found) > listed {
-		found = found[:listed]
-		older = found[listed-1].ID
-	}
-	view.Pager = paging(r, older)
+	found, view.Pager = paged(r, found, func(row ops.Memory) int64 { return row.ID })
 	for _, memory := range found {
 		view.Memories = append(view.Memories, m.memory(memory))
 	}

@@ -69,12 +69,7 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "list of notifications", err)
 		return
 	}
-	older := int64(0)
-	if len(found) > listed {
-		found = found[:listed]
-		older = found[listed-1].ID
-	}
-	view.Pager = paging(r, older)
+	found, view.Pager = paged(r, found, func(row ops.Notice) int64 { return row.ID })
 	m := moment{s.Clock()}
 	for _, n := range found {
 		view.Notices = append(view.Notices, m.notice(n))

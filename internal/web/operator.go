@@ -132,3 +132,11 @@ func (s *server) environmentChoices(value string) []choice {
 	}
 	return chosen(value, "All environments", out...)
 }
+
+// paged cuts a list of which one more than a page was asked for, and says where the next page is.
+func paged[T any](r *http.Request, found []T, id func(T) int64) ([]T, pager) {
+	if len(found) <= listed {
+		return found, paging(r, 0)
+	}
+	return found[:listed], paging(r, id(found[listed-1]))
+}

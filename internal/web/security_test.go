@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 func withReadToken(token, read string) func(*web.Options) {

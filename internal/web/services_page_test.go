@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 func TestServicesPageSaysWhereServicesComeFrom(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 func TestASessionHasItsPartsBehindTabs(t *testing.T) {

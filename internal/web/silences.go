@@ -83,12 +83,7 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 			{Word: "All, ended too", Path: silencesPath(f.Environment, "1"), Current: all},
 		},
 	}
-	older := int64(0)
-	if len(found) > listed {
-		found = found[:listed]
-		older = found[listed-1].ID
-	}
-	view.Pager = paging(r, older)
+	found, view.Pager = paged(r, found, func(row ops.Silence) int64 { return row.ID })
 	for _, q := range found {
 		view.Silences = append(view.Silences, m.silence(q))
 	}

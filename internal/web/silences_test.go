@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/live"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
+	"claudeops/internal/web/live"
 )
 
 func (s *site) silences() []ops.Silence {

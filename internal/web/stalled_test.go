@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 // stalledWriter takes nothing any more once a first line of the session was written to it.

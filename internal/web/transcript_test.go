@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
+	"claudeops/test/apitest"
 )
 
 func (s *site) transcript(lines ...string) string {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"claudeops/internal/api"
-	"claudeops/internal/live"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/web/live"
 )
 
 // Control is what the pages may ask of the running supervisor.

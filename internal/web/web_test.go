@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api/apitest"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/test/apitest"
 )
 
 const handoff = `{"schema_version":1,"recommended_tier":2,"services_affected":["jellyfin"],` +

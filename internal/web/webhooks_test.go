@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/hook"
+	"claudeops/internal/api/webhook"
 	"claudeops/internal/web"
 )
 
@@ -34,7 +34,7 @@ func knowing(w http.ResponseWriter, r *http.Request) {
 
 func alertRequest(t *testing.T, token, body string) *http.Request {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, hook.Path+"generic", strings.NewReader(body))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook.Path+"generic", strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
 	return r
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 // Options say which program runs and what it gets to see.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/outcome"
+	"claudeops/internal/decide/outcome"
 )
 
 func TestTheStrictSchemaIsClosedEverywhere(t *testing.T) {

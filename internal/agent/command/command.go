@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/redact"
 )
 
 // Options say what the programs get to see and what holds them.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"claudeops/internal/engine"
-	"claudeops/internal/engine/enginetest"
 	"claudeops/internal/engine/local"
 	"claudeops/internal/ops"
+	"claudeops/test/enginetest"
 )
 
 func TestConformance(t *testing.T) {

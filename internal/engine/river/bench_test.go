@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/engine/enginetest"
 	"claudeops/internal/engine/river"
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
+	"claudeops/test/enginetest"
+	"claudeops/test/pgtest"
 )
 
 // shipped are the options of a host in service.

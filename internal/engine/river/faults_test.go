@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/engine/enginetest"
 	"claudeops/internal/engine/river"
 	"claudeops/internal/ops"
-	"claudeops/internal/pgtest"
+	"claudeops/test/enginetest"
+	"claudeops/test/pgtest"
 )
 
 // patience is after how long a test believes that something will not happen.

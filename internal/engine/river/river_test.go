@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"claudeops/internal/engine"
-	"claudeops/internal/engine/enginetest"
 	"claudeops/internal/engine/river"
-	"claudeops/internal/pgtest"
+	"claudeops/test/enginetest"
+	"claudeops/test/pgtest"
 )
 
 // far is longer than any test: what happens within one did not need it.

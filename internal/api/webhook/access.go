@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+const signatureHeader = "X-Hub-Signature-256"
+
+// read returns the body of a request whose sender may tell us something. Nothing of it is looked at before that is clear.
+func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	signed := h.o.Secret != "" && r.Header.Get(signatureHeader) != ""
+	if !signed && !h.known(r) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
+		problem(w, http.StatusUnauthorized, `send the token as "Authorization: Bearer …", or sign the body with `+signatureHeader)
+		return nil, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		problem(w, http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB")
+		return nil, false
+	case err != nil:
+		problem(w, http.StatusBadRequest, "the body could not be read")
+		return nil, false
+	case signed && !h.signature(r, body):
+		problem(w, http.StatusUnauthorized, "the signature does not fit the body")
+		return nil, false
+	}
+	return body, true
+}
+
+// known reports whether the sender has the token. Where neither token nor secret is set the daemon listens on loopback only;
+// then the request must also be meant for loopback, so that no page can reach us through a name of its own.
+func (h *Hook) known(r *http.Request) bool {
+	if h.o.Token == "" && h.o.Secret == "" {
+		return loopback(r.Host)
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || h.o.Token == "" {
+		return false
+	}
+	got, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(h.o.Token))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+func (h *Hook) signature(r *http.Request, body []byte) bool {
+	text, ok := strings.CutPrefix(r.Header.Get(signatureHeader), "sha256=")
+	if !ok {
+		return false
+	}
+	got, err := hex.DecodeString(strings.TrimSpace(text))
+	if err != nil {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(h.o.Secret))
+	mac.Write(body)
+	return hmac.Equal(got, mac.Sum(nil))
+}
+
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+func accepted(w http.ResponseWriter, n int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(struct {
+		Accepted int `json:"accepted"`
+	}{n})
+}
+
+func busy(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	problem(w, http.StatusTooManyRequests, why+"; send them again in a moment")
+}
+
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{http.StatusText(status), status, detail})
+}

@@ -1,0 +1,216 @@
+// Package webhook takes alerts of other systems by HTTP. What it answers with 202 is in the database.
+//
+//	POST /api/v1/webhooks/{alertmanager|grafana|generic}[?environment=NAME]
+//
+// Requests are gathered into shared transactions, so that many at once cost little more than one. Where more come than can be
+// written, or more are written than anybody looks at, the answer is 429 and the sender tries again.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/watch/alert"
+)
+
+// Path is where the webhooks are, before the name of the source.
+const Path = "/api/v1/webhooks/"
+
+const (
+	maxBody = 1 << 20
+	// atOnce bounds the requests that are read or wait to be written, and with that the memory they take.
+	atOnce = 256
+	// fullBatch is how many requests share a transaction.
+	fullBatch = 64
+	// mostPending is how many alerts may wait to be looked at.
+	mostPending = 10_000
+	// countEvery is how often the waiting alerts are counted.
+	countEvery = 250 * time.Millisecond
+	// retryAfter is when a refused sender should try again, in seconds.
+	retryAfter  = 2
+	writeWithin = 10 * time.Second
+)
+
+// Store keeps the alerts.
+type Store interface {
+	AddAlerts(ctx context.Context, alerts []ops.Alert) error
+	CountPendingAlerts(ctx context.Context, most int) (int, error)
+}
+
+// Options are what the webhooks need.
+type Options struct {
+	Store        Store
+	Environments []string // the first one is meant where a request names none
+	Token        string   // as `Authorization: Bearer …`
+	Secret       string   // signs the body, as `X-Hub-Signature-256: sha256=…`
+	Clock        ops.Clock
+	Logger       *slog.Logger
+	// Service gives what an alert calls a service its name in the inventory.
+	Service func(environment, name string) string
+	// Wake is called after alerts were written.
+	Wake func()
+	// Redact removes secrets from what is stored.
+	Redact func(string) string
+	// AtOnce and Pending lower the bounds, for tests.
+	AtOnce, Pending int
+}
+
+// Hook is the handler of the webhooks. Nothing is answered with 202 unless Run runs.
+type Hook struct {
+	o       Options
+	guarded http.Handler
+	slots   chan struct{}
+	queue   chan entry
+	ended   chan struct{}
+}
+
+// entry is one request that waits to be written.
+type entry struct {
+	alerts []ops.Alert
+	done   chan error
+}
+
+// New makes the handler.
+func New(o Options) *Hook {
+	if o.AtOnce <= 0 {
+		o.AtOnce = atOnce
+	}
+	if o.Pending <= 0 {
+		o.Pending = mostPending
+	}
+	if len(o.Environments) == 0 {
+		o.Environments = []string{"default"}
+	}
+	if o.Service == nil {
+		o.Service = func(_, name string) string { return name }
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	if o.Wake == nil {
+		o.Wake = func() {}
+	}
+	h := &Hook{o: o, slots: make(chan struct{}, o.AtOnce), queue: make(chan entry, o.AtOnce), ended: make(chan struct{})}
+	origins := http.NewCrossOriginProtection() // a page of another site must not speak for anybody
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusForbidden, "this request came from a page of another site, so nothing was done")
+	}))
+	h.guarded = origins.Handler(http.HandlerFunc(h.take))
+	return h
+}
+
+// ServeHTTP takes one request.
+func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	h.guarded.ServeHTTP(w, r)
+}
+
+func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
+	source := r.URL.Path[min(len(Path), len(r.URL.Path)):]
+	switch {
+	case !slices.Contains(alert.Sources(), source):
+		problem(w, http.StatusNotFound, "there is no such webhook; use alertmanager, grafana or generic")
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		problem(w, http.StatusMethodNotAllowed, "send the alert with POST")
+		return
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		busy(w, "more alerts come in than can be written")
+		return
+	}
+	body, ok := h.read(w, r)
+	if !ok {
+		return
+	}
+	environment, ok := h.environment(w, r)
+	if !ok {
+		return
+	}
+	found, err := alert.Parse(source, body, h.o.Clock())
+	if err != nil {
+		status := http.StatusUnprocessableEntity
+		if errors.Is(err, alert.ErrTooMany) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		problem(w, status, err.Error())
+		return
+	}
+	for i := range found {
+		h.adopt(&found[i], environment)
+	}
+	h.keep(w, r, found)
+}
+
+// adopt makes an alert one of the environment.
+func (h *Hook) adopt(a *ops.Alert, environment string) {
+	a.Environment = environment
+	a.Service = h.o.Redact(h.o.Service(environment, a.Service))
+	a.Summary, a.URL, a.Name = h.o.Redact(a.Summary), h.o.Redact(a.URL), h.o.Redact(a.Name)
+	for name, value := range a.Labels {
+		a.Labels[name] = h.o.Redact(value)
+	}
+}
+
+func (h *Hook) environment(w http.ResponseWriter, r *http.Request) (string, bool) {
+	name := r.URL.Query().Get("environment")
+	if name == "" {
+		return h.o.Environments[0], true
+	}
+	if !slices.Contains(h.o.Environments, name) {
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("no environment is called %q", name))
+		return "", false
+	}
+	return name, true
+}
+
+// keep waits until the alerts are written.
+func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert) {
+	if len(alerts) == 0 {
+		accepted(w, 0)
+		return
+	}
+	e := entry{alerts: alerts, done: make(chan error, 1)}
+	select {
+	case h.queue <- e:
+	case <-h.ended:
+		busy(w, "the supervisor is stopping")
+		return
+	}
+	select {
+	case err := <-e.done:
+		h.answer(w, r, len(alerts), err)
+	case <-h.ended:
+		select {
+		case err := <-e.done: // it was written last
+			h.answer(w, r, len(alerts), err)
+		default:
+			busy(w, "the supervisor is stopping")
+		}
+	}
+}
+
+func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, err error) {
+	switch {
+	case err == nil:
+		accepted(w, n)
+	case errors.Is(err, errFull):
+		busy(w, err.Error())
+	default:
+		h.o.Logger.ErrorContext(r.Context(), "alerts could not be written", "error", err)
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		problem(w, http.StatusServiceUnavailable, "the alerts could not be written; send them again")
+	}
+}

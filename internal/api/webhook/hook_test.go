@@ -1,0 +1,248 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// rows keeps alerts in memory; hold stops writing until it is closed.
+type rows struct {
+	mu      sync.Mutex
+	alerts  []ops.Alert
+	writes  int
+	pending int
+	broken  error
+	hold    chan struct{}
+}
+
+func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
+	if r.hold != nil {
+		<-r.hold
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes++
+	if r.broken != nil {
+		return r.broken
+	}
+	r.alerts = append(r.alerts, alerts...)
+	return nil
+}
+
+func (r *rows) CountPendingAlerts(context.Context, int) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending, nil
+}
+
+func (r *rows) all() []ops.Alert {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.alerts
+}
+
+// running is a hook whose writer runs until the test ends.
+func running(t *testing.T, o Options) *Hook {
+	t.Helper()
+	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	h := New(o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); group.Wait() })
+	return h
+}
+
+type header map[string]string
+
+func post(h http.Handler, path, body string, headers header) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Host = "127.0.0.1:8080"
+	for name, value := range headers {
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+const body = `{"name":"Down","service":"www","status":"firing","tier":3,"max_tier":3,"environment":"lab","prompt":"be free"}`
+
+func TestAnAlertIsWrittenBefore202(t *testing.T) {
+	store := &rows{}
+	woken := 0
+	h := running(t, Options{
+		Store: store, Environments: []string{"home", "lab"}, Wake: func() { woken++ },
+		Service: func(_, name string) string { return map[string]string{"www": "web"}[name] },
+	})
+	w := post(h, Path+"generic", body, nil)
+	if w.Code != http.StatusAccepted || strings.TrimSpace(w.Body.String()) != `{"accepted":1}` {
+		t.Fatalf("answered %d %s", w.Code, w.Body)
+	}
+	got := store.all()
+	if len(got) != 1 || got[0].Service != "web" || got[0].Environment != "home" || woken != 1 {
+		t.Errorf("stored %+v, woken %d times", got, woken)
+	}
+	post(h, Path+"generic?environment=lab", body, nil)
+	if got := store.all(); len(got) != 2 || got[1].Environment != "lab" {
+		t.Errorf("stored %+v", got)
+	}
+}
+
+func sign(secret, body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+func TestWhoMayTellUsSomething(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		token, secret string
+		headers       header
+		want          int
+	}{
+		{"loopback needs nothing", "", "", nil, 202},
+		{"but not through a name of somebody's own", "", "", header{"Host": "evil.example.org"}, 401},
+		{"localhost", "", "", header{"Host": "localhost:8080"}, 202},
+		{"no token", "secret-token", "", nil, 401},
+		{"wrong token", "secret-token", "", header{"Authorization": "Bearer other"}, 401},
+		{"token", "secret-token", "", header{"Authorization": "Bearer secret-token"}, 202},
+		{"token from afar", "secret-token", "", header{"Authorization": "Bearer secret-token", "Host": "ops.example.org"}, 202},
+		{"no signature", "", "key", nil, 401},
+		{"signature", "", "key", header{signatureHeader: sign("key", body)}, 202},
+		{"signature beside a token", "secret-token", "key", header{signatureHeader: sign("key", body)}, 202},
+		{"token beside a secret", "secret-token", "key", header{"Authorization": "Bearer secret-token"}, 202},
+		{"signature of another body", "", "key", header{signatureHeader: sign("key", body+" ")}, 401},
+		{"signature with another key", "", "key", header{signatureHeader: sign("other", body)}, 401},
+		{"signature without algorithm", "", "key", header{signatureHeader: strings.TrimPrefix(sign("key", body), "sha256=")}, 401},
+		{"no hex", "", "key", header{signatureHeader: "sha256=zz"}, 401},
+		{"signature where no secret is set", "secret-token", "", header{signatureHeader: sign("", body)}, 401},
+		{"a page of another site", "", "", header{"Origin": "https://evil.example.org", "Sec-Fetch-Site": "cross-site"}, 403},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := &rows{}
+			h := running(t, Options{Store: store, Token: tt.token, Secret: tt.secret})
+			w := post(h, Path+"generic", body, tt.headers)
+			if w.Code != tt.want || (len(store.all()) == 1) != (tt.want == 202) {
+				t.Errorf("answered %d %s, %d stored", w.Code, w.Body, len(store.all()))
+			}
+		})
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	h := running(t, Options{Store: &rows{}, Environments: []string{"home"}})
+	for _, tt := range []struct {
+		name, path, body string
+		want             int
+	}{
+		{"unknown source", Path + "nagios", body, 404},
+		{"nothing", Path, body, 404},
+		{"deeper", Path + "generic/x", body, 404},
+		{"unknown environment", Path + "generic?environment=mars", body, 422},
+		{"no JSON", Path + "generic", "down!", 422},
+		{"another's body", Path + "alertmanager", body, 422},
+		{"too large", Path + "generic", `{"name":"` + strings.Repeat("x", maxBody) + `"}`, 413},
+		{"too many", Path + "generic", `{"alerts":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 1001), ",") + `]}`, 413},
+		{"a test message", Path + "generic", `{"msg":"Testing","heartbeat":null,"monitor":null}`, 202},
+	} {
+		if w := post(h, tt.path, tt.body, nil); w.Code != tt.want {
+			t.Errorf("%s: answered %d %s", tt.name, w.Code, w.Body)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, Path+"generic", nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+		t.Errorf("GET gives %d", w.Code)
+	}
+}
+
+func TestMoreThanCanBeWrittenIsSentAgain(t *testing.T) {
+	store := &rows{hold: make(chan struct{})}
+	h := running(t, Options{Store: store, AtOnce: 8})
+	codes := make(chan int, 100)
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			w := post(h, Path+"generic", fmt.Sprintf(`{"name":"a%d"}`, i), nil)
+			if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" {
+				t.Error("429 without Retry-After")
+			}
+			codes <- w.Code
+		})
+	}
+	for range 92 { // whoever found no room
+		if code := <-codes; code != http.StatusTooManyRequests {
+			t.Fatalf("answered %d while nothing can be written", code)
+		}
+	}
+	close(store.hold)
+	group.Wait()
+	for range 8 {
+		if code := <-codes; code != http.StatusAccepted {
+			t.Errorf("answered %d", code)
+		}
+	}
+	if len(store.all()) != 8 || store.writes > 8 {
+		t.Errorf("%d stored in %d writes", len(store.all()), store.writes)
+	}
+}
+
+func TestMoreThanAnybodyLooksAtIsSentAgain(t *testing.T) {
+	store := &rows{pending: 10}
+	h := running(t, Options{Store: store, Pending: 10})
+	if w := post(h, Path+"generic", body, nil); w.Code != http.StatusTooManyRequests || len(store.all()) != 0 {
+		t.Errorf("answered %d, %d stored", w.Code, len(store.all()))
+	}
+}
+
+func TestWhatCannotBeWrittenIsNotAccepted(t *testing.T) {
+	h := running(t, Options{Store: &rows{broken: errors.New("disk full")}})
+	if w := post(h, Path+"generic", body, nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "disk") {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAfterTheEndNothingIsAccepted(t *testing.T) {
+	h := New(Options{Store: &rows{}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if w := post(h, Path+"generic", body, nil); w.Code != http.StatusTooManyRequests {
+		t.Errorf("answered %d", w.Code)
+	}
+}
+
+func TestSecretsInAlertsAreNotStored(t *testing.T) {
+	store := &rows{}
+	h := running(t, Options{Store: store, Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	post(h, Path+"generic", `{"name":"a hunter2","message":"login hunter2 failed","labels":{"p":"hunter2"},"url":"http://u:hunter2@x/"}`, nil)
+	if got := fmt.Sprintf("%+v", store.all()); strings.Contains(got, "hunter2") {
+		t.Errorf("stored %s", got)
+	}
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// client asks a daemon elsewhere. It has the methods of the store that commands use, so that both look the same.
+type client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+func newClient(server, token string) *client {
+	return &client{base: strings.TrimSuffix(server, "/") + "/api/v1", token: token, http: &http.Client{
+		Timeout: time.Minute,
+		// The API never sends one elsewhere; whoever does must not get the token.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// refusal is what a daemon elsewhere said instead of an answer.
+type refusal struct {
+	detail string
+	kind   error // what the exit code follows from; nil for no special one
+}
+
+func (e *refusal) Error() string { return e.detail }
+
+func (e *refusal) Unwrap() error { return e.kind }
+
+// ask sends a request and reads the answer into out, which may be nil.
+func (c *client) ask(ctx context.Context, method, path string, body, out any) error {
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("write request: %w", err)
+		}
+		sent = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	if err != nil {
+		return fmt.Errorf("write request: %w", err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("ask the server: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	if err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if answer.StatusCode/100 != 2 {
+		return refused(answer, text)
+	}
+	if out == nil || len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("read the server's answer: %w: is this the address of claudeops?", err)
+	}
+	return nil
+}
+
+// refused makes an error that exits like the same one of the store would.
+func refused(answer *http.Response, text []byte) error {
+	var problem struct {
+		Detail string `json:"detail"`
+		Errors []struct {
+			Message  string `json:"message"`
+			Location string `json:"location"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
+		problem.Detail = "the server answered " + answer.Status
+	}
+	for _, e := range problem.Errors {
+		problem.Detail += fmt.Sprintf("; %s: %s", e.Location, e.Message)
+	}
+	err := &refusal{detail: clean(problem.Detail)}
+	switch answer.StatusCode {
+	case http.StatusNotFound:
+		err.kind = ops.ErrNotFound
+	case http.StatusConflict:
+		err.kind = ops.ErrConflict
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return usage(err)
+	case http.StatusUnauthorized:
+		err.detail = "the server wants another token: set CLAUDEOPS_API_TOKEN, or name its file with --token-file"
+	}
+	return err
+}
+
+// items reads a list, page by page, up to limit.
+func items[T any](ctx context.Context, c *client, path string, q url.Values, limit int) ([]T, error) {
+	var out []T
+	for {
+		var page struct {
+			Items []T     `json:"items"`
+			Next  *string `json:"next_cursor"`
+		}
+		q.Set("limit", strconv.Itoa(min(200, limit-len(out))))
+		if err := c.ask(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
+		if page.Next == nil || len(out) >= limit {
+			return out, nil
+		}
+		q.Set("cursor", *page.Next)
+	}
+}
+
+// query leaves out what is not set.
+func query(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if v := pairs[i+1]; v != "" && v != "0" && v != "false" {
+			q.Set(pairs[i], v)
+		}
+	}
+	return q
+}
+
+func digits[T ~int | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+// each turns rows of the API into those of the journal.
+func each[T, R any](rows []T, err error, turn func(T) R) ([]R, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]R, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, turn(r))
+	}
+	return out, nil
+}
+
+// pageOf is how many rows a filter asks for.
+func pageOf(limit int) int {
+	if limit <= 0 {
+		return 50
+	}
+	return limit
+}

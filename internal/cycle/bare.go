@@ -1,0 +1,76 @@
+package cycle
+
+import (
+	"fmt"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// interruptedBare: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
+func (v view) interruptedBare() ops.Step {
+	reason := fmt.Sprintf("session %d (%s) was interrupted (%s)", v.last.ID, v.last.Tier, v.last.StopCause)
+	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
+		reason += "; it only looks, so it is run again once"
+		return ops.Step{
+			Kind: ops.StepQueue, Reason: reason,
+			Session: &ops.NewSession{
+				ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
+				Handler: v.worker(), ContextMode: v.last.ContextMode,
+			},
+			Events: []ops.Event{v.event(ops.LevelWarning, "session", reason)},
+		}
+	}
+	if v.last.Tier > ops.Tier1 {
+		reason += "; what it started may have taken effect, so it is not repeated"
+	} else {
+		reason += " for the second time"
+	}
+	return v.giveUp(reason, ops.LevelCritical)
+}
+
+func (v view) failedBare() ops.Step {
+	reason := fmt.Sprintf("session %d (%s) %s: %s", v.last.ID, v.last.Tier, words(v.last.Status), v.last.Error)
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
+		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
+		level = ops.LevelCritical
+	}
+	return v.giveUp(reason, level)
+}
+
+func (v view) inconclusiveBare() ops.Step {
+	reason := fmt.Sprintf("session %d (%s) gave no usable outcome: %s", v.last.ID, v.last.Tier, v.last.Error)
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 {
+		level = ops.LevelCritical
+	}
+	return v.giveUp(reason, level)
+}
+
+func (v view) giveUp(reason string, level ops.Level) ops.Step {
+	if level != ops.LevelCritical {
+		step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
+		if !v.failedBefore() {
+			step.Notices = []ops.Notice{v.notice("failed", level, "Tier 1 cannot look", reason)}
+		}
+		return step
+	}
+	step := v.calling(ops.CycleFailed, reason, "Repair did not finish", level, nil)
+	return v.told(step, v.notice("failed", level, "Repair did not finish", reason))
+}
+
+// refutedBare: a claim that does not hold needs a human where there is no ladder.
+func (v view) refutedBare() ops.Step {
+	var found []string
+	for _, c := range v.red() {
+		found = append(found, fmt.Sprintf("%s (%s)", c.Service, c.Error))
+	}
+	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find down: %s",
+		v.last.ID, v.last.Tier, strings.Join(found, ", "))
+	if len(found) == 0 {
+		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
+	}
+	step := v.calling(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
+	return v.told(step, v.notice("needs_human", ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
+}

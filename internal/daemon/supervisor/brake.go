@@ -1,0 +1,60 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"claudeops/internal/decide/recovery"
+	"claudeops/internal/ops"
+)
+
+// remembered is how many endings the brake looks at: more than it takes to stop.
+const remembered = 10
+
+// braked reports whether the environment's cycles keep failing, so that its next scheduled one has to wait. How long follows
+// from the journal alone, so a restart does not let go of the brake.
+func (s *Supervisor) braked(ctx context.Context, environment string) bool {
+	endings, err := s.o.Journal.Endings(ctx, environment, remembered)
+	if err != nil {
+		s.complain(ctx, "the brake could not read the journal", err)
+		return false
+	}
+	var failed []time.Time
+	for _, e := range endings {
+		if e.Status != ops.CyclePartial && e.Status != ops.CycleFailed {
+			break // what came before is over
+		}
+		failed = append(failed, e.At)
+	}
+	now := s.o.Clock()
+	delay, stop, reason := recovery.Brake(failed, now)
+	if delay <= 0 {
+		s.mu.Lock()
+		delete(s.stopped, environment)
+		s.mu.Unlock()
+		return false
+	}
+	s.mu.Lock()
+	s.when.next[environment] = now.Add(delay)
+	told := s.stopped[environment]
+	s.stopped[environment] = told || stop
+	s.mu.Unlock()
+	s.o.Logger.WarnContext(ctx, "a scheduled check waits: "+reason, "environment", environment, "until", now.Add(delay))
+	if stop && !told {
+		s.tellBrake(ctx, environment, reason, now)
+	}
+	return true
+}
+
+// tellBrake tells the operator that nothing starts by itself any more.
+func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, now time.Time) {
+	if _, err := s.o.Journal.AddEvent(ctx, ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Kind: "brake", Message: reason}); err != nil {
+		s.complain(ctx, "the brake could not be recorded", err)
+	}
+	if _, err := s.o.Journal.AddNotice(ctx, ops.Notice{
+		Kind: "brake", Level: ops.LevelCritical, Title: "Claude Ops: Cycles keep failing", Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		Body: "Environment " + environment + ": " + reason + ".\n\nLook at: claudeops cycles list. Start one by hand: claudeops run\n",
+	}); err != nil {
+		s.complain(ctx, "the brake could not be told", err)
+	}
+}

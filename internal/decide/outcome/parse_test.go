@@ -1,0 +1,366 @@
+package outcome
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"claudeops/internal/decide/handoff"
+	"claudeops/internal/ops"
+)
+
+// edit returns a document with the value at a pointer replaced, or removed when value is empty.
+func edit(t *testing.T, base, at, value string) string {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal([]byte(base), &tree); err != nil {
+		t.Fatal(err)
+	}
+	tokens := strings.Split(at, "/")[1:]
+	last := tokens[len(tokens)-1]
+	parent := tree
+	for _, token := range tokens[:len(tokens)-1] {
+		switch p := parent.(type) {
+		case map[string]any:
+			parent = p[token]
+		case []any:
+			parent = p[index(t, token)]
+		}
+	}
+	switch p := parent.(type) {
+	case map[string]any:
+		delete(p, last)
+		if value != "" {
+			p[last] = json.RawMessage(value)
+		}
+	case []any:
+		p[index(t, last)] = json.RawMessage(value)
+	default:
+		t.Fatalf("nothing at %s", at)
+	}
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func index(t *testing.T, token string) int {
+	t.Helper()
+	var i int
+	if _, err := fmt.Sscan(token, &i); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func quoted(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw)
+}
+
+func problems(r handoff.Report) []string {
+	var out []string
+	for _, p := range r.Errors {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
+	t.Helper()
+	o, report := Parse([]byte(raw), from)
+	if got := problems(report); !slices.Equal(got, want) {
+		t.Errorf("problems\n got %q\nwant %q", got, want)
+	}
+	if !report.OK() && !reflect.DeepEqual(o, ops.Outcome{}) {
+		t.Errorf("a refused outcome was returned: %+v", o)
+	}
+}
+
+var kinds = []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.OutcomeEscalate, ops.OutcomeNeedsHuman}
+
+// full is an outcome with an entry in every list.
+func full(t *testing.T) string {
+	t.Helper()
+	raw := edit(t, Example(ops.Tier2, ops.OutcomeEscalate), "/memories",
+		`[{"category":"config","service":"grafana","observation":"its volume holds 5 GB"}]`)
+	wantProblems(t, raw, ops.Tier2)
+	return raw
+}
+
+func TestExamplesAreValidWithoutWarnings(t *testing.T) {
+	inline := compileText(t, Inline())
+	published := compileText(t, string(Schema()))
+	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2, ops.Tier3} {
+		for _, kind := range kinds {
+			raw := Example(tier, kind)
+			if none := tier == ops.Tier1 && kind == ops.OutcomeResolved || tier == ops.Tier3 && kind == ops.OutcomeEscalate; none {
+				if raw != "" {
+					t.Errorf("%s cannot end %s", tier, kind)
+				}
+				continue
+			}
+			o, report := Parse([]byte(raw), tier)
+			if !report.OK() || len(report.Warnings) > 0 || o.Kind != kind {
+				t.Errorf("example of %s, %s: %+v", tier, kind, report)
+			}
+			if err := inline.Validate(tree(t, raw)); err != nil {
+				t.Errorf("example of %s, %s breaks the inline schema: %v", tier, kind, err)
+			}
+			if err := published.Validate(tree(t, raw)); err != nil {
+				t.Errorf("example of %s, %s breaks the published schema: %v", tier, kind, err)
+			}
+		}
+	}
+	for _, raw := range []string{
+		Example(0, ops.OutcomeHealthy), Example(4, ops.OutcomeHealthy), Example(ops.Tier1, ops.OutcomeInconclusive), Example(ops.Tier1, ""),
+	} {
+		if raw != "" {
+			t.Errorf("an example nobody can give: %s", raw)
+		}
+	}
+}
+
+func TestEveryFieldIsRead(t *testing.T) {
+	raw := `{"schema_version":1.0,"outcome":"escalate","summary":"web is down",
+		"check_results":[{"service":"web","check_type":"http","status":"down","error":"HTTP 502","response_time_ms":3e1}],
+		"handoff":{"schema_version":1,"recommended_tier":2,"target":"t2","reason":"not mine","services_affected":["web"],
+			"check_results":[{"service":"web","check_type":"dns","status":"degraded","error":"slow"}],"cooldown_state":{"web":{"n":1}}},
+		"actions":[{"service":"web","action":"looked","success":true,"detail":"once"}],
+		"events":[{"level":"critical","service":"web","message":"down"},{"level":"info","service":"","message":"all else is fine"}],
+		"memories":[{"category":"timing","service":"","observation":"mornings are slow"}]}`
+	got, report := Parse([]byte(raw), ops.Tier1)
+	if !report.OK() || len(report.Warnings) > 0 {
+		t.Fatalf("%+v", report)
+	}
+	want := ops.Outcome{
+		SchemaVersion: 1, Kind: ops.OutcomeEscalate, Summary: "web is down",
+		CheckResults: []ops.CheckResult{{
+			Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", ResponseTimeMS: ops.Ptr[int64](30),
+		}},
+		Handoff: &ops.Handoff{
+			SchemaVersion: 1, RecommendedTier: ops.Tier2, Target: "t2", Reason: "not mine", ServicesAffected: []string{"web"},
+			CheckResults:  []ops.CheckResult{{Service: "web", CheckType: ops.CheckDNS, Status: ops.Degraded, Error: "slow"}},
+			CooldownState: json.RawMessage(`{"web":{"n":1}}`),
+		},
+		Actions: []ops.Action{{Service: "web", Action: "looked", Success: true, Detail: "once"}},
+		Events: []ops.Remark{
+			{Level: ops.LevelCritical, Service: "web", Message: "down"}, {Level: ops.LevelInfo, Message: "all else is fine"},
+		},
+		Memories: []ops.Lesson{{Category: "timing", Observation: "mornings are slow"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestWhatIsMissingOrOfTheWrongTypeIsRefused(t *testing.T) {
+	const one = "/schema_version: is %s, but only version 1 is known here; write \"schema_version\": 1"
+	cases := []struct{ at, value, want string }{
+		{"/schema_version", "2", fmt.Sprintf(one, "2")},
+		{"/schema_version", `"1"`, fmt.Sprintf(one, `"1"`)},
+		{"/outcome", `"fixed"`, `/outcome: must be one of healthy, resolved, escalate, needs_human (is "fixed")`},
+		{"/outcome", `"inconclusive"`, `/outcome: must be one of healthy, resolved, escalate, needs_human (is "inconclusive")`},
+		{"/summary", `""`, "/summary: must not be blank"},
+		{"/summary", `" \u200b\n"`, "/summary: must not be blank"},
+		{"/summary", "7", "/summary: must be a string (is 7)"},
+		{"/check_results", "[]", "/check_results: must not be empty"},
+		{"/check_results", "{}", "/check_results: must be an array (is an object)"},
+		{"/check_results/0/service", `""`, "/check_results/0/service: must not be blank"},
+		{"/check_results/1/status", `"up"`, `/check_results/1/status: must be one of healthy, degraded, down (is "up")`},
+		{"/check_results/0/response_time_ms", "-1", "/check_results/0/response_time_ms: must be at least 0 (is -1)"},
+		{"/actions", "null", "/actions: must be an array (is null)"},
+		{"/actions/0", "null", "/actions/0: must be an object (is null)"},
+		{"/actions/0/action", `""`, "/actions/0/action: must not be blank"},
+		{"/actions/0/success", `"yes"`, `/actions/0/success: must be a boolean (is "yes")`},
+		{"/events/0/level", `"error"`, `/events/0/level: must be one of info, warning, critical (is "error")`},
+		{"/events/0/message", `""`, "/events/0/message: must not be blank"},
+		{"/memories/0/category", `""`, "/memories/0/category: must not be blank"},
+		{"/memories/0/observation", `" "`, "/memories/0/observation: must not be blank"},
+		{"/handoff", "", "/handoff: is missing: the outcome escalate needs the facts for the next tier"},
+		{"/handoff", "null", "/handoff: must be an object (is null)"},
+		{"/handoff/schema_version", "2", "/handoff" + fmt.Sprintf(one, "2")},
+		{"/handoff/services_affected", "[]", "/handoff/services_affected: must not be empty"},
+		{"/handoff/check_results", "[]", "/handoff/check_results: must not be empty"},
+		{"/handoff/check_results/0/service", `""`, "/handoff/check_results/0/service: must not be blank"},
+		{"/handoff/investigation_findings", `""`, "/handoff/investigation_findings: must not be blank"},
+	}
+	for _, at := range []string{
+		"/schema_version", "/outcome", "/summary", "/check_results", "/actions", "/events", "/memories",
+		"/check_results/0/service", "/check_results/0/check_type", "/check_results/0/status", "/check_results/0/error",
+		"/actions/0/service", "/actions/0/action", "/actions/0/success", "/actions/0/detail",
+		"/events/0/level", "/events/0/service", "/events/0/message",
+		"/memories/0/category", "/memories/0/service", "/memories/0/observation",
+		"/handoff/recommended_tier", "/handoff/cooldown_state", "/handoff/remediation_attempted",
+	} {
+		cases = append(cases, struct{ at, value, want string }{at, "", at + ": is missing"})
+	}
+	base := full(t)
+	for _, c := range cases {
+		t.Run(c.at+"="+c.value, func(t *testing.T) {
+			wantProblems(t, edit(t, base, c.at, c.value), ops.Tier2, c.want)
+		})
+	}
+}
+
+func TestHandoffIsJudgedByTheTierThatWroteIt(t *testing.T) {
+	raw := Example(ops.Tier1, ops.OutcomeEscalate)
+	wantProblems(t, raw, ops.Tier1)
+	for _, from := range []ops.Tier{ops.Tier2, ops.Tier3} {
+		wantProblems(t, raw, from, "/handoff/investigation_findings: is missing", "/handoff/remediation_attempted: is missing")
+	}
+}
+
+func TestScenario_TwoDecisionsInOneOutcomeAreRefused(t *testing.T) {
+	for _, kind := range []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.OutcomeNeedsHuman} {
+		for _, second := range []string{handoff.Example(ops.Tier2), "{}", "null", `"..."`} {
+			raw := edit(t, Example(ops.Tier2, kind), "/handoff", second)
+			wantProblems(t, raw, ops.Tier2,
+				"/handoff: must be left out when the outcome is "+string(kind)+": a session ends in one decision")
+		}
+	}
+	twice := strings.Replace(Example(ops.Tier2, ops.OutcomeHealthy), "{", `{"outcome":"resolved",`, 1)
+	wantProblems(t, twice, ops.Tier2, "/outcome: is there more than once")
+}
+
+func TestClaimThatContradictsACheckIsRefused(t *testing.T) {
+	for _, kind := range kinds {
+		for _, status := range []ops.Health{ops.Healthy, ops.Degraded, ops.Down} {
+			raw := edit(t, Example(ops.Tier2, kind), "/check_results/1/status", quoted(string(status)))
+			var want []string
+			if status == ops.Down && (kind == ops.OutcomeHealthy || kind == ops.OutcomeResolved) {
+				want = []string{"/check_results/1/status: is down, which contradicts the outcome " + string(kind) +
+					"; report the state at the end of the session, or another outcome"}
+			}
+			wantProblems(t, raw, ops.Tier2, want...)
+		}
+	}
+}
+
+func TestEscalationOfAServiceNoCheckFoundWrongIsAWarning(t *testing.T) {
+	base := edit(t, Example(ops.Tier1, ops.OutcomeEscalate), "/handoff/services_affected", `["Grafana ","postgres","loki"]`)
+	none := []string{
+		`/handoff/services_affected/1: no check result shows "postgres" degraded or down`,
+		`/handoff/services_affected/2: no check result shows "loki" degraded or down`,
+	}
+	for _, c := range []struct {
+		at, value string
+		want      []string
+	}{
+		{"/summary", `"as it is"`, none},
+		{"/check_results/0/status", `"healthy"`, none}, // the handoff still says it
+		{"/check_results/1/status", `"degraded"`, none[1:]},
+		{"/handoff/check_results/1/status", `"down"`, none[1:]},
+	} {
+		_, report := Parse([]byte(edit(t, base, c.at, c.value)), ops.Tier1)
+		if !report.OK() || !slices.Equal(report.Warnings, c.want) {
+			t.Errorf("%s = %s: %+v", c.at, c.value, report)
+		}
+	}
+}
+
+func TestStrictDecoding(t *testing.T) {
+	valid := Example(ops.Tier1, ops.OutcomeEscalate)
+	deep := func(levels int) string { // levels counts the containers, outcome and handoff included
+		return edit(t, valid, "/handoff/cooldown_state", strings.Repeat(`{"a":`, levels-3)+"{}"+strings.Repeat("}", levels-3))
+	}
+	wantProblems(t, deep(handoff.MaxDepth), ops.Tier1)
+	long := func(size int) string {
+		raw := edit(t, valid, "/summary", quoted("a"))
+		return edit(t, raw, "/summary", quoted(strings.Repeat("a", size-len(raw)+1)))
+	}
+	wantProblems(t, long(handoff.MaxBytes), ops.Tier1)
+	for _, c := range []struct{ name, raw, want string }{
+		{"nothing", "", "outcome is empty"},
+		{"blank", "\n", "outcome is empty"},
+		{"null", "null", "outcome must be an object (is null)"},
+		{"array", "[" + valid + "]", "outcome must be an object (is an array)"},
+		{"text behind", valid + "Done.", "outcome is not valid JSON: line"},
+		{"second outcome", valid + valid, "outcome is not valid JSON: line"},
+		{"markdown fence", "```json\n" + valid + "```", "outcome is not valid JSON: line 1, column 1"},
+		{"invalid UTF-8", strings.Replace(valid, "Bad", "B\xffd", 1), "outcome is not valid UTF-8 at byte"},
+		{"too large", long(handoff.MaxBytes + 1), "outcome is larger than 256 KiB"},
+		{"too deep", deep(handoff.MaxDepth + 1), "outcome is nested deeper than 16"},
+		{"duplicate key", strings.Replace(valid, "{", `{"summary":"x",`, 1), "/summary: is there more than once"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, report := Parse([]byte(c.raw), ops.Tier1)
+			if got := problems(report); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+				t.Errorf("got %q, want one problem %q", got, c.want)
+			}
+			if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "invalid outcome: ") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
+	raw := Example(ops.Tier2, ops.OutcomeEscalate)
+	for at, value := range map[string]string{
+		"/Outcome": `"healthy"`, "/confidence": "0.9", "/check_results/0/STATUS": `"healthy"`, "/actions/0/note": "1", "/events/0/at": "1",
+		"/handoff/severity": `"high"`, "/handoff/check_results/0/note": "1",
+	} {
+		raw = edit(t, raw, at, value)
+	}
+	o, report := Parse([]byte(raw), ops.Tier2)
+	want := []string{
+		"/Outcome: unknown field, ignored; did you mean outcome?",
+		"/confidence: unknown field, ignored",
+		"/actions/0/note: unknown field, ignored",
+		"/check_results/0/STATUS: unknown field, ignored; did you mean status?",
+		"/events/0/at: unknown field, ignored",
+		"/handoff/severity: unknown field, ignored",
+		"/handoff/check_results/0/note: unknown field, ignored",
+	}
+	if !report.OK() || !slices.Equal(report.Warnings, want) {
+		t.Errorf("errors %v\n got %q\nwant %q", report.Errors, report.Warnings, want)
+	}
+	if o.Kind != ops.OutcomeEscalate || o.CheckResults[0].Status != ops.Down {
+		t.Errorf("a case variant was taken for the field: %+v", o)
+	}
+	wantProblems(t, strings.Replace(raw, `"outcome":`, `"OUTCOME":`, 1), ops.Tier2, "/outcome: is missing")
+}
+
+func TestWarningsAreBoundedOnce(t *testing.T) {
+	raw := Example(ops.Tier1, ops.OutcomeEscalate)
+	fields := map[string]int{}
+	for i := range 100 {
+		fields[fmt.Sprintf("x%d", i)] = i
+	}
+	state, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := string(state[1:])
+	raw = strings.Replace(raw, `"handoff": {`, `"handoff": {`+more[:len(more)-1]+",", 1)
+	_, report := Parse([]byte(raw), ops.Tier1)
+	if n := len(report.Warnings); !report.OK() || n != 21 || report.Warnings[20] != "and 80 more warnings" {
+		t.Errorf("%d warnings: %q", n, report.Warnings)
+	}
+}
+
+func TestEveryErrorIsReportedInTheOrderOfTheDocument(t *testing.T) {
+	raw := `{"schema_version":1,"outcome":"escalate","summary":"TODO","check_results":[
+		{"service":"...","check_type":"tcp","status":"down","error":""}],
+		"handoff":{"schema_version":1,"recommended_tier":3,"services_affected":["string",""],"check_results":[],
+			"investigation_findings":"<findings>","cooldown_state":{}},
+		"actions":[{"service":"web","action":"TBD","success":true,"detail":""}],"events":[],"memories":{}}`
+	const hollow = ": is only a placeholder (is %q); write what is the case"
+	wantProblems(t, raw, ops.Tier2,
+		"/actions/0/action"+fmt.Sprintf(hollow, "TBD"),
+		`/check_results/0/check_type: must be one of http, dns, container, database, service (is "tcp")`,
+		"/check_results/0/service"+fmt.Sprintf(hollow, "..."),
+		"/handoff/check_results: must not be empty",
+		"/handoff/investigation_findings"+fmt.Sprintf(hollow, "<findings>"),
+		"/handoff/remediation_attempted: is missing",
+		"/handoff/services_affected/0"+fmt.Sprintf(hollow, "string"),
+		"/handoff/services_affected/1: must not be blank",
+		"/memories: must be an array (is an object)",
+		"/summary"+fmt.Sprintf(hollow, "TODO"),
+	)
+}

@@ -1,0 +1,31 @@
+// Package early makes the program a gate before anything else of it is set up. An agent waits for a gate at every tool call, and
+// what the other packages of the program prepare when they are initialized takes several times as long as the question itself.
+//
+// It works because Go initializes packages in the order of their import paths as soon as what they import is ready: this one needs
+// little and comes before all modules of other people. Were the order another, the gates would be slower and still right.
+package early
+
+import (
+	"os"
+	"path/filepath"
+
+	"claudeops/internal/guard/client"
+)
+
+func init() { //nolint:gochecknoinits // see the package comment
+	if code, ok := asGate(os.Args); ok {
+		os.Exit(code)
+	}
+}
+
+// asGate acts as a gate if the program was started as one.
+func asGate(args []string) (code int, ok bool) {
+	switch {
+	case len(args) > 0 && filepath.Base(args[0]) == client.ShellName:
+		return client.Shell(args[1:], os.Environ(), args[0], os.Stderr), true //nolint:forbidigo // it goes to the command, unread
+	case len(args) == 4 && args[1] == "guard" && args[2] == "hook":
+		return client.Hook(os.Stdin, os.Stdout, os.Stderr, args[3]), true
+	default:
+		return 0, false
+	}
+}

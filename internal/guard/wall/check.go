@@ -1,0 +1,254 @@
+//go:build linux
+
+package wall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+
+	"golang.org/x/sys/unix"
+)
+
+// trialTime bounds a trial of a layer.
+const trialTime = 10 * time.Second
+
+// Check tells whether every layer that is on for a tier can be set up here and now. The error is a *LayerError that says
+// what to do; the tier must not run then.
+func (s *Sandbox) Check(tier ops.Tier) error {
+	if len(s.Layers(tier)) == 0 {
+		return nil
+	}
+	if err := s.known(tier); err != nil {
+		return err
+	}
+	if info, err := os.Stat(s.c.StateDir); err != nil || !info.IsDir() {
+		return fmt.Errorf("set up sandbox: there is no state folder %s", s.c.StateDir)
+	}
+	who, err := s.checkUID(tier)
+	if err != nil {
+		return err
+	}
+	if s.c.Bubblewrap {
+		return s.checkBubblewrap(tier, who)
+	}
+	return nil
+}
+
+// person is the user an agent runs as.
+type person struct {
+	uid, gid int
+}
+
+func (p person) credential() *syscall.Credential {
+	return &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)} //nolint:gosec // lookUp checked the range
+}
+
+// lookUp finds the group of a user. One that has no name has a group of its own number.
+func lookUp(uid int) (person, error) {
+	refuse := func(why string) (person, error) {
+		return person{}, &LayerError{Layer: LayerUID, Why: why, Fix: "name a user of its own for the agent, with useradd --system, or set 0 to switch the layer off"}
+	}
+	if uid < 0 || uid > 1<<31-1 {
+		return refuse(fmt.Sprintf("%d is no user id", uid))
+	}
+	if uid == os.Geteuid() {
+		return refuse(fmt.Sprintf("%d is the user of the supervisor itself", uid))
+	}
+	who := person{uid: uid, gid: uid}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		if who.gid, err = strconv.Atoi(u.Gid); err != nil {
+			return refuse(fmt.Sprintf("the group %q of user %d is no number", u.Gid, uid))
+		}
+	}
+	if who.gid == 0 || who.gid == os.Getegid() {
+		return refuse(fmt.Sprintf("user %d is in group %d, as the supervisor or root is", uid, who.gid))
+	}
+	return who, nil
+}
+
+// checkUID returns the user of a tier, nil when that layer is off.
+func (s *Sandbox) checkUID(tier ops.Tier) (*person, error) {
+	uid := s.c.UIDs[tier]
+	if uid == 0 {
+		return nil, nil //nolint:nilnil // nobody else is a regular answer
+	}
+	who, err := lookUp(uid)
+	if err != nil {
+		return nil, err
+	}
+	if missing := missingCapabilities(); len(missing) > 0 {
+		return nil, &LayerError{
+			Layer: LayerUID, Why: "the supervisor may not become another user, it lacks " + strings.Join(missing, ", "),
+			Fix: "run it as root or with these capabilities, or switch the layer off",
+		}
+	}
+	if err := s.tryChown(who); err != nil {
+		return nil, err
+	}
+	reach := []string{"x" + filepath.Dir(s.c.RootDir)}
+	for _, dir := range s.grants() {
+		if !inside(dir, s.c.RootDir) {
+			reach = append(reach, "w"+dir)
+		}
+	}
+	for _, what := range reach {
+		if err := tryAs(who, what[:1], what[1:]); err != nil {
+			return nil, err
+		}
+	}
+	return &who, nil
+}
+
+// missingCapabilities names what the supervisor needs to run, watch and end processes of others and to hand them folders.
+func missingCapabilities() []string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return []string{fmt.Sprintf("the list of its capabilities (%v)", err)}
+	}
+	var out []string
+	for _, need := range []struct {
+		bit  int
+		name string
+	}{
+		{unix.CAP_SETUID, "CAP_SETUID"},
+		{unix.CAP_SETGID, "CAP_SETGID"},
+		{unix.CAP_CHOWN, "CAP_CHOWN"},
+		{unix.CAP_FOWNER, "CAP_FOWNER"},
+		{unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
+		{unix.CAP_KILL, "CAP_KILL"},
+		{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
+	} {
+		if data[0].Effective&(1<<need.bit) == 0 {
+			out = append(out, need.name)
+		}
+	}
+	return out
+}
+
+// tryChown gives a file of the state folder away: some file systems refuse that even to root.
+func (s *Sandbox) tryChown(who person) error {
+	file, err := os.CreateTemp(s.c.StateDir, ".owner-*")
+	if err != nil {
+		return fmt.Errorf("try ownership: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	if err := errors.Join(file.Chown(who.uid, who.gid), file.Close()); err != nil {
+		return &LayerError{
+			Layer: LayerUID, Why: fmt.Sprintf("files in %s cannot be given to user %d: %v", s.c.StateDir, who.uid, err),
+			Fix: "put the state folder on a local file system, or switch the layer off",
+		}
+	}
+	return nil
+}
+
+// tryAs becomes the user and looks whether a folder can be entered ("x") or written to ("w").
+func tryAs(who person, right, dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `test -x "$1" && test -"$2" "$1"`, "sh", dir, right)
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
+	err := cmd.Run()
+	var failed *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed) && right == "w":
+		return &LayerError{
+			Layer: LayerUID, Why: fmt.Sprintf("user %d cannot write to %s", who.uid, dir),
+			Fix: fmt.Sprintf("run chown %d %s, and let the user enter the folders above it", who.uid, dir),
+		}
+	case errors.As(err, &failed):
+		return &LayerError{
+			Layer: LayerUID, Why: fmt.Sprintf("user %d cannot enter %s, where the state folder lies", who.uid, dir),
+			Fix: fmt.Sprintf("run chmod a+x on %s and the folders above it, or move the state folder", dir),
+		}
+	}
+	return &LayerError{
+		Layer: LayerUID, Why: fmt.Sprintf("no process could be started as user %d: %v", who.uid, err),
+		Fix: "run the supervisor as root, or switch the layer off",
+	}
+}
+
+func (s *Sandbox) findBwrap() (string, error) {
+	if len(s.c.Relay) == 0 {
+		return "", &LayerError{Layer: LayerBubblewrap, Why: "no program is named that passes signals into the sandbox", Fix: "set the relay"}
+	}
+	path, err := exec.LookPath(s.c.Bwrap)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", &LayerError{
+			Layer: LayerBubblewrap, Why: fmt.Sprintf("the program %s was not found or cannot be run", s.c.Bwrap),
+			Fix: "install it (apt-get install bubblewrap), name it in the settings, or switch the layer off",
+		}
+	}
+	return path, nil
+}
+
+// checkBubblewrap builds the profile anew each time, since folders come and go, and tries it until it worked once.
+func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
+	bwrap, err := s.findBwrap()
+	if err != nil {
+		return err
+	}
+	args, err := s.profile(tier, "", "", false)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tried[tier] {
+		return nil
+	}
+	if who != nil {
+		// The folders of the agent may not be its own yet: the namespaces are what is tried.
+		args = s.base()
+	}
+	if err := s.try(who, bwrap, args); err != nil {
+		return err
+	}
+	s.tried[tier] = true
+	return nil
+}
+
+// try runs true in the sandbox, the same way an agent would be.
+func (s *Sandbox) try(who *person, bwrap string, args []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+	defer cancel()
+	args = append([]string{bwrap}, append(args, "--", "true")...)
+	cmd := exec.CommandContext(ctx, s.c.Relay[0], append(append([]string{}, s.c.Relay[1:]...), args...)...)
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "/"
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = time.Second
+	if who != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
+	}
+	if err := cmd.Run(); err != nil {
+		why := strings.TrimSpace(stderr.String())
+		if why == "" {
+			why = err.Error()
+		}
+		return &LayerError{
+			Layer: LayerBubblewrap, Why: "a trial failed: " + why,
+			Fix: "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap), " +
+				"give a container CAP_SYS_ADMIN, or switch the layer off",
+		}
+	}
+	return nil
+}

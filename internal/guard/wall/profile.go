@@ -1,0 +1,269 @@
+//go:build linux
+
+package wall
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// access is what a mount of the profile lets an agent do below its path.
+type access int
+
+const (
+	hidden    access = iota // empty and read-only
+	private                 // empty and writable, gone with the session
+	readOnly                // the host's, to look at
+	readWrite               // the host's
+)
+
+// profile is the mounts of one tier, by real path.
+type profile struct {
+	mounts map[string]access
+	strict bool // what is granted must exist
+}
+
+// profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
+// left out: that is enough to try it.
+func (s *Sandbox) profile(tier ops.Tier, program, dir string, strict bool) ([]string, error) {
+	p := &profile{mounts: make(map[string]access), strict: strict}
+	if err := s.fill(p, tier); err != nil {
+		return nil, err
+	}
+	if err := p.show(program); err != nil {
+		return nil, err
+	}
+	args := append(s.base(), p.arguments()...)
+	state, err := realPath(s.c.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("find state folder: %w", err)
+	}
+	args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
+	args = append(args, p.closing()...)
+	if dir != "" {
+		if dir, err = realPath(dir); err != nil {
+			return nil, fmt.Errorf("find working folder: %w", err)
+		}
+		args = append(args, "--chdir", dir)
+	}
+	return args, nil
+}
+
+// base is what the sandboxes of all tiers have in common.
+func (s *Sandbox) base() []string {
+	args := []string{
+		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
+		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+		// A new /proc shows the kernel's settings writable to root, even to one without capabilities.
+		"--ro-bind", "/proc/sys", "/proc/sys",
+	}
+	if s.c.NoNetwork {
+		args = append(args, "--unshare-net")
+	}
+	return args
+}
+
+// fill puts the mounts of a tier together.
+func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
+	if s.c.TempDir != "/tmp" {
+		p.mounts["/tmp"] = private
+	}
+	if err := p.optional("/var/tmp", private); err != nil {
+		return err
+	}
+	for _, path := range slices.Concat([]string{s.c.RootDir}, s.c.VolumesDirs, s.c.Hidden) {
+		if err := p.optional(path, hidden); err != nil {
+			return err
+		}
+	}
+	if s.c.ReposDir != "" {
+		kind := readOnly
+		if tier >= ops.Tier2 {
+			kind = readWrite
+		}
+		if err := p.optional(s.c.ReposDir, kind); err != nil {
+			return err
+		}
+	}
+	if err := p.optional(filepath.Join(s.c.StateDir, cooldownName), readOnly); err != nil {
+		return err
+	}
+	if err := p.grant(filepath.Join(s.c.StateDir, agentFolder), readOnly); err != nil {
+		return err
+	}
+	for _, path := range s.c.ExtraReadOnly {
+		if err := p.grant(path, readOnly); err != nil {
+			return err
+		}
+	}
+	for _, path := range s.grants() {
+		if err := s.unlessRepository(tier, path); err != nil {
+			return err
+		}
+		if err := p.grant(path, readWrite); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlessRepository refuses a writable folder in the repositories of a tier that may only look at them.
+func (s *Sandbox) unlessRepository(tier ops.Tier, path string) error {
+	if s.c.ReposDir == "" || tier >= ops.Tier2 {
+		return nil
+	}
+	repos, err := realPath(s.c.ReposDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	at, err2 := realPath(path)
+	if errors.Is(err2, fs.ErrNotExist) {
+		return nil
+	}
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	if inside(at, repos) {
+		return &LayerError{
+			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s lies in the repositories, which %s must not write to", path, tier),
+			Fix: "choose a folder outside of " + s.c.ReposDir,
+		}
+	}
+	return nil
+}
+
+// optional adds a mount over something that need not be there.
+func (p *profile) optional(path string, kind access) error {
+	at, err := realPath(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.add(at, kind)
+}
+
+// grant adds a mount of something that has to be there.
+func (p *profile) grant(path string, kind access) error {
+	if !p.strict {
+		return p.optional(path, kind)
+	}
+	at, err := realPath(path)
+	if err != nil {
+		return &LayerError{
+			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s cannot be passed in: %v", path, err), Fix: "make the folder, or take it out of the settings",
+		}
+	}
+	return p.add(at, kind)
+}
+
+func (p *profile) add(at string, kind access) error {
+	if at == "/" {
+		return &LayerError{Layer: LayerBubblewrap, Why: "the whole file system is named as a folder", Fix: "name a folder below /"}
+	}
+	if before, ok := p.mounts[at]; ok && before != kind {
+		return &LayerError{
+			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s is to be both %s and %s", at, before, kind), Fix: "give the two folders different places",
+		}
+	}
+	p.mounts[at] = kind
+	return nil
+}
+
+// show makes the program visible when it lies in a folder that is not.
+func (p *profile) show(program string) error {
+	if program == "" {
+		return nil
+	}
+	at, err := realPath(program)
+	if err != nil {
+		return fmt.Errorf("find program: %w", err)
+	}
+	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
+		if kind, ok := p.mounts[dir]; ok {
+			if kind == hidden || kind == private {
+				p.mounts[at] = readOnly
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// arguments are the mounts, each folder before what lies in it, so that the innermost decides.
+func (p *profile) arguments() []string {
+	var out []string
+	for _, at := range p.paths() {
+		switch kind := p.mounts[at]; {
+		case kind == readOnly:
+			out = append(out, "--ro-bind", at, at)
+		case kind == readWrite:
+			out = append(out, "--bind", at, at)
+		case isFolder(at):
+			out = append(out, "--tmpfs", at)
+		default:
+			out = append(out, "--ro-bind", os.DevNull, at)
+		}
+	}
+	return out
+}
+
+// closing makes the hidden folders read-only, once everything that lies in them is mounted: a write that would be lost has to fail.
+func (p *profile) closing() []string {
+	var out []string
+	for _, at := range p.paths() {
+		if p.mounts[at] == hidden && isFolder(at) {
+			out = append(out, "--remount-ro", at)
+		}
+	}
+	return out
+}
+
+func (p *profile) paths() []string {
+	out := make([]string, 0, len(p.mounts))
+	for at := range p.mounts {
+		out = append(out, at)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+func (a access) String() string {
+	switch a {
+	case hidden:
+		return "hidden"
+	case private:
+		return "private"
+	case readOnly:
+		return "read-only"
+	case readWrite:
+		return "writable"
+	}
+	return "unknown"
+}
+
+// realPath returns the path without links: a mount over a link would leave what it points to.
+func realPath(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("%q is no absolute path", path)
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// cooldownView is what is left of one action on one service.
+type cooldownView struct {
+	Environment string
+	Service     string
+	Action      string
+	Left        int
+	Of          int
+	Window      string
+	Until       *stamp
+	Never       bool
+	Used        bool
+	Clear       string // where clearing is asked for
+}
+
+// cooldownsOf tells what limits leave of each action on a service. Limits of a service win over those for all.
+func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLimit, used []ops.Cooldown) []cooldownView {
+	var out []cooldownView
+	for _, action := range []string{"restart", "redeployment"} {
+		limit, found := tightest(limits, service, action)
+		if !found {
+			continue
+		}
+		view := cooldownView{
+			Environment: environment, Service: service, Action: action, Left: limit.Count, Of: limit.Count, Window: windowText(limit.Window),
+			Never: limit.Count <= 0,
+		}
+		for _, u := range used {
+			if u.Service != service || u.Action != action {
+				continue
+			}
+			view.Used, view.Left = true, u.Left
+			if !u.Until.IsZero() {
+				at := m.stamp(u.Until)
+				view.Until = &at
+			}
+		}
+		view.Clear = clearPath(environment, service, action)
+		out = append(out, view)
+	}
+	return out
+}
+
+func tightest(limits []ops.CooldownLimit, service, action string) (ops.CooldownLimit, bool) {
+	var own, general []ops.CooldownLimit
+	for _, l := range limits {
+		switch {
+		case l.Action != action:
+		case l.Service == service:
+			own = append(own, l)
+		case l.Service == "":
+			general = append(general, l)
+		}
+	}
+	if len(own) == 0 {
+		own = general
+	}
+	if len(own) == 0 {
+		return ops.CooldownLimit{}, false
+	}
+	return slices.MinFunc(own, func(a, b ops.CooldownLimit) int { return cmp.Compare(a.Count, b.Count) }), true
+}
+
+func windowText(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return span(d)
+}

@@ -1,0 +1,318 @@
+// Package agentsuite is the suite that every agent adapter passes: whatever program is behind it, a session is started,
+// recorded, measured, judged, stopped and continued in the same way.
+package agentsuite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/decide/outcome"
+	"claudeops/internal/guard/redact"
+	"claudeops/internal/ops"
+)
+
+// Runner is an agent adapter.
+type Runner interface {
+	Able(ctx context.Context, env []string) ops.Ability
+	Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult
+	Activities(line string) []ops.Activity
+}
+
+// Task is what the agent behind an adapter is to do. The adapter's test makes it do so.
+type Task string
+
+// The tasks.
+const (
+	Answer Task = "answer" // says Said; with a schema, the outcome Outcome
+	Fail   Task = "fail"   // ends with an error of its own or of its API
+	Crash  Task = "crash"  // exits with a code other than 0 and says nothing
+	Hang   Task = "hang"   // runs Place.Command, which never ends
+	Leak   Task = "leak"   // says the secret
+	Many   Task = "many"   // prints a line of more than a megabyte on the way, then does as Answer
+)
+
+// Said is what the agent says.
+const Said = "all is well"
+
+// Secret is what must never be recorded.
+const Secret = "sk-conformance-5dd4f1c09b"
+
+// Outcome is what the agent answers when a schema is given, byte for byte but for spaces and the order of fields.
+const Outcome = `{"schema_version":1,"outcome":"healthy","summary":"all is well","check_results":[{"service":"web","check_type":"http","status":"healthy","error":""}],` +
+	`"actions":[],"events":[],"memories":[]}`
+
+// Any stands for a figure that has to be there, whatever it is.
+const Any = -1
+
+// Place is where a task is done.
+type Place struct {
+	Command  string // of Hang: starts a process in a session of its own, and waits
+	Redactor *redact.Redactor
+}
+
+// Subject is an adapter with an agent that can be told what to do.
+type Subject struct {
+	// Make returns the adapter, and the session as far as the adapter's own things go: the model, the environment, a command.
+	Make func(t *testing.T, task Task, at Place) (Runner, ops.SessionSpec)
+	// Missing is the adapter of a program that is not there.
+	Missing func(t *testing.T) (Runner, ops.SessionSpec)
+	Resumes bool // it continues conversations
+	// Input and Output are the tokens a run of Answer took, its own share also when it continues a conversation; nil when the
+	// agent tells none, Any when they cannot be known before.
+	Input, Output *int64
+	CostUSD       *float64
+	// Structured: it gives an outcome when there is a schema.
+	Structured bool
+}
+
+// Run runs the suite.
+func Run(t *testing.T, s Subject) {
+	for name, test := range map[string]func(*testing.T, Subject){
+		"a session is recorded, measured and told apart from a failure": answers,
+		"an outcome is given when there is a schema":                    structured,
+		"a failure has a class and a sentence":                          fails,
+		"a crash has an exit code":                                      crashes,
+		"a program that is not there is said so":                        missing,
+		"a stop leaves nothing behind":                                  stops,
+		"a limit stops a session":                                       limits,
+		"a session that was cancelled before is not started":            cancelled,
+		"no secret is recorded":                                         leaks,
+		"a line of any length is read":                                  long,
+		"output that cannot be stored stops the session":                unstored,
+		"a conversation is continued":                                   resumes,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// make makes a session of a task.
+func (s Subject) make(t *testing.T, task Task) (Runner, ops.SessionSpec) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "hang.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := Place{Command: script, Redactor: redact.New([]string{Secret})}
+	runner, spec := s.Make(t, task, at)
+	s.fill(t, &spec)
+	return runner, spec
+}
+
+// fill adds what does not depend on the adapter.
+func (s Subject) fill(t *testing.T, spec *ops.SessionSpec) {
+	t.Helper()
+	dir := t.TempDir()
+	key := "test-" + uuid.NewString()
+	t.Cleanup(func() {
+		if killed, err := agent.Sweep(context.Background(), key); err != nil || killed > 0 {
+			t.Errorf("the session left %d processes (%v)", killed, err)
+		}
+	})
+	spec.Session.ID, spec.Session.CycleID, spec.Session.Key = 18, 7, key
+	spec.Session.Tier = max(spec.Session.Tier, ops.Tier1)
+	spec.Session.PlannedID = uuid.NewString()
+	if spec.Prompt == "" {
+		spec.Prompt = "Look at the services."
+	}
+	if spec.StateDir == "" {
+		spec.StateDir, spec.WorkDir = filepath.Join(dir, "state"), filepath.Join(dir, "work")
+	}
+	spec.Limits = ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 3 * time.Second}
+}
+
+func answers(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Answer)
+	able := runner.Able(t.Context(), spec.Env)
+	if !able.Known || able.Version == "" || able.Structured != s.Structured {
+		t.Errorf("it can %+v", able)
+	}
+	rec := &Recorder{}
+	res := runner.Run(t.Context(), spec, rec)
+	succeeded(t, res)
+	if !strings.Contains(res.Text, Said) || !strings.Contains(rec.Text(), Said) {
+		t.Errorf("it said %q; recorded:\n%s", res.Text, rec.Text())
+	}
+	if rec.pid <= 0 || rec.started == "" {
+		t.Errorf("the process is %d, started %q", rec.pid, rec.started)
+	}
+	for i, line := range rec.lines {
+		if line.Seq != int64(i+1) || line.At.IsZero() {
+			t.Errorf("line %d has number %d and time %v", i, line.Seq, line.At)
+		}
+		runner.Activities(line.Text) // must stand any line
+	}
+	s.measured(t, res)
+	if s.Resumes != (res.CLISessionID != "") {
+		t.Errorf("the conversation is %q", res.CLISessionID)
+	}
+}
+
+func succeeded(t *testing.T, res ops.RunResult) {
+	t.Helper()
+	if !res.Success() || res.Failure != "" || res.Stop != ops.StopNone || res.OpenTool != "" {
+		t.Fatalf("the session failed: %+v", res)
+	}
+}
+
+// measured compares the figures of one run.
+func (s Subject) measured(t *testing.T, res ops.RunResult) {
+	t.Helper()
+	same := func(what string, got, want *int64) {
+		t.Helper()
+		if (got == nil) != (want == nil) || got != nil && *want != Any && *got != *want {
+			t.Errorf("%s: %s, want %s", what, number(got), number(want))
+		}
+	}
+	same("input tokens", res.InputTokens, s.Input)
+	same("output tokens", res.OutputTokens, s.Output)
+	if (res.CostUSD == nil) != (s.CostUSD == nil) || res.CostUSD != nil && (*res.CostUSD-*s.CostUSD > 1e-9 || *s.CostUSD-*res.CostUSD > 1e-9) {
+		t.Errorf("cost: %v, want %v", res.CostUSD, s.CostUSD)
+	}
+	if res.DurationMS == nil || *res.DurationMS < 0 {
+		t.Errorf("duration: %s ms", number(res.DurationMS))
+	}
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return "none"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func structured(t *testing.T, s Subject) {
+	if !s.Structured {
+		t.Skip("it gives none")
+	}
+	runner, spec := s.make(t, Answer)
+	spec.OutcomeJSON = outcome.Inline()
+	res := runner.Run(t.Context(), spec, &Recorder{})
+	succeeded(t, res)
+	if got, want := compact(t, res.Structured), compact(t, json.RawMessage(Outcome)); got != want {
+		t.Errorf("the outcome is\n%s, want\n%s", got, want)
+	}
+}
+
+// compact sorts the fields.
+func compact(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatalf("the outcome %q is no JSON: %v", raw, err)
+	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func fails(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Fail)
+	res := runner.Run(t.Context(), spec, &Recorder{})
+	if res.Success() || res.Failure == "" || res.Err == "" || strings.Contains(res.Err, "\n") {
+		t.Errorf("the session: %+v", res)
+	}
+	if res.ExitCode == nil || *res.ExitCode == 0 && !res.IsError {
+		t.Errorf("nothing tells of the failure: %+v", res)
+	}
+}
+
+func crashes(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Crash)
+	res := runner.Run(t.Context(), spec, &Recorder{})
+	if res.Success() || res.ExitCode == nil || *res.ExitCode == 0 || res.Failure != agent.FailExit || res.Err == "" {
+		t.Errorf("the session: %+v", res)
+	}
+}
+
+func missing(t *testing.T, s Subject) {
+	runner, spec := s.Missing(t)
+	s.fill(t, &spec)
+	res := runner.Run(t.Context(), spec, &Recorder{})
+	if res.Success() || res.ExitCode != nil || res.Failure != agent.FailNotFound || res.Err == "" {
+		t.Errorf("the session: %+v", res)
+	}
+}
+
+func long(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Many)
+	rec := &Recorder{}
+	res := runner.Run(t.Context(), spec, rec)
+	succeeded(t, res)
+	if !strings.Contains(res.Text, Said) {
+		t.Errorf("it said %q", res.Text)
+	}
+	cut := slices.ContainsFunc(rec.lines, func(l ops.Line) bool { return strings.Contains(l.Text, "[cut: ") })
+	if !cut {
+		t.Error("no line was long enough to be cut")
+	}
+}
+
+func unstored(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Answer)
+	res := runner.Run(t.Context(), spec, &Recorder{fail: true})
+	if res.Success() || res.Stop != ops.StopJournal || res.Failure != "journal" {
+		t.Errorf("the session: %+v", res)
+	}
+}
+
+func resumes(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Answer)
+	if !s.Resumes {
+		spec.Resume = uuid.NewString()
+		refused(t, runner.Run(t.Context(), spec, &Recorder{}))
+		return
+	}
+	first := runner.Run(t.Context(), spec, &Recorder{})
+	succeeded(t, first)
+	if first.Conversation.Path == "" || first.Conversation.Size == 0 {
+		t.Fatalf("the record of the conversation is not known: %+v", first.Conversation)
+	}
+	again := spec
+	again.Session.PlannedID = uuid.NewString()
+	again.Resume, again.Conversation, again.SpentUSD = first.CLISessionID, first.Conversation, first.ReportedUSD
+	again.Prompt = "Go on."
+	// Twice: the conversation that is continued stays as it was.
+	for range 2 {
+		again.Session.PlannedID = uuid.NewString()
+		second := runner.Run(t.Context(), again, &Recorder{})
+		succeeded(t, second)
+		s.measured(t, second)
+		if second.CLISessionID == "" || second.CLISessionID == first.CLISessionID {
+			t.Errorf("the conversation is %q, that of the first run %q", second.CLISessionID, first.CLISessionID)
+		}
+	}
+
+	unknown := again
+	unknown.Resume, unknown.Conversation = uuid.NewString(), ops.Fingerprint{}
+	unknown.Session.PlannedID = uuid.NewString()
+	refused(t, runner.Run(t.Context(), unknown, &Recorder{}))
+
+	if err := os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again.Session.PlannedID = uuid.NewString()
+	refused(t, runner.Run(t.Context(), again, &Recorder{}))
+}
+
+func refused(t *testing.T, res ops.RunResult) {
+	t.Helper()
+	if res.Success() || res.Failure != ops.FailureResumeRefused || res.Err == "" {
+		t.Errorf("the conversation was continued: %+v", res)
+	}
+}

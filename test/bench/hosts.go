@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"claudeops/test/pgtest"
+)
+
+// shared measures the hop of one host on a PostgreSQL that keeps what it acknowledges.
+func (b *bench) shared(chains int) ([]figure, error) {
+	c, err := pgtest.Start(context.Background(), pgtest.Durable)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SQL(context.Background(), "CREATE DATABASE hops"); err != nil {
+		return nil, err
+	}
+	times := filepath.Join(b.dir, "shared-times")
+	agent, err := b.agent(hopping(times))
+	if err != nil {
+		return nil, err
+	}
+	if err := b.chains(agent, times, "shared", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops")); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(times)
+	if err != nil {
+		return nil, err
+	}
+	hops, _, err := readHops(string(raw))
+	if err != nil {
+		return nil, err
+	}
+	return []figure{{
+		"hop on PostgreSQL", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "p50 ≤ 10 ms",
+	}}, nil
+}
+
+// hosts lets three hosts do many chains and kills one of them in the middle.
+func (b *bench) hosts(chains int) ([]figure, error) {
+	ctx := context.Background()
+	c, err := pgtest.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SQL(ctx, "CREATE DATABASE hosts"); err != nil {
+		return nil, err
+	}
+	db, err := pgx.Connect(ctx, c.Address("hosts"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close(ctx) }()
+	agent, err := b.agent(hopping(filepath.Join(b.dir, "hosts-times")))
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(b.dir, "hosts.yaml")
+	text := "interval: 24h\nenvironments:\n"
+	for i := range chains {
+		text += fmt.Sprintf("  - name: env%03d\n", i)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	var running []*daemon
+	for _, name := range []string{"one", "two", "three"} {
+		// A daemon without history starts one cycle in every environment, all at once; the others find it done.
+		d, err := b.start(agent, filepath.Join(b.dir, "hosts-"+name), "CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address("hosts"), "CLAUDEOPS_HOST="+name)
+		if err != nil {
+			return nil, err
+		}
+		defer d.stop()
+		running = append(running, d)
+	}
+	return b.killOne(ctx, db, running, chains)
+}
+
+func (b *bench) killOne(ctx context.Context, db *pgx.Conn, running []*daemon, chains int) ([]figure, error) {
+	number := func(query string, args ...any) (n int, err error) {
+		err = db.QueryRow(ctx, query, args...).Scan(&n)
+		return n, err
+	}
+	// Killed while it works on something.
+	if err := until(ctx, func() (bool, error) {
+		busy, err := number(`SELECT COUNT(*) FROM sessions WHERE status = 'running' AND owner = 'one'`)
+		if err != nil || busy == 0 {
+			return false, err
+		}
+		done, err := number(`SELECT COUNT(*) FROM cycles WHERE ended_at IS NOT NULL`)
+		return done > chains/10, err
+	}); err != nil {
+		return nil, fmt.Errorf("wait for work: %w", err)
+	}
+	killed := time.Now()
+	if err := running[0].cmd.Process.Kill(); err != nil {
+		return nil, err
+	}
+	// What is in flight changes until the process is really gone.
+	_ = running[0].cmd.Wait()
+	held, err := number(`SELECT COUNT(*) FROM cycles WHERE status = 'running' AND owner = 'one'`)
+	if err != nil {
+		return nil, err
+	}
+	if err := until(ctx, func() (bool, error) {
+		left, err := number(`SELECT COUNT(*) FROM cycles WHERE owner = 'one' AND status = 'running'`)
+		return left == 0, err
+	}); err != nil {
+		return nil, fmt.Errorf("wait for the takeover: %w", err)
+	}
+	taken := time.Since(killed)
+	if err := until(ctx, func() (bool, error) {
+		done, err := number(`SELECT COUNT(*) FROM cycles WHERE ended_at IS NOT NULL`)
+		return done >= chains, err
+	}); err != nil {
+		return nil, fmt.Errorf("wait for the end: %w", err)
+	}
+	twice, err := number(`SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'completed' GROUP BY cycle_id, tier HAVING COUNT(*) > 1) t`)
+	if err != nil {
+		return nil, err
+	}
+	left, err := number(`SELECT COUNT(*) FROM sessions WHERE status IN ('running', 'queued')`)
+	if err != nil {
+		return nil, err
+	}
+	all, err := number(`SELECT COUNT(*) FROM cycles`)
+	if err != nil {
+		return nil, err
+	}
+	if twice != 0 || left != 0 || all != chains {
+		return nil, fmt.Errorf("%d tiers were finished twice, %d sessions did not end, %d cycles of %d", twice, left, all, chains)
+	}
+	return []figure{{
+		fmt.Sprintf("three hosts, %d chains, one killed with %d in its hands: taken over", chains, held),
+		fmt.Sprintf("%.1f s after the kill; all ended, no finished tier ran twice", taken.Seconds()), "≤ 15 s",
+	}}, nil
+}
+
+func until(ctx context.Context, cond func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("it does not come true"))
+	defer cancel()
+	for {
+		ok, err := cond()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package browsertest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"claudeops/test/agenttest"
+)
+
+// program is the real binary, built when the first test needs it.
+var program struct {
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
+
+func buildProgram(t testing.TB) string {
+	t.Helper()
+	program.once.Do(func() {
+		//nolint:usetesting // it outlives the test that builds it
+		if program.dir, program.err = os.MkdirTemp("", "claudeops-browsertest-"); program.err != nil {
+			return
+		}
+		program.path = filepath.Join(program.dir, "claudeops")
+		if out, err := exec.Command("go", "build", "-o", program.path, "claudeops/cmd/claudeops").CombinedOutput(); err != nil {
+			program.err = fmt.Errorf("build claudeops: %w\n%s", err, out)
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return program.path
+}
+
+func removeProgram() {
+	if program.dir != "" {
+		_ = os.RemoveAll(program.dir) // it is in the temporary folder
+	}
+}
+
+// daemon is the real program with a fake agent.
+type daemon struct {
+	t     testing.TB
+	bin   string // the fake agent
+	gates string // a folder of files that the agent waits for
+	base  string
+	log   *lockedBuffer
+	ended chan struct{}
+}
+
+func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...string) *daemon {
+	t.Helper()
+	binary := buildProgram(t)
+	address := freeAddress(t)
+	d := &daemon{t: t, bin: agenttest.Fake(t, agenttest.Scenario{Plays: plays}), gates: gates, base: "http://" + address, log: &lockedBuffer{}, ended: make(chan struct{})}
+	c := exec.Command(binary, "serve")
+	c.Dir = t.TempDir()
+	path := os.Getenv("PATH") //nolint:forbidigo // the program finds its tools where the tests do
+	c.Env = append([]string{
+		"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_STATE_DIR=" + t.TempDir(),
+		"CLAUDEOPS_CLAUDE_BIN=" + d.bin, "CLAUDEOPS_LISTEN=" + address, "CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_RECOVERY=off",
+	}, env...)
+	c.Stdout, c.Stderr = d.log, d.log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = c.Wait() // it is ended by a signal
+		close(d.ended)
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		select {
+		case <-d.ended:
+		case <-time.After(deadline):
+			_ = c.Process.Kill()
+			<-d.ended
+		}
+		if t.Failed() {
+			t.Logf("the daemon said\n%s", d.log)
+		}
+	})
+	d.until("the daemon is ready", func() bool {
+		r, err := http.Get(d.base + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer func() { _ = r.Body.Close() }()
+		return r.StatusCode == http.StatusOK
+	})
+	return d
+}
+
+func (d *daemon) until(what string, holds func() bool) {
+	d.t.Helper()
+	for end := time.Now().Add(2 * deadline); !holds(); <-time.After(20 * time.Millisecond) {
+		select {
+		case <-d.ended:
+			d.t.Fatalf("the daemon ended before: %s", what)
+		default:
+		}
+		if time.Now().After(end) {
+			d.t.Fatalf("did not come true: %s", what)
+		}
+	}
+}
+
+// pass lets the agent go on behind a gate.
+func (d *daemon) pass(gate string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.gates, gate), nil, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// gate is a step in which the agent waits for pass.
+func gate(dir, name string) agenttest.Step {
+	return agenttest.Step{Run: fmt.Sprintf("n=0; until [ -e '%s' ] || [ $n -gt 1200 ]; do sleep 0.05; n=$((n+1)); done", filepath.Join(dir, name))}
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// lockedBuffer is written by a process and read by a test.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,232 @@
+package realcli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/ops"
+	"claudeops/test/messagesapi"
+	"claudeops/test/realcli"
+)
+
+// runner is the supervisor's own runner with the real program.
+type runner struct {
+	t      *testing.T
+	api    *messagesapi.Server
+	claude *agent.Claude
+	state  string
+	env    []string
+	lines  []string
+}
+
+func newRunner(t *testing.T, script messagesapi.Script, env ...string) *runner {
+	t.Helper()
+	r := &runner{t: t, api: messagesapi.New(t, script), claude: agent.NewClaude(agent.ClaudeOptions{Bin: realcli.Path(t)}), state: t.TempDir()}
+	r.env = append(realcli.Env(t, r.api.URL()), env...)
+	return r
+}
+
+// Started is part of ops.Recorder.
+func (*runner) Started(context.Context, int, string) error { return nil }
+
+// Lines is part of ops.Recorder.
+func (r *runner) Lines(_ context.Context, lines []ops.Line) error {
+	for _, l := range lines {
+		r.lines = append(r.lines, l.Text)
+	}
+	return nil
+}
+
+// run runs one session; change says what is special about it.
+func (r *runner) run(prompt string, change func(*ops.SessionSpec)) ops.RunResult {
+	r.t.Helper()
+	r.lines = nil
+	spec := ops.SessionSpec{
+		Session: ops.Session{ID: 1, CycleID: 1, Tier: ops.Tier1, Model: "haiku", Key: uuid.NewString(), PlannedID: uuid.NewString()},
+		Prompt:  prompt, StateDir: r.state, Env: r.env, Tools: ops.ToolLists{Tools: []string{"Bash"}, Allowed: []string{"Bash"}},
+		Limits: ops.Limits{Wall: patience, Grace: 10 * time.Second},
+	}
+	if change != nil {
+		change(&spec)
+	}
+	return r.claude.Run(r.t.Context(), spec, r)
+}
+
+func TestTheRunnerTellsFailuresOfTheAPIApart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		script messagesapi.Script
+		class  string
+		status int
+		after  time.Duration
+	}{
+		"429":                   {always(429, "slow down"), "api_error", 429, 0},
+		"429, back in 3 s":      {messagesapi.InOrder(messagesapi.Fail(429, "slow down").RetryAfter(3 * time.Second)), "api_error", 429, 3 * time.Second},
+		"429, back in 61 s":     {messagesapi.InOrder(messagesapi.Fail(429, "slow down").RetryAfter(61 * time.Second)), "api_error", 429, time.Minute},
+		"529":                   {always(529, "Overloaded"), "api_error", 529, 0},
+		"401":                   {always(401, "invalid x-api-key"), "api_error", 401, 0},
+		"404":                   {always(404, "model: x"), "model_not_found", 404, 0},
+		"413":                   {always(413, "request too large"), "prompt_too_long", 413, 0},
+		"prompt too long":       {always(400, "prompt is too long: 210000 tokens > 200000 maximum"), "prompt_too_long", 400, 0},
+		"no credit":             {always(400, "Your credit balance is too low to access the Anthropic API."), "billing", 400, 0},
+		"no connection":         {messagesapi.InOrder(messagesapi.Drop()), "api_error", 0, 0},
+		"output limit":          {messagesapi.InOrder(messagesapi.Text("half").Because("max_tokens")), "output_limit", 0, 0},
+		"context window":        {messagesapi.InOrder(messagesapi.Text("half").Because("model_context_window_exceeded")), "prompt_too_long", 0, 0},
+		"refusal":               {messagesapi.InOrder(messagesapi.Text("no").Because("refusal")), "refusal", 0, 0},
+		"no structured output":  {messagesapi.InOrder(messagesapi.Structured("", raw(`{}`))), "structured_output", 0, 0},
+		"a service that is 529": {messagesapi.Turns(messagesapi.Bash("", "echo 'API Error: 529 overloaded_error'; exit 1"), messagesapi.Text("529 Overloaded, 404")), "", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, tc.script, "CLAUDE_CODE_MAX_RETRIES=1")
+			res := r.run("look around", func(s *ops.SessionSpec) {
+				if tc.class == "structured_output" {
+					s.OutcomeJSON = `{"type":"object","required":["a"]}`
+				}
+			})
+			status := 0
+			if res.APIStatus != nil {
+				status = *res.APIStatus
+			}
+			if res.Failure != tc.class || status != tc.status || res.RetryAfter != tc.after || res.Stop != ops.StopNone {
+				t.Errorf("got %q, status %d, after %v: %s\n%s", res.Failure, status, res.RetryAfter, res.Err, strings.Join(r.lines, "\n"))
+			}
+		})
+	}
+}
+
+func TestTheRunnersBudgetHoldsForAContinuedConversation(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, costly)
+	parent := r.run("once", nil)
+	if !parent.Success() || parent.CostUSD == nil {
+		t.Fatalf("got %+v", parent)
+	}
+	call := *parent.CostUSD
+	res := r.run("on and on", func(s *ops.SessionSpec) {
+		s.Resume, s.Conversation, s.SpentUSD, s.BudgetUSD = parent.CLISessionID, parent.Conversation, parent.ReportedUSD, 2.5*call
+	})
+	if res.Failure != ops.FailureMaxBudget || res.CostUSD == nil || !near(*res.CostUSD, 3*call) {
+		t.Errorf("a call costs %v, got %+v", call, res)
+	}
+}
+
+// TestTheLiveEstimateComesCloseToTheBill compares what the stream lets us guess with what the program says at its end.
+func TestTheLiveEstimateComesCloseToTheBill(t *testing.T) {
+	t.Parallel()
+	words := strings.Repeat("four", 2000)
+	r := newRunner(t, messagesapi.Turns(
+		messagesapi.Text(words).Call("toolu_a", "Bash", map[string]any{"command": "echo a"}).Took(messagesapi.Usage{Input: 20_000, Output: 2020, CacheRead: 50_000, CacheWrite: 8000}),
+		messagesapi.Text(words).Took(messagesapi.Usage{Input: 30_000, Output: 2000}),
+	))
+	// The program's own prices of the model, as its bills show them.
+	prices := ops.Prices{"haiku": {Input: 0.1, Output: 0.5, CacheRead: 0.01, CacheWrite: 0.125}}
+	estimate, last := agent.NewEstimate(prices), 0.0
+	var told []string
+	res := r.run("look around", func(s *ops.SessionSpec) {
+		s.Watch = func(a ops.Activity) *ops.Halt {
+			last = estimate.Add(a)
+			told = append(told, fmt.Sprint(a.Kind, " ", a.Tool, " ", a.UseID, a.Output))
+			return nil
+		}
+	})
+	if !res.Success() || res.CostUSD == nil {
+		t.Fatalf("got %+v", res)
+	}
+	if off := math.Abs(last-*res.CostUSD) / *res.CostUSD; off > 0.02 {
+		t.Errorf("estimated %v, it was %v", last, *res.CostUSD)
+	}
+	want := []string{"usage  ", "usage  ", "call Bash toolu_a", "result Bash toolu_aa", "usage  "}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestTheWatcherStopsTheRealProgramAtABoundary(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, func(req messagesapi.Request) messagesapi.Answer {
+		if req.Turn() < 2 {
+			return messagesapi.Bash("toolu_"+strconv.Itoa(req.Turn()), "echo turn")
+		}
+		return messagesapi.Hang()
+	})
+	calls := 0
+	res := r.run("look around", func(s *ops.SessionSpec) {
+		s.Watch = func(a ops.Activity) *ops.Halt {
+			if a.Kind != ops.ActivityCall {
+				return nil
+			}
+			if calls++; calls < 2 {
+				return nil
+			}
+			return &ops.Halt{Cause: ops.StopBudget, Why: "spent", Boundary: true}
+		}
+	})
+	if res.Stop != ops.StopBudget || res.Failure != "budget" || res.OpenTool != "" {
+		t.Errorf("got %+v", res)
+	}
+	results := 0
+	for _, line := range r.lines {
+		for _, a := range r.claude.Activities(line) {
+			if a.Kind == ops.ActivityResult && a.Output == "turn" {
+				results++
+			}
+		}
+	}
+	if results != 2 {
+		t.Errorf("%d calls ended by themselves\n%s", results, strings.Join(r.lines, "\n"))
+	}
+}
+
+func TestTheWatcherStopsTheRealProgramInsideATool(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, messagesapi.InOrder(messagesapi.Bash("toolu_a", "sleep 600")))
+	res := r.run("look around", func(s *ops.SessionSpec) {
+		s.Watch = func(a ops.Activity) *ops.Halt {
+			if a.Kind == ops.ActivityCall {
+				return &ops.Halt{Cause: ops.StopLoop, Why: "the same again"}
+			}
+			return nil
+		}
+	})
+	if res.Stop != ops.StopLoop || res.Failure != "loop" || res.Err != "the same again" || res.OpenTool != "Bash: sleep 600" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func format(usd float64) string { return strconv.FormatFloat(usd, 'f', -1, 64) }
+
+// TestTheEventOfARetryTellsTheDelay holds what the stream tells of retry-after: the delay until the next call, whether the API
+// asked for it or not, and nothing when the API asked for more than a minute.
+func TestTheEventOfARetryTellsTheDelay(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t, messagesapi.InOrder(
+		messagesapi.Fail(429, "slow down").RetryAfter(2*time.Second), messagesapi.Fail(529, "Overloaded"), messagesapi.Text("done"),
+	))
+	out := c.fresh(first, "look around", "haiku", "Bash")
+	out.succeeded()
+	var got []map[string]any
+	for _, e := range out.all("system", "api_retry") {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(e.Raw), &fields); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fields)
+	}
+	if len(got) != 2 || got[0]["retry_delay_ms"] != 2000.0 || got[0]["error_status"] != 429.0 || got[0]["error"] != "rate_limit" || got[0]["attempt"] != 1.0 {
+		t.Fatalf("got %v", got)
+	}
+	if d, ok := got[1]["retry_delay_ms"].(float64); !ok || d < 1000 || d > 1250 || got[1]["error"] != "overloaded" || got[1]["error_status"] != 529.0 {
+		t.Errorf("got %v", got[1])
+	}
+}

@@ -1,0 +1,296 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
+)
+
+func watchCases() []testCase {
+	return []testCase{
+		{"an alert told again is one alert", alertToldAgain},
+		{"an alert told while it is settled stays pending", alertToldWhileSettled},
+		{"an alert nobody repeats expires", alertExpires},
+		{"a state is what was saved last", stateIsSaved},
+		{"a cause starts a cycle that knows what was found", causeStartsCycle},
+		{"a cause takes the cycle that found the same", causeTakesCycle},
+		{"a cause that is over closes what its cycle left", causeIsOver},
+		{"a service that recovers closes its incidents of this failure only", serviceRecovers},
+		{"a silence needs author, reason, end and a matcher", silenceIsUsable},
+		{"a silence holds from its start to its end", silenceHolds},
+		{"a journal knows silences, what is withheld and the last look", journalIsWatched},
+		{"what is told once is not told twice", noticeIsToldOnce},
+		{"a notice that was given up is tried again", noticeIsRetried},
+	}
+}
+
+func firing(fingerprint, service string) ops.Alert {
+	return ops.Alert{
+		Environment: "home", Source: "generic", Fingerprint: fingerprint, Status: ops.AlertFiring, Level: ops.LevelCritical,
+		Name: "Down", Service: service, Summary: "it does not answer", Labels: map[string]string{"team": "web"}, LastAt: Start,
+	}
+}
+
+func (f *Fixture) alerts(t *testing.T) []ops.Alert {
+	t.Helper()
+	got, err := f.Store.Alerts(t.Context(), store.AlertFilter{})
+	must(t, err)
+	return got
+}
+
+func alertToldAgain(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web"), firing("b", "db"), firing("a", "web")}))
+	over := firing("a", "web")
+	over.Status, over.EndsAt, over.LastAt = ops.AlertResolved, ops.Ptr(Start.Add(time.Minute)), Start.Add(time.Minute)
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{over}))
+	got := f.alerts(t)
+	equal(t, "alerts", len(got), 2)
+	want := over
+	want.ID, want.Count, want.Seq, want.Pending, want.FirstAt, want.StartsAt = got[1].ID, 3, 3, true, Start, Start.Add(time.Minute)
+	equal(t, "alert", got[1], want)
+	n, err := f.Store.CountPendingAlerts(t.Context(), 1)
+	must(t, err)
+	equal(t, "pending, at most one", n, 1)
+	left, err := f.Store.FiringAlerts(t.Context(), "home")
+	must(t, err)
+	equal(t, "firing", len(left), 1)
+}
+
+func alertToldWhileSettled(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	seen, err := f.Store.PendingAlerts(t.Context(), 10)
+	must(t, err)
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, seen))
+	again, err := f.Store.PendingAlerts(t.Context(), 10)
+	must(t, err)
+	equal(t, "pending", len(again), 1)
+	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, again))
+	again, err = f.Store.PendingAlerts(t.Context(), 10)
+	must(t, err)
+	equal(t, "pending after", len(again), 0)
+}
+
+func alertExpires(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	n, err := f.Store.ExpireAlerts(t.Context(), Start, Start.Add(time.Hour))
+	must(t, err)
+	equal(t, "too early", n, 0)
+	n, err = f.Store.ExpireAlerts(t.Context(), Start.Add(time.Second), Start.Add(time.Hour))
+	must(t, err)
+	equal(t, "expired", n, 1)
+	equal(t, "status", f.alerts(t)[0].Status, ops.AlertResolved)
+}
+
+func look(service string, status ops.Health) ops.Check {
+	return ops.Check{At: Start, Environment: "home", Purpose: ops.ProbeObserve, Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: status}
+}
+
+func stateIsSaved(t *testing.T, f *Fixture) {
+	s, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
+	other, _ := health.Observe(health.State{}, look("db", ops.Healthy), health.Thresholds{}, Start)
+	event := ops.Event{Level: ops.LevelWarning, Kind: "watch", Environment: "home", Service: "web", Message: "web is down."}
+	must(t, f.Store.RecordLooks(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
+		[]health.State{s, other}, []ops.Event{event}, nil))
+	s.Bad++
+	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, []health.State{s}, nil, nil))
+	got, err := f.Store.States(t.Context(), "home")
+	must(t, err)
+	equal(t, "states", got, []health.State{other, s})
+	checks, err := f.Store.LatestChecks(t.Context(), "home")
+	must(t, err)
+	equal(t, "checks", len(checks), 1)
+	must(t, f.Store.ForgetStates(t.Context(), "home", []health.State{other}))
+	got, err = f.Store.States(t.Context(), "home")
+	must(t, err)
+	equal(t, "states left", len(got), 1)
+}
+
+func cause(services ...string) ops.Cause {
+	return ops.Cause{
+		Key: "k", Environment: "home", Services: services, Level: ops.Down, Reason: "web is down.", Began: Start.Add(-time.Minute), At: Start,
+	}
+}
+
+func (f *Fixture) openCause(t *testing.T, c ops.Cause, notice *ops.Notice) (ops.Cause, bool) {
+	t.Helper()
+	got, started, err := f.Store.OpenCause(t.Context(), c, ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: Start, Prompt: "look"},
+		[]ops.Check{look("web", ops.Down)}, notice, Start.Add(-time.Hour))
+	must(t, err)
+	return got, started
+}
+
+func causeStartsCycle(t *testing.T, f *Fixture) {
+	got, started := f.openCause(t, cause("web"), &ops.Notice{Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "opened:k"})
+	equal(t, "started", started, true)
+	loaded, err := f.Store.Load(t.Context(), got.Cycle)
+	must(t, err)
+	equal(t, "trigger", loaded.Cycle.Trigger, ops.TriggerProbe)
+	equal(t, "checks", len(loaded.Journal.Checks), 1)
+	notices, err := f.Store.Notices(t.Context(), 10)
+	must(t, err)
+	equal(t, "notices", len(notices), 1)
+	equal(t, "notice of the cycle", *notices[0].CycleID, got.Cycle)
+	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Hour))
+	must(t, err)
+	equal(t, "causes", causes, []ops.Cause{got})
+}
+
+func causeTakesCycle(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	seen := ops.Transition{Cycle: cycle, At: Start, Result: ops.Result{Checks: []ops.Check{look("web", ops.Down)}}, Step: ops.Step{
+		Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh},
+	}}
+	f.Commit(t, seen)
+	both, started := f.openCause(t, cause("db", "web"), nil)
+	equal(t, "a cause it did not see as a whole starts a cycle", started, true)
+	equal(t, "another cycle", both.Cycle != cycle, true)
+	got, started := f.openCause(t, cause("web"), nil)
+	equal(t, "started", started, false)
+	equal(t, "taken", got.Cycle, cycle)
+	_, started = f.openCause(t, cause("web"), nil)
+	equal(t, "taken once only", started, true)
+}
+
+func (f *Fixture) incidentOf(t *testing.T, cycle ops.CycleID, service string) {
+	t.Helper()
+	f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(time.Minute), Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: "no",
+		Incident: &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: []string{service}},
+	}})
+}
+
+func (f *Fixture) openIncidents(t *testing.T) []ops.Incident {
+	t.Helper()
+	got, err := f.Store.Incidents(t.Context(), store.IncidentFilter{Open: true})
+	must(t, err)
+	return got
+}
+
+func causeIsOver(t *testing.T, f *Fixture) {
+	got, _ := f.openCause(t, cause("web"), nil)
+	_, err := f.Store.Claim(t.Context(), f.Owner, got.Cycle, Policy(), Start)
+	must(t, err)
+	f.incidentOf(t, got.Cycle, "web")
+	over := &ops.Notice{Kind: "resolved", Level: ops.LevelInfo, Title: "web recovered"}
+	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
+	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
+	equal(t, "open incidents", len(f.openIncidents(t)), 0)
+	notices, err := f.Store.Notices(t.Context(), 10)
+	must(t, err)
+	equal(t, "notices", len(notices), 1)
+	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Minute))
+	must(t, err)
+	equal(t, "open causes", len(causes), 0)
+}
+
+func serviceRecovers(t *testing.T, f *Fixture) {
+	f.incidentOf(t, f.Claim(t, "home").Cycle.ID, "web")
+	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start.Add(time.Hour), "web is well", Start.Add(2*time.Hour))
+	must(t, err)
+	equal(t, "older than the failure", n, 0)
+	n, err = f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web is well", Start.Add(2*time.Hour))
+	must(t, err)
+	equal(t, "closed", n, 1)
+	equal(t, "open incidents", len(f.openIncidents(t)), 0)
+	notices, err := f.Store.Notices(t.Context(), 10)
+	must(t, err)
+	equal(t, "notice", fmt.Sprintf("%d %s %s", len(notices), notices[0].Kind, notices[0].Service), "1 resolved web")
+}
+
+func silence() ops.Silence {
+	return ops.Silence{
+		Environment: "home", Service: "web*", Labels: map[string]string{"team": "a*"}, Reason: "disk is replaced", Author: "ann",
+		CreatedAt: Start, From: Start, Until: Start.Add(time.Hour),
+	}
+}
+
+func silenceIsUsable(t *testing.T, f *Fixture) {
+	for what, spoil := range map[string]func(*ops.Silence){
+		"no author":  func(q *ops.Silence) { q.Author = "" },
+		"no reason":  func(q *ops.Silence) { q.Reason = " " },
+		"no end":     func(q *ops.Silence) { q.Until = time.Time{} },
+		"no matcher": func(q *ops.Silence) { q.Service, q.Labels = "", nil },
+		"past":       func(q *ops.Silence) { q.From, q.Until = Start.Add(-2*time.Hour), Start.Add(-time.Hour) },
+	} {
+		q := silence()
+		spoil(&q)
+		if _, err := f.Store.AddSilence(t.Context(), q); err == nil {
+			t.Errorf("a silence with %s is accepted", what)
+		}
+	}
+}
+
+func silenceHolds(t *testing.T, f *Fixture) {
+	q, err := f.Store.AddSilence(t.Context(), silence())
+	must(t, err)
+	got, err := f.Store.SilencesSince(t.Context(), "home", Start.Add(59*time.Minute))
+	must(t, err)
+	equal(t, "silences", got, []ops.Silence{q})
+	for _, f2 := range []store.SilenceFilter{{Environment: "office"}, {Active: Start.Add(time.Hour)}} {
+		got, err = f.Store.Silences(t.Context(), f2)
+		must(t, err)
+		equal(t, fmt.Sprint(f2), len(got), 0)
+	}
+	_, err = f.Store.EndSilence(t.Context(), q.ID, "bob", Start.Add(time.Minute))
+	must(t, err)
+	_, err = f.Store.EndSilence(t.Context(), q.ID, "bob", Start.Add(time.Minute))
+	wantErr(t, err, ops.ErrConflict)
+	_, err = f.Store.EndSilence(t.Context(), 999, "bob", Start)
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func journalIsWatched(t *testing.T, f *Fixture) {
+	s := f.RunningSession(t, "home")
+	q, err := f.Store.AddSilence(t.Context(), silence())
+	must(t, err)
+	held := []ops.Withheld{{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."}, {Service: "web", Why: "waiting", Reason: "wait.", Until: Start}}
+	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
+	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
+	loaded, err := f.Store.Load(t.Context(), s.CycleID)
+	must(t, err)
+	equal(t, "silences", loaded.Journal.Silences, []ops.Silence{q})
+	equal(t, "withheld", loaded.Journal.Withheld, held)
+	equal(t, "last look", loaded.Journal.LastLook, nil)
+	f.Commit(t, f.Escalation(s, 1))
+	loaded, err = f.Store.Load(t.Context(), s.CycleID)
+	must(t, err)
+	equal(t, "last look", loaded.Journal.LastLook, ops.Ptr(Start.Add(time.Minute)))
+}
+
+func noticeIsToldOnce(t *testing.T, f *Fixture) {
+	n := ops.Notice{Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "k", Environment: "home", Service: "web", Target: ops.TargetSecond, CreatedAt: Start}
+	first, err := f.Store.AddNotice(t.Context(), n)
+	must(t, err)
+	n.CreatedAt = Start.Add(time.Hour)
+	second, err := f.Store.AddNotice(t.Context(), n)
+	must(t, err)
+	equal(t, "the same", second, first)
+	n.CreatedAt = Start.Add(24 * time.Hour)
+	third, err := f.Store.AddNotice(t.Context(), n)
+	must(t, err)
+	equal(t, "a day later it is news", third != first, true)
+	got, err := f.Store.Notices(t.Context(), 1)
+	must(t, err)
+	equal(t, "target and route", fmt.Sprintf("%s %s %s", got[0].Target, got[0].Environment, got[0].Service), "second home web")
+}
+
+func noticeIsRetried(t *testing.T, f *Fixture) {
+	n := f.notice(t, "web is down", Start)
+	wantErr(t, f.Store.RetryNotice(t.Context(), n.ID, Start), ops.ErrConflict)
+	wantErr(t, f.Store.RetryNotice(t.Context(), 999, Start), ops.ErrNotFound)
+	n.Status, n.Attempts, n.Error = ops.NoticeDead, 6, "refused"
+	must(t, f.Store.SettleNotice(t.Context(), n, nil))
+	dead, err := f.Store.NoticesBy(t.Context(), ops.NoticeDead, 10)
+	must(t, err)
+	equal(t, "dead", dead, []ops.Notice{n})
+	must(t, f.Store.RetryNotice(t.Context(), n.ID, Start.Add(time.Hour)))
+	due, err := f.Store.DueNotices(t.Context(), Start.Add(time.Hour), 10)
+	must(t, err)
+	n.Status, n.Attempts, n.Error, n.NextAt = ops.NoticePending, 0, "", Start.Add(time.Hour)
+	equal(t, "due", due, []ops.Notice{n})
+}
