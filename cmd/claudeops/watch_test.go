@@ -486,7 +486,7 @@ func TestTheEndOfAnAlertClosesItsIncident(t *testing.T) {
 		t.Fatalf("answered %d", code)
 	}
 	d.until("the incident is closed", func() bool { return len(open()) == 0 })
-	told := map[string]int{}
+	told := map[ops.NoticeKind]int{}
 	for _, n := range b.notices() {
 		told[n.Kind]++
 	}

@@ -122,7 +122,7 @@ func haltOn(kind ops.ActivityKind, halt ops.Halt) func(ops.Activity) *ops.Halt {
 }
 
 func TestAHaltEndsTheSessionWithItsCause(t *testing.T) {
-	for cause, class := range map[ops.StopCause]string{ops.StopLoop: "loop", ops.StopBudget: "budget", ops.StopDeadline: "deadline"} {
+	for cause, class := range map[ops.StopCause]ops.FailureClass{ops.StopLoop: "loop", ops.StopBudget: "budget", ops.StopDeadline: "deadline"} {
 		t.Run(string(cause), func(t *testing.T) {
 			t.Parallel()
 			spec := testSpec(t)

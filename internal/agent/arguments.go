@@ -27,7 +27,7 @@ func (c *Claude) arguments(spec ops.SessionSpec, f folders, r *readied) (args []
 	}
 	// The CLI silently ignores a settings file that is not JSON, and with it the hook, so it is checked and always written anew.
 	if !json.Valid([]byte(content)) {
-		return nil, nil, &startError{class: failStart, text: "the settings of the agent are not JSON"}
+		return nil, nil, &startError{class: ops.FailureStart, text: "the settings of the agent are not JSON"}
 	}
 	if err := r.write(settings, content); err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (r *readied) write(name, text string) error {
 	// A file of another mode could have been left there.
 	_ = os.Remove(name)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		return &startError{class: failStart, text: fmt.Sprintf("a file of the agent cannot be written: %v", err)}
+		return &startError{class: ops.FailureStart, text: fmt.Sprintf("a file of the agent cannot be written: %v", err)}
 	}
 	return nil
 }
@@ -105,10 +105,10 @@ type sealed struct {
 func (s sealed) intact() error {
 	raw, err := os.ReadFile(s.path)
 	if err != nil {
-		return &startError{class: failStart, text: fmt.Sprintf("the settings of the agent cannot be read again: %v", err)}
+		return &startError{class: ops.FailureStart, text: fmt.Sprintf("the settings of the agent cannot be read again: %v", err)}
 	}
 	if sha256.Sum256(raw) != s.sum {
-		return &startError{class: failStart, text: "the settings of the agent were changed before it started: somebody else writes to " + s.path}
+		return &startError{class: ops.FailureStart, text: "the settings of the agent were changed before it started: somebody else writes to " + s.path}
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func promptFile(dir, prompt string) (*os.File, error) {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return nil, &startError{class: failStart, text: fmt.Sprintf("the prompt cannot be written: %v", err)}
+		return nil, &startError{class: ops.FailureStart, text: fmt.Sprintf("the prompt cannot be written: %v", err)}
 	}
 	return file, nil
 }

@@ -69,7 +69,7 @@ func BenchmarkHundredThousandLines(b *testing.B) {
 	for b.Loop() {
 		rec := &nothing{}
 		res := c.Run(b.Context(), testSpec(b), rec)
-		if rec.lines != 100_000 || res.Failure != failNoResult {
+		if rec.lines != 100_000 || res.Failure != ops.FailureNoResult {
 			b.Fatalf("%d lines: %s", rec.lines, res.Err)
 		}
 	}

@@ -101,7 +101,7 @@ func (c *Claude) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	}
 	p, err := start(ready.command)
 	if err != nil {
-		return c.notStarted(&startError{class: failStart, text: fmt.Sprintf("%s could not be started: %v", c.o.Bin, err)})
+		return c.notStarted(&startError{class: ops.FailureStart, text: fmt.Sprintf("%s could not be started: %v", c.o.Bin, err)})
 	}
 	log.InfoContext(ctx, "session started", "pid", p.pid, "tier", int(spec.Session.Tier), "model", spec.Session.Model,
 		"settings", hex.EncodeToString(ready.settings.sum[:8]))
@@ -143,19 +143,19 @@ func (c *Claude) wall(r *readied, spec ops.SessionSpec) (Walls, error) {
 func putBehind(walls Walls, tier ops.Tier, w Walled) (Walled, error) {
 	for _, step := range []func(ops.Tier) error{walls.Check, walls.Prepare} {
 		if err := step(tier); err != nil {
-			return Walled{}, &startError{class: failLayer, text: err.Error()}
+			return Walled{}, &startError{class: ops.FailureLayer, text: err.Error()}
 		}
 	}
 	out, err := walls.Wrap(tier, w)
 	if err != nil {
-		return Walled{}, &startError{class: failLayer, text: err.Error()}
+		return Walled{}, &startError{class: ops.FailureLayer, text: err.Error()}
 	}
 	return out, nil
 }
 
 // startError is why a session could not be started.
 type startError struct {
-	class string
+	class ops.FailureClass
 	text  string
 }
 
@@ -165,7 +165,7 @@ func (c *Claude) notStarted(err error) ops.RunResult { return NotStarted(err, c.
 
 // NotStarted is the result of a session that could not be started.
 func NotStarted(err error, r *redact.Redactor) ops.RunResult {
-	res := ops.RunResult{Failure: failStart, Err: r.String(err.Error())}
+	res := ops.RunResult{Failure: ops.FailureStart, Err: r.String(err.Error())}
 	var se *startError
 	if errors.As(err, &se) {
 		res.Failure = se.class
@@ -201,7 +201,7 @@ const (
 // prepare makes everything a session needs except the process.
 func (c *Claude) prepare(ctx context.Context, spec ops.SessionSpec) (_ *readied, err error) {
 	if spec.Session.Key == "" || strings.ContainsAny(spec.Session.Key, "\x00") {
-		return nil, &startError{class: failStart, text: "the session has no key, so its processes could not be found again"}
+		return nil, &startError{class: ops.FailureStart, text: "the session has no key, so its processes could not be found again"}
 	}
 	path, err := c.find(spec.Env)
 	if err != nil {
@@ -248,10 +248,10 @@ func (c *Claude) find(env []string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, errNowhere):
-		return "", &startError{class: failNotFound, text: fmt.Sprintf(
+		return "", &startError{class: ops.FailureNotFound, text: fmt.Sprintf(
 			"the agent program %q was not found in PATH: install it with npm install -g @anthropic-ai/claude-code, or set CLAUDEOPS_CLAUDE_BIN to the program", c.o.Bin)}
 	}
-	return "", &startError{class: failNotFound, text: fmt.Sprintf(
+	return "", &startError{class: ops.FailureNotFound, text: fmt.Sprintf(
 		"the agent program %s cannot be run (%v): set CLAUDEOPS_CLAUDE_BIN to the program", c.o.Bin, cause(err))}
 }
 
@@ -308,7 +308,7 @@ type folders struct {
 func makeFolders(spec ops.SessionSpec, homeDir func(stateDir string) string) (folders, error) {
 	state, err := filepath.Abs(spec.StateDir)
 	if err != nil || spec.StateDir == "" {
-		return folders{}, &startError{class: failStart, text: "the session has no state folder"}
+		return folders{}, &startError{class: ops.FailureStart, text: "the session has no state folder"}
 	}
 	f := folders{state: state, agent: filepath.Join(state, agentFolder), home: homeDir(state), work: spec.WorkDir}
 	f.config = filepath.Join(f.agent, "config")
@@ -316,16 +316,16 @@ func makeFolders(spec ops.SessionSpec, homeDir func(stateDir string) string) (fo
 		f.work = filepath.Join(f.agent, "work")
 	}
 	if f.work, err = filepath.Abs(f.work); err != nil {
-		return folders{}, &startError{class: failStart, text: fmt.Sprintf("the working folder cannot be used: %v", err)}
+		return folders{}, &startError{class: ops.FailureStart, text: fmt.Sprintf("the working folder cannot be used: %v", err)}
 	}
 	for _, dir := range []string{f.agent, f.home, f.config, f.work} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return folders{}, &startError{class: failStart, text: fmt.Sprintf("a folder of the agent cannot be made: %v", err)}
+			return folders{}, &startError{class: ops.FailureStart, text: fmt.Sprintf("a folder of the agent cannot be made: %v", err)}
 		}
 	}
 	for _, dir := range []string{f.agent, f.home, f.config} {
 		if err := os.Chmod(dir, 0o700); err != nil {
-			return folders{}, &startError{class: failStart, text: fmt.Sprintf("a folder of the agent cannot be protected: %v", err)}
+			return folders{}, &startError{class: ops.FailureStart, text: fmt.Sprintf("a folder of the agent cannot be protected: %v", err)}
 		}
 	}
 	return f, nil

@@ -8,25 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// The classes of failure of a run.
-const (
-	failNotFound  = "not_found"   // the program is not there
-	failStart     = "start"       // it could not be started
-	failTooOld    = "too_old"     // its version is too old for the tier
-	failExit      = "exit"        // it exited with an error
-	failNoResult  = "no_result"   // it exited without saying how it went
-	failAgent     = "agent_error" // the CLI reported another error
-	failWall      = "wall_limit"
-	failIdle      = "idle"
-	failTool      = "tool_limit"
-	failJournal   = "journal"   // its output could not be stored
-	failLayer     = "layer"     // a layer of the operating system around it could not be set up
-	failInvariant = "invariant" // a tool ran that no gate had allowed
-	failStopped   = "stopped"
-)
-
 // failureOf returns the class of a stop.
-func failureOf(cause ops.StopCause) string {
+func failureOf(cause ops.StopCause) ops.FailureClass {
 	switch cause {
 	case ops.StopLoop:
 		return ops.FailureLoop
@@ -35,21 +18,21 @@ func failureOf(cause ops.StopCause) string {
 	case ops.StopDeadline:
 		return ops.FailureDeadline
 	case ops.StopWall:
-		return failWall
+		return ops.FailureWall
 	case ops.StopIdle:
-		return failIdle
+		return ops.FailureIdle
 	case ops.StopTool:
-		return failTool
+		return ops.FailureTool
 	case ops.StopJournal:
-		return failJournal
+		return ops.FailureJournal
 	case ops.StopInvariant:
-		return failInvariant
+		return ops.FailureInvariant
 	case ops.StopNone:
 		return ""
 	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease:
-		return failStopped
+		return ops.FailureStopped
 	}
-	return failStopped
+	return ops.FailureStopped
 }
 
 const maxSentence = 400
@@ -65,9 +48,9 @@ func (s *session) judge(res *ops.RunResult) {
 	case res.ResultRead && res.IsError:
 		res.Failure, res.Err = s.reported(name)
 	case *res.ExitCode != 0:
-		res.Failure, res.Err = failExit, exitText(name, *res.ExitCode)+s.lastWords()
+		res.Failure, res.Err = ops.FailureExit, exitText(name, *res.ExitCode)+s.lastWords()
 	case !res.ResultRead:
-		res.Failure, res.Err = failNoResult, name+" exited 0 without a result event"+s.lastWords()
+		res.Failure, res.Err = ops.FailureNoResult, name+" exited 0 without a result event"+s.lastWords()
 	}
 	res.Err = s.show(res.Err, maxSentence)
 }

@@ -95,7 +95,7 @@ func TestSettingsThatWereChangedStartNothing(t *testing.T) {
 				}
 				return
 			}
-			if len(calls) != 0 || res.ExitCode != nil || res.Failure != failStart || !strings.Contains(res.Err, tt.words) || !strings.Contains(res.Err, "settings") {
+			if len(calls) != 0 || res.ExitCode != nil || res.Failure != ops.FailureStart || !strings.Contains(res.Err, tt.words) || !strings.Contains(res.Err, "settings") {
 				t.Errorf("%d runs: %+v", len(calls), res)
 			}
 			if _, err := os.Lstat(settings); !errors.Is(err, os.ErrNotExist) {

@@ -33,7 +33,7 @@ import (
 const statusOverloaded = 529
 
 // reported is the failure the CLI itself told of.
-func (s *session) reported(name string) (class, text string) {
+func (s *session) reported(name string) (class ops.FailureClass, text string) {
 	st := &s.stream
 	r := st.result
 	class, words := s.reportedClass(), firstLine(r.words())
@@ -49,7 +49,7 @@ func (s *session) reported(name string) (class, text string) {
 	return class, joinText(name+" reported an error", words)
 }
 
-func (s *session) reportedClass() string {
+func (s *session) reportedClass() ops.FailureClass {
 	st := &s.stream
 	r := st.result
 	switch r.Subtype {
@@ -80,7 +80,7 @@ func (s *session) reportedClass() string {
 	case status != 0 || st.apiError != "":
 		return ops.FailureAPI
 	}
-	return failAgent
+	return ops.FailureAgent
 }
 
 // apiStatus is the HTTP status the API answered last, nil when it did not answer or nobody told. Some versions do not tell the

@@ -33,7 +33,7 @@ func TestWhatTheCLITellsOfItsFailure(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		lines  []string
-		class  string
+		class  ops.FailureClass
 		status int
 		after  time.Duration
 	}{
@@ -103,7 +103,7 @@ func TestTheResultCarriesTheAPIsAnswer(t *testing.T) {
 func TestTheFakesFailuresAreReadLikeTheRealOnes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		play   agenttest.Play
-		class  string
+		class  ops.FailureClass
 		status int
 		after  time.Duration
 	}{

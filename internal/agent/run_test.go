@@ -143,7 +143,7 @@ func noneLeft(t testing.TB, key string) {
 	}
 }
 
-func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class string) {
+func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class ops.FailureClass) {
 	t.Helper()
 	if res.Stop != cause || res.Failure != class || res.Success() || res.Err == "" || res.StopWhy == "" {
 		t.Errorf("got stop %q, failure %q, error %q, why %q; want stop %q, failure %q",
@@ -179,7 +179,7 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 	tests := []struct {
 		name    string
 		play    agenttest.Play
-		failure string
+		failure ops.FailureClass
 		err     string
 	}{
 		{"exit 0 without a result", agenttest.Play{Steps: say(agenttest.Init())}, "no_result", "claude exited 0 without a result event"},
@@ -581,7 +581,11 @@ func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tests := []struct{ bin, failure, text string }{
+	tests := []struct {
+		bin     string
+		failure ops.FailureClass
+		text    string
+	}{
 		{"claude-that-is-not-there", "not_found", "npm install -g @anthropic-ai/claude-code"},
 		{filepath.Join(dir, "none"), "not_found", "CLAUDEOPS_CLAUDE_BIN"},
 		{plain, "not_found", "not executable"},

@@ -21,17 +21,17 @@ import (
 
 // The classes of failure an adapter may report.
 const (
-	FailNotFound = failNotFound
-	FailStart    = failStart
-	FailTooOld   = failTooOld
-	FailExit     = failExit
-	FailNoResult = failNoResult
-	FailAgent    = failAgent
-	FailLayer    = failLayer
+	FailNotFound = ops.FailureNotFound
+	FailStart    = ops.FailureStart
+	FailTooOld   = ops.FailureTooOld
+	FailExit     = ops.FailureExit
+	FailNoResult = ops.FailureNoResult
+	FailAgent    = ops.FailureAgent
+	FailLayer    = ops.FailureLayer
 )
 
 // Refuse is the error of a session that is not started.
-func Refuse(class, format string, args ...any) error {
+func Refuse(class ops.FailureClass, format string, args ...any) error {
 	return &startError{class: class, text: fmt.Sprintf(format, args...)}
 }
 
@@ -65,7 +65,7 @@ func (p Program) Behind(walls Walls, tier ops.Tier) (Program, error) {
 func Find(bin, hint string, envs ...[]string) (string, error) {
 	path, err := lookFor(bin, searchPath(envs...))
 	if err != nil {
-		return "", Refuse(failNotFound, "the agent program %s cannot be run (%v): %s", bin, cause(err), hint)
+		return "", Refuse(ops.FailureNotFound, "the agent program %s cannot be run (%v): %s", bin, cause(err), hint)
 	}
 	return path, nil
 }
@@ -107,7 +107,7 @@ func TextFile(dir, text string) (*os.File, error) { return promptFile(dir, text)
 // Keyed refuses a session whose processes could not be found again.
 func Keyed(spec ops.SessionSpec) error {
 	if spec.Session.Key == "" || strings.ContainsRune(spec.Session.Key, 0) {
-		return Refuse(failStart, "the session has no key, so its processes could not be found again")
+		return Refuse(ops.FailureStart, "the session has no key, so its processes could not be found again")
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func Supervise(ctx context.Context, v Supervision, p Program, d Decoder, rec ops
 	begun := time.Now()
 	proc, err := start(p.command())
 	if err != nil {
-		return Ended{}, Refuse(failStart, "%s could not be started: %v", v.Name, err)
+		return Ended{}, Refuse(ops.FailureStart, "%s could not be started: %v", v.Name, err)
 	}
 	v.Logger.InfoContext(ctx, "session started", "pid", proc.pid)
 	grace := v.Limits.Grace
@@ -227,12 +227,12 @@ func (e Ended) Result() ops.RunResult {
 
 // Judge says why the run failed as far as the program's end tells, and whether it did. What the program reported itself
 // is the adapter's to judge, between a stop and an exit code.
-func (e Ended) Judge(name string) (class, text string) {
+func (e Ended) Judge(name string) (class ops.FailureClass, text string) {
 	switch {
 	case e.Stop != ops.StopNone:
 		return failureOf(e.Stop), e.StopWhy
 	case e.ExitCode != 0:
-		return failExit, joinText(exitText(name, e.ExitCode), e.LastError)
+		return ops.FailureExit, joinText(exitText(name, e.ExitCode), e.LastError)
 	}
 	return "", ""
 }

@@ -108,7 +108,7 @@ func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec
 	case !olderVersion(v.text, oldestVersion):
 		r.version, r.snapshots, r.budgets, r.retries = v.text, true, true, true
 	case spec.Session.May() > ops.Tier1:
-		return &startError{class: failTooOld, text: fmt.Sprintf(
+		return &startError{class: ops.FailureTooOld, text: fmt.Sprintf(
 			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",
 			c.o.Bin, v.text, spec.Session.May(), oldestVersion)}
 	default:

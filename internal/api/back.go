@@ -15,7 +15,7 @@ func (s Session) Ops() ops.Session {
 		ID: ops.SessionID(s.ID), CycleID: ops.CycleID(s.CycleID), ParentID: (*ops.SessionID)(s.ParentSessionID), RetryOf: (*ops.SessionID)(s.RetryOfSessionID),
 		Attempt: s.Attempt, Role: ops.Role(s.Role), Tier: ops.Tier(s.Tier), Handler: s.Handler, Family: s.Family, Agent: s.Agent, Model: s.Model,
 		PlannedID: or(s.PlannedSessionID), CLISessionID: or(s.SessionID), Status: ops.SessionStatus(s.Status),
-		Outcome: ops.OutcomeKind(or(s.Outcome)), Failure: or(s.Failure), Error: or(s.Error), StopCause: ops.StopCause(or(s.StopCause)),
+		Outcome: ops.OutcomeKind(or(s.Outcome)), Failure: ops.FailureClass(or(s.Failure)), Error: or(s.Error), StopCause: ops.StopCause(or(s.StopCause)),
 		ContextMode: ops.ContextMode(s.ContextMode), RecoveryLevel: ops.RecoveryLevel(s.RecoveryLevel),
 		ExitCode: s.ExitCode, CLIVersion: or(s.CLIVersion), Owner: or(s.Owner), CreatedAt: s.CreatedAt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		Figures: ops.Figures{

@@ -255,7 +255,7 @@ func TestStatsAreFlat(t *testing.T) {
 func TestAFollowerOfEventsMissesNothing(t *testing.T) {
 	c := newClient(t)
 	for i := range 5 {
-		if _, err := c.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: map[bool]string{true: "audit", false: "agent"}[i%2 == 0], Message: fmt.Sprint(i)}); err != nil {
+		if _, err := c.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: map[bool]ops.EventKind{true: "audit", false: "agent"}[i%2 == 0], Message: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 
 // Event is a row of events.
 type Event struct {
-	ID          int64     `json:"id"`
-	At          time.Time `json:"at"`
-	CycleID     *int64    `json:"cycle_id"`
-	SessionID   *int64    `json:"session_id"`
-	Environment *string   `json:"environment"`
-	Level       string    `json:"level"`
-	Kind        string    `json:"kind"`
-	Service     *string   `json:"service"`
-	Message     string    `json:"message"`
+	ID          int64         `json:"id"`
+	At          time.Time     `json:"at"`
+	CycleID     *int64        `json:"cycle_id"`
+	SessionID   *int64        `json:"session_id"`
+	Environment *string       `json:"environment"`
+	Level       string        `json:"level"`
+	Kind        ops.EventKind `json:"kind"`
+	Service     *string       `json:"service"`
+	Message     string        `json:"message"`
 }
 
 type eventsQuery struct {

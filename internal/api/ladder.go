@@ -8,19 +8,19 @@ import (
 
 // Recovery is one attempt the ladder ordered.
 type Recovery struct {
-	ID             int64      `json:"id"`
-	CycleID        int64      `json:"cycle_id"`
-	SessionID      int64      `json:"session_id" doc:"The session that failed."`
-	Tier           int        `json:"tier"`
-	Level          int        `json:"recoveryLevel"`
-	Action         string     `json:"recoveryAction"`
-	ErrorType      string     `json:"errorType"`
-	PreviousLevels []int      `json:"previousLevels"`
-	EnteredAt      time.Time  `json:"enteredAt"`
-	NotBefore      *time.Time `json:"notBefore"`
-	Deadline       *time.Time `json:"deadline"`
-	Handler        *string    `json:"handler"`
-	Reason         string     `json:"reason"`
+	ID             int64              `json:"id"`
+	CycleID        int64              `json:"cycle_id"`
+	SessionID      int64              `json:"session_id" doc:"The session that failed."`
+	Tier           int                `json:"tier"`
+	Level          int                `json:"recoveryLevel"`
+	Action         ops.RecoveryAction `json:"recoveryAction"`
+	ErrorType      ops.ErrorType      `json:"errorType"`
+	PreviousLevels []int              `json:"previousLevels"`
+	EnteredAt      time.Time          `json:"enteredAt"`
+	NotBefore      *time.Time         `json:"notBefore"`
+	Deadline       *time.Time         `json:"deadline"`
+	Handler        *string            `json:"handler"`
+	Reason         string             `json:"reason"`
 }
 
 // Verification is what a judge made of a claimed repair.

@@ -31,21 +31,21 @@ type Silence struct {
 
 // Notification is a message to people and what became of it.
 type Notification struct {
-	ID          int64      `json:"id"`
-	CycleID     *int64     `json:"cycle_id"`
-	Kind        string     `json:"kind"`
-	Level       string     `json:"level"`
-	Environment *string    `json:"environment"`
-	Service     *string    `json:"service"`
-	Target      string     `json:"target" enum:"first,second"`
-	Status      string     `json:"status" enum:"pending,sent,dead,skipped" doc:"Dead: tried often enough. Skipped: no target is configured."`
-	Attempts    int        `json:"attempts"`
-	Error       *string    `json:"error" doc:"Why the last attempt failed."`
-	NextAt      *time.Time `json:"next_at" doc:"When it is tried next; null where it is not."`
-	CreatedAt   time.Time  `json:"created_at"`
-	SentAt      *time.Time `json:"sent_at"`
-	Title       string     `json:"title"`
-	Body        string     `json:"body"`
+	ID          int64          `json:"id"`
+	CycleID     *int64         `json:"cycle_id"`
+	Kind        ops.NoticeKind `json:"kind"`
+	Level       string         `json:"level"`
+	Environment *string        `json:"environment"`
+	Service     *string        `json:"service"`
+	Target      string         `json:"target" enum:"first,second"`
+	Status      string         `json:"status" enum:"pending,sent,dead,skipped" doc:"Dead: tried often enough. Skipped: no target is configured."`
+	Attempts    int            `json:"attempts"`
+	Error       *string        `json:"error" doc:"Why the last attempt failed."`
+	NextAt      *time.Time     `json:"next_at" doc:"When it is tried next; null where it is not."`
+	CreatedAt   time.Time      `json:"created_at"`
+	SentAt      *time.Time     `json:"sent_at"`
+	Title       string         `json:"title"`
+	Body        string         `json:"body"`
 }
 
 type silencesQuery struct {

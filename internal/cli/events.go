@@ -69,7 +69,7 @@ func (a *app) printEvents(events []ops.Event, header bool) error {
 		if e.CycleID != nil {
 			cycle = fmt.Sprint(*e.CycleID)
 		}
-		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), string(e.Level), e.Kind, cycle, clean(e.Message))
+		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), string(e.Level), string(e.Kind), cycle, clean(e.Message))
 	})
 }
 

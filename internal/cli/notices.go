@@ -13,20 +13,20 @@ import (
 
 // noticeRow is a notice as it is printed.
 type noticeRow struct {
-	ID          int64      `json:"id"`
-	CycleID     *int64     `json:"cycle_id"`
-	Kind        string     `json:"kind"`
-	Level       string     `json:"level"`
-	Environment string     `json:"environment,omitempty"`
-	Service     string     `json:"service,omitempty"`
-	Target      string     `json:"target,omitempty"`
-	Status      string     `json:"status"`
-	Attempts    int        `json:"attempts"`
-	Error       string     `json:"error,omitempty"`
-	CreatedAt   time.Time  `json:"created_at"`
-	SentAt      *time.Time `json:"sent_at"`
-	Title       string     `json:"title"`
-	Body        string     `json:"body"`
+	ID          int64          `json:"id"`
+	CycleID     *int64         `json:"cycle_id"`
+	Kind        ops.NoticeKind `json:"kind"`
+	Level       string         `json:"level"`
+	Environment string         `json:"environment,omitempty"`
+	Service     string         `json:"service,omitempty"`
+	Target      string         `json:"target,omitempty"`
+	Status      string         `json:"status"`
+	Attempts    int            `json:"attempts"`
+	Error       string         `json:"error,omitempty"`
+	CreatedAt   time.Time      `json:"created_at"`
+	SentAt      *time.Time     `json:"sent_at"`
+	Title       string         `json:"title"`
+	Body        string         `json:"body"`
 }
 
 func noticeRowOf(n ops.Notice) noticeRow {
@@ -58,7 +58,7 @@ func (a *app) notifyList() *cobra.Command {
 				}
 				return a.print(rows, tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR"), func(i int) string {
 					n := found[i]
-					return tabbed(fmt.Sprint(n.ID), string(n.Status), string(n.Level), n.Kind, stamp(&n.CreatedAt), fmt.Sprint(n.Attempts),
+					return tabbed(fmt.Sprint(n.ID), string(n.Status), string(n.Level), string(n.Kind), stamp(&n.CreatedAt), fmt.Sprint(n.Attempts),
 						shorten(n.Title, 60), shorten(n.Error, 60))
 				})
 			})

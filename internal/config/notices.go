@@ -30,16 +30,24 @@ func noticeRouteFields() []field {
 		{name: "name", doc: "What it is called. Required."},
 		{name: "level", def: "any", doc: "The lowest level it takes: `info`, `warning` or `critical`."},
 		{name: "services", def: "any", doc: "Which services; `*` stands for any text."},
-		{name: "kinds", def: "any", doc: "Which notices: " + quoted(ops.NoticeKinds()) + ". Only a route that names `escalated` gets it."},
+		{name: "kinds", def: "any", doc: "Which notices: " + quoted(noticeKinds()) + ". Only a route that names `escalated` gets it."},
 		{name: "environment", def: "any", doc: "Which environment."},
 		{name: "urls", doc: "Apprise URLs that get what matches, instead of `notify.apprise_urls`; an empty list tells nobody."},
 		{name: "urls_file", doc: "File that holds them."},
 	}
 }
 
+func noticeKinds() []string {
+	var out []string
+	for _, k := range ops.NoticeKinds() {
+		out = append(out, string(k))
+	}
+	return out
+}
+
 // noticeKind is a list of kinds of notices. A slip in one would send what it means elsewhere, unnoticed.
 func noticeKind() kind {
-	one := choiceKind("a kind of notice", ops.NoticeKinds()...)
+	one := choiceKind("a kind of notice", noticeKinds()...)
 	return kind{name: "kinds", list: true, parse: func(p places, v raw) (any, []fault) {
 		var out []string
 		var faults []fault
@@ -75,7 +83,10 @@ func (l *loader) noticeRoutes() []ops.NoticeRoute {
 		}
 		r := ops.NoticeRoute{Name: text(e, "name"), Level: ops.Level(text(e, "level")), Environment: text(e, "environment")}
 		r.Services, _ = e["services"].([]string)
-		r.Kinds, _ = e["kinds"].([]string)
+		kinds, _ := e["kinds"].([]string)
+		for _, k := range kinds {
+			r.Kinds = append(r.Kinds, ops.NoticeKind(k))
+		}
 		r.URLs, _ = e["urls"].([]string)
 		if held := text(e, "urls_file"); held != "" {
 			r.URLs = append(r.URLs, strings.Fields(held)...)

@@ -79,8 +79,8 @@ func levelKind() kind {
 	levels := map[string]ops.RecoveryLevel{}
 	var words []string
 	for l := ops.RecoveryRetry; l <= ops.RecoveryForceDone; l++ {
-		levels[l.Action()], levels[strconv.Itoa(int(l))] = l, l
-		words = append(words, l.Action())
+		levels[string(l.Action())], levels[strconv.Itoa(int(l))] = l, l
+		words = append(words, string(l.Action()))
 	}
 	return kind{name: "a level", parse: func(_ places, v raw) (any, []fault) {
 		if l, ok := levels[v.text]; ok {
@@ -134,13 +134,13 @@ func (l *loader) rules() []ops.RecoveryRule {
 		if e == nil {
 			continue
 		}
-		r := ops.RecoveryRule{ID: text(e, "id"), Failure: text(e, "failure"), StopCause: ops.StopCause(text(e, "stop_cause")), Contains: text(e, "contains")}
+		r := ops.RecoveryRule{ID: text(e, "id"), Failure: ops.FailureClass(text(e, "failure")), StopCause: ops.StopCause(text(e, "stop_cause")), Contains: text(e, "contains")}
 		r.Level, _ = e["level"].(ops.RecoveryLevel)
 		r.APIStatus, _ = e["api_status"].(int)
 		if code, ok := e["exit_code"].(int); ok {
 			r.ExitCode = &code
 		}
-		r.ErrorType, r.Why = cmp.Or(text(e, "error_type"), r.ID), cmp.Or(text(e, "why"), r.ID)
+		r.ErrorType, r.Why = ops.ErrorType(cmp.Or(text(e, "error_type"), r.ID)), cmp.Or(text(e, "why"), r.ID)
 		switch {
 		case !slices.ContainsFunc(conditions(), func(c string) bool { _, ok := e[c]; return ok }):
 			l.problems.add(l.file.at(item), key, "the rule would hold for every failure", "add one of "+strings.Join(conditions(), ", "))

@@ -125,8 +125,8 @@ func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {
 	})
 	want := []ops.NoticeRoute{
 		{Name: "night", Level: ops.LevelCritical, Environment: "home", URLs: []string{"json://one", "json://two"}},
-		{Name: "media", Services: []string{"arr-*"}, Kinds: []string{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
-		{Name: "quiet", Kinds: []string{"budget"}},
+		{Name: "media", Services: []string{"arr-*"}, Kinds: []ops.NoticeKind{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
+		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}},
 	}
 	if !reflect.DeepEqual(c.NoticeRoutes, want) {
 		t.Errorf("routes are %+v", c.NoticeRoutes)

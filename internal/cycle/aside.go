@@ -17,7 +17,7 @@ import (
 
 // askAside queues a question about the last session.
 func (v view) askAside(role ops.Role, handler ops.Handler, reason string) ops.Step {
-	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.asideFor(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, string(role), reason)}}
+	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.asideFor(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)}}
 }
 
 func (v view) asideFor(role ops.Role, handler ops.Handler) *ops.NewSession {
@@ -104,7 +104,7 @@ func followPlan(v view) ops.Step {
 			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(),
 			ContextMode: v.freshContext(), Level: ops.RecoveryReplan,
 		},
-		Events: []ops.Event{v.event(ops.LevelInfo, "recovery", reason)},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventRecovery, reason)},
 	}
 }
 
@@ -159,8 +159,8 @@ func judged(v view) ops.Step {
 		report.Waits = true
 		step = ops.Step{
 			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
-			Events:  []ops.Event{v.event(ops.LevelWarning, "verify", reason)},
-			Notices: []ops.Notice{v.notice("review", ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where())},
+			Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
+			Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where())},
 		}
 	} else {
 		step = v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.refutedBare() }})

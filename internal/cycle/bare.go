@@ -18,7 +18,7 @@ func (v view) interruptedBare() ops.Step {
 				ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
 				Handler: v.worker(), ContextMode: v.last.ContextMode,
 			},
-			Events: []ops.Event{v.event(ops.LevelWarning, "session", reason)},
+			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventSession, reason)},
 		}
 	}
 	if v.last.Tier > ops.Tier1 {
@@ -50,14 +50,14 @@ func (v view) inconclusiveBare() ops.Step {
 
 func (v view) giveUp(reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical {
-		step := v.finish(ops.CycleFailed, reason, v.event(level, "session", reason))
+		step := v.finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
-			step.Notices = []ops.Notice{v.notice("failed", level, "Tier 1 cannot look", reason)}
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, "Tier 1 cannot look", reason)}
 		}
 		return step
 	}
 	step := v.calling(ops.CycleFailed, reason, "Repair did not finish", level, nil)
-	return v.told(step, v.notice("failed", level, "Repair did not finish", reason))
+	return v.told(step, v.notice(ops.NoticeFailed, level, "Repair did not finish", reason))
 }
 
 // refutedBare: a claim that does not hold needs a human where there is no ladder.
@@ -72,5 +72,5 @@ func (v view) refutedBare() ops.Step {
 		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
 	}
 	step := v.calling(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
-	return v.told(step, v.notice("needs_human", ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
+	return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
 }

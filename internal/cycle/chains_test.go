@@ -154,7 +154,7 @@ func refusedChains() []chain {
 }
 
 func brokenChains() []chain {
-	fail := func(failure string, code int) act {
+	fail := func(failure ops.FailureClass, code int) act {
 		return func(*rehearsal, ops.SessionSpec) ops.RunResult {
 			return ops.RunResult{ExitCode: &code, Failure: failure, Err: "it failed"}
 		}

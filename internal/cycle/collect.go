@@ -19,7 +19,7 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	failpoint.Hit("handoff.read.after")
 	if a.structured(env, r) {
 		if present {
-			r.Events = append(r.Events, a.warn(env, *s, "handoff", "the session left a handoff file beside its structured outcome; the file is deleted unread"))
+			r.Events = append(r.Events, a.warn(env, *s, ops.EventHandoff, "the session left a handoff file beside its structured outcome; the file is deleted unread"))
 		}
 		return
 	}
@@ -34,7 +34,7 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	s.Outcome = Conclude(*s)
 	if s.Structured && !present {
 		// A program that is known to answer, and did not, has said nothing: silence is not health.
-		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", "it ended without a structured outcome and without a handoff file"
+		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, "it ended without a structured outcome and without a handoff file"
 	}
 }
 
@@ -46,15 +46,15 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 	}
 	o, report := outcome.Parse(s.OutcomeJSON, s.Tier)
 	for _, w := range report.Warnings {
-		r.Events = append(r.Events, a.warn(env, *s, "outcome", w))
+		r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, w))
 	}
 	if !report.OK() {
 		problem := "the structured outcome is not valid: " + strings.Join(sentences(report.Errors), "; ")
 		if !s.Structured {
-			r.Events = append(r.Events, a.warn(env, *s, "outcome", problem)) // nobody asked for it
+			r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, problem)) // nobody asked for it
 			return false
 		}
-		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", problem
+		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, problem
 		if s.Tier == ops.LastTier && asksForHelp(s.OutcomeJSON) {
 			s.HandoffError = problem // however badly it asks, nobody but a human comes after the last tier
 		}
@@ -64,13 +64,13 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 	if o.Handoff != nil {
 		handoff, err := json.Marshal(o.Handoff)
 		if err != nil { // it was just parsed
-			s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, "outcome", fmt.Sprintf("keep handoff: %v", err)
+			s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, fmt.Sprintf("keep handoff: %v", err)
 			return true
 		}
 		s.HandoffJSON = handoff
 	}
 	for _, e := range o.Events {
-		event := a.warn(env, *s, "agent", e.Message)
+		event := a.warn(env, *s, ops.EventAgent, e.Message)
 		event.Level, event.Service = e.Level, e.Service
 		r.Events = append(r.Events, event)
 	}

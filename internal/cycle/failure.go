@@ -33,7 +33,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	}
 	if s.StopCause == ops.StopLoop {
 		_, call, _ := strings.Cut(s.Error, withoutProgress)
-		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: recovery.Level(loop.Defaults().Level(s.LoopCount)), Call: call}
+		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: call}
 	}
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
 		if c.Status == ops.Down && !slices.Contains(f.ProbeRed, c.Service) {

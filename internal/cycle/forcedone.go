@@ -12,7 +12,7 @@ import (
 
 // forceDone ends the cycle with what there is, and says what a human should do about the rest.
 func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
-	move.Level, move.Action = recovery.ForceDone, recovery.ActionForceDone
+	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
 		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), LiftsAt: v.lifts(class),
 	})
@@ -31,7 +31,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	step.Lessons = v.lessons(category, ending.Summary)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(step.Events, v.event(ops.LevelCritical, "recovery", fmt.Sprintf("the result does not fit its schema: %v", err)))
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)))
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
@@ -39,7 +39,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 		if v.last.Tier == ops.Tier1 {
 			title = "Tier 1 cannot look"
 		}
-		step = v.told(step, v.notice("partial", level, title, fmt.Sprintf("%s.\n\nDone: %s\nTo do: %s\n\n%s\n%s",
+		step = v.told(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s.\n\nDone: %s\nTo do: %s\n\n%s\n%s",
 			ending.FailureReason, orNothing(ending.CompletedSteps), ending.Recommendation, raw, v.where())))
 	}
 	return step

@@ -23,13 +23,13 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	s := *session
 	at := a.Clock()
 	s.Status, s.StopCause, s.EndedAt = ops.SessionInterrupted, ops.StopCrash, &at
-	s.Failure, s.Error = "interrupted", "the supervisor ended while this session was running"
+	s.Failure, s.Error = ops.FailureInterrupted, "the supervisor ended while this session was running"
 	message := fmt.Sprintf("session %d (%s) was in flight when the supervisor ended", s.ID, s.Tier)
 	if killed > 0 {
 		message += fmt.Sprintf("; %d of its processes were still there and were ended", killed)
 	}
 	return ops.Result{Session: &s, Events: []ops.Event{{
 		At: at, CycleID: &s.CycleID, SessionID: &s.ID, Environment: now.Cycle.Environment,
-		Level: ops.LevelWarning, Kind: "session", Message: message,
+		Level: ops.LevelWarning, Kind: ops.EventSession, Message: message,
 	}}}, nil
 }

@@ -39,7 +39,7 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
 		step := v.calling(ops.CycleNeedsHuman, d.Reason, "An escalation was refused", ops.LevelCritical, h)
-		return v.told(step, v.notice("needs_human", ops.LevelCritical, "An escalation was refused", v.story(d, h)))
+		return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "An escalation was refused", v.story(d, h)))
 	}
 	return v.climb(stumble{failure: f, bare: end, last: end})
 }
@@ -53,13 +53,13 @@ func (v view) climb(s stumble) ops.Step {
 	class := recovery.Classify(f, rules(v.policy.Recovery.Rules))
 	history := v.transitions()
 	move := recovery.Next(f, class, history, v.offer(), limits(v.policy.Recovery.Limits), v.now)
-	if s.last != nil && move.Level > recovery.Nudge {
+	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
 		return s.last()
 	}
 	var step ops.Step
 	switch {
-	case move.Level != recovery.ForceDone && move.Level != recovery.None:
+	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = v.attemptAgain(f, class, move, history)
 	case class.ErrorType == recovery.TypeProbe && v.mayHandUp():
 		step = v.handUpRefuted()
@@ -67,7 +67,7 @@ func (v view) climb(s stumble) ops.Step {
 		step = v.forceDone(f, class, move, history)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, "recovery", fmt.Sprintf("%s is passed over: %s", p.Level, p.Reason)))
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, fmt.Sprintf("%s is passed over: %s", p.Level, p.Reason)))
 	}
 	return step
 }
@@ -77,29 +77,29 @@ func (v view) attemptAgain(f recovery.Failure, class recovery.Class, move recove
 	handler := v.worker()
 	session := &ops.NewSession{
 		ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
-		Handler: handler, ContextMode: v.last.ContextMode, Level: ops.RecoveryLevel(move.Level),
+		Handler: handler, ContextMode: v.last.ContextMode, Level: move.Level,
 	}
 	switch move.Level {
-	case recovery.Nudge:
+	case ops.RecoveryNudge:
 		session.ContextMode = ops.ContextResume
-	case recovery.Replan:
+	case ops.RecoveryReplan:
 		session.ContextMode = v.freshContext()
 		if planner, ok := v.policy.Handler(move.Planner); ok {
 			session = v.askPlanner(planner)
 		}
-	case recovery.Fallback:
+	case ops.RecoveryFallback:
 		other, _ := v.policy.Handler(move.Handler)
 		other.Tier, other.Permissions = v.last.Tier, v.last.May()
 		session.Handler, session.ContextMode = other, v.freshContext()
-	case recovery.Retry, recovery.None, recovery.ForceDone:
+	case ops.RecoveryRetry, ops.RecoveryNone, ops.RecoveryForceDone:
 	}
 	r := v.row(f, class, move, history)
 	reason := fmt.Sprintf("%s after %s of session %d: %s", move.Action, class.ErrorType, v.last.ID, move.Reason)
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
-		Events: []ops.Event{v.event(ops.LevelWarning, "recovery", reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventRecovery, reason)},
 	}
-	if approach := summary(*v.last); move.Level == recovery.Replan && approach != "" {
+	if approach := summary(*v.last); move.Level == ops.RecoveryReplan && approach != "" {
 		step.Lessons = v.lessons("known_bad_path", fmt.Sprintf("This did not help (%s): %s", v.whyNot(*v.last), approach))
 	}
 	return step
@@ -139,11 +139,11 @@ func (v view) freshContext() ops.ContextMode {
 func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Recovery {
 	t := move.Record(f, class, history, v.now)
 	r := ops.Recovery{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, Tier: v.last.Tier, Level: ops.RecoveryLevel(t.Level), Action: string(t.Action),
-		ErrorType: string(t.ErrorType), PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now, Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
+		CycleID: v.cycle.ID, SessionID: v.last.ID, Tier: v.last.Tier, Level: t.Level, Action: t.Action,
+		ErrorType: t.ErrorType, PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now, Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
 	}
 	for _, l := range t.PreviousLevels {
-		r.PreviousLevels = append(r.PreviousLevels, ops.RecoveryLevel(l))
+		r.PreviousLevels = append(r.PreviousLevels, l)
 	}
 	if move.Wait > 0 {
 		r.NotBefore = &t.NotBefore

@@ -38,7 +38,7 @@ func acts(runs ...func(ops.SessionSpec) ops.RunResult) (func(*stage) play, *[]op
 	}, &specs
 }
 
-func fails(failure string, status int) func(ops.SessionSpec) ops.RunResult {
+func fails(failure ops.FailureClass, status int) func(ops.SessionSpec) ops.RunResult {
 	return func(ops.SessionSpec) ops.RunResult {
 		return ops.RunResult{ExitCode: ops.Ptr(1), ResultRead: true, IsError: true, Failure: failure, Err: "it failed", APIStatus: &status, CLISessionID: "conversation"}
 	}

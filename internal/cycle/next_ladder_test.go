@@ -10,7 +10,7 @@ import (
 
 func recovering(p *ops.Policy) { p.Recovery.Enabled = true }
 
-func ended(failure string, change ...func(*ops.Session)) func(*ops.Session) {
+func ended(failure ops.FailureClass, change ...func(*ops.Session)) func(*ops.Session) {
 	return func(s *ops.Session) {
 		s.Failure, s.Error, s.ExitCode, s.CLISessionID = failure, "it went wrong", ops.Ptr(1), "abc"
 		for _, c := range change {
@@ -32,7 +32,7 @@ func rung(level ops.RecoveryLevel, retryOf ops.SessionID) func(*ops.Session) {
 	return func(s *ops.Session) { s.RecoveryLevel, s.RetryOf = level, &retryOf }
 }
 
-func ordered(level ops.RecoveryLevel, action string) func(*testing.T, ops.Step) {
+func ordered(level ops.RecoveryLevel, action ops.RecoveryAction) func(*testing.T, ops.Step) {
 	return func(t *testing.T, s ops.Step) {
 		if s.Recovery == nil || s.Recovery.Level != level || s.Recovery.Action != action || s.Session == nil || s.Session.Level != level {
 			t.Errorf("ordered %+v with %+v, want level %d", s.Recovery, s.Session, level)

@@ -63,8 +63,8 @@ func (v view) transitions() []recovery.Transition {
 	out := make([]recovery.Transition, 0, len(v.journal.Recoveries))
 	for _, r := range v.journal.Recoveries {
 		t := recovery.Transition{
-			Session: int64(r.SessionID), Tier: int(r.Tier), Level: recovery.Level(r.Level), Action: recovery.Action(r.Action),
-			ErrorType: recovery.ErrorType(r.ErrorType), EnteredAt: r.EnteredAt, Handler: r.Handler, Reason: r.Reason,
+			Session: int64(r.SessionID), Tier: int(r.Tier), Level: r.Level, Action: r.Action,
+			ErrorType: r.ErrorType, EnteredAt: r.EnteredAt, Handler: r.Handler, Reason: r.Reason,
 		}
 		if r.NotBefore != nil {
 			t.NotBefore = *r.NotBefore
@@ -117,7 +117,7 @@ func rules(own []ops.RecoveryRule) []recovery.Rule {
 		if r.APIStatus != 0 {
 			when.APIStatus = &r.APIStatus
 		}
-		out = append(out, recovery.Rule{ID: r.ID, When: when, Level: recovery.Level(r.Level), ErrorType: recovery.ErrorType(r.ErrorType), Why: r.Why})
+		out = append(out, recovery.Rule{ID: r.ID, When: when, Level: r.Level, ErrorType: r.ErrorType, Why: r.Why})
 	}
 	return out
 }

@@ -177,8 +177,8 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
 		Approval: v.newQuestion(ops.ApprovalTier, target, d.Reason), Until: v.expires(),
-		Events:  []ops.Event{v.event(ops.LevelWarning, "approval", d.Reason)},
-		Notices: []ops.Notice{v.notice("approval", ops.LevelCritical, "Your approval is needed", v.story(d, h)+v.howToAnswer())},
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.story(d, h)+v.howToAnswer())},
 	}
 }
 
@@ -216,8 +216,8 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	if d.Verdict == ops.VerdictNeedsHuman {
 		level = ops.LevelWarning
 	}
-	return v.told(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, "escalation", d.Reason)}},
-		v.notice("needs_human", ops.LevelCritical, "Human attention required", v.story(d, h)))
+	return v.told(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.story(d, h)))
 }
 
 func closedByHuman(v view) ops.Step {
@@ -225,7 +225,7 @@ func closedByHuman(v view) ops.Step {
 	for _, i := range v.awaited() {
 		reason = fmt.Sprintf("incident %d was closed by %s: %s", i.ID, i.ResolvedBy, i.Resolution)
 	}
-	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 }
 
 func denied(v view) ops.Step {
@@ -236,7 +236,7 @@ func denied(v view) ops.Step {
 		reason = fmt.Sprintf("%s does not accept the repair: %s", q.AnsweredBy, q.Answer)
 		status = ops.CycleNeedsHuman
 	}
-	return v.finish(status, reason, v.event(ops.LevelWarning, "approval", reason))
+	return v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 }
 
 func unanswered(v view) ops.Step {
@@ -249,8 +249,8 @@ func unanswered(v view) ops.Step {
 	if v.policy.Approval.OnExpiry == onExpiryDeny {
 		status = ops.CycleBlocked
 	}
-	step := v.finish(status, reason, v.event(ops.LevelWarning, "approval", reason))
-	step.Notices = []ops.Notice{v.notice("needs_human", ops.LevelCritical, "A question expired", reason+".\n"+v.where())}
+	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A question expired", reason+".\n"+v.where())}
 	return step
 }
 
@@ -263,7 +263,7 @@ func lookAgain(v view) ops.Step {
 
 func recoveredMeanwhile(v view) ops.Step {
 	reason := "probes find all affected services well again; nothing more was started"
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.wellAgain(reason)
 	return step
 }

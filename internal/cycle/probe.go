@@ -44,7 +44,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		}
 		if checks[i].Status == ops.Down {
 			result.Events = append(result.Events, ops.Event{
-				At: checks[i].At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: "probe",
+				At: checks[i].At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
 				Service: checks[i].Service, Message: fmt.Sprintf("%s is down: %s", checks[i].Service, checks[i].Error),
 			})
 		}

@@ -56,10 +56,10 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	}
 	a.effects(ctx, env, &result)
 	for _, w := range append(warnings, run.Warnings...) {
-		result.Events = append(result.Events, a.warn(env, s, "session", w))
+		result.Events = append(result.Events, a.warn(env, s, ops.EventSession, w))
 	}
 	for _, d := range run.Denials {
-		result.Events = append(result.Events, a.warn(env, s, "permission", fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
+		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
 	}
 	return result, nil
 }
@@ -76,7 +76,7 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 	found, err := a.Effects(ctx, s.ID)
 	if err != nil {
 		// Without them it counts as one that may have changed something.
-		r.Events = append(r.Events, a.warn(env, *s, "guard", fmt.Sprintf("what the session was allowed could not be read: %v", err)))
+		r.Events = append(r.Events, a.warn(env, *s, ops.EventGuard, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
 		return
 	}
 	r.Effects = &found
@@ -107,7 +107,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	s := r.Session
 	runner, ok := a.Runners[s.Agent]
 	if !ok {
-		return ops.RunResult{Failure: "agent", Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent)}, nil
+		return ops.RunResult{Failure: ops.FailureAgentUnknown, Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent)}, nil
 	}
 	able := runner.Able(ctx, env.AgentEnv)
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
@@ -117,7 +117,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	case errors.Is(err, errElsewhere):
 		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: err.Error()}, warnings
 	case err != nil:
-		return ops.RunResult{Failure: "prepare", Err: err.Error()}, warnings
+		return ops.RunResult{Failure: ops.FailurePrepare, Err: err.Error()}, warnings
 	}
 	if s.BudgetUSD != nil {
 		spec.BudgetUSD = *s.BudgetUSD
@@ -126,7 +126,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	spec.Watch = eye.saw
 	run, problem := a.guarded(ctx, env, able, runner, spec, r)
 	if problem != "" {
-		return ops.RunResult{Failure: "gate", Err: problem}, warnings
+		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, warnings
 	}
 	s.LoopCount = eye.count
 	if _, told := runner.(replayer); told && !eye.called {
@@ -169,13 +169,13 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	down, err := held.Close(ctx)
 	failpoint.Hit("gate.close.after")
 	if err != nil {
-		r.Events = append(r.Events, a.warn(env, *r.Session, "guard", fmt.Sprintf("the gates did not close cleanly: %v", err)))
+		r.Events = append(r.Events, a.warn(env, *r.Session, ops.EventGuard, fmt.Sprintf("the gates did not close cleanly: %v", err)))
 	}
 	if len(down) == 0 {
 		return
 	}
 	message := fmt.Sprintf("session %d took down and did not bring up again: %s", r.Session.ID, strings.Join(down, ", "))
-	event := a.warn(env, *r.Session, "guard", message)
+	event := a.warn(env, *r.Session, ops.EventGuard, message)
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
 	r.Notices = append(r.Notices, ops.Notice{
@@ -245,7 +245,7 @@ func spoken(text string) json.RawMessage {
 	return raw
 }
 
-func (a *Advancer) warn(env ops.Environment, s ops.Session, kind, message string) ops.Event {
+func (a *Advancer) warn(env ops.Environment, s ops.Session, kind ops.EventKind, message string) ops.Event {
 	return ops.Event{
 		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Environment: env.Name,
 		Level: ops.LevelWarning, Kind: kind, Message: message,

@@ -25,7 +25,7 @@ func cancel(v view) ops.Step {
 	if why == "" {
 		why = "stopped by the operator"
 	}
-	return v.finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, "cycle", "cycle cancelled: "+why))
+	return v.finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
 }
 
 func observe(v view) ops.Step {
@@ -67,7 +67,7 @@ func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
 		reason := fmt.Sprintf("the entry handler %q is not registered", v.policy.Entry)
-		return v.finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, "cycle", reason))
+		return v.finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
 	}
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: fmt.Sprintf("the cycle starts with %s", entry.ID),
@@ -89,7 +89,7 @@ func outOfMoney(v view) ops.Step {
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.told(step, v.notice("budget", ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
+	return v.told(step, v.notice(ops.NoticeBudget, ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
 }
 
 func pauseFirst(v view) ops.Step {
@@ -102,9 +102,9 @@ func pauseFirst(v view) ops.Step {
 
 // calling ends a cycle with which the machine is done and a human is not.
 func (v view) calling(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
-	kind := "cycle"
+	kind := ops.EventCycle
 	if v.last.Proposed() {
-		kind = "escalation" // it is what became of a proposal
+		kind = ops.EventEscalation // it is what became of a proposal
 	}
 	step := v.finish(status, reason, v.event(level, kind, reason))
 	report := v.report(title, reason, h)
@@ -147,7 +147,7 @@ func route(v view) ops.Step {
 	step := v.decided(d, p)
 	step.Decision = &d
 	for _, w := range p.warnings {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, "handoff", w))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
 	}
 	return step
 }
@@ -163,7 +163,7 @@ func (v view) decided(d ops.Decision, p proposal) ops.Step {
 	case ops.VerdictRefused:
 		step := v.refused(d, p.handoff)
 		if step.Kind != ops.StepFinish {
-			step.Events = append(step.Events, v.event(ops.LevelCritical, "escalation", d.Reason))
+			step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventEscalation, d.Reason))
 		}
 		return step
 	case ops.VerdictNeedsHuman:
@@ -171,15 +171,15 @@ func (v view) decided(d ops.Decision, p proposal) ops.Step {
 			return v.toHuman(d, p.handoff)
 		}
 		step := v.calling(ops.CycleNeedsHuman, d.Reason, "Human attention required", ops.LevelWarning, p.handoff)
-		return v.told(step, v.notice("needs_human", ops.LevelCritical, "Human attention required", v.story(d, p.handoff)))
+		return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.story(d, p.handoff)))
 	case ops.VerdictApproval:
 		return v.askApproval(d, p.handoff)
 	case ops.VerdictSuppressed:
-		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, "escalation", d.Reason))
+		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	case ops.VerdictBlocked:
-		kind, title := "blocked", "An escalation was blocked"
+		kind, title := ops.NoticeBlocked, "An escalation was blocked"
 		if d.Check == "budget" {
-			kind, title = "budget", "The budget is spent"
+			kind, title = ops.NoticeBudget, "The budget is spent"
 		}
 		step := v.calling(ops.CycleBlocked, d.Reason, title, ops.LevelWarning, p.handoff)
 		return v.told(step, v.notice(kind, ops.LevelWarning, title, v.story(d, p.handoff)))
@@ -192,10 +192,10 @@ func (v view) handTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Ste
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: d.Reason,
 		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
-		Events:  []ops.Event{v.event(ops.LevelInfo, "escalation", d.Reason)},
+		Events:  []ops.Event{v.event(ops.LevelInfo, ops.EventEscalation, d.Reason)},
 	}
 	if why != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, "context", why))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventContext, why))
 	}
 	if v.policy.TellEscalated {
 		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.story(d, h))
@@ -238,14 +238,14 @@ func handOver(v view) ops.Step {
 		Session: &ops.NewSession{
 			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(), ContextMode: ops.ContextHandoff,
 		},
-		Events: []ops.Event{v.event(ops.LevelWarning, "context", reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventContext, reason)},
 	}
 }
 
 func askHuman(v view) ops.Step {
 	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, summaryOf(*v.last))
 	step := v.calling(ops.CycleNeedsHuman, reason, "Human attention required", ops.LevelWarning, nil)
-	return v.told(step, v.notice("needs_human", ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
+	return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
 }
 
 func summaryOf(s ops.Session) string {
@@ -300,7 +300,7 @@ func resolved(v view) ops.Step {
 	if n := len(v.checks(ops.ProbeVerify, v.last.ID)); n > 0 {
 		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
 	}
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, "cycle", reason))
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.wellAgain(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
 	if r, ok := v.verdict(); ok {
 		step.Verified = v.verification(r)
@@ -319,7 +319,7 @@ func (v view) finish(status ops.CycleStatus, reason string, events ...ops.Event)
 	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
 }
 
-func (v view) event(level ops.Level, kind, message string) ops.Event {
+func (v view) event(level ops.Level, kind ops.EventKind, message string) ops.Event {
 	e := ops.Event{
 		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
 		Level: level, Kind: kind, Message: message,
@@ -330,7 +330,7 @@ func (v view) event(level ops.Level, kind, message string) ops.Event {
 	return e
 }
 
-func (v view) notice(kind string, level ops.Level, title, body string) ops.Notice {
+func (v view) notice(kind ops.NoticeKind, level ops.Level, title, body string) ops.Notice {
 	return ops.Notice{
 		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: "Claude Ops: " + title, Body: body,
 		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,

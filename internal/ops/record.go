@@ -15,6 +15,36 @@ const (
 	LevelCritical Level = "critical"
 )
 
+// EventKind is what an event is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventAgent           EventKind = "agent" // said by an agent
+	EventApproval        EventKind = "approval"
+	EventAudit           EventKind = "audit" // done by a person
+	EventBrake           EventKind = "brake"
+	EventContext         EventKind = "context"
+	EventCooldownCleared EventKind = "cooldown_cleared"
+	EventCycle           EventKind = "cycle"
+	EventDeadman         EventKind = "deadman"
+	EventEscalation      EventKind = "escalation"
+	EventGuard           EventKind = "guard"
+	EventHandoff         EventKind = "handoff"
+	EventHost            EventKind = "host"
+	EventIncident        EventKind = "incident"
+	EventMemory          EventKind = "memory"
+	EventNotification    EventKind = "notification"
+	EventOutcome         EventKind = "outcome"
+	EventPermission      EventKind = "permission"
+	EventProbe           EventKind = "probe"
+	EventRecovery        EventKind = "recovery"
+	EventSession         EventKind = "session"
+	EventSilence         EventKind = "silence"
+	EventVerify          EventKind = "verify"
+	EventWatch           EventKind = "watch"
+)
+
 // Event is something an operator may want to know.
 type Event struct {
 	ID          int64
@@ -23,7 +53,7 @@ type Event struct {
 	SessionID   *SessionID
 	Environment string
 	Level       Level
-	Kind        string
+	Kind        EventKind
 	Service     string
 	Message     string
 }
@@ -77,7 +107,7 @@ type Decision struct {
 type Notice struct {
 	ID      int64
 	CycleID *CycleID
-	Kind    string
+	Kind    NoticeKind
 	Level   Level
 	Title   string
 	Body    string

@@ -1,11 +1,14 @@
 package ops
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// RecoveryLevel is a rung of the ladder that is climbed to get a usable outcome from one tier. Permissions never change with it.
+// RecoveryLevel is a level of the ladder that gets a usable outcome from one tier. Permissions never change with it.
 type RecoveryLevel int
 
-// The rungs, from the cheapest to the end. None is a first attempt.
+// The levels, from the cheapest to the last. None is a first attempt.
 const (
 	RecoveryNone      RecoveryLevel = 0
 	RecoveryRetry     RecoveryLevel = 1
@@ -15,24 +18,47 @@ const (
 	RecoveryForceDone RecoveryLevel = 5
 )
 
-// Action is what is done on the rung.
-func (l RecoveryLevel) Action() string {
+// RecoveryAction is the name of what a level does, as it is stored.
+type RecoveryAction string
+
+// The actions of the levels.
+const (
+	ActionNone      RecoveryAction = ""
+	ActionRetry     RecoveryAction = "retry"
+	ActionNudge     RecoveryAction = "nudge"
+	ActionReplan    RecoveryAction = "replan"
+	ActionFallback  RecoveryAction = "fallback"
+	ActionForceDone RecoveryAction = "force-done"
+)
+
+// Action is what the level does.
+func (l RecoveryLevel) Action() RecoveryAction {
 	switch l {
 	case RecoveryRetry:
-		return "retry"
+		return ActionRetry
 	case RecoveryNudge:
-		return "nudge"
+		return ActionNudge
 	case RecoveryReplan:
-		return "replan"
+		return ActionReplan
 	case RecoveryFallback:
-		return "fallback"
+		return ActionFallback
 	case RecoveryForceDone:
-		return "force-done"
+		return ActionForceDone
 	case RecoveryNone:
-		return ""
+		return ActionNone
 	}
-	return ""
+	return ActionNone
 }
+
+func (l RecoveryLevel) String() string {
+	if a := l.Action(); a != ActionNone {
+		return fmt.Sprintf("level %d (%s)", int(l), a)
+	}
+	return "no level"
+}
+
+// ErrorType is what the recovery matrix calls a failure. An operator's own rules may name others.
+type ErrorType string
 
 // Recovery is one attempt the ladder ordered, and why.
 type Recovery struct {
@@ -41,8 +67,8 @@ type Recovery struct {
 	SessionID      SessionID // the session that failed
 	Tier           Tier
 	Level          RecoveryLevel
-	Action         string
-	ErrorType      string
+	Action         RecoveryAction
+	ErrorType      ErrorType
 	PreviousLevels []RecoveryLevel
 	EnteredAt      time.Time
 	NotBefore      *time.Time
@@ -59,7 +85,7 @@ type RecoveryPolicy struct {
 	Rules   []RecoveryRule `json:"rules,omitempty"` // the operator's own rows of the matrix
 }
 
-// RecoveryLimits are the tries and times of the rungs.
+// RecoveryLimits are the tries and times of the levels.
 type RecoveryLimits struct {
 	Retries      int           `json:"retries,omitempty"`
 	RetryTime    time.Duration `json:"retry_time,omitempty"`
@@ -74,13 +100,13 @@ type RecoveryLimits struct {
 // RecoveryRule is one row of the matrix: what a failure must look like, and where it enters the ladder.
 type RecoveryRule struct {
 	ID        string        `json:"id"`
-	Failure   string        `json:"failure,omitempty"`
+	Failure   FailureClass  `json:"failure,omitempty"`
 	APIStatus int           `json:"api_status,omitempty"`
 	ExitCode  *int          `json:"exit_code,omitempty"`
 	StopCause StopCause     `json:"stop_cause,omitempty"`
 	Contains  string        `json:"contains,omitempty"` // in the error text of the agent CLI
 	Level     RecoveryLevel `json:"level"`
-	ErrorType string        `json:"error_type"`
+	ErrorType ErrorType     `json:"error_type"`
 	Why       string        `json:"why"`
 }
 

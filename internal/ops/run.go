@@ -155,7 +155,7 @@ type RunResult struct {
 	Stop         StopCause
 	StopWhy      string
 	Err          string // why it failed, in one sentence; empty on success
-	Failure      string // class of the failure
+	Failure      FailureClass
 	APIStatus    *int
 	RetryAfter   time.Duration
 	OpenTool     string // the tool call that was open when the process ended

@@ -127,7 +127,7 @@ type Session struct {
 	OutcomeJSON    json.RawMessage
 	HandoffJSON    []byte // what the agent wrote, byte for byte
 	HandoffError   string // why the file was not read, when it was there and unsafe
-	Failure        string // class of the failure
+	Failure        FailureClass
 	Error          string // the failure in one sentence
 	StopCause      StopCause
 	ContextMode    ContextMode
@@ -168,12 +168,6 @@ type Fingerprint struct {
 	Size int64
 	SHA  string
 }
-
-// FailureResumeRefused is the class of a session whose conversation could not be continued. Nothing ran.
-const FailureResumeRefused = "resume_refused"
-
-// FailureUnpaid is the class of a session for which no money was left. Nothing ran.
-const FailureUnpaid = "unpaid"
 
 // Proposed reports whether the session left a handoff, readable or not.
 func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }

@@ -128,26 +128,46 @@ type Cause struct {
 // NoticeRoute sends certain notices to targets of their own. The first route that matches counts.
 type NoticeRoute struct {
 	Name        string
-	Level       Level    // the lowest that matches; empty: any
-	Services    []string // patterns; empty: any, also none
-	Kinds       []string // opened, needs_human …; empty: any that is told unasked
+	Level       Level        // the lowest that matches; empty: any
+	Services    []string     // patterns; empty: any, also none
+	Kinds       []NoticeKind // opened, needs_human …; empty: any that is told unasked
 	Environment string
 	URLs        []string // Apprise URLs; empty: nobody is told
 }
 
-// NoticeEscalated is the kind of notice that nobody gets unasked: people hear when a problem opens and how it ends, and every
-// step between would tell them twice.
-const NoticeEscalated = "escalated"
+// NoticeKind is what a notice tells.
+type NoticeKind string
 
-// NoticeKinds are the kinds of notices that there are.
-func NoticeKinds() []string {
-	return []string{
-		"opened", NoticeEscalated, "approval", "review", "needs_human", "blocked", "failed", "partial", "left_down", "budget", "brake", "reminder",
-		"resolved", "deadman",
+// The kinds of notices. Escalated is sent only where a route asks for it: people hear when a problem opens and how it ends, and
+// every step between would tell them twice.
+const (
+	NoticeOpened     NoticeKind = "opened"
+	NoticeEscalated  NoticeKind = "escalated"
+	NoticeApproval   NoticeKind = "approval"
+	NoticeReview     NoticeKind = "review"
+	NoticeNeedsHuman NoticeKind = "needs_human"
+	NoticeBlocked    NoticeKind = "blocked"
+	NoticeFailed     NoticeKind = "failed"
+	NoticePartial    NoticeKind = "partial"
+	NoticeLeftDown   NoticeKind = "left_down"
+	NoticeBudget     NoticeKind = "budget"
+	NoticeBrake      NoticeKind = "brake"
+	NoticeReminder   NoticeKind = "reminder"
+	NoticeResolved   NoticeKind = "resolved"
+	NoticeDeadman    NoticeKind = "deadman"
+	NoticeHost       NoticeKind = "host"
+	NoticeTest       NoticeKind = "test"
+)
+
+// NoticeKinds are the kinds of notices that a route can name.
+func NoticeKinds() []NoticeKind {
+	return []NoticeKind{
+		NoticeOpened, NoticeEscalated, NoticeApproval, NoticeReview, NoticeNeedsHuman, NoticeBlocked, NoticeFailed, NoticePartial,
+		NoticeLeftDown, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman,
 	}
 }
 
 // Takes reports whether a route is for notices of a kind.
-func (r NoticeRoute) Takes(kind string) bool {
+func (r NoticeRoute) Takes(kind NoticeKind) bool {
 	return slices.Contains(r.Kinds, kind) || (len(r.Kinds) == 0 && kind != NoticeEscalated)
 }

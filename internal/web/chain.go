@@ -77,7 +77,7 @@ func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
 	child := childOf(s, chain)
 	row := sessionRow{
 		ID: s.ID, Tier: s.Tier, TierTitle: s.Tier.Title(), Role: roleText(s.Role), Model: plain(s.Model), Attempt: s.Attempt,
-		Level: s.RecoveryLevel.Action(), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
+		Level: string(s.RecoveryLevel.Action()), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
 		Cost:    sessionFigure(s, dollars(s.CostUSD)),
 		Started: m.maybe(s.StartedAt), Parent: s.ParentID, RetryOf: s.RetryOf,
 		Duration: figure{Text: "Not available"},

@@ -20,7 +20,7 @@ type eventView struct {
 
 func (m moment) event(e ops.Event) eventView {
 	view := eventView{
-		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(e.Kind), Service: plain(e.Service),
+		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(string(e.Kind)), Service: plain(e.Service),
 		Message: plain(e.Message),
 	}
 	if view.Service != "" { // its name stands before the message already

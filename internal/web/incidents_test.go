@@ -321,7 +321,7 @@ func TestHostileTextOnOperatorPages(t *testing.T) {
 			if _, err := s.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: text, Service: text, Observation: text, Source: text}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Store.AddEvent(t.Context(), ops.Event{Level: ops.Level(text), Kind: text, Service: text, Message: text}); err != nil {
+			if _, err := s.Store.AddEvent(t.Context(), ops.Event{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}); err != nil {
 				t.Fatal(err)
 			}
 			s.Check(text, ops.Down, text)

@@ -56,8 +56,8 @@ func (s *server) addLadder(ctx context.Context, m moment, view *sessionView) err
 
 func (m moment) recovery(r ops.Recovery, current ops.SessionID) recoveryView {
 	view := recoveryView{
-		At: m.stamp(r.EnteredAt), Level: int(r.Level), Action: plain(r.Action), Session: r.SessionID, Own: r.SessionID == current,
-		Error: plain(r.ErrorType), Reason: plain(r.Reason),
+		At: m.stamp(r.EnteredAt), Level: int(r.Level), Action: plain(string(r.Action)), Session: r.SessionID, Own: r.SessionID == current,
+		Error: plain(string(r.ErrorType)), Reason: plain(r.Reason),
 	}
 	if len(r.PreviousLevels) > 0 {
 		levels := make([]string, 0, len(r.PreviousLevels))

@@ -83,7 +83,7 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 
 func (m moment) notice(n ops.Notice) noticeView {
 	view := noticeView{
-		ID: n.ID, Title: firstLine(n.Title, 200), Body: plain(n.Body), Kind: plain(n.Kind), Service: plain(n.Service), Environment: plain(n.Environment),
+		ID: n.ID, Title: firstLine(n.Title, 200), Body: plain(n.Body), Kind: plain(string(n.Kind)), Service: plain(n.Service), Environment: plain(n.Environment),
 		Level: levelBadge(n.Level), Status: noticeBadge(n.Status), Created: m.stamp(n.CreatedAt), Sent: m.maybe(n.SentAt), Error: plain(n.Error),
 		Tries: plural(n.Attempts, "try", "tries"), Second: n.Target == ops.TargetSecond,
 	}

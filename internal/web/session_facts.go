@@ -28,7 +28,7 @@ func whyStopped(s ops.Session) []string {
 		why = append(why, plain(s.Error))
 	}
 	if s.Failure != "" {
-		why = append(why, "Class of the failure: "+plain(s.Failure)+".")
+		why = append(why, "Class of the failure: "+plain(string(s.Failure))+".")
 	}
 	return why
 }

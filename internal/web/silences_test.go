@@ -137,7 +137,7 @@ func TestSilencesArePaged(t *testing.T) {
 func (s *site) told(status ops.NoticeStatus, text string) int64 {
 	s.t.Helper()
 	id, err := s.Store.AddNotice(s.t.Context(), ops.Notice{
-		Kind: text, Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text, Environment: text, CreatedAt: s.Now,
+		Kind: ops.NoticeKind(text), Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text, Environment: text, CreatedAt: s.Now,
 	})
 	if err != nil {
 		s.t.Fatal(err)

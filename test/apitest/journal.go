@@ -162,7 +162,7 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 	if session.Status == "" {
 		session.Status = ops.SessionCompleted
 	}
-	session.Outcome, session.Error, session.Failure, session.StopCause = run.Outcome, run.Error, run.Failure, run.Stop
+	session.Outcome, session.Error, session.Failure, session.StopCause = run.Outcome, run.Error, ops.FailureClass(run.Failure), run.Stop
 	session.ExitCode, session.Figures = run.Exit, run.Figures
 	session.EndedAt = ops.Ptr(j.Now)
 	session.CLISessionID = "75da0b1e-0000-4000-8000-" + session.Key[:12]

@@ -141,7 +141,7 @@ func (f *fixture) chainOfAllRoles() {
 			Verdict: ops.VerdictEscalate, At: f.now,
 		}
 	}
-	rung := func(level ops.RecoveryLevel, kind, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
+	rung := func(level ops.RecoveryLevel, kind ops.ErrorType, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
 		return &ops.Recovery{
 			Tier: 2, Level: level, Action: level.Action(), ErrorType: kind, PreviousLevels: before, Reason: reason, Handler: "tier2",
 			NotBefore: ops.Ptr(f.now.Add(30 * time.Second)), Deadline: ops.Ptr(f.now.Add(20 * time.Minute)),

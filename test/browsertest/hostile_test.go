@@ -53,7 +53,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 				SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: text,
 				ProcessMode: ops.ProcessMode(text), Services: []string{text}, At: j.now,
 			},
-			events: []ops.Event{{Level: ops.Level(text), Kind: text, Service: text, Message: text}},
+			events: []ops.Event{{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}},
 		})...)
 		j.must(j.store.AddChecks(t.Context(), []ops.Check{{
 			At: j.now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down, Error: text, Purpose: ops.ProbeObserve,
@@ -65,7 +65,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 			CreatedAt: j.now, From: j.now, Until: j.now.Add(time.Hour),
 		})
 		j.must(err)
-		_, err = j.store.AddNotice(t.Context(), ops.Notice{Kind: text, Level: ops.Level(text), Title: text, Body: text, Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now})
+		_, err = j.store.AddNotice(t.Context(), ops.Notice{Kind: ops.NoticeKind(text), Level: ops.Level(text), Title: text, Body: text, Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now})
 		j.must(err)
 	}
 	question := j.ask("default", every, every)

@@ -176,7 +176,7 @@ func (j *journal) ended(session ops.Session, r run) ops.Session {
 	if session.Status == "" {
 		session.Status = ops.SessionCompleted
 	}
-	session.Outcome, session.Failure, session.Error, session.StopCause = r.outcome, r.failure, r.err, r.stop
+	session.Outcome, session.Failure, session.Error, session.StopCause = r.outcome, ops.FailureClass(r.failure), r.err, r.stop
 	session.EndedAt = ops.Ptr(j.now)
 	session.ExitCode = ops.Ptr(0)
 	session.CLISessionID = "75da0b1e-0000-4000-8000-" + session.Key[:12]

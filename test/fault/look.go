@@ -50,7 +50,7 @@ func (b *box) summary(ctx context.Context) string {
 		for _, s := range c.Sessions {
 			word := fmt.Sprintf("%s %s", s.Tier, s.Status)
 			if s.Failure != "" {
-				word += " (" + s.Failure + ")"
+				word += " (" + string(s.Failure) + ")"
 			}
 			sessions = append(sessions, word)
 		}

@@ -66,7 +66,7 @@ func TestTheRunnerTellsFailuresOfTheAPIApart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		script messagesapi.Script
-		class  string
+		class  ops.FailureClass
 		status int
 		after  time.Duration
 	}{

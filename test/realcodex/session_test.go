@@ -301,7 +301,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer responsesapi.Answer
-		class  string
+		class  ops.FailureClass
 		status int
 		words  string
 		calls  int

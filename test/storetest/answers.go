@@ -136,7 +136,7 @@ func eachAnswerIsTold(t *testing.T, f *Fixture) {
 		{"carol", "resolved", "new disk"}, {"bob", "snoozed until 2026-03-14T13:00:00Z", "the disk comes"}, {"alice", "acknowledged", "on it"},
 	} {
 		wantParts(t, events[n].Message, parts...)
-		equal(t, "kind", events[n].Kind+events[n].Service+events[n].Environment, "incidentwebhome")
+		equal(t, "kind", string(events[n].Kind)+events[n].Service+events[n].Environment, "incidentwebhome")
 	}
 }
 

@@ -57,7 +57,7 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 
 	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &session.CycleID})
 	must(t, err)
-	equal(t, "event kinds", ids(events, func(e ops.Event) string { return e.Kind }), []string{"escalated", "session_ended"})
+	equal(t, "event kinds", ids(events, func(e ops.Event) string { return string(e.Kind) }), []string{"escalated", "session_ended"})
 	equal(t, "event", events[0], ops.Event{
 		ID: events[0].ID, At: tr.At, CycleID: &session.CycleID, SessionID: &session.ID, Environment: "home",
 		Level: ops.LevelWarning, Kind: "escalated", Service: "web", Message: "goes up",

@@ -180,7 +180,7 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 		[]string{"incidentinfoweb", "incidentinfodb"})
 	notices, err := f.Store.Notices(t.Context(), 0)
 	must(t, err)
-	equal(t, "notices", ids(notices, func(n ops.Notice) string { return n.Kind }), []string{"resolved", "resolved"})
+	equal(t, "notices", ids(notices, func(n ops.Notice) string { return string(n.Kind) }), []string{"resolved", "resolved"})
 	wantParts(t, notices[1].Body, "web", "the probe is green", fmt.Sprint(web.ID))
 }
 

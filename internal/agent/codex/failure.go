@@ -40,7 +40,7 @@ var (
 
 // report is a failure Codex itself told of.
 type report struct {
-	class  string
+	class  ops.FailureClass
 	text   string
 	status *int // of the API, where Codex tells it
 }
@@ -81,7 +81,7 @@ func reported(message string) report {
 
 type knownMessage struct {
 	words  string
-	class  string
+	class  ops.FailureClass
 	says   string
 	status int // what the API answered, which Codex does not repeat; 0 when nobody knows
 }

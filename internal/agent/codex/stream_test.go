@@ -106,8 +106,9 @@ func TestACommandIsToldWithoutItsShell(t *testing.T) {
 func TestReported(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]struct {
-		class, text string
-		status      int
+		class  ops.FailureClass
+		text   string
+		status int
 	}{
 		"unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:1/v1/responses, request id: req_1": {ops.FailureAPI, "the API answered 401: bad key", 401},
 		"exceeded retry limit, last status: 429 Too Many Requests":                                             {ops.FailureAPI, "the API answered 429", 429},

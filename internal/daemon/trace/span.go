@@ -76,7 +76,7 @@ func chainSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
 // it is not part of it.
 func recoveryEvent(r ops.Recovery) sdktrace.Event {
 	attributes := []attribute.KeyValue{
-		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", r.Action), semconv.ErrorTypeKey.String(r.ErrorType),
+		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", string(r.Action)), semconv.ErrorTypeKey.String(string(r.ErrorType)),
 		attribute.Int("claudeops.tier", int(r.Tier)),
 	}
 	if r.SessionID != 0 {
@@ -159,7 +159,7 @@ func toolSpan(c ops.Cycle, s ops.Session, call call) tracetest.SpanStub {
 func errorType(s ops.Session) string {
 	switch {
 	case s.Failure != "":
-		return s.Failure
+		return string(s.Failure)
 	case s.StopCause != ops.StopNone:
 		return string(s.StopCause)
 	}

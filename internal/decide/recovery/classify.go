@@ -1,13 +1,17 @@
 package recovery
 
-import "slices"
+import (
+	"slices"
+
+	"claudeops/internal/ops"
+)
 
 // Class is what the matrix says about a failure.
 type Class struct {
-	ErrorType ErrorType `json:"error_type"`
-	Entry     Level     `json:"entry"`
-	Rule      string    `json:"rule"` // id of the row that matched
-	Why       string    `json:"why"`
+	ErrorType ops.ErrorType     `json:"error_type"`
+	Entry     ops.RecoveryLevel `json:"entry"`
+	Rule      string            `json:"rule"` // id of the row that matched
+	Why       string            `json:"why"`
 	// ProbeFirst: the services are looked at before the agent is, because a repair may have taken effect.
 	ProbeFirst bool `json:"probe_first,omitempty"`
 }
@@ -19,7 +23,7 @@ func Classify(f Failure, extra []Rule) Class {
 			return Class{ErrorType: r.typ, Entry: r.level, Rule: r.id, Why: r.why, ProbeFirst: r.probeFirst}
 		}
 	}
-	return Class{ErrorType: TypeUnknown, Entry: ForceDone, Rule: "none", Why: "no row matches"}
+	return Class{ErrorType: TypeUnknown, Entry: ops.RecoveryForceDone, Rule: "none", Why: "no row matches"}
 }
 
 func matrix(extra []Rule) []row {
@@ -35,10 +39,10 @@ func matrix(extra []Rule) []row {
 
 // Row is one line of the matrix in words.
 type Row struct {
-	ID        string    `json:"id"`
-	ErrorType ErrorType `json:"error_type"`
-	Level     Level     `json:"level"`
-	Why       string    `json:"why"`
+	ID        string            `json:"id"`
+	ErrorType ops.ErrorType     `json:"error_type"`
+	Level     ops.RecoveryLevel `json:"level"`
+	Why       string            `json:"why"`
 }
 
 // Matrix lists the rows in the order in which they are asked.

@@ -3,6 +3,8 @@ package recovery
 import (
 	"fmt"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // Explain tells in words what the ladder would do with a failure: class, entry level, limits, and why.
@@ -13,7 +15,7 @@ func Explain(f Failure, extra []Rule, l Limits) string {
 	fmt.Fprintf(&b, "class       %s (row %s)\n", c.ErrorType, c.Rule)
 	fmt.Fprintf(&b, "entry       %s\n", c.Entry)
 	fmt.Fprintf(&b, "why         %s\n", c.Why)
-	if c.Entry == None {
+	if c.Entry == ops.RecoveryNone {
 		b.WriteString("The ladder is not entered.\n")
 		return b.String()
 	}
@@ -21,7 +23,7 @@ func Explain(f Failure, extra []Rule, l Limits) string {
 		b.WriteString("first       probes of the affected services\n")
 	}
 	b.WriteString("limits\n")
-	for level := c.Entry; level <= ForceDone; level++ {
+	for level := c.Entry; level <= ops.RecoveryForceDone; level++ {
 		fmt.Fprintf(&b, "  %d %-10s  %s\n", int(level), level.Action(), l.words(level))
 	}
 	if note := notRepeated(f, c, l); note != "" {
@@ -33,33 +35,33 @@ func Explain(f Failure, extra []Rule, l Limits) string {
 
 func notRepeated(f Failure, c Class, l Limits) string {
 	switch {
-	case c.Entry > Replan:
+	case c.Entry > ops.RecoveryReplan:
 		return ""
 	case f.wait() > l.RetryTotal:
 		return fmt.Sprintf("the provider asks to wait %s, beyond the %s of level 1: levels below 4 are passed over", short(f.wait()), short(l.RetryTotal))
-	case f.Mutating && c.Entry == Retry:
+	case f.Mutating && c.Entry == ops.RecoveryRetry:
 		return "an allowed action may have changed something: level 1 is passed over"
 	}
 	return ""
 }
 
-func (l Limits) words(level Level) string {
+func (l Limits) words(level ops.RecoveryLevel) string {
 	switch level {
-	case Retry:
+	case ops.RecoveryRetry:
 		waits := make([]string, 0, l.Retries)
 		for n := range l.Retries {
 			waits = append(waits, short(l.backoff(n)))
 		}
 		return fmt.Sprintf("%s, after %s (±%d %%), at most %s of waiting", plural(l.Retries, "try", "tries"), strings.Join(waits, ", "), spread, short(l.RetryTotal))
-	case Nudge:
+	case ops.RecoveryNudge:
 		return fmt.Sprintf("%s, %s for all", plural(l.Nudges, "variant", "variants"), short(l.NudgeTime))
-	case Replan:
+	case ops.RecoveryReplan:
 		return fmt.Sprintf("1 try, %s for plan and first execution", short(l.ReplanTime))
-	case Fallback:
+	case ops.RecoveryFallback:
 		return fmt.Sprintf("1 try per fallback handler, %s for all", short(l.FallbackTime))
-	case ForceDone:
+	case ops.RecoveryForceDone:
 		return "at once: a partial result ends the cycle"
-	case None:
+	case ops.RecoveryNone:
 	}
 	return ""
 }

@@ -6,17 +6,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// The classes of failure that a runner reports under names of its own. Those with an answer of their own are in package ops.
-const (
-	classNotFound  = "not_found"
-	classStart     = "start"
-	classTooOld    = "too_old"
-	classLayer     = "layer"
-	classJournal   = "journal"
-	classInvariant = "invariant"
-	classExit      = "exit"
-)
-
 // The states of an outcome that cannot be used.
 const (
 	OutcomeMissing = "missing"
@@ -25,21 +14,21 @@ const (
 
 // Failure is the report that enters the ladder: what is known of one failed session, from the agent's side alone.
 type Failure struct {
-	SchemaVersion int    `json:"schema_version"`
-	Cycle         int64  `json:"cycle_id,omitempty"`
-	Session       int64  `json:"session_id"`
-	Tier          int    `json:"tier"`
-	Handler       string `json:"handler"`
-	Family        string `json:"family,omitempty"`
-	Model         string `json:"model,omitempty"`
-	Status        string `json:"status"`
-	ExitCode      *int   `json:"exit_code,omitempty"` // absent when the process never started
-	StopCause     string `json:"stop_cause,omitempty"`
-	Class         string `json:"failure,omitempty"`        // class of the failure as the runner names it
-	APIStatus     *int   `json:"api_status,omitempty"`     // HTTP status of the model API
-	APIError      string `json:"api_error,omitempty"`      // class of the API's error, such as overloaded
-	ResultSubtype string `json:"result_subtype,omitempty"` // such as error_max_turns
-	StopReason    string `json:"stop_reason,omitempty"`    // of the model, such as refusal
+	SchemaVersion int              `json:"schema_version"`
+	Cycle         int64            `json:"cycle_id,omitempty"`
+	Session       int64            `json:"session_id"`
+	Tier          int              `json:"tier"`
+	Handler       string           `json:"handler"`
+	Family        string           `json:"family,omitempty"`
+	Model         string           `json:"model,omitempty"`
+	Status        string           `json:"status"`
+	ExitCode      *int             `json:"exit_code,omitempty"` // absent when the process never started
+	StopCause     string           `json:"stop_cause,omitempty"`
+	Class         ops.FailureClass `json:"failure,omitempty"`        // class of the failure as the runner names it
+	APIStatus     *int             `json:"api_status,omitempty"`     // HTTP status of the model API
+	APIError      string           `json:"api_error,omitempty"`      // class of the API's error, such as overloaded
+	ResultSubtype string           `json:"result_subtype,omitempty"` // such as error_max_turns
+	StopReason    string           `json:"stop_reason,omitempty"`    // of the model, such as refusal
 	// Error is the error text of the CLI. Text of a monitored service must never get here.
 	Error   string `json:"error,omitempty"`
 	Outcome string `json:"outcome,omitempty"` // missing or invalid; empty when it was usable or none was due
@@ -80,10 +69,10 @@ type ToolError struct {
 
 // Loop is what the loop detector found. The level comes from its thresholds.
 type Loop struct {
-	Count  int    `json:"count"`
-	Period int    `json:"period,omitempty"`
-	Level  Level  `json:"level,omitempty"`
-	Call   string `json:"call,omitempty"`
+	Count  int               `json:"count"`
+	Period int               `json:"period,omitempty"`
+	Level  ops.RecoveryLevel `json:"level,omitempty"`
+	Call   string            `json:"call,omitempty"`
 }
 
 // Judged is what the judge said of a claimed success, recomputed from its numbers.
@@ -107,20 +96,20 @@ func (f Failure) wait() time.Duration {
 }
 
 // loopLevel is the level of a loop. A report that gives the count alone is read with the default thresholds.
-func (f Failure) loopLevel() Level {
+func (f Failure) loopLevel() ops.RecoveryLevel {
 	switch {
 	case f.StopCause != string(ops.StopLoop):
-		return None
+		return ops.RecoveryNone
 	case f.Loop == nil:
-		return Replan
-	case f.Loop.Level >= Replan && f.Loop.Level <= ForceDone:
+		return ops.RecoveryReplan
+	case f.Loop.Level >= ops.RecoveryReplan && f.Loop.Level <= ops.RecoveryForceDone:
 		return f.Loop.Level
 	case f.Loop.Count >= 8:
-		return ForceDone
+		return ops.RecoveryForceDone
 	case f.Loop.Count >= 5:
-		return Fallback
+		return ops.RecoveryFallback
 	}
-	return Replan
+	return ops.RecoveryReplan
 }
 
 // signaled reports whether the agent's process was ended by a signal. Shells and the runner write it as 128+n.

@@ -7,23 +7,25 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"claudeops/internal/ops"
 )
 
 // Result is what level 5 emits: the contract, field by field.
 type Result struct {
-	Status         string   `json:"status"`
-	CompletedSteps []string `json:"completedSteps"`
-	FailedAt       string   `json:"failedAt"`
-	FailureReason  string   `json:"failureReason"`
-	EscalationPath []Level  `json:"escalationPath"`
-	Recommendation string   `json:"recommendation"`
+	Status         string              `json:"status"`
+	CompletedSteps []string            `json:"completedSteps"`
+	FailedAt       string              `json:"failedAt"`
+	FailureReason  string              `json:"failureReason"`
+	EscalationPath []ops.RecoveryLevel `json:"escalationPath"`
+	Recommendation string              `json:"recommendation"`
 }
 
 // Metadata stands beside the result.
 type Metadata struct {
-	Partial         bool   `json:"partial,omitempty"`
-	EscalationLevel Level  `json:"escalationLevel,omitempty"`
-	Summary         string `json:"summary,omitempty"`
+	Partial         bool              `json:"partial,omitempty"`
+	EscalationLevel ops.RecoveryLevel `json:"escalationLevel,omitempty"`
+	Summary         string            `json:"summary,omitempty"`
 }
 
 // Ending is a result with its metadata, as it is stored and printed.
@@ -46,7 +48,7 @@ type Facts struct {
 
 // Finish builds the result of level 5. It needs no model and no network, and no field of it is ever empty but the steps.
 func Finish(in Facts) Ending {
-	path := append(entered(in.History, in.Failure.Tier, ForceDone), ForceDone)
+	path := append(entered(in.History, in.Failure.Tier, ops.RecoveryForceDone), ops.RecoveryForceDone)
 	e := Ending{
 		Result: Result{
 			Status:         "partial",
@@ -56,7 +58,7 @@ func Finish(in Facts) Ending {
 			EscalationPath: path,
 			Recommendation: plain(in.recommendation()),
 		},
-		Metadata: Metadata{Partial: true, EscalationLevel: ForceDone},
+		Metadata: Metadata{Partial: true, EscalationLevel: ops.RecoveryForceDone},
 	}
 	e.Summary = fmt.Sprintf("Partial result after %s: %s", levels(path), e.FailureReason)
 	return e
@@ -69,7 +71,7 @@ func (in Facts) cause() string {
 	switch {
 	case len(f.ProbeRed) > 0:
 		what += ": probes still find down: " + strings.Join(f.ProbeRed, ", ")
-	case f.loopLevel() != None && f.Loop != nil:
+	case f.loopLevel() != ops.RecoveryNone && f.Loop != nil:
 		what += fmt.Sprintf(": %d similar actions without progress: %s", f.Loop.Count, cmp.Or(f.Loop.Call, "the call is not known"))
 	case strings.TrimSpace(f.Error) != "":
 		what += ": " + strings.TrimSpace(f.Error)
@@ -130,12 +132,12 @@ func plain(s string) string {
 	return s
 }
 
-func levels(path []Level) string {
+func levels(path []ops.RecoveryLevel) string {
 	if len(path) == 1 {
 		return "no attempt to recover"
 	}
 	names := make([]string, 0, len(path))
-	for _, l := range slices.DeleteFunc(slices.Clone(path), func(l Level) bool { return l == ForceDone }) {
+	for _, l := range slices.DeleteFunc(slices.Clone(path), func(l ops.RecoveryLevel) bool { return l == ops.RecoveryForceDone }) {
 		names = append(names, string(l.Action()))
 	}
 	return strings.Join(names, ", ")

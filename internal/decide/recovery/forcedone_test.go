@@ -26,7 +26,7 @@ func TestFinish_HoldsTheContract(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(tree)); !slices.Equal(got, want) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
-	if e.Status != "partial" || !slices.Equal(e.EscalationPath, []Level{5}) || !slices.Equal(e.CompletedSteps, []string{"checked web: healthy"}) ||
+	if e.Status != "partial" || !slices.Equal(e.EscalationPath, []ops.RecoveryLevel{5}) || !slices.Equal(e.CompletedSteps, []string{"checked web: healthy"}) ||
 		e.FailedAt != "Tier 2 (tier2)" || !strings.Contains(e.FailureReason, "invalid x-api-key") || !e.Partial || e.EscalationLevel != 5 {
 		t.Errorf("%+v", e)
 	}
@@ -52,9 +52,9 @@ func TestFinish_AnEmptyListOfStepsIsAList(t *testing.T) {
 
 func TestFinish_PathHoldsTheLevelsReallyEntered(t *testing.T) {
 	f := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
-	history := []Transition{at(Nudge, 0), at(Nudge, 1), at(Fallback, 2), row1(Retry, noon, func(t *Transition) { t.Tier = 1 })}
+	history := []Transition{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, 1), at(ops.RecoveryFallback, 2), row1(ops.RecoveryRetry, noon, func(t *Transition) { t.Tier = 1 })}
 	e := Finish(Facts{Failure: f, Class: Classify(f, nil), History: history})
-	if !slices.Equal(e.EscalationPath, []Level{2, 4, 5}) || !strings.Contains(e.Summary, "nudge, fallback") {
+	if !slices.Equal(e.EscalationPath, []ops.RecoveryLevel{2, 4, 5}) || !strings.Contains(e.Summary, "nudge, fallback") {
 		t.Errorf("%+v", e)
 	}
 }

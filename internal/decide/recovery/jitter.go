@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // Seed makes the seed of the jitter from what a restart finds again.
@@ -22,7 +24,7 @@ const spread = 10
 // jittered moves a wait by up to ±10 %, always alike for one seed and one retry.
 func (w *climb) jittered(wait time.Duration) time.Duration {
 	const steps = 2000
-	x := Seed(int64(w.offer.Seed), w.count(Retry)) % (steps + 1)
+	x := Seed(int64(w.offer.Seed), w.count(ops.RecoveryRetry)) % (steps + 1)
 	permille := int64(x) - steps/2
 	return wait + time.Duration(int64(wait)*permille*spread/(100*steps/2))
 }

@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // Transition is one attempt the ladder ordered, or its end.
 type Transition struct {
-	Session        int64     `json:"session_id"` // the failed session
-	Tier           int       `json:"tier"`
-	Level          Level     `json:"recovery_level"`
-	Action         Action    `json:"recovery_action"`
-	ErrorType      ErrorType `json:"error_type"`
-	PreviousLevels []Level   `json:"previous_levels"`
-	EnteredAt      time.Time `json:"entered_at"`
-	NotBefore      time.Time `json:"not_before,omitzero"`
-	Deadline       time.Time `json:"deadline,omitzero"`
-	Handler        string    `json:"handler,omitempty"` // level 4: who took over
-	Reason         string    `json:"reason"`
+	Session        int64               `json:"session_id"` // the failed session
+	Tier           int                 `json:"tier"`
+	Level          ops.RecoveryLevel   `json:"recovery_level"`
+	Action         ops.RecoveryAction  `json:"recovery_action"`
+	ErrorType      ops.ErrorType       `json:"error_type"`
+	PreviousLevels []ops.RecoveryLevel `json:"previous_levels"`
+	EnteredAt      time.Time           `json:"entered_at"`
+	NotBefore      time.Time           `json:"not_before,omitzero"`
+	Deadline       time.Time           `json:"deadline,omitzero"`
+	Handler        string              `json:"handler,omitempty"` // level 4: who took over
+	Reason         string              `json:"reason"`
 }
 
 // Offer is what is possible in this tier step, and what recovery has cost.
@@ -37,24 +39,24 @@ type Offer struct {
 
 // Pass is a level that was passed over without being entered.
 type Pass struct {
-	Level  Level  `json:"level"`
-	Reason string `json:"reason"`
+	Level  ops.RecoveryLevel `json:"level"`
+	Reason string            `json:"reason"`
 }
 
 // Move is what happens next on the ladder.
 type Move struct {
-	Level      Level         `json:"level"` // None: the failure is no matter of the ladder
-	Action     Action        `json:"action"`
-	Wait       time.Duration `json:"wait,omitempty"`
-	NotBefore  time.Time     `json:"not_before,omitzero"`
-	Deadline   time.Time     `json:"deadline,omitzero"`
-	Variant    int           `json:"variant,omitempty"` // level 2: which text, from 1
-	Handler    string        `json:"handler,omitempty"` // level 4: who takes over
-	Planner    string        `json:"planner,omitempty"` // level 3: who plans first
-	ProbeFirst bool          `json:"probe_first,omitempty"`
-	Reason     string        `json:"reason"`
-	Because    string        `json:"because,omitempty"` // why no lower level was taken; empty when the failure entered here
-	Passed     []Pass        `json:"passed,omitempty"`
+	Level      ops.RecoveryLevel  `json:"level"` // None: the failure is no matter of the ladder
+	Action     ops.RecoveryAction `json:"action"`
+	Wait       time.Duration      `json:"wait,omitempty"`
+	NotBefore  time.Time          `json:"not_before,omitzero"`
+	Deadline   time.Time          `json:"deadline,omitzero"`
+	Variant    int                `json:"variant,omitempty"` // level 2: which text, from 1
+	Handler    string             `json:"handler,omitempty"` // level 4: who takes over
+	Planner    string             `json:"planner,omitempty"` // level 3: who plans first
+	ProbeFirst bool               `json:"probe_first,omitempty"`
+	Reason     string             `json:"reason"`
+	Because    string             `json:"because,omitempty"` // why no lower level was taken; empty when the failure entered here
+	Passed     []Pass             `json:"passed,omitempty"`
 }
 
 // climb is one walk up the ladder.
@@ -80,8 +82,8 @@ func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.
 	}
 	w.move.ProbeFirst = c.ProbeFirst
 	from := max(c.Entry, w.highest())
-	if c.Entry == None {
-		if c.ErrorType != TypeResume || w.highest() != Nudge {
+	if c.Entry == ops.RecoveryNone {
+		if c.ErrorType != TypeResume || w.highest() != ops.RecoveryNudge {
 			return Move{Reason: c.Why}
 		}
 		// The nudge itself could not start: the conversation is gone, and so is the level.
@@ -91,19 +93,19 @@ func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.
 }
 
 // highest is the level the tier step has reached.
-func (w *climb) highest() Level {
-	top := None
+func (w *climb) highest() ops.RecoveryLevel {
+	top := ops.RecoveryNone
 	for _, t := range w.step {
 		top = max(top, t.Level)
 	}
 	return top
 }
 
-func (w *climb) from(level Level) Move {
+func (w *climb) from(level ops.RecoveryLevel) Move {
 	if spent := w.overspent(); spent != "" {
 		return w.forceDone(level, spent)
 	}
-	for ; level < ForceDone; level++ {
+	for ; level < ops.RecoveryForceDone; level++ {
 		why := w.enter(level)
 		if why == "" {
 			w.move.Level, w.move.Action = level, level.Action()
@@ -112,30 +114,30 @@ func (w *climb) from(level Level) Move {
 		}
 		w.pass(level, why)
 	}
-	return w.forceDone(ForceDone, "")
+	return w.forceDone(ops.RecoveryForceDone, "")
 }
 
 // enter fills the move, or says why the level is of no use.
-func (w *climb) enter(level Level) string {
+func (w *climb) enter(level ops.RecoveryLevel) string {
 	if why := w.expired(level); why != "" {
 		return why
 	}
 	switch level {
-	case Retry:
+	case ops.RecoveryRetry:
 		return w.retry()
-	case Nudge:
+	case ops.RecoveryNudge:
 		return w.nudge()
-	case Replan:
+	case ops.RecoveryReplan:
 		return w.replan()
-	case Fallback:
+	case ops.RecoveryFallback:
 		return w.fallback()
-	case None, ForceDone:
+	case ops.RecoveryNone, ops.RecoveryForceDone:
 	}
 	return "it is no attempt"
 }
 
 func (w *climb) retry() string {
-	n := w.count(Retry)
+	n := w.count(ops.RecoveryRetry)
 	switch {
 	case w.failure.Mutating:
 		return "the session had started something that may have taken effect, so the same call is not repeated"
@@ -149,12 +151,12 @@ func (w *climb) retry() string {
 	if waited := w.waited(); waited+wait > w.limits.RetryTotal {
 		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", short(wait), short(w.limits.RetryTotal), short(waited))
 	}
-	w.schedule(Retry, wait)
+	w.schedule(ops.RecoveryRetry, wait)
 	return ""
 }
 
 func (w *climb) nudge() string {
-	n := w.count(Nudge)
+	n := w.count(ops.RecoveryNudge)
 	switch {
 	case w.tooLong():
 		return w.pointless()
@@ -164,19 +166,19 @@ func (w *climb) nudge() string {
 		return "the conversation cannot be continued"
 	}
 	w.move.Variant = n + 1
-	w.schedule(Nudge, w.asked())
+	w.schedule(ops.RecoveryNudge, w.asked())
 	return ""
 }
 
 func (w *climb) replan() string {
 	switch {
-	case w.count(Replan) > 0:
+	case w.count(ops.RecoveryReplan) > 0:
 		return "the new plan did not help"
 	case w.tooLong():
 		return w.pointless()
 	}
 	w.move.Planner = w.offer.Planner
-	w.schedule(Replan, w.asked())
+	w.schedule(ops.RecoveryReplan, w.asked())
 	return ""
 }
 
@@ -186,20 +188,20 @@ func (w *climb) fallback() string {
 			continue
 		}
 		w.move.Handler = handler
-		w.schedule(Fallback, 0)
+		w.schedule(ops.RecoveryFallback, 0)
 		return ""
 	}
-	if w.count(Fallback) > 0 {
+	if w.count(ops.RecoveryFallback) > 0 {
 		return "no fallback handler is left"
 	}
 	return "no fallback handler is configured and ready"
 }
 
 func (w *climb) tried(handler string) bool {
-	return slices.ContainsFunc(w.step, func(t Transition) bool { return t.Level == Fallback && t.Handler == handler })
+	return slices.ContainsFunc(w.step, func(t Transition) bool { return t.Level == ops.RecoveryFallback && t.Handler == handler })
 }
 
-func (w *climb) count(level Level) int {
+func (w *climb) count(level ops.RecoveryLevel) int {
 	n := 0
 	for _, t := range w.step {
 		if t.Level == level {
@@ -210,7 +212,7 @@ func (w *climb) count(level Level) int {
 }
 
 // first is when the level was entered.
-func (w *climb) first(level Level) (time.Time, bool) {
+func (w *climb) first(level ops.RecoveryLevel) (time.Time, bool) {
 	for _, t := range w.step {
 		if t.Level == level {
 			return t.EnteredAt, true
@@ -220,7 +222,7 @@ func (w *climb) first(level Level) (time.Time, bool) {
 }
 
 // expired reports a level whose time is over. Downtime counts: the time stands in the row.
-func (w *climb) expired(level Level) string {
+func (w *climb) expired(level ops.RecoveryLevel) string {
 	entered, ok := w.first(level)
 	limit := w.limits.time(level)
 	if !ok || limit == 0 || w.now.Sub(entered) < limit {
@@ -253,7 +255,7 @@ func (w *climb) elapsed() time.Duration {
 func (w *climb) waited() time.Duration {
 	var sum time.Duration
 	for _, t := range w.step {
-		if t.Level == Retry && t.NotBefore.After(t.EnteredAt) {
+		if t.Level == ops.RecoveryRetry && t.NotBefore.After(t.EnteredAt) {
 			sum += t.NotBefore.Sub(t.EnteredAt)
 		}
 	}
@@ -270,7 +272,7 @@ func (w *climb) pointless() string {
 	return fmt.Sprintf("the provider asks to wait %s, which is too long", short(w.asked()))
 }
 
-func (w *climb) schedule(level Level, wait time.Duration) {
+func (w *climb) schedule(level ops.RecoveryLevel, wait time.Duration) {
 	w.move.Wait, w.move.NotBefore = wait, w.now.Add(wait)
 	if limit := w.limits.time(level); limit > 0 {
 		entered, ok := w.first(level)
@@ -288,7 +290,7 @@ func (w *climb) schedule(level Level, wait time.Duration) {
 }
 
 // pass notes why a level is left: an event where it was never entered, a part of the reason where it was used up.
-func (w *climb) pass(level Level, why string) {
+func (w *climb) pass(level ops.RecoveryLevel, why string) {
 	if w.count(level) > 0 {
 		w.left = why
 		return
@@ -297,18 +299,18 @@ func (w *climb) pass(level Level, why string) {
 }
 
 // forceDone ends the ladder. From is the first level that is not even tried.
-func (w *climb) forceDone(from Level, why string) Move {
+func (w *climb) forceDone(from ops.RecoveryLevel, why string) Move {
 	if why != "" {
 		w.left = why
-		for level := max(from, Retry); level < ForceDone; level++ {
+		for level := max(from, ops.RecoveryRetry); level < ops.RecoveryForceDone; level++ {
 			if w.count(level) == 0 {
 				w.move.Passed = append(w.move.Passed, Pass{Level: level, Reason: why})
 			}
 		}
 	}
 	return Move{
-		Level: ForceDone, Action: ActionForceDone, NotBefore: w.now, Passed: w.move.Passed,
-		Reason: w.reason(ForceDone), Because: w.because(),
+		Level: ops.RecoveryForceDone, Action: ops.ActionForceDone, NotBefore: w.now, Passed: w.move.Passed,
+		Reason: w.reason(ops.RecoveryForceDone), Because: w.because(),
 	}
 }
 
@@ -322,12 +324,14 @@ func (m Move) Record(f Failure, c Class, history []Transition, now time.Time) Tr
 }
 
 // Path lists the levels that were entered in a tier step, each once, in order.
-func Path(history []Transition, tier int) []Level { return entered(history, tier, ForceDone+1) }
+func Path(history []Transition, tier int) []ops.RecoveryLevel {
+	return entered(history, tier, ops.RecoveryForceDone+1)
+}
 
-func entered(history []Transition, tier int, below Level) []Level {
-	out := []Level{}
+func entered(history []Transition, tier int, below ops.RecoveryLevel) []ops.RecoveryLevel {
+	out := []ops.RecoveryLevel{}
 	for _, t := range history {
-		if t.Tier == tier && t.Level > None && t.Level < below && !slices.Contains(out, t.Level) {
+		if t.Tier == tier && t.Level > ops.RecoveryNone && t.Level < below && !slices.Contains(out, t.Level) {
 			out = append(out, t.Level)
 		}
 	}

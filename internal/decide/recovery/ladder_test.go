@@ -16,23 +16,23 @@ func everything() Offer {
 	return Offer{CanResume: true, Planner: "planner", Fallbacks: []string{"tier2-b", "tier2-c"}, Seed: Seed(1, 1)}
 }
 
-func row1(level Level, at time.Time, edit func(*Transition)) Transition {
+func row1(level ops.RecoveryLevel, at time.Time, edit func(*Transition)) Transition {
 	t := Transition{Tier: 2, Level: level, Action: level.Action(), EnteredAt: at, NotBefore: at}
 	edit(&t)
 	return t
 }
 
-func at(level Level, after time.Duration) Transition {
+func at(level ops.RecoveryLevel, after time.Duration) Transition {
 	return row1(level, noon.Add(after), func(*Transition) {})
 }
 
 func fallenBack(handler string) Transition {
-	return row1(Fallback, noon, func(t *Transition) { t.Handler = handler })
+	return row1(ops.RecoveryFallback, noon, func(t *Transition) { t.Handler = handler })
 }
 
 // waitedFor is a retry that waited so long.
 func waitedFor(d time.Duration) Transition {
-	return row1(Retry, noon, func(t *Transition) { t.NotBefore = noon.Add(d) })
+	return row1(ops.RecoveryRetry, noon, func(t *Transition) { t.NotBefore = noon.Add(d) })
 }
 
 func TestNext_Table(t *testing.T) {
@@ -49,81 +49,81 @@ func TestNext_Table(t *testing.T) {
 		offer   func(*Offer)
 		limits  func(*Limits)
 		after   time.Duration
-		level   Level
-		passed  []Level
+		level   ops.RecoveryLevel
+		passed  []ops.RecoveryLevel
 		reason  string
 		check   func(*testing.T, Move)
 	}{
-		{name: "a transient error is retried", f: network, level: Retry, reason: "retry 1 of 3"},
-		{name: "three retries are enough", f: network, history: three, level: Nudge, reason: "3 retries did not help"},
+		{name: "a transient error is retried", f: network, level: ops.RecoveryRetry, reason: "retry 1 of 3"},
+		{name: "three retries are enough", f: network, history: three, level: ops.RecoveryNudge, reason: "3 retries did not help"},
 		{
 			name: "what may have had effects is not repeated", f: failed(func(f *Failure) { f.Error, f.Mutating = "ECONNRESET", true }),
-			level: Nudge, passed: []Level{Retry}, reason: "may have taken effect",
+			level: ops.RecoveryNudge, passed: []ops.RecoveryLevel{ops.RecoveryRetry}, reason: "may have taken effect",
 		},
-		{name: "retry-after inside the limit replaces the wait", f: limited(20), level: Retry, check: func(t *testing.T, m Move) {
+		{name: "retry-after inside the limit replaces the wait", f: limited(20), level: ops.RecoveryRetry, check: func(t *testing.T, m Move) {
 			if m.Wait != 20*time.Second || !m.NotBefore.Equal(noon.Add(20*time.Second)) {
 				t.Errorf("waits %s until %s", m.Wait, m.NotBefore)
 			}
 		}},
-		{name: "retry-after beyond the limit goes to another provider", f: limited(3600), level: Fallback, passed: []Level{Retry, Nudge, Replan}, reason: "asks to wait 1h"},
+		{name: "retry-after beyond the limit goes to another provider", f: limited(3600), level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryRetry, ops.RecoveryNudge, ops.RecoveryReplan}, reason: "asks to wait 1h"},
 		{
 			name: "retry-after beyond what is left goes to another provider", f: limited(20), history: []Transition{waitedFor(20 * time.Second)},
-			level: Fallback, passed: []Level{Nudge, Replan}, reason: "does not fit",
+			level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}, reason: "does not fit",
 		},
-		{name: "a wait known otherwise counts as well", f: format, offer: func(o *Offer) { o.ProviderWait = time.Hour }, level: Fallback, passed: []Level{Nudge, Replan}},
-		{name: "waiting time runs out before the tries do", f: network, history: []Transition{waitedFor(29500 * time.Millisecond)}, level: Nudge, reason: "does not fit"},
-		{name: "a wrong format is nudged", f: format, level: Nudge, check: func(t *testing.T, m Move) {
+		{name: "a wait known otherwise counts as well", f: format, offer: func(o *Offer) { o.ProviderWait = time.Hour }, level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}},
+		{name: "waiting time runs out before the tries do", f: network, history: []Transition{waitedFor(29500 * time.Millisecond)}, level: ops.RecoveryNudge, reason: "does not fit"},
+		{name: "a wrong format is nudged", f: format, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if m.Variant != 1 || !m.Deadline.Equal(noon.Add(5*time.Minute)) {
 				t.Errorf("variant %d until %s", m.Variant, m.Deadline)
 			}
 		}},
-		{name: "the deadline is that of the level", f: format, history: []Transition{at(Nudge, 0)}, after: 4 * time.Minute, level: Nudge, check: func(t *testing.T, m Move) {
+		{name: "the deadline is that of the level", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: 4 * time.Minute, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if m.Variant != 2 || !m.Deadline.Equal(noon.Add(5*time.Minute)) {
 				t.Errorf("variant %d until %s", m.Variant, m.Deadline)
 			}
 		}},
-		{name: "no conversation, no nudge", f: format, offer: func(o *Offer) { o.CanResume = false }, level: Replan, passed: []Level{Nudge}, reason: "cannot be continued"},
-		{name: "three nudges are enough", f: format, history: []Transition{at(Nudge, 0), at(Nudge, time.Second), at(Nudge, 2*time.Second)}, level: Replan, reason: "3 nudges did not help"},
-		{name: "five minutes of nudging are enough", f: format, history: []Transition{at(Nudge, 0)}, after: 5 * time.Minute, level: Replan, reason: "the 5m of level 2 (nudge) are over"},
-		{name: "a nudge that could not resume", f: failed(func(f *Failure) { f.Class = "resume_refused" }), history: []Transition{at(Nudge, 0)}, level: Replan, reason: "cannot be continued"},
-		{name: "a resume refused outside the ladder is none of its business", f: failed(func(f *Failure) { f.Class = "resume_refused" }), level: None},
-		{name: "replan asks the planner", f: stopped("wall_limit", same), level: Replan, check: func(t *testing.T, m Move) {
+		{name: "no conversation, no nudge", f: format, offer: func(o *Offer) { o.CanResume = false }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryNudge}, reason: "cannot be continued"},
+		{name: "three nudges are enough", f: format, history: []Transition{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, time.Second), at(ops.RecoveryNudge, 2*time.Second)}, level: ops.RecoveryReplan, reason: "3 nudges did not help"},
+		{name: "five minutes of nudging are enough", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: 5 * time.Minute, level: ops.RecoveryReplan, reason: "the 5m of level 2 (nudge) are over"},
+		{name: "a nudge that could not resume", f: failed(func(f *Failure) { f.Class = "resume_refused" }), history: []Transition{at(ops.RecoveryNudge, 0)}, level: ops.RecoveryReplan, reason: "cannot be continued"},
+		{name: "a resume refused outside the ladder is none of its business", f: failed(func(f *Failure) { f.Class = "resume_refused" }), level: ops.RecoveryNone},
+		{name: "replan asks the planner", f: stopped("wall_limit", same), level: ops.RecoveryReplan, check: func(t *testing.T, m Move) {
 			if m.Planner != "planner" || !m.Deadline.Equal(noon.Add(15*time.Minute)) {
 				t.Errorf("planner %q until %s", m.Planner, m.Deadline)
 			}
 		}},
-		{name: "one new plan is enough", f: format, history: []Transition{at(Replan, 0)}, level: Fallback, reason: "the new plan did not help", check: func(t *testing.T, m Move) {
+		{name: "one new plan is enough", f: format, history: []Transition{at(ops.RecoveryReplan, 0)}, level: ops.RecoveryFallback, reason: "the new plan did not help", check: func(t *testing.T, m Move) {
 			if m.Handler != "tier2-b" || !m.Deadline.Equal(noon.Add(20*time.Minute)) {
 				t.Errorf("handler %q until %s", m.Handler, m.Deadline)
 			}
 		}},
-		{name: "levels never go down", f: network, history: []Transition{at(Replan, 0)}, level: Fallback},
-		{name: "each fallback handler has its turn", f: network, history: []Transition{fallenBack("tier2-b")}, level: Fallback, check: func(t *testing.T, m Move) {
+		{name: "levels never go down", f: network, history: []Transition{at(ops.RecoveryReplan, 0)}, level: ops.RecoveryFallback},
+		{name: "each fallback handler has its turn", f: network, history: []Transition{fallenBack("tier2-b")}, level: ops.RecoveryFallback, check: func(t *testing.T, m Move) {
 			if m.Handler != "tier2-c" {
 				t.Errorf("handler %q", m.Handler)
 			}
 		}},
-		{name: "no fallback handler is left", f: network, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ForceDone, reason: "no fallback handler is left"},
-		{name: "twenty minutes of fallback are enough", f: network, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ForceDone, reason: "the 20m of level 4"},
-		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ForceDone, passed: []Level{Fallback}, reason: "no fallback handler is configured"},
-		{name: "credentials end it at once", f: failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), level: ForceDone, reason: "only a human"},
-		{name: "an unknown exit ends it at once", f: failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), level: ForceDone, reason: "next scheduled cycle"},
-		{name: "cancelled is no failure", f: stopped("user", same), level: None},
-		{name: "the total time is over", f: format, history: []Transition{at(Nudge, 0)}, after: time.Hour, level: ForceDone, passed: []Level{Replan, Fallback}, reason: "recovery has taken 1h"},
-		{name: "earlier tier steps count", f: format, offer: func(o *Offer) { o.EarlierTime = time.Hour }, level: ForceDone, passed: []Level{Nudge, Replan, Fallback}},
-		{name: "the total cost is reached", f: format, offer: func(o *Offer) { o.SpentUSD = 2 }, limits: func(l *Limits) { l.TotalUSD = 2 }, level: ForceDone, passed: []Level{Nudge, Replan, Fallback}, reason: "$2.00"},
-		{name: "the total time cuts the level's", f: format, offer: func(o *Offer) { o.EarlierTime = 58 * time.Minute }, level: Nudge, check: func(t *testing.T, m Move) {
+		{name: "no fallback handler is left", f: network, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryForceDone, reason: "no fallback handler is left"},
+		{name: "twenty minutes of fallback are enough", f: network, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20m of level 4"},
+		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryFallback}, reason: "no fallback handler is configured"},
+		{name: "credentials end it at once", f: failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), level: ops.RecoveryForceDone, reason: "only a human"},
+		{name: "an unknown exit ends it at once", f: failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), level: ops.RecoveryForceDone, reason: "next scheduled cycle"},
+		{name: "cancelled is no failure", f: stopped("user", same), level: ops.RecoveryNone},
+		{name: "the total time is over", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: time.Hour, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryReplan, ops.RecoveryFallback}, reason: "recovery has taken 1h"},
+		{name: "earlier tier steps count", f: format, offer: func(o *Offer) { o.EarlierTime = time.Hour }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}},
+		{name: "the total cost is reached", f: format, offer: func(o *Offer) { o.SpentUSD = 2 }, limits: func(l *Limits) { l.TotalUSD = 2 }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}, reason: "$2.00"},
+		{name: "the total time cuts the level's", f: format, offer: func(o *Offer) { o.EarlierTime = 58 * time.Minute }, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.Deadline.Equal(noon.Add(2 * time.Minute)) {
 				t.Errorf("until %s", m.Deadline)
 			}
 		}},
-		{name: "switched off", f: network, limits: func(l *Limits) { l.Retries, l.Nudges = 0, 0 }, level: Replan, passed: []Level{Retry, Nudge}},
-		{name: "an interrupted repair is probed first", f: stopped("crash", same), level: Nudge, check: func(t *testing.T, m Move) {
+		{name: "switched off", f: network, limits: func(l *Limits) { l.Retries, l.Nudges = 0, 0 }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryRetry, ops.RecoveryNudge}},
+		{name: "an interrupted repair is probed first", f: stopped("crash", same), level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.ProbeFirst {
 				t.Error("not probed first")
 			}
 		}},
-		{name: "another tier starts with none", f: network, history: []Transition{row1(ForceDone, noon, func(t *Transition) { t.Tier = 1 })}, level: Retry},
+		{name: "another tier starts with none", f: network, history: []Transition{row1(ops.RecoveryForceDone, noon, func(t *Transition) { t.Tier = 1 })}, level: ops.RecoveryRetry},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o, l := everything(), Defaults()
@@ -134,7 +134,7 @@ func TestNext_Table(t *testing.T) {
 				c.limits(&l)
 			}
 			m := Next(c.f, Classify(c.f, nil), c.history, o, l, noon.Add(c.after))
-			var passed []Level
+			var passed []ops.RecoveryLevel
 			for _, p := range m.Passed {
 				passed = append(passed, p.Level)
 				if p.Reason == "" {
@@ -175,11 +175,11 @@ func TestNext_JitterIsSmallAndTheSameAfterARestart(t *testing.T) {
 
 func TestNext_ARestartInTheMiddleOfALevelKeepsItsTime(t *testing.T) {
 	f := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
-	history := []Transition{at(Nudge, 0)}
+	history := []Transition{at(ops.RecoveryNudge, 0)}
 	for _, c := range []struct {
 		after time.Duration
-		level Level
-	}{{time.Minute, Nudge}, {5*time.Minute - 1, Nudge}, {5 * time.Minute, Replan}, {10 * time.Minute, Replan}} {
+		level ops.RecoveryLevel
+	}{{time.Minute, ops.RecoveryNudge}, {5*time.Minute - 1, ops.RecoveryNudge}, {5 * time.Minute, ops.RecoveryReplan}, {10 * time.Minute, ops.RecoveryReplan}} {
 		if m := Next(f, Classify(f, nil), history, everything(), Defaults(), noon.Add(c.after)); m.Level != c.level {
 			t.Errorf("after %s: %s, want %s", c.after, m.Level, c.level)
 		}
@@ -188,12 +188,12 @@ func TestNext_ARestartInTheMiddleOfALevelKeepsItsTime(t *testing.T) {
 
 func TestRecord_TellsTheLevelsBefore(t *testing.T) {
 	f := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
-	history := []Transition{at(Retry, 0), at(Retry, 1), at(Nudge, 2), row1(ForceDone, noon, func(t *Transition) { t.Tier = 1 })}
-	r := Move{Level: Replan, Action: ActionReplan, Reason: "r"}.Record(f, Class{ErrorType: TypeFormat}, history, noon)
-	if fmt.Sprint(r.PreviousLevels) != fmt.Sprint([]Level{1, 2}) || r.Tier != 2 || r.Session != 7 || r.EnteredAt != noon || r.ErrorType != TypeFormat {
+	history := []Transition{at(ops.RecoveryRetry, 0), at(ops.RecoveryRetry, 1), at(ops.RecoveryNudge, 2), row1(ops.RecoveryForceDone, noon, func(t *Transition) { t.Tier = 1 })}
+	r := Move{Level: ops.RecoveryReplan, Action: ops.ActionReplan, Reason: "r"}.Record(f, Class{ErrorType: TypeFormat}, history, noon)
+	if fmt.Sprint(r.PreviousLevels) != fmt.Sprint([]ops.RecoveryLevel{1, 2}) || r.Tier != 2 || r.Session != 7 || r.EnteredAt != noon || r.ErrorType != TypeFormat {
 		t.Errorf("%+v", r)
 	}
-	if got := Path(append(history, r), 2); !slices.Equal(got, []Level{1, 2, 3}) {
+	if got := Path(append(history, r), 2); !slices.Equal(got, []ops.RecoveryLevel{1, 2, 3}) {
 		t.Errorf("path %v", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // Limits bound the ladder in tries and in time.
@@ -64,15 +66,15 @@ func (l Limits) Check() error {
 }
 
 // time returns how long a level may take from its first attempt; 0 where only the waiting is bounded.
-func (l Limits) time(level Level) time.Duration {
+func (l Limits) time(level ops.RecoveryLevel) time.Duration {
 	switch level {
-	case Nudge:
+	case ops.RecoveryNudge:
 		return l.NudgeTime
-	case Replan:
+	case ops.RecoveryReplan:
 		return l.ReplanTime
-	case Fallback:
+	case ops.RecoveryFallback:
 		return l.FallbackTime
-	case None, Retry, ForceDone:
+	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryForceDone:
 	}
 	return 0
 }

@@ -25,7 +25,7 @@ func ended(edit func(*Failure)) Failure {
 
 // stopped is a report of a session the supervisor ended.
 func stopped(cause string, edit func(*Failure)) Failure {
-	f := failed(func(f *Failure) { f.StopCause, f.Class, f.Status = cause, cause, "timed_out" })
+	f := failed(func(f *Failure) { f.StopCause, f.Class, f.Status = cause, ops.FailureClass(cause), "timed_out" })
 	edit(&f)
 	return f
 }
@@ -36,8 +36,8 @@ type matrixCase struct {
 	name  string
 	f     Failure
 	rule  string
-	typ   ErrorType
-	entry Level
+	typ   ops.ErrorType
+	entry ops.RecoveryLevel
 }
 
 func matrixCases() []matrixCase {
@@ -52,48 +52,48 @@ func providerCases() []matrixCase {
 		return failed(func(f *Failure) { f.APIError, f.Error = class, text })
 	}
 	return []matrixCase{
-		{"network error", failed(func(f *Failure) { f.Error = "claude reported an error: API Error: Connection error. (ECONNRESET)" }), "network", TypeNetwork, Retry},
-		{"API timeout", failed(func(f *Failure) { f.Error = "Request timed out." }), "network", TypeNetwork, Retry},
-		{"status 408", status(408, "timeout"), "network", TypeNetwork, Retry},
-		{"error event in the stream", api("unknown", "the API failed with unknown"), "network", TypeNetwork, Retry},
-		{"rate limit", status(429, "rate limit"), "rate-limit", TypeRateLimit, Retry},
-		{"rate limit without status", api("rate_limit", "limited"), "rate-limit", TypeRateLimit, Retry},
-		{"API 500", status(500, "internal"), "api-unavailable", TypeServer, Retry},
-		{"API 503", status(503, "unavailable"), "api-unavailable", TypeServer, Retry},
-		{"529 has no status", failed(func(f *Failure) { f.Error = "API Error: Repeated 529 Overloaded errors" }), "api-unavailable", TypeServer, Retry},
-		{"overloaded class", api("overloaded", "busy"), "api-unavailable", TypeServer, Retry},
-		{"server error class", api("server_error", "busy"), "api-unavailable", TypeServer, Retry},
-		{"output limit", api("max_output_tokens", "cut"), "output-limit", TypeOutputLimit, Nudge},
-		{"output limit by text", failed(func(f *Failure) { f.Error = "response exceeded the 32000 output token maximum" }), "output-limit", TypeOutputLimit, Nudge},
-		{"turn limit", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_turns" }), "context-limit", TypeContext, Replan},
-		{"turn limit class", failed(func(f *Failure) { f.Class = "max_turns" }), "context-limit", TypeContext, Replan},
-		{"prompt too long class", failed(func(f *Failure) { f.Class = "prompt_too_long" }), "context-limit", TypeContext, Replan},
-		{"model not found by the runner", failed(func(f *Failure) { f.Class = "model_not_found" }), "capability", TypeCapability, Fallback},
-		{"refusal class", failed(func(f *Failure) { f.Class = "refusal" }), "capability", TypeCapability, Fallback},
-		{"output limit class", failed(func(f *Failure) { f.Class = "output_limit" }), "output-limit", TypeOutputLimit, Nudge},
-		{"billing by the runner", failed(func(f *Failure) { f.Class = "billing" }), "credentials", TypeCredentials, ForceDone},
-		{"budget class", failed(func(f *Failure) { f.Class = "max_budget" }), "budget", TypeBudget, ForceDone},
-		{"nothing left to spend", failed(func(f *Failure) { f.Class = "unpaid" }), "budget", TypeBudget, ForceDone},
-		{"structured output class", failed(func(f *Failure) { f.Class = "structured_output" }), "output-format", TypeFormat, Nudge},
+		{"network error", failed(func(f *Failure) { f.Error = "claude reported an error: API Error: Connection error. (ECONNRESET)" }), "network", TypeNetwork, ops.RecoveryRetry},
+		{"API timeout", failed(func(f *Failure) { f.Error = "Request timed out." }), "network", TypeNetwork, ops.RecoveryRetry},
+		{"status 408", status(408, "timeout"), "network", TypeNetwork, ops.RecoveryRetry},
+		{"error event in the stream", api("unknown", "the API failed with unknown"), "network", TypeNetwork, ops.RecoveryRetry},
+		{"rate limit", status(429, "rate limit"), "rate-limit", TypeRateLimit, ops.RecoveryRetry},
+		{"rate limit without status", api("rate_limit", "limited"), "rate-limit", TypeRateLimit, ops.RecoveryRetry},
+		{"API 500", status(500, "internal"), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"API 503", status(503, "unavailable"), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"529 has no status", failed(func(f *Failure) { f.Error = "API Error: Repeated 529 Overloaded errors" }), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"overloaded class", api("overloaded", "busy"), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"server error class", api("server_error", "busy"), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"output limit", api("max_output_tokens", "cut"), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
+		{"output limit by text", failed(func(f *Failure) { f.Error = "response exceeded the 32000 output token maximum" }), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
+		{"turn limit", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_turns" }), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"turn limit class", failed(func(f *Failure) { f.Class = "max_turns" }), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"prompt too long class", failed(func(f *Failure) { f.Class = "prompt_too_long" }), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"model not found by the runner", failed(func(f *Failure) { f.Class = "model_not_found" }), "capability", TypeCapability, ops.RecoveryFallback},
+		{"refusal class", failed(func(f *Failure) { f.Class = "refusal" }), "capability", TypeCapability, ops.RecoveryFallback},
+		{"output limit class", failed(func(f *Failure) { f.Class = "output_limit" }), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
+		{"billing by the runner", failed(func(f *Failure) { f.Class = "billing" }), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"budget class", failed(func(f *Failure) { f.Class = "max_budget" }), "budget", TypeBudget, ops.RecoveryForceDone},
+		{"nothing left to spend", failed(func(f *Failure) { f.Class = "unpaid" }), "budget", TypeBudget, ops.RecoveryForceDone},
+		{"structured output class", failed(func(f *Failure) { f.Class = "structured_output" }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"connection dropped, as the CLI tells it", failed(func(f *Failure) {
 			f.Error = "the API failed with server_error: API Error: Unable to connect to API (ECONNRESET)"
-		}), "network", TypeNetwork, Retry},
-		{"server error told in words", failed(func(f *Failure) { f.Error = "the API failed with server_error" }), "api-unavailable", TypeServer, Retry},
-		{"rate limit told in words", failed(func(f *Failure) { f.Error = "the API failed with rate_limit" }), "rate-limit", TypeRateLimit, Retry},
+		}), "network", TypeNetwork, ops.RecoveryRetry},
+		{"server error told in words", failed(func(f *Failure) { f.Error = "the API failed with server_error" }), "api-unavailable", TypeServer, ops.RecoveryRetry},
+		{"rate limit told in words", failed(func(f *Failure) { f.Error = "the API failed with rate_limit" }), "rate-limit", TypeRateLimit, ops.RecoveryRetry},
 		{"another error of the CLI that quotes a service", failed(func(f *Failure) {
 			f.Class, f.Error = "agent_error", "claude reported an error: connect ECONNREFUSED web:80, 529 overloaded"
-		}), "unknown-exit", TypeUnknown, ForceDone},
-		{"prompt too long", status(400, "Prompt is too long"), "context-limit", TypeContext, Replan},
-		{"request too large", status(413, "too large"), "context-limit", TypeContext, Replan},
-		{"model not found", status(404, "model: nope"), "capability", TypeCapability, Fallback},
-		{"model not found class", api("model_not_found", "nope"), "capability", TypeCapability, Fallback},
-		{"refusal", failed(func(f *Failure) { f.StopReason = "refusal" }), "capability", TypeCapability, Fallback},
-		{"missing credentials", status(401, "invalid x-api-key"), "credentials", TypeCredentials, ForceDone},
-		{"refused credentials", status(403, "forbidden"), "credentials", TypeCredentials, ForceDone},
-		{"no credit", status(400, "Credit balance is too low"), "credentials", TypeCredentials, ForceDone},
-		{"billing class", api("billing_error", "pay"), "credentials", TypeCredentials, ForceDone},
-		{"not logged in", failed(func(f *Failure) { f.Error = "Invalid API key · Please run /login" }), "credentials", TypeCredentials, ForceDone},
-		{"budget of the CLI", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_budget_usd" }), "budget", TypeBudget, ForceDone},
+		}), "unknown-exit", TypeUnknown, ops.RecoveryForceDone},
+		{"prompt too long", status(400, "Prompt is too long"), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"request too large", status(413, "too large"), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"model not found", status(404, "model: nope"), "capability", TypeCapability, ops.RecoveryFallback},
+		{"model not found class", api("model_not_found", "nope"), "capability", TypeCapability, ops.RecoveryFallback},
+		{"refusal", failed(func(f *Failure) { f.StopReason = "refusal" }), "capability", TypeCapability, ops.RecoveryFallback},
+		{"missing credentials", status(401, "invalid x-api-key"), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"refused credentials", status(403, "forbidden"), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"no credit", status(400, "Credit balance is too low"), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"billing class", api("billing_error", "pay"), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"not logged in", failed(func(f *Failure) { f.Error = "Invalid API key · Please run /login" }), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"budget of the CLI", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_budget_usd" }), "budget", TypeBudget, ops.RecoveryForceDone},
 	}
 }
 
@@ -105,69 +105,69 @@ func claimCases() []matrixCase {
 	}
 	problems := []Problem{{Pointer: "/check_results", Message: "must not be empty"}}
 	return []matrixCase{
-		{"no outcome", ended(func(f *Failure) { f.Outcome = OutcomeMissing }), "output-format", TypeFormat, Nudge},
-		{"invalid outcome", ended(func(f *Failure) { f.Outcome, f.OutcomeProblems = OutcomeInvalid, problems }), "output-format", TypeFormat, Nudge},
+		{"no outcome", ended(func(f *Failure) { f.Outcome = OutcomeMissing }), "output-format", TypeFormat, ops.RecoveryNudge},
+		{"invalid outcome", ended(func(f *Failure) { f.Outcome, f.OutcomeProblems = OutcomeInvalid, problems }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"two decisions", ended(func(f *Failure) {
 			f.OutcomeProblems = []Problem{{Pointer: "/handoff", Message: "must be left out when the outcome is healthy"}}
-		}), "output-format", TypeFormat, Nudge},
-		{"structured output given up", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_structured_output_retries" }), "output-format", TypeFormat, Nudge},
+		}), "output-format", TypeFormat, ops.RecoveryNudge},
+		{"structured output given up", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_structured_output_retries" }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"resource not found", ended(func(f *Failure) {
 			f.Outcome, f.ToolErrors = OutcomeMissing, []ToolError{{"Read", "file does not exist"}}
-		}), "resource-not-found", TypeNotFound, Nudge},
+		}), "resource-not-found", TypeNotFound, ops.RecoveryNudge},
 		{"permission denied", ended(func(f *Failure) {
 			f.Outcome, f.Denials = OutcomeMissing, []Denial{{"Bash", "never", "it deletes data"}}
-		}), "permission-denied", TypePermission, Nudge},
+		}), "permission-denied", TypePermission, ops.RecoveryNudge},
 		{"a denial beside an invalid outcome is a format error", ended(func(f *Failure) {
 			f.Outcome, f.OutcomeProblems, f.Denials = OutcomeInvalid, problems, []Denial{{"Bash", "", "no"}}
-		}), "output-format", TypeFormat, Nudge},
-		{"exit 0, unknown problem", ended(func(f *Failure) { f.Class = "no_result" }), "exit-zero", TypeInconclusive, Nudge},
-		{"judge finds no evidence", judged(20, 7), "judge-evidence", TypeEvidence, Nudge},
-		{"judge finds the goal missed", judged(14, 20), "judge-goal", TypeGoal, Replan},
-		{"judge finds both", judged(14, 7), "judge-goal", TypeGoal, Replan},
-		{"other judge FAIL", judged(20, 12), "judge-fail", TypeJudge, Replan},
-		{"unusable judge FAIL", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "FAIL", Invalid: true} }), "judge-fail", TypeJudge, Replan},
-		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "CONDITIONAL"} }), "judge-conditional", TypeConditional, None},
-		{"claimed fix, probe still red", ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), "probe-red", TypeProbe, Replan},
-		{"killed by a signal", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(137) }), "killed", TypeKilled, Nudge},
-		{"killed, as Go writes it", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(-1) }), "killed", TypeKilled, Nudge},
-		{"unrecognised non-zero exit", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), "unknown-exit", TypeUnknown, ForceDone},
+		}), "output-format", TypeFormat, ops.RecoveryNudge},
+		{"exit 0, unknown problem", ended(func(f *Failure) { f.Class = "no_result" }), "exit-zero", TypeInconclusive, ops.RecoveryNudge},
+		{"judge finds no evidence", judged(20, 7), "judge-evidence", TypeEvidence, ops.RecoveryNudge},
+		{"judge finds the goal missed", judged(14, 20), "judge-goal", TypeGoal, ops.RecoveryReplan},
+		{"judge finds both", judged(14, 7), "judge-goal", TypeGoal, ops.RecoveryReplan},
+		{"other judge FAIL", judged(20, 12), "judge-fail", TypeJudge, ops.RecoveryReplan},
+		{"unusable judge FAIL", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "FAIL", Invalid: true} }), "judge-fail", TypeJudge, ops.RecoveryReplan},
+		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "CONDITIONAL"} }), "judge-conditional", TypeConditional, ops.RecoveryNone},
+		{"claimed fix, probe still red", ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), "probe-red", TypeProbe, ops.RecoveryReplan},
+		{"killed by a signal", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(137) }), "killed", TypeKilled, ops.RecoveryNudge},
+		{"killed, as Go writes it", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(-1) }), "killed", TypeKilled, ops.RecoveryNudge},
+		{"unrecognised non-zero exit", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), "unknown-exit", TypeUnknown, ops.RecoveryForceDone},
 		{"unknown exit with a denial in the log", failed(func(f *Failure) {
 			f.Class, f.ExitCode, f.Outcome, f.Denials = "exit", ops.Ptr(77), OutcomeMissing, []Denial{{"Bash", "", "no"}}
-		}), "unknown-exit", TypeUnknown, ForceDone},
+		}), "unknown-exit", TypeUnknown, ops.RecoveryForceDone},
 		{"network words on the error output of an unknown exit", failed(func(f *Failure) {
 			f.Class, f.ExitCode, f.Error = "exit", ops.Ptr(77), "claude exited with code 77: connect ECONNREFUSED 10.0.0.5:5432"
-		}), "unknown-exit", TypeUnknown, ForceDone},
+		}), "unknown-exit", TypeUnknown, ops.RecoveryForceDone},
 	}
 }
 
 func stopCases() []matrixCase {
-	loop := func(count int, level Level) Failure {
+	loop := func(count int, level ops.RecoveryLevel) Failure {
 		return stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: count, Level: level, Call: "Bash curl"} })
 	}
 	return []matrixCase{
-		{"loop of 3", loop(3, Replan), "loop-3", TypeLoop, Replan},
-		{"loop of 5", loop(5, Fallback), "loop-5", TypeLoop, Fallback},
-		{"loop of 8", loop(8, ForceDone), "loop-8", TypeLoop, ForceDone},
-		{"loop of 5 without a level", loop(5, None), "loop-5", TypeLoop, Fallback},
-		{"loop of 9 without a level", loop(9, None), "loop-8", TypeLoop, ForceDone},
-		{"other thresholds", loop(4, Replan), "loop-3", TypeLoop, Replan},
-		{"a loop stop without a finding", stopped("loop", same), "loop-3", TypeLoop, Replan},
-		{"a loop count alone is no loop stop", failed(func(f *Failure) { f.APIStatus, f.Loop = ops.Ptr(401), &Loop{Count: 3} }), "credentials", TypeCredentials, ForceDone},
-		{"budget", stopped("budget", same), "budget", TypeBudget, ForceDone},
-		{"wall limit", stopped("wall_limit", same), "time-limit", TypeTimeout, Replan},
-		{"tool limit", stopped("tool_limit", same), "time-limit", TypeTimeout, Replan},
-		{"idle, nothing changed", stopped("idle", same), "idle", TypeIdle, Retry},
-		{"idle, something changed", stopped("idle", func(f *Failure) { f.Mutating = true }), "idle-mutating", TypeIdle, Nudge},
-		{"deadline of the level", stopped("deadline", same), "deadline", TypeLevelTimeout, Nudge},
-		{"interrupted Tier 1", stopped("crash", func(f *Failure) { f.Tier, f.Interrupted = 1, true }), "interrupted-tier-1", TypeInterrupted, Retry},
-		{"interrupted repair", stopped("shutdown", same), "interrupted-repair", TypeInterrupted, Nudge},
-		{"cancelled by operator", stopped("user", same), "cancelled", TypeCancelled, None},
-		{"gate passed by", stopped("invariant", same), "invariant", TypeInvariant, ForceDone},
-		{"journal", stopped("journal", same), "journal", TypeJournal, ForceDone},
-		{"resume refused", failed(func(f *Failure) { f.Class = "resume_refused" }), "resume-refused", TypeResume, None},
-		{"program missing", failed(func(f *Failure) { f.Class, f.ExitCode = "not_found", nil }), "agent-unavailable", TypeUnavailable, Fallback},
-		{"program too old", failed(func(f *Failure) { f.Class, f.ExitCode = "too_old", nil }), "agent-unavailable", TypeUnavailable, Fallback},
-		{"layer missing", failed(func(f *Failure) { f.Class, f.ExitCode = "layer", nil }), "layer", TypeLayer, ForceDone},
+		{"loop of 3", loop(3, ops.RecoveryReplan), "loop-3", TypeLoop, ops.RecoveryReplan},
+		{"loop of 5", loop(5, ops.RecoveryFallback), "loop-5", TypeLoop, ops.RecoveryFallback},
+		{"loop of 8", loop(8, ops.RecoveryForceDone), "loop-8", TypeLoop, ops.RecoveryForceDone},
+		{"loop of 5 without a level", loop(5, ops.RecoveryNone), "loop-5", TypeLoop, ops.RecoveryFallback},
+		{"loop of 9 without a level", loop(9, ops.RecoveryNone), "loop-8", TypeLoop, ops.RecoveryForceDone},
+		{"other thresholds", loop(4, ops.RecoveryReplan), "loop-3", TypeLoop, ops.RecoveryReplan},
+		{"a loop stop without a finding", stopped("loop", same), "loop-3", TypeLoop, ops.RecoveryReplan},
+		{"a loop count alone is no loop stop", failed(func(f *Failure) { f.APIStatus, f.Loop = ops.Ptr(401), &Loop{Count: 3} }), "credentials", TypeCredentials, ops.RecoveryForceDone},
+		{"budget", stopped("budget", same), "budget", TypeBudget, ops.RecoveryForceDone},
+		{"wall limit", stopped("wall_limit", same), "time-limit", TypeTimeout, ops.RecoveryReplan},
+		{"tool limit", stopped("tool_limit", same), "time-limit", TypeTimeout, ops.RecoveryReplan},
+		{"idle, nothing changed", stopped("idle", same), "idle", TypeIdle, ops.RecoveryRetry},
+		{"idle, something changed", stopped("idle", func(f *Failure) { f.Mutating = true }), "idle-mutating", TypeIdle, ops.RecoveryNudge},
+		{"deadline of the level", stopped("deadline", same), "deadline", TypeLevelTimeout, ops.RecoveryNudge},
+		{"interrupted Tier 1", stopped("crash", func(f *Failure) { f.Tier, f.Interrupted = 1, true }), "interrupted-tier-1", TypeInterrupted, ops.RecoveryRetry},
+		{"interrupted repair", stopped("shutdown", same), "interrupted-repair", TypeInterrupted, ops.RecoveryNudge},
+		{"cancelled by operator", stopped("user", same), "cancelled", TypeCancelled, ops.RecoveryNone},
+		{"gate passed by", stopped("invariant", same), "invariant", TypeInvariant, ops.RecoveryForceDone},
+		{"journal", stopped("journal", same), "journal", TypeJournal, ops.RecoveryForceDone},
+		{"resume refused", failed(func(f *Failure) { f.Class = "resume_refused" }), "resume-refused", TypeResume, ops.RecoveryNone},
+		{"program missing", failed(func(f *Failure) { f.Class, f.ExitCode = "not_found", nil }), "agent-unavailable", TypeUnavailable, ops.RecoveryFallback},
+		{"program too old", failed(func(f *Failure) { f.Class, f.ExitCode = "too_old", nil }), "agent-unavailable", TypeUnavailable, ops.RecoveryFallback},
+		{"layer missing", failed(func(f *Failure) { f.Class, f.ExitCode = "layer", nil }), "layer", TypeLayer, ops.RecoveryForceDone},
 	}
 }
 
@@ -205,11 +205,11 @@ func TestClassify_OnlyAnInterruptedRepairIsProbedFirst(t *testing.T) {
 
 func TestClassify_RulesOfTheOperatorStandBeforeTheUnknown(t *testing.T) {
 	rules := []Rule{
-		{ID: "gemini-auth", When: When{ExitCode: ops.Ptr(145)}, Level: ForceDone, ErrorType: "gemini_auth", Why: "the key is refused"},
-		{ID: "license", When: When{Failure: "exit", Contains: "License Server"}, Level: Retry, ErrorType: "license", Why: "it comes back"},
-		{ID: "status", When: When{APIStatus: ops.Ptr(418)}, Level: Fallback, ErrorType: "teapot", Why: "it cannot brew"},
-		{ID: "cause", When: When{StopCause: "maintenance"}, Level: Replan, ErrorType: "maintenance", Why: "somebody works there"},
-		{ID: "weaker", When: When{APIStatus: ops.Ptr(401)}, Level: Retry, ErrorType: "auth_retry", Why: "try again"},
+		{ID: "gemini-auth", When: When{ExitCode: ops.Ptr(145)}, Level: ops.RecoveryForceDone, ErrorType: "gemini_auth", Why: "the key is refused"},
+		{ID: "license", When: When{Failure: "exit", Contains: "License Server"}, Level: ops.RecoveryRetry, ErrorType: "license", Why: "it comes back"},
+		{ID: "status", When: When{APIStatus: ops.Ptr(418)}, Level: ops.RecoveryFallback, ErrorType: "teapot", Why: "it cannot brew"},
+		{ID: "cause", When: When{StopCause: "maintenance"}, Level: ops.RecoveryReplan, ErrorType: "maintenance", Why: "somebody works there"},
+		{ID: "weaker", When: When{APIStatus: ops.Ptr(401)}, Level: ops.RecoveryRetry, ErrorType: "auth_retry", Why: "try again"},
 	}
 	if err := CheckRules(rules); err != nil {
 		t.Fatal(err)
@@ -230,13 +230,13 @@ func TestClassify_RulesOfTheOperatorStandBeforeTheUnknown(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", c.name, got, c.rule)
 		}
 	}
-	if got := Classify(failed(func(f *Failure) { f.Class = "exit" }), []Rule{{ID: "all", Level: Retry}}); got.Rule != "unknown-exit" {
+	if got := Classify(failed(func(f *Failure) { f.Class = "exit" }), []Rule{{ID: "all", Level: ops.RecoveryRetry}}); got.Rule != "unknown-exit" {
 		t.Errorf("an empty rule matched: %+v", got)
 	}
 }
 
 func TestCheckRules_SaysWhatIsWrong(t *testing.T) {
-	good := Rule{ID: "a", When: When{Failure: "exit"}, Level: Retry, ErrorType: "x", Why: "y"}
+	good := Rule{ID: "a", When: When{Failure: "exit"}, Level: ops.RecoveryRetry, ErrorType: "x", Why: "y"}
 	for _, c := range []struct {
 		name string
 		edit func(*Rule)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"claudeops/internal/decide/handoff"
+	"claudeops/internal/ops"
 )
 
 // Tried is one attempt that did not help, as the next one is told of it.
@@ -56,7 +57,7 @@ func NudgePrompt(t Told, variant int) string {
 	return b.String()
 }
 
-func opening(e ErrorType) string {
+func opening(e ops.ErrorType) string {
 	switch e {
 	case TypePermission:
 		return "Calls of yours were refused, and the session ended without a usable outcome. The refusals stand: do not try the same calls again or in disguise. " +
@@ -132,13 +133,13 @@ func rootCause(t Told) string {
 func (t Told) errors() any {
 	f := t.Failure
 	return struct {
-		Failure    ErrorType   `json:"failure"`
-		Error      string      `json:"error,omitempty"`
-		Problems   []Problem   `json:"outcome_problems,omitempty"`
-		Denials    []Denial    `json:"refused_calls,omitempty"`
-		ToolErrors []ToolError `json:"failed_calls,omitempty"`
-		Judge      *Judged     `json:"judge,omitempty"`
-		ProbeRed   []string    `json:"still_down,omitempty"`
+		Failure    ops.ErrorType `json:"failure"`
+		Error      string        `json:"error,omitempty"`
+		Problems   []Problem     `json:"outcome_problems,omitempty"`
+		Denials    []Denial      `json:"refused_calls,omitempty"`
+		ToolErrors []ToolError   `json:"failed_calls,omitempty"`
+		Judge      *Judged       `json:"judge,omitempty"`
+		ProbeRed   []string      `json:"still_down,omitempty"`
 	}{t.Class.ErrorType, cut(f.Error), bound(f.OutcomeProblems), bound(f.Denials), bound(f.ToolErrors), f.Judge, bound(f.ProbeRed)}
 }
 

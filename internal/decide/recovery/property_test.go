@@ -58,8 +58,8 @@ func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
 			f.Tier = tier
 			c := Classify(f, nil)
 			m := Next(f, c, history, anyOffer().Draw(t, "offer"), l, now)
-			if m.Level == None {
-				if c.Entry != None {
+			if m.Level == ops.RecoveryNone {
+				if c.Entry != ops.RecoveryNone {
 					t.Fatalf("%s got no level: %+v", c.ErrorType, m)
 				}
 				return // cancelled, or not a matter of the ladder
@@ -70,7 +70,7 @@ func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
 			if len(history) > most {
 				t.Fatalf("%d transitions, at most %d are allowed", len(history), most)
 			}
-			if m.Level == ForceDone {
+			if m.Level == ops.RecoveryForceDone {
 				wantSixFields(t, f, c, m, history[:len(history)-1])
 				return
 			}
@@ -84,13 +84,13 @@ func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []T
 	if m.Level < c.Entry {
 		t.Fatalf("entered at %s, below the %s of %s", m.Level, c.Entry, c.ErrorType)
 	}
-	count, waited := map[Level]int{}, m.Wait
+	count, waited := map[ops.RecoveryLevel]int{}, m.Wait
 	for _, h := range history {
 		if h.Level > m.Level {
 			t.Fatalf("went down from %s to %s", h.Level, m.Level)
 		}
 		count[h.Level]++
-		if h.Level == Retry {
+		if h.Level == ops.RecoveryRetry {
 			waited += h.NotBefore.Sub(h.EnteredAt)
 		}
 		if h.Level == m.Level && l.time(m.Level) > 0 && r.EnteredAt.Sub(h.EnteredAt) >= l.time(m.Level) {
@@ -98,15 +98,15 @@ func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []T
 		}
 	}
 	switch {
-	case m.Level == Retry && (f.Mutating || count[Retry] >= l.Retries || waited > l.RetryTotal):
-		t.Fatalf("retry %d after %s of waiting, mutating %v", count[Retry]+1, waited, f.Mutating)
-	case m.Level == Nudge && (count[Nudge] >= l.Nudges || m.Variant != count[Nudge]+1):
-		t.Fatalf("nudge %d has variant %d", count[Nudge]+1, m.Variant)
-	case m.Level == Replan && count[Replan] > 0:
+	case m.Level == ops.RecoveryRetry && (f.Mutating || count[ops.RecoveryRetry] >= l.Retries || waited > l.RetryTotal):
+		t.Fatalf("retry %d after %s of waiting, mutating %v", count[ops.RecoveryRetry]+1, waited, f.Mutating)
+	case m.Level == ops.RecoveryNudge && (count[ops.RecoveryNudge] >= l.Nudges || m.Variant != count[ops.RecoveryNudge]+1):
+		t.Fatalf("nudge %d has variant %d", count[ops.RecoveryNudge]+1, m.Variant)
+	case m.Level == ops.RecoveryReplan && count[ops.RecoveryReplan] > 0:
 		t.Fatal("replanned twice")
-	case m.Level == Fallback && m.Handler == "":
+	case m.Level == ops.RecoveryFallback && m.Handler == "":
 		t.Fatal("fallback to nobody")
-	case m.Level < Fallback && m.Wait > l.RetryTotal:
+	case m.Level < ops.RecoveryFallback && m.Wait > l.RetryTotal:
 		t.Fatalf("%s waits %s", m.Level, m.Wait)
 	case m.Reason == "":
 		t.Fatal("no reason")
@@ -133,7 +133,7 @@ func wantSixFields(t *rapid.T, f Failure, c Class, m Move, history []Transition)
 			t.Fatalf("%s is missing in %s", field, raw)
 		}
 	}
-	if e.EscalationPath[len(e.EscalationPath)-1] != ForceDone {
+	if e.EscalationPath[len(e.EscalationPath)-1] != ops.RecoveryForceDone {
 		t.Fatalf("path %v", e.EscalationPath)
 	}
 }
@@ -156,7 +156,7 @@ func FuzzFailure(f *testing.F) {
 		}
 		c := Classify(failure, nil)
 		m := Next(failure, c, nil, Offer{}, Defaults(), noon)
-		if (m.Level == None) != (c.Entry == None) {
+		if (m.Level == ops.RecoveryNone) != (c.Entry == ops.RecoveryNone) {
 			t.Fatalf("%+v became %+v", c, m)
 		}
 		if _, err := Finish(Facts{Failure: failure, Class: c, Move: m}).Encode(); err != nil {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // reason is the move in one sentence, stored, shown and notified unchanged.
-func (w *climb) reason(level Level) string {
+func (w *climb) reason(level ops.RecoveryLevel) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "session %d failed (%s): %s", w.failure.Session, w.class.ErrorType, w.doing(level))
 	if why := cmp.Or(w.because(), w.class.Why); why != "" {
@@ -25,22 +27,22 @@ func (w *climb) because() string {
 	return w.left
 }
 
-func (w *climb) doing(level Level) string {
+func (w *climb) doing(level ops.RecoveryLevel) string {
 	switch level {
-	case Retry:
-		return fmt.Sprintf("retry %d of %d in %s", w.count(Retry)+1, w.limits.Retries, short(w.move.Wait))
-	case Nudge:
+	case ops.RecoveryRetry:
+		return fmt.Sprintf("retry %d of %d in %s", w.count(ops.RecoveryRetry)+1, w.limits.Retries, short(w.move.Wait))
+	case ops.RecoveryNudge:
 		return fmt.Sprintf("nudge %d of %d in the same conversation", w.move.Variant, w.limits.Nudges)
-	case Replan:
+	case ops.RecoveryReplan:
 		if w.move.Planner != "" {
 			return fmt.Sprintf("a fresh session with a new plan of %s", w.move.Planner)
 		}
 		return "a fresh session with a new plan"
-	case Fallback:
+	case ops.RecoveryFallback:
 		return "fallback to " + w.move.Handler
-	case ForceDone:
+	case ops.RecoveryForceDone:
 		return "a partial result ends the cycle"
-	case None:
+	case ops.RecoveryNone:
 	}
 	return "nothing to do"
 }

@@ -13,20 +13,20 @@ import (
 // Rule is a row an operator adds to the matrix. It is asked after the built-in rows that recognize a failure and before
 // those for the unknown, so it can name what nobody knew and never weakens what is known.
 type Rule struct {
-	ID        string    `json:"id"`
-	When      When      `json:"when"`
-	Level     Level     `json:"level"`
-	ErrorType ErrorType `json:"error_type"`
-	Why       string    `json:"why"`
+	ID        string            `json:"id"`
+	When      When              `json:"when"`
+	Level     ops.RecoveryLevel `json:"level"`
+	ErrorType ops.ErrorType     `json:"error_type"`
+	Why       string            `json:"why"`
 }
 
 // When is what a rule asks for. All that is set must hold.
 type When struct {
-	Failure   string `json:"failure,omitempty"` // class of the failure as the runner names it
-	APIStatus *int   `json:"api_status,omitempty"`
-	ExitCode  *int   `json:"exit_code,omitempty"`
-	Contains  string `json:"contains,omitempty"` // in the error text of the agent CLI, upper and lower case alike
-	StopCause string `json:"stop_cause,omitempty"`
+	Failure   ops.FailureClass `json:"failure,omitempty"` // class of the failure as the runner names it
+	APIStatus *int             `json:"api_status,omitempty"`
+	ExitCode  *int             `json:"exit_code,omitempty"`
+	Contains  string           `json:"contains,omitempty"` // in the error text of the agent CLI, upper and lower case alike
+	StopCause string           `json:"stop_cause,omitempty"`
 }
 
 // Empty reports whether nothing is asked for.
@@ -35,7 +35,7 @@ func (w When) Empty() bool { return w == When{} }
 func (w When) evidence() evidence {
 	var e evidence
 	if w.Failure != "" {
-		e.classes = []string{w.Failure}
+		e.classes = []ops.FailureClass{w.Failure}
 	}
 	if w.APIStatus != nil {
 		e.apiStatus = []int{*w.APIStatus}
@@ -87,7 +87,7 @@ func (r Rule) problems(name string) []error {
 	if !nameShape.MatchString(string(r.ErrorType)) {
 		refuse("error_type %q must be lower-case letters, digits, - and _, at most 64", r.ErrorType)
 	}
-	if r.Level < Retry || r.Level > ForceDone {
+	if r.Level < ops.RecoveryRetry || r.Level > ops.RecoveryForceDone {
 		refuse("level is %d: use 1 (retry), 2 (nudge), 3 (replan), 4 (fallback) or 5 (force-done)", r.Level)
 	}
 	if strings.TrimSpace(r.Why) == "" {

@@ -9,7 +9,7 @@ import (
 
 // evidence is what a row of the matrix asks for. All that is set must hold; in a list one entry is enough.
 type evidence struct {
-	classes     []string
+	classes     []ops.FailureClass
 	apiStatus   []int
 	apiFamily   int // 5 stands for 500 to 599
 	apiErrors   []string
@@ -19,7 +19,7 @@ type evidence struct {
 	exitCodes   []int
 	contains    []string // in the error text of the CLI, lower case
 	tiers       []int
-	loop        Level
+	loop        ops.RecoveryLevel
 	verdict     string
 	also        func(Failure) bool // what the fields above cannot say
 }
@@ -34,7 +34,7 @@ func (e evidence) holds(f Failure) bool {
 		amongPtr(e.apiStatus, f.APIStatus) &&
 		amongPtr(e.exitCodes, f.ExitCode) &&
 		(e.apiFamily == 0 || f.APIStatus != nil && *f.APIStatus/100 == e.apiFamily) &&
-		(e.loop == None || f.loopLevel() == e.loop) &&
+		(e.loop == ops.RecoveryNone || f.loopLevel() == e.loop) &&
 		(e.verdict == "" || f.Judge != nil && f.Judge.Verdict == e.verdict) &&
 		mentions(f.Error, e.contains) &&
 		(e.also == nil || e.also(f))

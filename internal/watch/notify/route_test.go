@@ -27,10 +27,10 @@ func (l *letters) by(name string) Sender {
 func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 	var l letters
 	r := Router{First: l.by("first"), Second: l.by("second"), Routes: []Routed{
-		{ops.NoticeRoute{Name: "quiet", Kinds: []string{"resolved"}, Environment: "lab"}, nil},
+		{ops.NoticeRoute{Name: "quiet", Kinds: []ops.NoticeKind{"resolved"}, Environment: "lab"}, nil},
 		{ops.NoticeRoute{Name: "media", Services: []string{"arr-*", "jelly*n"}}, l.by("media")},
 		{ops.NoticeRoute{Name: "night", Level: ops.LevelCritical}, l.by("night")},
-		{ops.NoticeRoute{Name: "steps", Kinds: []string{"escalated"}, Services: []string{"web"}}, l.by("steps")},
+		{ops.NoticeRoute{Name: "steps", Kinds: []ops.NoticeKind{"escalated"}, Services: []string{"web"}}, l.by("steps")},
 	}}
 	for _, tt := range []struct {
 		n    ops.Notice
