@@ -410,7 +410,7 @@ func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
 		limits ops.Limits
 		steps  []agenttest.Step
 		cause  ops.StopCause
-		class  string
+		class  ops.FailureClass
 		open   string
 	}{
 		{
