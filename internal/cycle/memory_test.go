@@ -218,33 +218,6 @@ func success() ops.RunResult {
 	return ops.RunResult{ExitCode: ops.Ptr(0), ResultRead: true, Figures: ops.Figures{CostUSD: ops.Ptr(0.1)}}
 }
 
-func policy(change ...func(*ops.Policy)) ops.Policy {
-	p := ops.Policy{
-		MaxTier: 3, MaxDepth: 2, Entry: "tier1", Mode: ops.ContextHandoff,
-		Handlers: []ops.Handler{
-			{ID: "tier1", Tier: 1, Agent: "claude", Model: "haiku", HandsTo: []string{"tier2"}},
-			{ID: "tier2", Tier: 2, Agent: "claude", Model: "sonnet", HandsTo: []string{"tier3"}},
-			{ID: "tier3", Tier: 3, Agent: "claude", Model: "opus"},
-		},
-	}
-	for _, c := range change {
-		c(&p)
-	}
-	return p
-}
-
-func handoffJSON(recommended ops.Tier) []byte {
-	raw, err := json.Marshal(ops.Handoff{
-		SchemaVersion: 1, RecommendedTier: recommended, ServicesAffected: []string{"web"},
-		CheckResults:          []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
-		InvestigationFindings: "wrong upstream", RemediationAttempted: "restarted it, no change", CooldownState: json.RawMessage(`{}`),
-	})
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
-
 // stage is an Advancer with everything around it in memory.
 type stage struct {
 	*cycle.Advancer

@@ -33,6 +33,13 @@ type CheckResult struct {
 	ResponseTimeMS *int64    `json:"response_time_ms,omitempty"`
 }
 
+// Proposal is what a session handed up, as it was validated.
+type Proposal struct {
+	Handoff  *Handoff // nil when it is not valid
+	Problems []string // why it is not
+	Warnings []string
+}
+
 // Handoff is the facts one tier passes up to the next.
 type Handoff struct {
 	SchemaVersion         int             `json:"schema_version"`

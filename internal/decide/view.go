@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"slices"
@@ -94,14 +94,14 @@ func (v view) ordered(s ops.Session) *ops.Recovery {
 
 func (v view) stopped() bool { return v.newest.Status == ops.SessionCancelled }
 
-// asideInterrupted: a question of the supervisor touches nothing, so it may be asked again, once.
-func (v view) asideInterrupted() bool {
+// consultationInterrupted: a question of the supervisor touches nothing, so it may be asked again, once.
+func (v view) consultationInterrupted() bool {
 	n := v.newest
-	return !n.Works() && n.Status == ops.SessionInterrupted && n.Attempt == v.firstAside(*n).Attempt
+	return !n.Works() && n.Status == ops.SessionInterrupted && n.Attempt == v.firstConsultation(*n).Attempt
 }
 
-// firstAside is the first session that was asked the same.
-func (v view) firstAside(s ops.Session) ops.Session {
+// firstConsultation is the first session that was asked the same.
+func (v view) firstConsultation(s ops.Session) ops.Session {
 	for _, o := range v.journal.Sessions {
 		if o.Role == s.Role && o.ParentID != nil && s.ParentID != nil && *o.ParentID == *s.ParentID {
 			return o
@@ -110,10 +110,10 @@ func (v view) firstAside(s ops.Session) ops.Session {
 	return s
 }
 
-// aside is the last answer to a question about the last session, or nil when it was not asked.
-func (v view) aside(role ops.Role) *ops.Session { return v.asideOf(*v.last, role) }
+// answerOf is the last answer to a question about the last session, or nil when it was not asked.
+func (v view) answerOf(role ops.Role) *ops.Session { return v.answerAbout(*v.last, role) }
 
-func (v view) asideOf(about ops.Session, role ops.Role) *ops.Session {
+func (v view) answerAbout(about ops.Session, role ops.Role) *ops.Session {
 	for i := len(v.journal.Sessions) - 1; i >= 0; i-- {
 		s := &v.journal.Sessions[i]
 		if s.Role == role && s.ParentID != nil && *s.ParentID == about.ID {
@@ -125,8 +125,8 @@ func (v view) asideOf(about ops.Session, role ops.Role) *ops.Session {
 
 func (v view) interrupted() bool { return v.last.Status == ops.SessionInterrupted }
 
-// unpaid: its money could not be reserved, so it never ran.
-func (v view) unpaid() bool { return v.failed() && v.last.Failure == ops.FailureUnpaid }
+// overBudget: its money could not be reserved, so it never ran.
+func (v view) overBudget() bool { return v.failed() && v.last.Failure == ops.FailureUnpaid }
 
 // resumeRefused: a nudge whose conversation is gone is a matter of the ladder.
 func (v view) resumeRefused() bool {
@@ -146,13 +146,13 @@ func (v view) observedOnly() bool {
 }
 
 func (v view) unverified() bool {
-	return len(v.doubtful()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
+	return len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
 }
 
-func (v view) refuted() bool { return len(v.red()) > 0 }
+func (v view) refuted() bool { return len(v.downAfterClaim()) > 0 }
 
-// red lists the checks that contradict the last session's claim.
-func (v view) red() []ops.Check {
+// downAfterClaim lists the checks that contradict the last session's claim.
+func (v view) downAfterClaim() []ops.Check {
 	var out []ops.Check
 	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
 		if c.Status == ops.Down {
@@ -162,12 +162,12 @@ func (v view) red() []ops.Check {
 	return out
 }
 
-// doubtful lists the services whose state the last session's word alone does not settle: those handed up
+// servicesToVerify lists the services whose state the last session's word alone does not settle: those handed up
 // in this chain and those a probe found bad before it, as far as we can probe them ourselves.
-func (v view) doubtful() []string {
+func (v view) servicesToVerify() []string {
 	var names []string
 	for _, s := range v.journal.Sessions {
-		if h := proposalOf(s).handoff; h != nil {
+		if h := proposed(s); h != nil {
 			names = append(names, h.ServicesAffected...)
 		}
 	}
@@ -265,55 +265,49 @@ func (v view) attempt(t ops.Tier) int {
 	return n
 }
 
-// proposal is what a session handed up. It is empty when the session handed up nothing.
-type proposal struct {
-	handoff  *ops.Handoff
-	problems []string // why there is no valid handoff
-	warnings []string
-}
-
-func proposalOf(s ops.Session) proposal {
-	if s.HandoffError != "" {
-		return proposal{problems: []string{s.HandoffError}}
+// handedUp is what a session handed up, with the services' own names, or an empty proposal.
+func (v view) handedUp(s ops.Session) ops.Proposal {
+	if s.Proposal == nil {
+		if s.Proposed() { // nobody read it, so nobody may act upon it
+			return ops.Proposal{Problems: []string{"the handoff was not read"}}
+		}
+		return ops.Proposal{}
 	}
-	if len(s.HandoffJSON) == 0 {
-		return proposal{}
-	}
-	h, report := handoff.Parse(s.HandoffJSON, s.Tier)
-	if report.OK() {
-		return proposal{handoff: &h, warnings: report.Warnings}
-	}
-	return proposal{problems: sentences(report.Errors), warnings: report.Warnings}
-}
-
-// known replaces aliases by the services' own names and refuses strangers where the inventory is strict.
-func (p proposal) known(inv ops.Inventory) proposal {
-	if p.handoff == nil {
+	p := *s.Proposal
+	if p.Handoff == nil {
 		return p
 	}
-	h, report := handoff.CheckInventory(*p.handoff, inv)
-	out := proposal{handoff: &h, warnings: append(append([]string{}, p.warnings...), report.Warnings...)}
+	h, report := handoff.CheckInventory(*p.Handoff, v.policy.Inventory)
+	p.Warnings = slices.Concat(p.Warnings, report.Warnings)
+	p.Handoff = &h
 	if !report.OK() {
-		out.handoff, out.problems = nil, sentences(report.Errors)
+		p.Handoff, p.Problems = nil, handoff.Sentences(report.Errors)
 	}
-	return out
+	return p
 }
 
-func sentences(problems []handoff.Problem) []string {
-	out := make([]string, 0, len(problems))
-	for _, p := range problems {
-		out = append(out, p.String())
+// proposed is the handoff of a session as it wrote it, or nil.
+func proposed(s ops.Session) *ops.Handoff {
+	if s.Proposal == nil {
+		return nil
 	}
-	return out
+	return s.Proposal.Handoff
+}
+
+// summary is what a session said it did; empty when it said nothing that can be read.
+func summary(s ops.Session) string {
+	if s.Report == nil {
+		return ""
+	}
+	return s.Report.Summary
 }
 
 // Conclude names the outcome of a session that completed without structured output.
 func Conclude(s ops.Session) ops.OutcomeKind {
-	p := proposalOf(s)
 	switch {
-	case len(p.problems) > 0:
+	case s.Proposal != nil && s.Proposal.Handoff == nil:
 		return ops.OutcomeInconclusive
-	case p.handoff != nil:
+	case s.Proposal != nil:
 		return ops.OutcomeEscalate
 	case s.Tier == ops.Tier1:
 		return ops.OutcomeHealthy
@@ -322,7 +316,7 @@ func Conclude(s ops.Session) ops.OutcomeKind {
 	}
 }
 
-// elsewhere: the session ran on another host than the one that advances the cycle now.
-func (v view) elsewhere(s *ops.Session) bool {
+// onAnotherHost: the session ran on another host than the one that advances the cycle now.
+func (v view) onAnotherHost(s *ops.Session) bool {
 	return s.Owner != "" && v.cycle.Owner.Host != "" && s.Owner != v.cycle.Owner.Host
 }

@@ -1,4 +1,4 @@
-package cycle_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -20,22 +20,6 @@ func again(of ops.SessionID) func(*ops.Session) {
 func role(r ops.Role, about ops.SessionID, answer string) func(*ops.Session) {
 	return func(s *ops.Session) { s.Role, s.ParentID, s.OutcomeJSON = r, &about, json.RawMessage(answer) }
 }
-
-// withPeople is a registry with a manager, a judge of another family and a person at its end.
-func withPeople(p *ops.Policy) {
-	p.Handlers = []ops.Handler{
-		{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", HandsTo: []string{"tier2", "other2"}},
-		{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", HandsTo: []string{"tier3", "oncall"}},
-		{ID: "other2", Tier: 2, Family: "gpt", Agent: "codex", HandsTo: []string{"tier3"}},
-		{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", HandsTo: []string{"oncall"}},
-		{ID: "oncall", Tier: ops.HumanTier, Family: "human", Agent: ops.AgentHuman},
-		{ID: "boss", Tier: 1, Family: "claude", Agent: "claude"},
-		{ID: "judge", Tier: 1, Family: "gpt", Agent: "codex"},
-	}
-	p.MaxDepth = 3
-}
-
-func managed(p *ops.Policy) { p.Process, p.Manager = ops.ProcessManager, "boss" }
 
 func approval(status ops.ApprovalStatus, change ...func(*ops.Approval)) ops.Journal {
 	a := ops.Approval{ID: 1, SessionID: 1, Kind: ops.ApprovalTier, Tier: 2, Handler: "tier2", Status: status, AnsweredBy: "ada", Answer: "not today"}

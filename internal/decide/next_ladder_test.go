@@ -1,4 +1,4 @@
-package cycle_test
+package decide_test
 
 import (
 	"slices"

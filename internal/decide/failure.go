@@ -1,8 +1,7 @@
-package cycle
+package decide
 
 import (
 	"slices"
-	"strings"
 
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
@@ -32,8 +31,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 		f.RetryAfter = ops.Ptr(int64(s.RetryAfter.Seconds()))
 	}
 	if s.StopCause == ops.StopLoop {
-		_, call, _ := strings.Cut(s.Error, withoutProgress)
-		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: call}
+		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
 	}
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
 		if c.Status == ops.Down && !slices.Contains(f.ProbeRed, c.Service) {

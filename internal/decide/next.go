@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"time"
@@ -21,23 +21,23 @@ func table() []row {
 		{"in flight", view.inFlight, interrupt},
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
-		{"probes find nothing", view.quiet, quietly},
+		{"probes find nothing", view.quiet, finishQuiet},
 		{"nothing ran", view.untouched, firstSession},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},
 		{"answer pending", view.asking, keepWaiting},
-		{"human has it", view.inHumanHands, keepWaiting},
+		{"human has it", view.withHuman, keepWaiting},
 		{"human is done", view.humanDone, closedByHuman},
 		{"answer is no", view.denied, denied},
 		{"nobody answered", view.expired, unanswered},
-		{"not seen since", view.unseen, lookAgain},
+		{"not seen since", view.needsRecheck, lookAgain},
 		{"recovered meanwhile", view.recovered, recoveredMeanwhile},
 		{"review passed", view.reviewed, resolved},
-		{"question interrupted", view.asideInterrupted, askAgain},
+		{"question interrupted", view.consultationInterrupted, askAgain},
 		{"plan made", view.planned, followPlan},
-		{"budget spent", view.unpaid, outOfMoney},
-		{"resume refused", view.resumeRefused, handOver},
+		{"budget spent", view.overBudget, budgetSpent},
+		{"resume refused", view.resumeRefused, restartWithHandoff},
 		{"interrupted", view.interrupted, recoverInterrupted},
 		{"session failed", view.failed, recoverFailed},
 		{"manager due", view.managerDue, askManager},

@@ -1,4 +1,4 @@
-package cycle_test
+package cycletest
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"claudeops/internal/ops"
 )
 
-// A recording is one chain as it really went: at each step all that Next was given, and what it decided. The file says only what
+// A Recording is one chain as it really went: at each step all that Next was given, and what it decided. The file says only what
 // has changed since the step before, as paths into cycle and journal, so that a reader sees what led to a decision.
-type recording struct {
+type Recording struct {
 	Chain string            `json:"chain"`
 	Ends  ops.CycleStatus   `json:"ends"`
 	Steps []json.RawMessage `json:"steps"` // frames, one to a line
@@ -33,24 +33,24 @@ type frame struct {
 	Step json.RawMessage            `json:"step"`
 }
 
-// taken is one decision with everything it was made from.
-type taken struct {
-	cycle   ops.Cycle
-	journal ops.Journal
-	at      time.Time
-	step    ops.Step
+// Taken is one decision with everything it was made from.
+type Taken struct {
+	Cycle   ops.Cycle
+	Journal ops.Journal
+	At      time.Time
+	Step    ops.Step
 }
 
-// write turns decisions into the text of a recording.
-func encodeRecording(t *testing.T, chain string, ends ops.CycleStatus, all []taken) []byte {
+// EncodeRecording turns decisions into the text of a recording.
+func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Taken) []byte {
 	t.Helper()
-	r := recording{Chain: chain, Ends: ends}
+	r := Recording{Chain: chain, Ends: ends}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", r.Chain, r.Ends)
 	before := map[string]json.RawMessage{}
 	for i, d := range all {
-		now := paths(t, d.cycle, d.journal)
-		f := frame{At: d.at, Set: map[string]json.RawMessage{}, Step: plainJSON(t, sparse(reflect.ValueOf(d.step)))}
+		now := paths(t, d.Cycle, d.Journal)
+		f := frame{At: d.At, Set: map[string]json.RawMessage{}, Step: plainJSON(t, sparse(reflect.ValueOf(d.Step)))}
 		for k, v := range now {
 			if !bytes.Equal(before[k], v) {
 				f.Set[k] = v
@@ -73,15 +73,15 @@ func encodeRecording(t *testing.T, chain string, ends ops.CycleStatus, all []tak
 	return b.Bytes()
 }
 
-// decodeRecording reads a recording back. A field that is no longer known is an error: what was decided from it would be
+// decodeRecording reads a Recording back. A field that is no longer known is an error: what was decided from it would be
 // decided from something else now.
-func decodeRecording(raw []byte) (recording, []taken, error) {
-	var r recording
+func DecodeRecording(raw []byte) (Recording, []Taken, error) {
+	var r Recording
 	if err := strictly(raw, &r); err != nil {
 		return r, nil, err
 	}
 	state := map[string]json.RawMessage{}
-	var out []taken
+	var out []Taken
 	for i, line := range r.Steps {
 		var f frame
 		if err := strictly(line, &f); err != nil {
@@ -91,13 +91,13 @@ func decodeRecording(raw []byte) (recording, []taken, error) {
 		for _, k := range f.Gone {
 			delete(state, k)
 		}
-		d := taken{at: f.At}
-		for prefix, into := range map[string]any{"cycle": &d.cycle, "journal": &d.journal} {
+		d := Taken{At: f.At}
+		for prefix, into := range map[string]any{"cycle": &d.Cycle, "journal": &d.Journal} {
 			if err := gather(state, prefix, into); err != nil {
 				return r, nil, fmt.Errorf("step %d: %s: %w", i+1, prefix, err)
 			}
 		}
-		if err := strictly(f.Step, &d.step); err != nil {
+		if err := strictly(f.Step, &d.Step); err != nil {
 			return r, nil, fmt.Errorf("step %d: decision: %w", i+1, err)
 		}
 		out = append(out, d)
@@ -112,7 +112,7 @@ func strictly(raw []byte, into any) error {
 }
 
 // paths lists the fields of cycle and journal that are set, and each element of their lists by itself.
-func paths(t *testing.T, c ops.Cycle, j ops.Journal) map[string]json.RawMessage {
+func paths(t testing.TB, c ops.Cycle, j ops.Journal) map[string]json.RawMessage {
 	t.Helper()
 	out := map[string]json.RawMessage{}
 	for prefix, v := range map[string]any{"cycle": c, "journal": j} {
@@ -176,7 +176,7 @@ func sparse(v reflect.Value) any {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			switch {
-			case !f.IsExported() || v.Field(i).IsZero():
+			case !f.IsExported() || v.Field(i).IsZero() || f.Tag.Get("json") == "-":
 			case f.Anonymous:
 				embedded, _ := sparse(v.Field(i)).(map[string]any)
 				maps.Copy(out, embedded)
@@ -206,7 +206,7 @@ func sparse(v reflect.Value) any {
 	}
 }
 
-func plainJSON(t *testing.T, v any) json.RawMessage {
+func plainJSON(t testing.TB, v any) json.RawMessage {
 	t.Helper()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -217,8 +217,8 @@ func plainJSON(t *testing.T, v any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// recorded lists the files of the recordings.
-func recorded(t *testing.T) []string {
+// Recorded lists the files of the recordings.
+func Recorded(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/replay/*.json")
 	if err != nil {
@@ -227,15 +227,84 @@ func recorded(t *testing.T) []string {
 	return files
 }
 
-func readRecording(t *testing.T, file string) (recording, []taken) {
+func ReadRecording(t testing.TB, file string) (Recording, []Taken) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, all, err := decodeRecording(raw)
+	r, all, err := DecodeRecording(raw)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return r, all
+}
+
+func Differences(t testing.TB, was, is ops.Step) []string {
+	t.Helper()
+	return compare("", generic(t, was), generic(t, is))
+}
+
+// generic is a step as plain values, as it is written.
+func generic(t testing.TB, s ops.Step) any {
+	t.Helper()
+	var out any
+	if err := json.Unmarshal(plainJSON(t, sparse(reflect.ValueOf(s))), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// compare names every value that differs, by its path.
+func compare(path string, was, is any) []string {
+	if reflect.DeepEqual(was, is) {
+		return nil
+	}
+	before, both := was.(map[string]any)
+	after, ok := is.(map[string]any)
+	if both && ok {
+		keys := maps.Clone(before)
+		maps.Copy(keys, after)
+		var out []string
+		for _, k := range slices.Sorted(maps.Keys(keys)) {
+			if _, known := before[k]; !known && strings.HasPrefix(path, ".Decision.Inputs") && nothing(after[k]) {
+				continue // a decision keeps the whole policy, also what was added to it since
+			}
+			out = append(out, compare(path+"."+k, before[k], after[k])...)
+		}
+		return out
+	}
+	list, both := was.([]any)
+	other, ok := is.([]any)
+	if both && ok && len(list) == len(other) {
+		var out []string
+		for i := range list {
+			out = append(out, compare(fmt.Sprintf("%s[%d]", path, i), list[i], other[i])...)
+		}
+		return out
+	}
+	return []string{fmt.Sprintf("%s was %s, is %s", strings.TrimPrefix(path, "."), briefly(was), briefly(is))}
+}
+
+// nothing reports whether a value says nothing.
+func nothing(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return !slices.ContainsFunc(slices.Collect(maps.Values(v)), func(x any) bool { return !nothing(x) })
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil || reflect.ValueOf(v).IsZero()
+}
+
+func briefly(v any) string {
+	const most = 300
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	if len(raw) > most {
+		return string(raw[:most]) + "…"
+	}
+	return string(raw)
 }

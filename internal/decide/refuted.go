@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// mayHandUp: repairs that do not hold count toward escalation, where somebody stands above.
-func (v view) mayHandUp() bool {
+// mayEscalateRefuted: repairs that do not hold count toward escalation, where somebody stands above.
+func (v view) mayEscalateRefuted() bool {
 	h := v.refutedHandoff(*v.last)
 	if h == nil || v.last.Tier >= ops.LastTier {
 		return false
@@ -18,13 +18,13 @@ func (v view) mayHandUp() bool {
 	return d.Verdict != ops.VerdictRefused
 }
 
-// handUpRefuted hands up what a tier says it repaired and did not, with the facts of our own probes: the tier itself does not
+// escalateRefuted hands up what a tier says it repaired and did not, with the facts of our own probes: the tier itself does not
 // see that it needs help.
-func (v view) handUpRefuted() ops.Step {
+func (v view) escalateRefuted() ops.Step {
 	h := v.refutedHandoff(*v.last)
 	d := escalation.Decide(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: h}, v.facts())
 	d.At = v.now
-	step := v.decided(d, proposal{handoff: h})
+	step := v.decided(d, h)
 	if step.Session != nil {
 		step.Session.ContextMode = ops.ContextHandoff // the conversation believes that all is well
 	}
@@ -36,7 +36,7 @@ func (v view) handUpRefuted() ops.Step {
 func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 	h := ops.Handoff{
 		SchemaVersion: 1, RecommendedTier: s.Tier + 1, Reason: "probes refute the claimed repair", CooldownState: json.RawMessage(`{}`),
-		InvestigationFindings: v.whyNot(s), RemediationAttempted: summary(s),
+		InvestigationFindings: v.whyItFailed(s), RemediationAttempted: summary(s),
 	}
 	if h.RemediationAttempted == "" {
 		h.RemediationAttempted = "it did not say what it did"

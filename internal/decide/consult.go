@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"encoding/json"
@@ -15,12 +15,12 @@ import (
 // A question to an agent, asked by the supervisor beside the work: who should take over, what to try next, whether a
 // repair is one. Its session touches nothing; its answer is only a proposal.
 
-// askAside queues a question about the last session.
-func (v view) askAside(role ops.Role, handler ops.Handler, reason string) ops.Step {
-	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.asideFor(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)}}
+// consult queues a question about the last session.
+func (v view) consult(role ops.Role, handler ops.Handler, reason string) ops.Step {
+	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.consultation(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)}}
 }
 
-func (v view) asideFor(role ops.Role, handler ops.Handler) *ops.NewSession {
+func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
 	handler.Permissions = ops.Tier1
 	return &ops.NewSession{
 		ParentID: &v.last.ID, Attempt: v.attempt(handler.Tier), Role: role, Handler: handler, ContextMode: ops.ContextFresh,
@@ -31,32 +31,32 @@ func askAgain(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.newest.Handler)
 	handler.Tier = v.newest.Tier
 	reason := fmt.Sprintf("session %d (%s) was interrupted; it touches nothing, so it is asked again once", v.newest.ID, v.newest.Role)
-	step := v.askAside(v.newest.Role, handler, reason)
+	step := v.consult(v.newest.Role, handler, reason)
 	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
 	return step
 }
 
 func (v view) managerDue() bool {
-	return v.policy.Process == ops.ProcessManager && v.policy.Manager != "" && v.aside(ops.RoleManager) == nil && len(v.permitted()) > 0
+	return v.policy.Process == ops.ProcessManager && v.policy.Manager != "" && v.answerOf(ops.RoleManager) == nil && len(v.permitted()) > 0
 }
 
 // permitted are the handlers among whom a manager may choose.
 func (v view) permitted() []ops.Handler {
-	p := proposalOf(*v.last).known(v.policy.Inventory)
-	if p.handoff == nil || v.last.Tier >= ops.LastTier {
+	p := v.handedUp(*v.last)
+	if p.Handoff == nil || v.last.Tier >= ops.LastTier {
 		return nil
 	}
-	return escalation.Permitted(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: p.handoff}, v.facts())
+	return escalation.Permitted(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff}, v.facts())
 }
 
 func askManager(v view) ops.Step {
 	manager, _ := v.policy.Handler(v.policy.Manager)
-	return v.askAside(ops.RoleManager, manager, fmt.Sprintf("%s is asked who of %s takes over", manager.ID, names(v.permitted())))
+	return v.consult(ops.RoleManager, manager, fmt.Sprintf("%s is asked who of %s takes over", manager.ID, names(v.permitted())))
 }
 
 // choice is what the manager said, or nil where none was asked.
 func (v view) choice() *escalation.Choice {
-	s := v.aside(ops.RoleManager)
+	s := v.answerOf(ops.RoleManager)
 	if s == nil {
 		return nil
 	}
@@ -83,17 +83,17 @@ func (v view) choice() *escalation.Choice {
 
 // askPlanner asks for a new plan before the work is tried again.
 func (v view) askPlanner(planner ops.Handler) *ops.NewSession {
-	s := v.asideFor(ops.RolePlanner, planner)
+	s := v.consultation(ops.RolePlanner, planner)
 	s.Level = ops.RecoveryReplan
 	return s
 }
 
 // planned: a planner was asked about the last session, and has ended.
-func (v view) planned() bool { return v.aside(ops.RolePlanner) != nil }
+func (v view) planned() bool { return v.answerOf(ops.RolePlanner) != nil }
 
 // followPlan starts the work anew with the plan. A planner without a plan ends the level.
 func followPlan(v view) ops.Step {
-	s := v.aside(ops.RolePlanner)
+	s := v.answerOf(ops.RolePlanner)
 	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
 		return recoverFailed(v)
 	}
@@ -110,19 +110,19 @@ func followPlan(v view) ops.Step {
 
 // unjudged: a repair is claimed, and a judge is configured who has not been asked.
 func (v view) unjudged() bool {
-	return v.policy.Judge != "" && v.last.Outcome == ops.OutcomeResolved && v.aside(ops.RoleJudge) == nil
+	return v.policy.Judge != "" && v.last.Outcome == ops.OutcomeResolved && v.answerOf(ops.RoleJudge) == nil
 }
 
 func askJudge(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.policy.Judge)
-	return v.askAside(ops.RoleJudge, handler, fmt.Sprintf("%s is asked whether session %d repaired it", handler.ID, v.last.ID))
+	return v.consult(ops.RoleJudge, handler, fmt.Sprintf("%s is asked whether session %d repaired it", handler.ID, v.last.ID))
 }
 
 // verdict is what the judge's numbers say of the claim.
 func (v view) verdict() (judge.Judgement, bool) { return v.verdictOn(*v.last) }
 
 func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
-	s := v.asideOf(about, ops.RoleJudge)
+	s := v.answerAbout(about, ops.RoleJudge)
 	if s == nil || v.policy.Judge == "" {
 		return judge.Judgement{}, false
 	}
@@ -139,7 +139,7 @@ func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
 // probesPass: our own probes looked at what the session claims, and found nothing down.
 func (v view) probesPass(s ops.Session) bool {
 	checks := v.checks(ops.ProbeVerify, s.ID)
-	return len(checks) > 0 && !down(checks)
+	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Down })
 }
 
 // doubted: the judge did not pass the claim.
@@ -163,7 +163,7 @@ func judged(v view) ops.Step {
 			Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where())},
 		}
 	} else {
-		step = v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.refutedBare() }})
+		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
 	}
 	step.Verified = v.verification(r)
 	return step
@@ -171,7 +171,7 @@ func judged(v view) ops.Step {
 
 func (v view) verification(r judge.Judgement) *ops.Verification {
 	return &ops.Verification{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.aside(ops.RoleJudge).ID, Verdict: string(r.Verdict), Confidence: r.Confidence,
+		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.answerOf(ops.RoleJudge).ID, Verdict: string(r.Verdict), Confidence: r.Confidence,
 		TotalScore: r.TotalScore, Dimensions: dimensions(r.Dimensions), Reasoning: r.Reasoning, FailureReasons: r.FailureReasons,
 		Recommendations: r.Recommendations, At: v.now,
 	}

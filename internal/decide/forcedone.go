@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
 		level = ops.LevelCritical
 	}
-	step := v.calling(ops.CyclePartial, ending.FailureReason, "Repair did not finish", level, nil)
+	step := v.finishForHuman(ops.CyclePartial, ending.FailureReason, "Repair did not finish", level, nil)
 	step.Incident.Recommendation = ending.Recommendation
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
@@ -39,7 +39,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 		if v.last.Tier == ops.Tier1 {
 			title = "Tier 1 cannot look"
 		}
-		step = v.told(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s.\n\nDone: %s\nTo do: %s\n\n%s\n%s",
+		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s.\n\nDone: %s\nTo do: %s\n\n%s\n%s",
 			ending.FailureReason, orNothing(ending.CompletedSteps), ending.Recommendation, raw, v.where())))
 	}
 	return step

@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 // Rows names the rows of the table, so that a test can ask for each of them.
 func Rows() []string {

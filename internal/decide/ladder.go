@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"fmt"
@@ -7,29 +7,29 @@ import (
 	"claudeops/internal/ops"
 )
 
-// stumble is a failure on its way up the ladder, and how the cycle ends where there is no ladder.
-type stumble struct {
+// attempt is a failure on its way up the ladder, and how the cycle ends where there is no ladder.
+type attempt struct {
 	failure recovery.Failure
-	// bare ends the cycle where recovery is off.
-	bare func() ops.Step
+	// withoutRecovery ends the cycle where recovery is off.
+	withoutRecovery func() ops.Step
 	// last ends it where the ladder has nothing left; nil means force-done.
 	last func() ops.Step
 }
 
 func recoverInterrupted(v view) ops.Step {
-	return v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.interruptedBare() }})
+	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.interruptedWithoutRecovery() }})
 }
 
 func recoverFailed(v view) ops.Step {
-	return v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.failedBare() }})
+	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.failedWithoutRecovery() }})
 }
 
 func recoverInconclusive(v view) ops.Step {
-	return v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.inconclusiveBare() }})
+	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.inconclusiveWithoutRecovery() }})
 }
 
 func recoverRefuted(v view) ops.Step {
-	return v.climb(stumble{failure: v.failure(), bare: func() ops.Step { return v.refutedBare() }})
+	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
 }
 
 // refused asks the same tier for a proposal that can be accepted; when it has had its chances, a human is called.
@@ -38,16 +38,16 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
-		step := v.calling(ops.CycleNeedsHuman, d.Reason, "An escalation was refused", ops.LevelCritical, h)
-		return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "An escalation was refused", v.story(d, h)))
+		step := v.finishForHuman(ops.CycleNeedsHuman, d.Reason, "An escalation was refused", ops.LevelCritical, h)
+		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "An escalation was refused", v.noticeBody(d, h)))
 	}
-	return v.climb(stumble{failure: f, bare: end, last: end})
+	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
 }
 
-// climb orders the next attempt at the tier's work, or ends the cycle with what there is.
-func (v view) climb(s stumble) ops.Step {
+// nextAttempt orders the next attempt at the tier's work, or ends the cycle with what there is.
+func (v view) nextAttempt(s attempt) ops.Step {
 	if !v.policy.Recovery.Enabled {
-		return s.bare()
+		return s.withoutRecovery()
 	}
 	f := s.failure
 	class := recovery.Classify(f, rules(v.policy.Recovery.Rules))
@@ -61,8 +61,8 @@ func (v view) climb(s stumble) ops.Step {
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = v.attemptAgain(f, class, move, history)
-	case class.ErrorType == recovery.TypeProbe && v.mayHandUp():
-		step = v.handUpRefuted()
+	case class.ErrorType == recovery.TypeProbe && v.mayEscalateRefuted():
+		step = v.escalateRefuted()
 	default:
 		step = v.forceDone(f, class, move, history)
 	}
@@ -100,7 +100,7 @@ func (v view) attemptAgain(f recovery.Failure, class recovery.Class, move recove
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventRecovery, reason)},
 	}
 	if approach := summary(*v.last); move.Level == ops.RecoveryReplan && approach != "" {
-		step.Lessons = v.lessons("known_bad_path", fmt.Sprintf("This did not help (%s): %s", v.whyNot(*v.last), approach))
+		step.Lessons = v.lessons("known_bad_path", fmt.Sprintf("This did not help (%s): %s", v.whyItFailed(*v.last), approach))
 	}
 	return step
 }

@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 // question is the last thing a human was asked about the last session, or nil.
@@ -79,19 +78,19 @@ func (v view) awaited() []ops.Incident {
 	return out
 }
 
-func (v view) inHumanHands() bool {
+func (v view) withHuman() bool {
 	return v.handedOver() != nil && slices.ContainsFunc(v.awaited(), func(i ops.Incident) bool { return i.ResolvedAt == nil })
 }
 
 func (v view) humanDone() bool { return v.handedOver() != nil }
 
-// unseen: the world may have changed since the last session, and a repair should not be repeated that is no longer
+// needsRecheck: the world may have changed since the last session, and a repair should not be repeated that is no longer
 // needed: a human took his time, or a repair was cut off and may have taken effect.
-func (v view) unseen() bool {
-	return v.backAgain() && len(v.doubtful()) > 0 && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0
+func (v view) needsRecheck() bool {
+	return v.resumedAfterWait() && len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0
 }
 
-func (v view) backAgain() bool {
+func (v view) resumedAfterWait() bool {
 	return v.approved() != "" || (v.policy.Recovery.Enabled && v.interrupted() && v.last.Tier > ops.Tier1)
 }
 
@@ -99,7 +98,7 @@ func (v view) backAgain() bool {
 func (v view) recovered() bool {
 	checks := v.checks(ops.ProbeRecheck, v.last.ID)
 	probed := v.probed()
-	return v.backAgain() && len(checks) > 0 &&
+	return v.resumedAfterWait() && len(checks) > 0 &&
 		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
 		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
@@ -130,7 +129,7 @@ func (v view) silenced() []escalation.Held {
 		}
 		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
 		for _, name := range v.affected() {
-			if like(s.Service, name) && like(s.Group, v.group(name)) {
+			if ops.Matches(s.Service, name) && ops.Matches(s.Group, v.group(name)) {
 				out = append(out, escalation.Held{Service: name, Why: why})
 			}
 		}
@@ -142,9 +141,6 @@ func (v view) silenced() []escalation.Held {
 	}
 	return out
 }
-
-// like reports whether a pattern matches; an empty one matches everything.
-func like(pattern, name string) bool { return pattern == "" || health.Like(pattern, name) }
 
 func (v view) group(service string) string {
 	for _, s := range v.policy.Inventory.Services {
@@ -178,7 +174,7 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
 		Approval: v.newQuestion(ops.ApprovalTier, target, d.Reason), Until: v.expires(),
 		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
-		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.story(d, h)+v.howToAnswer())},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.noticeBody(d, h)+v.howToAnswer())},
 	}
 }
 
@@ -216,8 +212,8 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	if d.Verdict == ops.VerdictNeedsHuman {
 		level = ops.LevelWarning
 	}
-	return v.told(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
-		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.story(d, h)))
+	return v.notifyOnce(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.noticeBody(d, h)))
 }
 
 func closedByHuman(v view) ops.Step {
@@ -256,7 +252,7 @@ func unanswered(v view) ops.Step {
 
 func lookAgain(v view) ops.Step {
 	return ops.Step{
-		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.doubtful(),
+		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.servicesToVerify(),
 		Reason: "time has passed; probes look first whether the repair is still needed",
 	}
 }
@@ -264,7 +260,7 @@ func lookAgain(v view) ops.Step {
 func recoveredMeanwhile(v view) ops.Step {
 	reason := "probes find all affected services well again; nothing more was started"
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Recovered = v.wellAgain(reason)
+	step.Recovered = v.recoveredServices(reason)
 	return step
 }
 
@@ -292,7 +288,7 @@ func (v view) affected() []string {
 		}
 	}
 	for _, s := range v.journal.Sessions {
-		if h := proposalOf(s).handoff; h != nil {
+		if h := proposed(s); h != nil {
 			for _, n := range h.ServicesAffected {
 				add(n)
 			}
@@ -306,8 +302,8 @@ func (v view) affected() []string {
 	return out
 }
 
-// told adds a notice unless the people know of the problem already: what is open is reminded of, not repeated.
-func (v view) told(step ops.Step, n ops.Notice) ops.Step {
+// notifyOnce adds a notice unless the people know of the problem already: what is open is reminded of, not repeated.
+func (v view) notifyOnce(step ops.Step, n ops.Notice) ops.Step {
 	if !v.known(step.Incident) {
 		step.Notices = append(step.Notices, n)
 	}
@@ -326,8 +322,8 @@ func (v view) known(r *ops.IncidentReport) bool {
 	})
 }
 
-// wellAgain closes the incidents of the services this cycle found well, or made so.
-func (v view) wellAgain(how string) []ops.Recovered {
+// recoveredServices closes the incidents of the services this cycle found well, or made so.
+func (v view) recoveredServices(how string) []ops.Recovered {
 	var out []ops.Recovered
 	for _, service := range v.affected() {
 		out = append(out, ops.Recovered{Service: service, How: how})
@@ -335,8 +331,8 @@ func (v view) wellAgain(how string) []ops.Recovered {
 	return out
 }
 
-// openElsewhere reports whether an incident of an earlier cycle is still open.
-func (v view) openElsewhere() bool {
+// hasOpenIncident reports whether an incident of an earlier cycle is still open.
+func (v view) hasOpenIncident() bool {
 	return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil })
 }
 

@@ -1,11 +1,10 @@
-package cycle
+package decide
 
 import (
 	"fmt"
 	"strings"
 
 	"claudeops/internal/decide/escalation"
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
 )
 
@@ -35,8 +34,8 @@ func observe(v view) ops.Step {
 	}
 }
 
-// quietly ends a look that cost no tokens.
-func quietly(v view) ops.Step {
+// finishQuiet ends a look that cost no tokens.
+func finishQuiet(v view) ops.Step {
 	for _, c := range v.checks(ops.ProbeObserve, 0) {
 		if c.Status == ops.Healthy {
 			continue
@@ -48,14 +47,14 @@ func quietly(v view) ops.Step {
 		}
 	}
 	step := v.finish(ops.CycleHealthy, fmt.Sprintf("probes find all %d services healthy; no agent was started", len(v.probed())))
-	if v.openElsewhere() {
-		step.Recovered = v.probedWell()
+	if v.hasOpenIncident() {
+		step.Recovered = v.recoveredByProbes()
 	}
 	return step
 }
 
-// probedWell closes the incidents of the services that probes find healthy.
-func (v view) probedWell() []ops.Recovered {
+// recoveredByProbes closes the incidents of the services that probes find healthy.
+func (v view) recoveredByProbes() []ops.Recovered {
 	var out []ops.Recovered
 	for _, name := range v.probed() {
 		out = append(out, ops.Recovered{Service: name, How: fmt.Sprintf("cycle %d: probes find it healthy", v.cycle.ID)})
@@ -82,14 +81,14 @@ func run(v view) ops.Step {
 	}
 }
 
-// outOfMoney: the session was not started, because nothing is left to spend.
-func outOfMoney(v view) ops.Step {
+// budgetSpent: the session was not started, because nothing is left to spend.
+func budgetSpent(v view) ops.Step {
 	reason := fmt.Sprintf("%s was not started: %s; the day's budget starts anew at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
-	step := v.calling(ops.CycleBlocked, reason, "The budget is spent", ops.LevelWarning, nil)
+	step := v.finishForHuman(ops.CycleBlocked, reason, "The budget is spent", ops.LevelWarning, nil)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.told(step, v.notice(ops.NoticeBudget, ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
+	return v.notifyOnce(step, v.notice(ops.NoticeBudget, ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
 }
 
 func pauseFirst(v view) ops.Step {
@@ -100,8 +99,8 @@ func pauseFirst(v view) ops.Step {
 	}
 }
 
-// calling ends a cycle with which the machine is done and a human is not.
-func (v view) calling(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
+// finishForHuman ends a cycle with which the machine is done and a human is not.
+func (v view) finishForHuman(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
 	kind := ops.EventCycle
 	if v.last.Proposed() {
 		kind = ops.EventEscalation // it is what became of a proposal
@@ -140,40 +139,40 @@ func (v view) proposer() ops.Session {
 
 // route turns a proposal into a decision, and the decision into the next session, a wait or the end.
 func route(v view) ops.Step {
-	p := proposalOf(*v.last).known(v.policy.Inventory)
+	p := v.handedUp(*v.last)
 	d := escalation.Decide(v.policy, v.path(),
-		escalation.Proposal{Session: v.proposer(), Handoff: p.handoff, Problems: p.problems, Choice: v.choice()}, v.facts())
+		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	step := v.decided(d, p)
+	step := v.decided(d, p.Handoff)
 	step.Decision = &d
-	for _, w := range p.warnings {
+	for _, w := range p.Warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
 	}
 	return step
 }
 
-func (v view) decided(d ops.Decision, p proposal) ops.Step {
+func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
 	switch d.Verdict {
 	case ops.VerdictEscalate:
 		if target.Human() {
-			return v.toHuman(d, p.handoff)
+			return v.toHuman(d, h)
 		}
-		return v.handTo(target, d, p.handoff)
+		return v.escalateTo(target, d, h)
 	case ops.VerdictRefused:
-		step := v.refused(d, p.handoff)
+		step := v.refused(d, h)
 		if step.Kind != ops.StepFinish {
 			step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventEscalation, d.Reason))
 		}
 		return step
 	case ops.VerdictNeedsHuman:
 		if target.Human() {
-			return v.toHuman(d, p.handoff)
+			return v.toHuman(d, h)
 		}
-		step := v.calling(ops.CycleNeedsHuman, d.Reason, "Human attention required", ops.LevelWarning, p.handoff)
-		return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.story(d, p.handoff)))
+		step := v.finishForHuman(ops.CycleNeedsHuman, d.Reason, "Human attention required", ops.LevelWarning, h)
+		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.noticeBody(d, h)))
 	case ops.VerdictApproval:
-		return v.askApproval(d, p.handoff)
+		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
 		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	case ops.VerdictBlocked:
@@ -181,13 +180,13 @@ func (v view) decided(d ops.Decision, p proposal) ops.Step {
 		if d.Check == "budget" {
 			kind, title = ops.NoticeBudget, "The budget is spent"
 		}
-		step := v.calling(ops.CycleBlocked, d.Reason, title, ops.LevelWarning, p.handoff)
-		return v.told(step, v.notice(kind, ops.LevelWarning, title, v.story(d, p.handoff)))
+		step := v.finishForHuman(ops.CycleBlocked, d.Reason, title, ops.LevelWarning, h)
+		return v.notifyOnce(step, v.notice(kind, ops.LevelWarning, title, v.noticeBody(d, h)))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
 
-func (v view) handTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {
+func (v view) escalateTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {
 	mode, why := v.contextFor(target)
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: d.Reason,
@@ -198,7 +197,7 @@ func (v view) handTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Ste
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventContext, why))
 	}
 	if v.policy.TellEscalated {
-		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.story(d, h))
+		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.noticeBody(d, h))
 		if len(d.Services) == 1 {
 			n.Service = d.Services[0]
 		}
@@ -217,7 +216,7 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 	switch {
 	case v.last.Agent != target.Agent:
 		return ops.ContextHandoff, fmt.Sprintf("%s cannot continue a conversation of %s; it gets the handoff context instead", target.Agent, v.last.Agent)
-	case v.elsewhere(v.last):
+	case v.onAnotherHost(v.last):
 		return ops.ContextHandoff, fmt.Sprintf("session %d ran on host %s, and conversations do not leave their host; %s gets the handoff context instead", v.last.ID, v.last.Owner, target.Tier)
 	case v.last.CLISessionID == "":
 		return ops.ContextHandoff, fmt.Sprintf("session %d told no conversation id, so %s gets the handoff context instead", v.last.ID, target.Tier)
@@ -229,9 +228,9 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 	return ops.ContextResume, ""
 }
 
-// handOver gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
+// restartWithHandoff gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
 // run again.
-func handOver(v view) ops.Step {
+func restartWithHandoff(v view) ops.Step {
 	reason := fmt.Sprintf("session %d could not continue the conversation (%s); %s starts again with the handoff context", v.last.ID, v.last.Error, v.last.Tier)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
@@ -243,21 +242,17 @@ func handOver(v view) ops.Step {
 }
 
 func askHuman(v view) ops.Step {
-	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, summaryOf(*v.last))
-	step := v.calling(ops.CycleNeedsHuman, reason, "Human attention required", ops.LevelWarning, nil)
-	return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
-}
-
-func summaryOf(s ops.Session) string {
-	o, report := outcome.Parse(s.OutcomeJSON, s.Tier)
-	if !report.OK() {
-		return "it did not say why"
+	why := summary(*v.last)
+	if why == "" {
+		why = "it did not say why"
 	}
-	return o.Summary
+	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, why)
+	step := v.finishForHuman(ops.CycleNeedsHuman, reason, "Human attention required", ops.LevelWarning, nil)
+	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
 }
 
-// story tells a person what is known, so that the notice alone is enough to start from.
-func (v view) story(d ops.Decision, h *ops.Handoff) string {
+// noticeBody tells a person what is known, so that the notice alone is enough to start from.
+func (v view) noticeBody(d ops.Decision, h *ops.Handoff) string {
 	var b strings.Builder
 	b.WriteString(d.Reason + ".\n")
 	if h != nil {
@@ -280,7 +275,7 @@ func (v view) story(d ops.Decision, h *ops.Handoff) string {
 }
 
 func verify(v view) ops.Step {
-	services := v.doubtful()
+	services := v.servicesToVerify()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
 		Reason: fmt.Sprintf("session %d says all is well; probes check %s", v.last.ID, strings.Join(services, ", ")),
@@ -289,7 +284,7 @@ func verify(v view) ops.Step {
 
 func healthy(v view) ops.Step {
 	step := v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
-	if v.openElsewhere() {
+	if v.hasOpenIncident() {
 		step.Recovered = []ops.Recovered{{How: fmt.Sprintf("cycle %d found everything healthy", v.cycle.ID)}}
 	}
 	return step
@@ -301,7 +296,7 @@ func resolved(v view) ops.Step {
 		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
 	}
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Recovered = v.wellAgain(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
+	step.Recovered = v.recoveredServices(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
 	if r, ok := v.verdict(); ok {
 		step.Verified = v.verification(r)
 	}

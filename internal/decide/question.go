@@ -1,7 +1,6 @@
-package cycle
+package decide
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,40 +11,9 @@ import (
 	"claudeops/internal/ops"
 )
 
-// question prepares a session that answers the supervisor and touches nothing.
-func question(d *draft) error {
-	s := d.spec.Session
-	about := d.now.Journal.Parent(s)
-	if about == nil {
-		return fmt.Errorf("find what session %d is asked about: %w", s.ID, ops.ErrNotFound)
-	}
-	v := viewOf(d.now)
-	v.last = about
-	switch s.Role {
-	case ops.RoleManager:
-		d.spec.Tools = ops.ToolLists{Tools: []string{"Read"}, Allowed: []string{"Read"}, Disallowed: d.spec.Tools.Disallowed}
-		d.spec.Prompt, d.spec.OutcomeJSON = v.managerQuestion()
-	case ops.RolePlanner:
-		d.spec.Prompt, d.spec.OutcomeJSON = recovery.PlanPrompt(v.toldOf(*about), v.goal()), planSchema
-	case ops.RoleJudge:
-		d.spec.Prompt, d.spec.OutcomeJSON = v.judgeQuestion()
-	case ops.RoleWork:
-		return fmt.Errorf("session %d is no question", s.ID)
-	}
-	return nil
-}
-
 // planSchema is the form of a plan.
 const planSchema = `{"type":"object","properties":{"root_cause":{"type":"string"},"ruled_out":{"type":"array","items":{"type":"string"}},` +
 	`"plan":{"type":"array","items":{"type":"string"}}},"required":["root_cause","plan"],"additionalProperties":false}`
-
-// planOf is a planner's plan as text for the session that carries it out.
-func planOf(s *ops.Session) string {
-	if s == nil || len(s.OutcomeJSON) == 0 {
-		return ""
-	}
-	return string(s.OutcomeJSON)
-}
 
 // managerQuestion asks who takes over, among those who may.
 func (v view) managerQuestion() (prompt, schema string) {
@@ -72,7 +40,11 @@ func (v view) judgeQuestion() (prompt, schema string) {
 	for _, g := range effects.Denied {
 		done = append(done, judge.Done{Tool: g.Tool, Call: g.Input})
 	}
-	for _, a := range claimed(*v.last) {
+	var claims []ops.Action
+	if v.last.Report != nil {
+		claims = v.last.Report.Actions
+	}
+	for _, a := range claims {
 		done = append(done, judge.Done{Tool: a.Service, Call: a.Action, Allowed: true, Result: fmt.Sprintf("reported success: %t", a.Success)})
 	}
 	end := judge.State{Claim: string(v.last.Outcome), Down: v.stillDown()}
@@ -80,17 +52,6 @@ func (v view) judgeQuestion() (prompt, schema string) {
 		end.Checks = append(end.Checks, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}
 	return judge.Prompt(v.goal(), done, end), judge.Inline()
-}
-
-// claimed are the actions a session says it took.
-func claimed(s ops.Session) []ops.Action {
-	var o struct {
-		Actions []ops.Action `json:"actions"`
-	}
-	if json.Unmarshal(s.OutcomeJSON, &o) != nil {
-		return nil
-	}
-	return o.Actions
 }
 
 // goal is what the last session was there for, in words for somebody who was not.
@@ -102,7 +63,7 @@ func (v view) goal() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Make these services of the environment %s well again: %s.\n", v.cycle.Environment, strings.Join(services, ", "))
 	for s := v.journal.Parent(*v.last); s != nil; s = v.journal.Parent(*s) {
-		if h := proposalOf(*s).handoff; h != nil {
+		if h := proposed(*s); h != nil {
 			for _, c := range h.CheckResults {
 				if c.Status != ops.Healthy {
 					fmt.Fprintf(&b, "- %s %s: %s %s\n", c.Service, c.CheckType, c.Status, c.Error)
@@ -113,15 +74,15 @@ func (v view) goal() string {
 	return b.String()
 }
 
-// toldOf is what the next attempt has to know of the ones before it.
-func (v view) toldOf(s ops.Session) recovery.Told {
+// failureReport is what the next attempt has to know of the ones before it.
+func (v view) failureReport(s ops.Session) recovery.Told {
 	f := v.failureOf(s)
 	told := recovery.Told{Failure: f, Class: recovery.Classify(f, rules(v.policy.Recovery.Rules))}
 	for _, o := range v.journal.Sessions {
 		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
 			continue
 		}
-		t := recovery.Tried{Session: int64(o.ID), Handler: o.Handler, Model: o.Model, Failed: v.whyNot(o)}
+		t := recovery.Tried{Session: int64(o.ID), Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
 		t.Approach = summary(o)
 		for _, g := range v.journal.Effects[o.ID].Done {
 			t.Actions = append(t.Actions, g.Input)
@@ -134,8 +95,8 @@ func (v view) toldOf(s ops.Session) recovery.Told {
 	return told
 }
 
-// whyNot says in a few words why a session did not help.
-func (v view) whyNot(s ops.Session) string {
+// whyItFailed says in a few words why a session did not help.
+func (v view) whyItFailed(s ops.Session) string {
 	f := v.failureOf(s)
 	switch {
 	case len(f.ProbeRed) > 0:
@@ -146,15 +107,4 @@ func (v view) whyNot(s ops.Session) string {
 		return f.OutcomeProblems[0].Message
 	}
 	return words(s.Status)
-}
-
-// summary is what a session said it did; empty when it said nothing that can be read.
-func summary(s ops.Session) string {
-	var o struct {
-		Summary string `json:"summary"`
-	}
-	if json.Unmarshal(s.OutcomeJSON, &o) != nil {
-		return ""
-	}
-	return o.Summary
 }

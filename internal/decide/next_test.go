@@ -1,11 +1,11 @@
-package cycle_test
+package decide_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"claudeops/internal/cycle"
+	"claudeops/internal/decide"
 	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
 )
@@ -38,12 +38,6 @@ func session(id ops.SessionID, tier ops.Tier, status ops.SessionStatus, change .
 func handed(to ops.Tier) func(*ops.Session) {
 	return func(s *ops.Session) { s.HandoffJSON = handoffJSON(to) }
 }
-
-func probed(p *ops.Policy) {
-	p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Aliases: []string{"web-1"}, Probed: true}}}
-}
-
-func probesFirst(p *ops.Policy) { p.Observe = ops.ObserveProbes }
 
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -126,8 +120,11 @@ func TestNext(t *testing.T) {
 			if tt.cycle.Status == "" {
 				tt.cycle.Status = ops.CycleRunning
 			}
+			for i := range tt.sessions {
+				outcome.Read(&tt.sessions[i])
+			}
 			tt.journal.Sessions, tt.journal.Checks = tt.sessions, tt.checks
-			step := cycle.Next(tt.cycle, tt.journal, tt.policy, now)
+			step := decide.Next(tt.cycle, tt.journal, tt.policy, now)
 			if step.Row != tt.row || step.Kind != tt.kind || step.Status != tt.status {
 				t.Errorf("got row %q: %s %s (%s), want row %q: %s %s", step.Row, step.Kind, step.Status, step.Reason, tt.row, tt.kind, tt.status)
 			}
@@ -147,7 +144,7 @@ func TestNext(t *testing.T) {
 		})
 		seen[tt.row] = true
 	}
-	for _, name := range cycle.Rows() {
+	for _, name := range decide.Rows() {
 		if !seen[name] {
 			t.Errorf("row %q of the table has no test", name)
 		}

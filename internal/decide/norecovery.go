@@ -1,4 +1,4 @@
-package cycle
+package decide
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// interruptedBare: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
-func (v view) interruptedBare() ops.Step {
+// interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
+func (v view) interruptedWithoutRecovery() ops.Step {
 	reason := fmt.Sprintf("session %d (%s) was interrupted (%s)", v.last.ID, v.last.Tier, v.last.StopCause)
 	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
 		reason += "; it only looks, so it is run again once"
@@ -29,7 +29,7 @@ func (v view) interruptedBare() ops.Step {
 	return v.giveUp(reason, ops.LevelCritical)
 }
 
-func (v view) failedBare() ops.Step {
+func (v view) failedWithoutRecovery() ops.Step {
 	reason := fmt.Sprintf("session %d (%s) %s: %s", v.last.ID, v.last.Tier, words(v.last.Status), v.last.Error)
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
@@ -39,7 +39,7 @@ func (v view) failedBare() ops.Step {
 	return v.giveUp(reason, level)
 }
 
-func (v view) inconclusiveBare() ops.Step {
+func (v view) inconclusiveWithoutRecovery() ops.Step {
 	reason := fmt.Sprintf("session %d (%s) gave no usable outcome: %s", v.last.ID, v.last.Tier, v.last.Error)
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 {
@@ -56,14 +56,14 @@ func (v view) giveUp(reason string, level ops.Level) ops.Step {
 		}
 		return step
 	}
-	step := v.calling(ops.CycleFailed, reason, "Repair did not finish", level, nil)
-	return v.told(step, v.notice(ops.NoticeFailed, level, "Repair did not finish", reason))
+	step := v.finishForHuman(ops.CycleFailed, reason, "Repair did not finish", level, nil)
+	return v.notifyOnce(step, v.notice(ops.NoticeFailed, level, "Repair did not finish", reason))
 }
 
-// refutedBare: a claim that does not hold needs a human where there is no ladder.
-func (v view) refutedBare() ops.Step {
+// refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
+func (v view) refutedWithoutRecovery() ops.Step {
 	var found []string
-	for _, c := range v.red() {
+	for _, c := range v.downAfterClaim() {
 		found = append(found, fmt.Sprintf("%s (%s)", c.Service, c.Error))
 	}
 	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find down: %s",
@@ -71,6 +71,6 @@ func (v view) refutedBare() ops.Step {
 	if len(found) == 0 {
 		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
 	}
-	step := v.calling(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
-	return v.told(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
+	step := v.finishForHuman(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
+	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
 }
