@@ -137,7 +137,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if err = a.tidy(env, step, done); err != nil {
 			return a.release(ctx, id, err)
 		}
-		if step.Kind == ops.StepFinish || step.Kind == ops.StepAwait || step.Kind == ops.StepRest {
+		if step.Kind.Leaves() {
 			return nil
 		}
 		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
@@ -161,7 +161,7 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 	case ops.StepPause:
 		pause(ctx, step.Until.Sub(a.Clock()))
 		return ops.Result{}, nil
-	case ops.StepQueue, ops.StepRest, ops.StepAwait, ops.StepFinish:
+	case ops.StepQueue, ops.StepRest, ops.StepDefer, ops.StepAwait, ops.StepFinish:
 		return ops.Result{}, nil // recorded, and that is all of it
 	}
 	return ops.Result{}, fmt.Errorf("perform step: unknown kind %q", step.Kind)

@@ -44,7 +44,7 @@ func (m *memory) Claim(_ context.Context, owner ops.Owner, _ ops.CycleID, _ ops.
 	if m.cycle.Status.Ended() {
 		return ops.Claimed{}, ops.ErrConflict
 	}
-	m.cycle.Status, m.cycle.Owner = ops.CycleRunning, owner
+	m.cycle.Status, m.cycle.Owner, m.cycle.WakeAt = ops.CycleRunning, owner, nil
 	return m.claimed(), nil
 }
 
@@ -86,6 +86,8 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 		m.cycle.Status, m.cycle.Reason, m.cycle.Result = t.Step.Status, t.Step.Reason, t.Step.Result
 	case ops.StepAwait:
 		m.cycle.Status, m.cycle.Reason = ops.CycleWaitingHuman, t.Step.Reason
+	case ops.StepDefer:
+		m.cycle.Status, m.cycle.Reason, m.cycle.WakeAt = ops.CycleQueued, t.Step.Reason, &t.Step.Until
 	default: // the others leave the cycle as it is
 	}
 	return m.claimed(), nil

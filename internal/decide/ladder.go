@@ -94,7 +94,7 @@ func (v view) attemptAgain(f recovery.Failure, class recovery.Class, move recove
 	case ops.RecoveryRetry, ops.RecoveryNone, ops.RecoveryForceDone:
 	}
 	r := v.row(f, class, move, history)
-	reason := fmt.Sprintf("%s after %s of session %d: %s", move.Action, class.ErrorType, v.last.ID, move.Reason)
+	reason := move.Reason
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventRecovery, reason)},

@@ -26,6 +26,7 @@ func table() []row {
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},
+		{"problem is over", view.problemOver, withdraw},
 		{"answer pending", view.asking, keepWaiting},
 		{"human has it", view.withHuman, keepWaiting},
 		{"human is done", view.humanDone, closedByHuman},

@@ -103,21 +103,36 @@ func (v view) recovered() bool {
 		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-// held lists the services that are in a human's hands.
+// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
+// never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
 	for _, i := range v.journal.Incidents {
+		own := i.Waiting != nil && *i.Waiting == v.cycle.ID
 		switch {
-		case i.ResolvedAt != nil || (i.Waiting != nil && *i.Waiting == v.cycle.ID):
+		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
 		case i.Status == ops.IncidentAcknowledged:
 			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, acknowledged by %s", i.ID, i.AcknowledgedBy)})
 		case i.Holds(v.now):
 			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, snoozed until %s", i.ID, stamp(*i.SnoozedUntil))})
-		case i.Waiting != nil:
+		case i.Waiting != nil && !own:
 			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
 		}
 	}
 	return append(out, v.silenced()...)
+}
+
+// approvedSince: a person approved after the incident was last acknowledged or snoozed.
+func (v view) approvedSince(i ops.Incident) bool {
+	q := v.question()
+	if q == nil || q.Status != ops.ApprovalApproved || q.AnsweredAt == nil {
+		return false
+	}
+	said := i.UpdatedAt // a snooze has no time of its own
+	if i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil {
+		said = *i.AcknowledgedAt
+	}
+	return !i.Holds(v.now) || q.AnsweredAt.After(said)
 }
 
 // silenced lists the services that a silence, a maintenance or a failing dependency keeps from being worked on.
@@ -152,6 +167,28 @@ func (v view) group(service string) string {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
+func (v view) problemOver() bool {
+	q, awaited := v.question(), v.awaited()
+	return q != nil && q.Status != ops.ApprovalDenied && len(awaited) > 0 &&
+		!slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
+}
+
+// withdraw ends the question with its problem, and tells those who were asked.
+func withdraw(v view) ops.Step {
+	q := v.question()
+	what := fmt.Sprintf("whether %s may start", q.Handler)
+	if q.Kind == ops.ApprovalReview {
+		what = "whether the repair is good enough"
+	}
+	reason := v.closed() + "; the question " + what + " needs no answer"
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	if q.Status == ops.ApprovalPending {
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, "No answer needed", reason+".\nNothing was started.\n"+v.where())}
+	}
+	return step
+}
 
 func keepWaiting(v view) ops.Step {
 	return ops.Step{Kind: ops.StepAwait, Reason: "a human has not answered yet", Until: v.expiry()}
@@ -216,11 +253,20 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.noticeBody(d, h)))
 }
 
-func closedByHuman(v view) ops.Step {
+// closed says which incident was closed, by whom and why.
+func (v view) closed() string {
 	reason := "the incident was closed"
 	for _, i := range v.awaited() {
-		reason = fmt.Sprintf("incident %d was closed by %s: %s", i.ID, i.ResolvedBy, i.Resolution)
+		reason = fmt.Sprintf("incident %d was closed by %s", i.ID, i.ResolvedBy)
+		if i.Resolution != "" {
+			reason += ": " + i.Resolution
+		}
 	}
+	return reason
+}
+
+func closedByHuman(v view) ops.Step {
+	reason := v.closed()
 	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 }
 

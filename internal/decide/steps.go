@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
@@ -91,10 +92,17 @@ func budgetSpent(v view) ops.Step {
 	return v.notifyOnce(step, v.notice(ops.NoticeBudget, ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
 }
 
+// longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
+const longestPause = 5 * time.Second
+
 func pauseFirst(v view) ops.Step {
 	at := *v.notBefore()
+	kind := ops.StepPause
+	if at.Sub(v.now) > longestPause {
+		kind = ops.StepDefer
+	}
 	return ops.Step{
-		Kind: ops.StepPause, Until: at,
+		Kind: kind, Until: at,
 		Reason: fmt.Sprintf("session %d (%s) waits until %s", v.newest.ID, v.newest.Tier, stamp(at)),
 	}
 }

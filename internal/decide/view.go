@@ -245,8 +245,13 @@ func (v view) contextUse() int64 {
 	return sum
 }
 
-// window is the context window of a model: what a CLI reported last, else the configured table.
+// window is the context window of a model: what a CLI reported last, in this cycle or before it, else the configured table.
 func (v view) window(model string) int64 {
+	for i := len(v.journal.Sessions) - 1; i >= 0; i-- {
+		if s := v.journal.Sessions[i]; s.Model == model && s.ContextWindow != nil && *s.ContextWindow > 0 {
+			return *s.ContextWindow
+		}
+	}
 	for _, table := range []map[string]int64{v.journal.Windows, v.policy.Windows} {
 		if n := table[model]; n > 0 {
 			return n

@@ -240,6 +240,10 @@ func recordStep(ctx context.Context, tx querier, cycle held, owner ops.Owner, t 
 		if err := awaitHuman(ctx, tx, t); err != nil {
 			return fmt.Errorf("await: %w", err)
 		}
+	case ops.StepDefer:
+		if err := deferCycle(ctx, tx, t); err != nil {
+			return fmt.Errorf("defer: %w", err)
+		}
 	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
 	}
 	return nil
