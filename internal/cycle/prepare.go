@@ -24,6 +24,7 @@ type draft struct {
 	handler  ops.Handler
 	brief    decide.Brief
 	memories []ops.Memory
+	calls    []ops.Call // what the session did that a judge is asked about
 	spec     ops.SessionSpec
 	warnings []string
 }
@@ -37,6 +38,9 @@ func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Cla
 	}}
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
+	}
+	if s.Role == ops.RoleJudge {
+		d.calls = a.calls(ctx, d)
 	}
 	for _, step := range steps(s) {
 		if err := step(d); err != nil {
@@ -65,6 +69,37 @@ func (a *Advancer) recall(ctx context.Context, d *draft) []ops.Memory {
 		d.warnings = append(d.warnings, fmt.Sprintf("memory could not be read: %v", err))
 	}
 	return found
+}
+
+// calls reads what the session in question did, from its stored output.
+func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
+	about := d.now.Journal.Parent(d.spec.Session)
+	if about == nil || a.Transcript == nil {
+		return nil
+	}
+	past, ok := a.Runners[about.Agent].(replayer)
+	if !ok {
+		return nil
+	}
+	lines, err := a.Transcript(ctx, about.ID)
+	if err != nil {
+		d.warnings = append(d.warnings, fmt.Sprintf("the output of session %d could not be read for the judge: %v", about.ID, err))
+		return nil
+	}
+	var out []ops.Call
+	at := map[string]int{}
+	for _, line := range lines {
+		for _, act := range past.Activities(line.Text) {
+			switch i, open := at[act.UseID]; {
+			case act.Kind == ops.ActivityCall && act.Tool != structuredTool:
+				at[act.UseID] = len(out)
+				out = append(out, ops.Call{UseID: act.UseID, Tool: act.Tool, Input: act.Input})
+			case act.Kind == ops.ActivityResult && open:
+				out[i].Output, out[i].Failed, out[i].Returned = act.Output, act.Failed, true
+			}
+		}
+	}
+	return out
 }
 
 func folders(d *draft) error {
@@ -273,7 +308,7 @@ func question(d *draft) error {
 	if d.spec.Session.Role == ops.RoleManager {
 		d.spec.Tools = ops.ToolLists{Tools: []string{"Read"}, Allowed: []string{"Read"}, Disallowed: d.spec.Tools.Disallowed}
 	}
-	d.spec.Prompt, d.spec.OutcomeJSON, err = d.brief.Question()
+	d.spec.Prompt, d.spec.OutcomeJSON, err = d.brief.Question(d.calls)
 	return err
 }
 

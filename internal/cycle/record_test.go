@@ -127,6 +127,7 @@ type chain struct {
 	new    ops.NewCycle
 	acts   []act // one per session; the last one stays
 	plain  bool  // the agent gives no structured output
+	gated  bool  // the sessions run behind gates
 	probes func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check
 	before func(r *rehearsal) // what was before
 	play   func(r *rehearsal) // nil: it goes through in one piece
@@ -170,6 +171,9 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 		p.Journal, p.Owner, p.Clock, p.Settle = r.tape, func() ops.Owner { return r.owner }, clock, 3*time.Second
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
 		p.Effects = s.Effects
+		if c.gated {
+			p.Gates = &gates{}
+		}
 		p.Logger = slog.New(slog.DiscardHandler)
 		p.Prober = probes(func(_ []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
 			if c.probes == nil {
@@ -210,6 +214,10 @@ func (r *rehearsal) advance() {
 	r.t.Helper()
 	r.must(r.Advance(r.t.Context(), r.id, "default"))
 	r.rest()
+	if c := r.tape.now.Cycle; c.Status == ops.CycleQueued && c.WakeAt != nil { // it waits for a provider
+		pass(c.WakeAt.Sub(clock()))
+		r.advance()
+	}
 }
 
 func (r *rehearsal) rest() {

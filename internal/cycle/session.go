@@ -68,10 +68,10 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	return result, nil
 }
 
-// effects reads what the gates let a session do that did not end well: what comes next depends on it.
+// effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.
 func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Result) {
 	s := r.Session
-	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && s.Outcome != ops.OutcomeResolved
 	if well || r.Effects != nil || a.Effects == nil || !r.Gated {
 		return
 	}

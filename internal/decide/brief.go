@@ -150,8 +150,9 @@ func (b Brief) Attempt(example string) (title, text string, err error) {
 	return "", "", nil
 }
 
-// Question is what a manager, a planner or a judge is asked, and the schema of the answer.
-func (b Brief) Question() (prompt, schema string, err error) {
+// Question is what a manager, a planner or a judge is asked, and the schema of the answer. Calls are what the session in question
+// did.
+func (b Brief) Question(calls []ops.Call) (prompt, schema string, err error) {
 	about := b.v.journal.Parent(b.session)
 	if about == nil {
 		return "", "", fmt.Errorf("find what session %d is asked about: %w", b.session.ID, ops.ErrNotFound)
@@ -164,7 +165,7 @@ func (b Brief) Question() (prompt, schema string, err error) {
 	case ops.RolePlanner:
 		prompt, schema = recovery.PlanPrompt(v.failureReport(*about), v.goal()), planSchema
 	case ops.RoleJudge:
-		prompt, schema = v.judgeQuestion()
+		prompt, schema = v.judgeQuestion(calls)
 	case ops.RoleWork:
 		return "", "", fmt.Errorf("session %d does not answer a question", b.session.ID)
 	}

@@ -155,7 +155,7 @@ func judged(v view) ops.Step {
 	if r.Verdict == judge.Conditional {
 		target := v.worker()
 		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
-		report := v.report("A repair needs review", reason, nil)
+		report := v.report(problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"})
 		report.Waits = true
 		step = ops.Step{
 			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),

@@ -20,8 +20,8 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
 		level = ops.LevelCritical
 	}
-	step := v.finishForHuman(ops.CyclePartial, ending.FailureReason, "Repair did not finish", level, nil)
-	step.Incident.Recommendation = ending.Recommendation
+	p := problem{title: "Repair did not finish", level: level, reason: ending.FailureReason, todo: ending.Recommendation}
+	step := v.finishForHuman(ops.CyclePartial, p)
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
 	category := "root_cause"
@@ -35,12 +35,12 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
-		title := "Repair did not finish"
+		title := p.title
 		if v.last.Tier == ops.Tier1 {
-			title = "Tier 1 cannot look"
+			title = "Tier 1 cannot check the services"
 		}
-		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s.\n\nDone: %s\nTo do: %s\n\n%s\n%s",
-			ending.FailureReason, orNothing(ending.CompletedSteps), ending.Recommendation, raw, v.where())))
+		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s\nTo do: %s\n\nDone: %s\n%s",
+			sentence(ending.FailureReason), ending.Recommendation, orNothing(ending.CompletedSteps), v.where())))
 	}
 	return step
 }
@@ -87,9 +87,7 @@ func (v view) completed() []string {
 	return out
 }
 
-func (v view) isRefuted(s ops.Session) bool {
-	return slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), func(c ops.Check) bool { return c.Status == ops.Down })
-}
+func (v view) isRefuted(s ops.Session) bool { return v.refutation(s) != "" }
 
 // stillDown lists the services whose last check in this cycle found them down.
 func (v view) stillDown() []string {

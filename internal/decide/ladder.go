@@ -38,8 +38,8 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
-		step := v.finishForHuman(ops.CycleNeedsHuman, d.Reason, "An escalation was refused", ops.LevelCritical, h)
-		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "An escalation was refused", v.noticeBody(d, h)))
+		p := problem{title: "An escalation was refused", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, p.title, v.body(p)))
 	}
 	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
 }
@@ -61,7 +61,7 @@ func (v view) nextAttempt(s attempt) ops.Step {
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = v.attemptAgain(f, class, move, history)
-	case class.ErrorType == recovery.TypeProbe && v.mayEscalateRefuted():
+	case v.mayEscalateRefuted():
 		step = v.escalateRefuted()
 	default:
 		step = v.forceDone(f, class, move, history)

@@ -47,6 +47,7 @@ func table() []row {
 		{"human asked for", view.wantsHuman, askHuman},
 		{"claim unverified", view.unverified, verify},
 		{"claim refuted", view.refuted, recoverRefuted},
+		{"repair refused", view.repairRefused, recoverRefused},
 		{"claim unjudged", view.unjudged, askJudge},
 		{"claim judged", view.doubted, judged},
 		{"healthy", view.observedOnly, healthy},
@@ -59,7 +60,7 @@ func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
 	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
 	for _, r := range table() {
 		if r.when(v) {
-			step := r.then(v)
+			step := v.closeAgentIncidents(r.then(v))
 			step.Row = r.name
 			return step
 		}

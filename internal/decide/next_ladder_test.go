@@ -2,6 +2,7 @@ package decide_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func ladderCases(now time.Time) []nextCase {
 		}
 	}
 	return []nextCase{
-		{name: "a rate limit is waited for", row: "session failed", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionFailed, ended("api_error", answered(429)))}, kind: ops.StepQueue, level: ops.LevelWarning, says: "retry", check: func(t *testing.T, s ops.Step) {
+		{name: "a rate limit is waited for", row: "session failed", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionFailed, ended("api_error", answered(429)))}, kind: ops.StepQueue, level: ops.LevelWarning, says: "Retrying", check: func(t *testing.T, s ops.Step) {
 			ordered(ops.RecoveryRetry, "retry")(t, s)
 			if s.Recovery.NotBefore == nil || !s.Recovery.NotBefore.After(now) || *s.Session.RetryOf != 1 || s.Session.Attempt != 2 {
 				t.Errorf("ordered %+v", s.Recovery)
@@ -118,6 +119,24 @@ func ladderCases(now time.Time) []nextCase {
 		}},
 		{name: "after the last tier they are for a human", row: "claim refuted", policy: policy(recovering, probed), journal: climbed(3, 3), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(3))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), handed(3)), session(3, 3, ops.SessionCompleted, child(2), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelCritical, notices: 1, check: forced},
 		{name: "no money, no session", row: "budget spent", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Failure, s.Error = ops.FailureUnpaid, "the budget is spent" })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "2026-05-02"},
+		{name: "a repair that the guard refused is no repair", row: "repair refused", policy: policy(recovering), sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) {
+			s.Outcome, s.ExitCode, s.CLISessionID = ops.OutcomeResolved, ops.Ptr(0), "abc"
+		})}, journal: ops.Journal{Effects: map[ops.SessionID]ops.Effects{2: {Denied: []ops.GuardRecord{{Tool: "Bash", Input: "docker compose down", Reason: "Tier 3 may do this"}}}}}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryNudge, "nudge")},
+		{name: "one that was allowed and refused something counts", row: "resolved", policy: policy(recovering), sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, journal: ops.Journal{Effects: map[ops.SessionID]ops.Effects{2: {Mutating: true, Denied: []ops.GuardRecord{{Tool: "Bash"}}}}}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: func(t *testing.T, s ops.Step) {
+			if s.Confirmed == nil || *s.Confirmed {
+				t.Errorf("confirmed %v", s.Confirmed)
+			}
+		}},
+		{name: "an agent that works again closes the incident about itself", row: "healthy", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.Outcome = ops.OutcomeHealthy })}, journal: ops.Journal{Incidents: []ops.Incident{{ID: 3, Class: ops.ClassAgent, Status: ops.IncidentOpen}}}, kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
+			if !slices.ContainsFunc(s.Recovered, func(r ops.Recovered) bool { return r.Class == ops.ClassAgent }) {
+				t.Errorf("recovered %+v", s.Recovered)
+			}
+		}},
+		{name: "a judge who says no hands it up when nothing else is left", row: "claim judged", policy: policy(recovering, withPeople, func(p *ops.Policy) { p.Judge = "judge" }), sessions: judgedBy(tier1, `{"verdict":"PASS","confidence":1,"totalScore":1,"dimensions":{"goalAlignment":5,"actionCompleteness":5,"evidenceOfCompletion":9,"finalStateCoherence":5},"reasoning":"no"}`), journal: ops.Journal{Recoveries: []ops.Recovery{{SessionID: 2, Tier: 2, Level: ops.RecoveryFallback, EnteredAt: now.Add(-30 * time.Minute)}}}, kind: ops.StepQueue, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
+			if s.Session == nil || s.Session.Handler.ID != "tier3" || s.Decision == nil || !strings.Contains(s.Decision.Proposed, "24 of 100 (goal 5, completeness 5, evidence 9, final state 5)") {
+				t.Errorf("got %+v with %+v", s.Session, s.Decision)
+			}
+		}},
 		{name: "a judge is asked about a claimed repair", row: "claim unjudged", policy: policy(withPeople, func(p *ops.Policy) { p.Judge = "judge" }), sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepQueue, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
 			if s.Session.Role != ops.RoleJudge || s.Session.Handler.ID != "judge" || s.Session.Handler.May() != ops.Tier1 {
 				t.Errorf("queued %+v", s.Session)

@@ -3,6 +3,7 @@ package decide_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,17 @@ func peopleCases(now time.Time) []nextCase {
 	held := func(status ops.IncidentStatus) ops.Journal {
 		return ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Class: "down", Status: status, AcknowledgedBy: "ada", SnoozedUntil: ops.Ptr(now.Add(time.Hour))}}}
 	}
+	asked := func(answer ops.ApprovalStatus, incident ops.IncidentStatus) ops.Journal {
+		j := approval(answer, func(a *ops.Approval) { a.AnsweredAt = ops.Ptr(now.Add(-time.Minute)) })
+		j.Incidents = []ops.Incident{{
+			ID: 9, Service: "web", Class: "down", Status: incident, Waiting: ops.Ptr(ops.CycleID(1)), AcknowledgedBy: "ada",
+			AcknowledgedAt: ops.Ptr(now.Add(-2 * time.Minute)), SnoozedUntil: ops.Ptr(now.Add(time.Hour)), UpdatedAt: now,
+		}}
+		if incident == ops.IncidentResolved {
+			j.Incidents[0].ResolvedAt, j.Incidents[0].ResolvedBy = &now, "claudeops"
+		}
+		return j
+	}
 	recheck := func(h ops.Health) []ops.Check {
 		return []ops.Check{{Service: "web", Purpose: ops.ProbeRecheck, Status: h, AfterSession: ops.Ptr(ops.SessionID(1))}}
 	}
@@ -68,6 +80,19 @@ func peopleCases(now time.Time) []nextCase {
 				t.Errorf("got %+v", s)
 			}
 		}},
+		{name: "the question carries the agent's own reason", row: "escalation proposed", policy: policy(gate), sessions: tier1, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Approval.Reason != "wrong upstream" || s.Incident.Reason != "wrong upstream" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
+				t.Errorf("asked %q, reported %+v", s.Approval.Reason, s.Incident)
+			}
+			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web: wrong upstream" {
+				t.Errorf("the notice starts %q", first)
+			}
+		}},
+		{name: "its own question does not hold a cycle", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: asked(ops.ApprovalApproved, ops.IncidentOpen), kind: ops.StepQueue, level: ops.LevelInfo},
+		{name: "an acknowledgement holds also the cycle that asked", row: "escalation proposed", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: tier1, journal: asked(ops.ApprovalExpired, ops.IncidentAcknowledged), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "acknowledged by ada"},
+		{name: "a snooze after the approval holds it", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: asked(ops.ApprovalApproved, ops.IncidentSnoozed), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "snoozed"},
+		{name: "a question ends with its problem", row: "problem is over", policy: policy(gate), sessions: tier1, journal: asked(ops.ApprovalPending, ops.IncidentResolved), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1, says: "needs no answer"},
+		{name: "silence is no yes to what is over", row: "problem is over", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: tier1, journal: asked(ops.ApprovalExpired, ops.IncidentResolved), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "a question that nobody answered yet waits on", row: "answer pending", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalPending), kind: ops.StepAwait},
 		{name: "yes continues exactly that step", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalApproved), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "yes to another handler is no yes", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalApproved, func(a *ops.Approval) { a.Handler = "tier3" }), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1},

@@ -56,8 +56,11 @@ func (v view) giveUp(reason string, level ops.Level) ops.Step {
 		}
 		return step
 	}
-	step := v.finishForHuman(ops.CycleFailed, reason, "Repair did not finish", level, nil)
-	return v.notifyOnce(step, v.notice(ops.NoticeFailed, level, "Repair did not finish", reason))
+	p := problem{
+		title: "Repair did not finish", level: level, reason: reason,
+		todo: "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand",
+	}
+	return v.notifyOnce(v.finishForHuman(ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, p.title, v.body(p)))
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
@@ -71,6 +74,9 @@ func (v view) refutedWithoutRecovery() ops.Step {
 	if len(found) == 0 {
 		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
 	}
-	step := v.finishForHuman(ops.CycleNeedsHuman, reason, "A claimed repair did not hold", ops.LevelCritical, nil)
-	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A claimed repair did not hold", reason+".\n"+v.where()))
+	p := problem{
+		title: "A claimed repair did not hold", level: ops.LevelCritical, reason: reason,
+		todo: fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(v.affected(), ", ")),
+	}
+	return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, p.title, v.body(p)))
 }

@@ -184,6 +184,7 @@ func withdraw(v view) ops.Step {
 	}
 	reason := v.closed() + "; the question " + what + " needs no answer"
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	step.Confirmed = ops.Ptr(true)
 	if q.Status == ops.ApprovalPending {
 		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, "No answer needed", reason+".\nNothing was started.\n"+v.where())}
 	}
@@ -205,13 +206,18 @@ func (v view) expiry() time.Time {
 // askApproval stops before a tier starts until a human has answered.
 func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
-	report := v.report("Approval needed before "+target.ID+" starts", d.Reason, h)
+	p := problem{title: "Approval needed before " + target.ID + " starts", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	report := v.report(p)
 	report.Waits = true
+	why := v.agentReason(h)
+	if why == "" {
+		why = d.Reason
+	}
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
-		Approval: v.newQuestion(ops.ApprovalTier, target, d.Reason), Until: v.expires(),
+		Approval: v.newQuestion(ops.ApprovalTier, target, why), Until: v.expires(),
 		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
-		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.noticeBody(d, h)+v.howToAnswer())},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.body(p)+v.howToAnswer())},
 	}
 }
 
@@ -243,14 +249,15 @@ func (v view) howToAnswer() string {
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
 func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
-	report := v.report("A human has to take over", d.Reason, h)
+	p := problem{title: "A human has to take over", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	report := v.report(p)
 	report.Waits = true
 	level := ops.LevelInfo
 	if d.Verdict == ops.VerdictNeedsHuman {
 		level = ops.LevelWarning
 	}
 	return v.notifyOnce(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
-		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.noticeBody(d, h)))
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.body(p)))
 }
 
 // closed says which incident was closed, by whom and why.
@@ -267,7 +274,9 @@ func (v view) closed() string {
 
 func closedByHuman(v view) ops.Step {
 	reason := v.closed()
-	return v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Confirmed = ops.Ptr(true)
+	return step
 }
 
 func denied(v view) ops.Step {
@@ -306,22 +315,8 @@ func lookAgain(v view) ops.Step {
 func recoveredMeanwhile(v view) ops.Step {
 	reason := "probes find all affected services well again; nothing more was started"
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Recovered = v.recoveredServices(reason)
+	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(reason)
 	return step
-}
-
-// report is what a human gets to know of the problem.
-func (v view) report(title, recommendation string, h *ops.Handoff) ops.IncidentReport {
-	r := ops.IncidentReport{Title: title, Level: ops.LevelCritical, Class: string(ops.Down), CostUSD: v.chainUSD(), Recommendation: recommendation}
-	if h != nil {
-		r.Services, r.Checks, r.Findings, r.Tried = h.ServicesAffected, h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
-	} else {
-		r.Services = v.affected()
-	}
-	if len(r.Services) == 0 {
-		r.Class = "agent" // nothing is known to be wrong but the agent itself
-	}
-	return r
 }
 
 // affected lists the services that somebody in this cycle found in trouble, by their own names.
@@ -348,26 +343,6 @@ func (v view) affected() []string {
 	return out
 }
 
-// notifyOnce adds a notice unless the people know of the problem already: what is open is reminded of, not repeated.
-func (v view) notifyOnce(step ops.Step, n ops.Notice) ops.Step {
-	if !v.known(step.Incident) {
-		step.Notices = append(step.Notices, n)
-	}
-	return step
-}
-
-func (v view) known(r *ops.IncidentReport) bool {
-	if r == nil || len(r.Services) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(r.Services, func(service string) bool {
-		name, _ := v.policy.Inventory.Canonical(service)
-		return !slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
-			return i.ResolvedAt == nil && i.Service == name && i.Class == r.Class && i.LastCycle != v.cycle.ID
-		})
-	})
-}
-
 // recoveredServices closes the incidents of the services this cycle found well, or made so.
 func (v view) recoveredServices(how string) []ops.Recovered {
 	var out []ops.Recovered
@@ -382,8 +357,17 @@ func (v view) hasOpenIncident() bool {
 	return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil })
 }
 
-func (v view) where() string {
-	return fmt.Sprintf("\nCycle %d, environment %s. Details: claudeops cycles show %d\n", v.cycle.ID, v.cycle.Environment, v.cycle.ID)
+// closeAgentIncidents closes the incidents about the agent itself, such as a wrong key, once an agent has done its work again.
+func (v view) closeAgentIncidents(step ops.Step) ops.Step {
+	open := slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil && i.Class == ops.ClassAgent })
+	works := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	})
+	if !open || !works || !step.Kind.Leaves() || step.Kind == ops.StepRest || (step.Incident != nil && step.Incident.Class == ops.ClassAgent) {
+		return step
+	}
+	step.Recovered = append(step.Recovered, ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)})
+	return step
 }
 
 func names(handlers []ops.Handler) string {

@@ -31,27 +31,47 @@ func (v view) managerQuestion() (prompt, schema string) {
 
 // judgeQuestion asks whether the last session repaired what it says. The judge sees what was done and how things stand, and
 // nothing of what the worker thought or says about it.
-func (v view) judgeQuestion() (prompt, schema string) {
-	var done []judge.Done
-	effects := v.journal.Effects[v.last.ID]
-	for _, g := range effects.Done {
-		done = append(done, judge.Done{Tool: g.Tool, Call: g.Input, Allowed: true})
-	}
-	for _, g := range effects.Denied {
-		done = append(done, judge.Done{Tool: g.Tool, Call: g.Input})
-	}
-	var claims []ops.Action
-	if v.last.Report != nil {
-		claims = v.last.Report.Actions
-	}
-	for _, a := range claims {
-		done = append(done, judge.Done{Tool: a.Service, Call: a.Action, Allowed: true, Result: fmt.Sprintf("reported success: %t", a.Success)})
-	}
+func (v view) judgeQuestion(calls []ops.Call) (prompt, schema string) {
+	done := v.done(calls)
 	end := judge.State{Claim: string(v.last.Outcome), Down: v.stillDown()}
+	if v.last.Report != nil {
+		for _, a := range v.last.Report.Actions {
+			end.Claims = append(end.Claims, judge.Claim{Service: a.Service, Action: a.Action, Success: a.Success})
+		}
+	}
 	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
 		end.Checks = append(end.Checks, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}
 	return judge.Prompt(v.goal(), done, end), judge.Inline()
+}
+
+// done are the calls of the last session with their results. Where its output cannot be read, what the guard recorded takes
+// their place; nobody knows then how it ended.
+func (v view) done(calls []ops.Call) []judge.Done {
+	effects := v.journal.Effects[v.last.ID]
+	denied := map[string]string{}
+	var out []judge.Done
+	for _, g := range effects.Denied {
+		denied[g.ToolUseID] = g.Reason
+		if len(calls) == 0 {
+			out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Result: "refused: " + g.Reason})
+		}
+	}
+	for _, c := range calls {
+		d := judge.Done{Tool: c.Tool, Call: c.Input, Allowed: c.Returned, Result: c.Output}
+		if why, refused := denied[c.UseID]; refused {
+			d.Allowed, d.Result = false, "refused: "+why
+		} else if !c.Returned {
+			d.Result = "it did not return"
+		}
+		out = append(out, d)
+	}
+	if len(calls) == 0 {
+		for _, g := range effects.Done {
+			out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Allowed: true, Result: "it was allowed; its result is not recorded"})
+		}
+	}
+	return out
 }
 
 // goal is what the last session was there for, in words for somebody who was not.
@@ -101,6 +121,11 @@ func (v view) whyItFailed(s ops.Session) string {
 	switch {
 	case len(f.ProbeRed) > 0:
 		return "it said all was well, but probes still find down: " + strings.Join(f.ProbeRed, ", ")
+	case f.Judge != nil && f.Judge.Verdict == string(judge.Fail):
+		r, _ := v.verdictOn(s)
+		return strings.TrimSpace("it said all was well, but the judge gives it only " + scores(r) + ". " + strings.Join(r.FailureReasons, "; "))
+	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
+		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
 	case s.Error != "":
 		return s.Error
 	case len(f.OutcomeProblems) > 0:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/ops"
 )
 
@@ -85,11 +86,15 @@ func run(v view) ops.Step {
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
 	reason := fmt.Sprintf("%s was not started: %s; the day's budget starts anew at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
-	step := v.finishForHuman(ops.CycleBlocked, reason, "The budget is spent", ops.LevelWarning, nil)
+	p := problem{
+		title: "The budget is spent", level: ops.LevelWarning, reason: reason,
+		todo: "raise the budget and run a cycle, or wait until the next day's budget starts",
+	}
+	step := v.finishForHuman(ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.notifyOnce(step, v.notice(ops.NoticeBudget, ops.LevelWarning, "The budget is spent", reason+".\n"+v.where()))
+	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, p.title, v.body(p)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -105,19 +110,6 @@ func pauseFirst(v view) ops.Step {
 		Kind: kind, Until: at,
 		Reason: fmt.Sprintf("session %d (%s) waits until %s", v.newest.ID, v.newest.Tier, stamp(at)),
 	}
-}
-
-// finishForHuman ends a cycle with which the machine is done and a human is not.
-func (v view) finishForHuman(status ops.CycleStatus, reason, title string, level ops.Level, h *ops.Handoff) ops.Step {
-	kind := ops.EventCycle
-	if v.last.Proposed() {
-		kind = ops.EventEscalation // it is what became of a proposal
-	}
-	step := v.finish(status, reason, v.event(level, kind, reason))
-	report := v.report(title, reason, h)
-	report.Level = level
-	step.Incident = &report
-	return step
 }
 
 func words(s ops.SessionStatus) string {
@@ -177,8 +169,9 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		if target.Human() {
 			return v.toHuman(d, h)
 		}
-		step := v.finishForHuman(ops.CycleNeedsHuman, d.Reason, "Human attention required", ops.LevelWarning, h)
-		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.noticeBody(d, h)))
+		p := problem{title: "Human attention required", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		step := v.finishForHuman(ops.CycleNeedsHuman, p)
+		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, p.title, v.body(p)))
 	case ops.VerdictApproval:
 		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
@@ -188,8 +181,8 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		if d.Check == "budget" {
 			kind, title = ops.NoticeBudget, "The budget is spent"
 		}
-		step := v.finishForHuman(ops.CycleBlocked, d.Reason, title, ops.LevelWarning, h)
-		return v.notifyOnce(step, v.notice(kind, ops.LevelWarning, title, v.noticeBody(d, h)))
+		p := problem{title: title, level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, title, v.body(p)))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
@@ -205,7 +198,7 @@ func (v view) escalateTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventContext, why))
 	}
 	if v.policy.TellEscalated {
-		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.noticeBody(d, h))
+		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.body(problem{reason: d.Reason, facts: h}))
 		if len(d.Services) == 1 {
 			n.Service = d.Services[0]
 		}
@@ -255,31 +248,9 @@ func askHuman(v view) ops.Step {
 		why = "it did not say why"
 	}
 	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, why)
-	step := v.finishForHuman(ops.CycleNeedsHuman, reason, "Human attention required", ops.LevelWarning, nil)
-	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", reason+".\n"+v.where()))
-}
-
-// noticeBody tells a person what is known, so that the notice alone is enough to start from.
-func (v view) noticeBody(d ops.Decision, h *ops.Handoff) string {
-	var b strings.Builder
-	b.WriteString(d.Reason + ".\n")
-	if h != nil {
-		fmt.Fprintf(&b, "\nAffected: %s\n", strings.Join(h.ServicesAffected, ", "))
-		for _, c := range h.CheckResults {
-			if c.Status != ops.Healthy {
-				fmt.Fprintf(&b, "- %s %s: %s %s\n", c.Service, c.CheckType, c.Status, c.Error)
-			}
-		}
-		if h.InvestigationFindings != "" {
-			fmt.Fprintf(&b, "\nFindings: %s\n", h.InvestigationFindings)
-		}
-		if h.RemediationAttempted != "" {
-			fmt.Fprintf(&b, "\nTried: %s\n", h.RemediationAttempted)
-		}
-	}
-	fmt.Fprintf(&b, "\nSession %d, cycle %d, environment %s. Details: claudeops cycles show %d\n",
-		v.last.ID, v.cycle.ID, v.cycle.Environment, v.cycle.ID)
-	return b.String()
+	p := problem{title: "Human attention required", level: ops.LevelWarning, reason: reason, todo: why}
+	step := v.finishForHuman(ops.CycleNeedsHuman, p)
+	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, p.title, v.body(p)))
 }
 
 func verify(v view) ops.Step {
@@ -299,14 +270,24 @@ func healthy(v view) ops.Step {
 }
 
 func resolved(v view) ops.Step {
-	reason := fmt.Sprintf("%s reports the problem as resolved", v.last.Tier)
-	if n := len(v.checks(ops.ProbeVerify, v.last.ID)); n > 0 {
+	reason := fmt.Sprintf("%s reports the problem as resolved; unverified: no probe and no judge confirmed it", v.last.Tier)
+	verdict, judged := v.verdict()
+	verified := true
+	switch n := len(v.checks(ops.ProbeVerify, v.last.ID)); {
+	case n > 0:
 		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
+	case v.reviewed() && v.question().Status == ops.ApprovalApproved:
+		reason = fmt.Sprintf("%s repaired it; %s accepted the repair", v.last.Tier, v.question().AnsweredBy)
+	case judged && verdict.Verdict == judge.Pass:
+		reason = fmt.Sprintf("%s repaired it; the judge accepts it with %d of 100", v.last.Tier, verdict.TotalScore)
+	default:
+		verified = false
 	}
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Confirmed = &verified
 	step.Recovered = v.recoveredServices(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
-	if r, ok := v.verdict(); ok {
-		step.Verified = v.verification(r)
+	if judged {
+		step.Verified = v.verification(verdict)
 	}
 	return step
 }

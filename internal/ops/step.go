@@ -43,6 +43,7 @@ type Step struct {
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification
+	Confirmed *bool           // finish resolved: whether probes, a judge or a human confirmed it
 	Result    json.RawMessage // finish: what was done and what was not
 	Lessons   []Lesson
 	Decision  *Decision

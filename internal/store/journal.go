@@ -310,8 +310,8 @@ func finishCycle(ctx context.Context, tx querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is no end of a cycle", t.Step.Status)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), ended_at = ?, wake_at = NULL
-		WHERE id = ?`, t.Step.Status, t.Step.Reason, optText(t.Step.Result), formatTime(t.At), t.Cycle)
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, ended_at = ?, wake_at = NULL
+		WHERE id = ?`, t.Step.Status, t.Step.Reason, optText(t.Step.Result), t.Step.Confirmed, formatTime(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
