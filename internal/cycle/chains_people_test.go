@@ -95,6 +95,9 @@ func humanChains() []chain {
 			r.must(err)
 			r.advance()
 		}},
+		{name: "several-could-take-over-and-no-reason-is-given", ends: ops.CycleNeedsHuman, policy: policy(withPeople), acts: []act{
+			leaves(`{"schema_version":1,"recommended_tier":2,"target":"other2","services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"cooldown_state":{}}`),
+		}},
 		{name: "what-is-known-is-told-once", ends: ops.CycleNeedsHuman, policy: first, acts: []act{hands(2)}, before: known(func(*rehearsal, ops.Incident) {})},
 		{name: "an-acknowledged-problem", ends: ops.CycleSuppressed, policy: first, acts: []act{hands(2)}, before: known(func(r *rehearsal, i ops.Incident) {
 			_, err := r.store.Acknowledge(r.t.Context(), i.ID, "ada", "on it", clock())

@@ -37,7 +37,7 @@ func askAgain(v view) ops.Step {
 }
 
 func (v view) managerDue() bool {
-	return v.policy.Process == ops.ProcessManager && v.policy.Manager != "" && v.answerOf(ops.RoleManager) == nil && len(v.permitted()) > 0
+	return v.policy.Process == ops.ProcessManager && v.policy.Manager != "" && v.answerOf(ops.RoleManager) == nil && len(v.permitted()) > 1
 }
 
 // permitted are the handlers among whom a manager may choose.

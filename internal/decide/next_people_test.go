@@ -81,10 +81,10 @@ func peopleCases(now time.Time) []nextCase {
 			}
 		}},
 		{name: "the question carries the agent's own reason", row: "escalation proposed", policy: policy(gate), sessions: tier1, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
-			if s.Approval.Reason != "wrong upstream" || s.Incident.Reason != "wrong upstream" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
+			if s.Approval.Reason != "web answers 502" || s.Incident.Reason != "web answers 502" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
 				t.Errorf("asked %q, reported %+v", s.Approval.Reason, s.Incident)
 			}
-			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web: wrong upstream" {
+			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web: web answers 502" {
 				t.Errorf("the notice starts %q", first)
 			}
 		}},

@@ -46,6 +46,7 @@ type Handoff struct {
 	RecommendedTier       Tier            `json:"recommended_tier"`
 	Target                string          `json:"target,omitempty"`
 	Reason                string          `json:"reason,omitempty"`
+	Confidence            *float64        `json:"confidence,omitempty"` // how sure the tier is of its findings, 0 to 1
 	ServicesAffected      []string        `json:"services_affected"`
 	CheckResults          []CheckResult   `json:"check_results"`
 	InvestigationFindings string          `json:"investigation_findings,omitempty"`

@@ -26,7 +26,7 @@ func Policy(change ...func(*ops.Policy)) ops.Policy {
 // HandoffJSON is a valid handoff about web.
 func HandoffJSON(recommended ops.Tier) []byte {
 	raw, err := json.Marshal(ops.Handoff{
-		SchemaVersion: 1, RecommendedTier: recommended, ServicesAffected: []string{"web"},
+		SchemaVersion: 1, RecommendedTier: recommended, Reason: "web answers 502", ServicesAffected: []string{"web"},
 		CheckResults:          []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
 		InvestigationFindings: "wrong upstream", RemediationAttempted: "restarted it, no change", CooldownState: json.RawMessage(`{}`),
 	})
