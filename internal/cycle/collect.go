@@ -78,7 +78,9 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		event.Level, event.Service = e.Level, e.Service
 		r.Events = append(r.Events, event)
 	}
-	r.Lessons = append(r.Lessons, o.Memories...)
+	for _, l := range o.Memories {
+		r.Lessons = append(r.Lessons, decide.CleanLesson(l))
+	}
 	return true
 }
 

@@ -24,11 +24,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	step := v.finishForHuman(ops.CyclePartial, p)
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
-	category := "root_cause"
-	if class.ErrorType == recovery.TypeUnknown {
-		category = "new_classification" // nobody knew this failure
-	}
-	step.Lessons = v.lessons(category, ending.Summary)
+	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
 		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)))

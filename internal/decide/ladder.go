@@ -100,22 +100,9 @@ func (v view) attemptAgain(f recovery.Failure, class recovery.Class, move recove
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventRecovery, reason)},
 	}
 	if approach := summary(*v.last); move.Level == ops.RecoveryReplan && approach != "" {
-		step.Lessons = v.lessons("known_bad_path", fmt.Sprintf("This did not help (%s): %s", v.whyItFailed(*v.last), approach))
+		step.Lessons = v.lessons(lessonKnownBadPath, fmt.Sprintf("This did not help (%s): %s", v.whyItFailed(*v.last), approach))
 	}
 	return step
-}
-
-// lessons keeps something for later sessions, once for each affected service.
-func (v view) lessons(category, observation string) []ops.Lesson {
-	services := v.affected()
-	if len(services) == 0 {
-		services = []string{""}
-	}
-	var out []ops.Lesson
-	for _, s := range services {
-		out = append(out, ops.Lesson{Category: category, Service: s, Observation: observation})
-	}
-	return out
 }
 
 // worker is the handler of the last session, as it was: a fallback keeps the tier it stood in for.

@@ -37,6 +37,15 @@ const (
 )
 
 // row is one line of the matrix. One of its evidences is enough.
+// AgentFailure reports whether a failure is one of the agent or its provider, which says nothing about a service.
+func AgentFailure(t ops.ErrorType) bool {
+	switch t {
+	case TypeProbe, TypeGoal, TypeEvidence, TypeJudge, TypeLoop, TypePermission, TypeNotFound:
+		return false
+	}
+	return true
+}
+
 type row struct {
 	id         string
 	typ        ops.ErrorType
