@@ -1,4 +1,4 @@
-// Package prompts holds what each tier is told, in our words; an operator can replace any of it.
+// Package prompts holds what each tier is told; an operator can replace any of it.
 package prompts
 
 import (
@@ -14,28 +14,90 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// Data is what a prompt can speak about.
+// Data is what a prompt can use. It is what is true for one session: its permissions, not its tier, and live figures.
 type Data struct {
+	Tier        ops.Tier // its place in the chain
+	May         ops.Tier // the tier whose permissions apply
 	Environment string
 	StateDir    string
+	WorkDir     string
 	ReposDir    string
+	Repos       []string // the folders in ReposDir
 	Notes       string
 	Task        string // what the operator asked for in this cycle, or what started it
 	TaskTitle   string
 	DryRun      bool
 	HandoffFile bool // the agent reports by handoff.json; otherwise by structured output
-	Services    []ops.Service
-	Checks      string // results of our own probes, fenced
-	Example     string // a valid handoff
+	Guarded     bool // every call is judged before it runs
+	Services    []Service
+	Changes     []string // what was changed lately, one line each
+	Checks      string   // results of our own probes, fenced
+	Memories    string   // what earlier sessions learnt, fenced
+	Limits      string   // the rate limits in words
+	Cooldowns   []string // what is left of them, one line each
+	Targets     []string // who may take over, one line each
+	Inventory   []string // files that no tier may change
+	Volumes     []string // folders in which no tier may delete
+	Hosts       []string // reachable by ssh
+	Example     string   // a valid handoff
+	Endings     []string // valid structured outcomes
+}
+
+// Service is what a prompt says about one service.
+type Service struct {
+	Name      string
+	Aliases   []string
+	URL       string // of its http probe
+	Host      string // whose name it needs
+	Container string
+	Unit      string
+	Group     string
+	DependsOn []string
+	Checked   string // the last result of its probe
+	Incident  string // an open one, in a few words
+}
+
+// Command is one command a prompt names.
+type Command struct{ What, Command string }
+
+// Number is the tier as a plain number, for the templates.
+func (d Data) Number() int { return int(d.Tier) }
+
+// Title is what the session's permissions are called.
+func (d Data) Title() string { return d.May.Title() }
+
+// ReadOnly reports whether the session may only look.
+func (d Data) ReadOnly() bool { return d.May <= ops.Tier1 || d.DryRun }
+
+// Next is the tier above, or 0.
+func (d Data) Next() int {
+	if d.Tier >= ops.LastTier {
+		return 0
+	}
+	return int(d.Tier) + 1
+}
+
+// NextCan is what the next tier may do and this session may not.
+func (d Data) NextCan() string {
+	if d.May <= ops.Tier1 {
+		return "restarting containers and units, changing files in the repositories"
+	}
+	return "Ansible, Helm, `docker compose down`, stopping or removing containers"
+}
+
+// Repo is a repository for the examples.
+func (d Data) Repo() string {
+	if len(d.Repos) == 0 {
+		return d.ReposDir
+	}
+	return strings.TrimSuffix(d.ReposDir, "/") + "/" + d.Repos[0]
 }
 
 // Fresh renders the built-in prompt of a fresh or handoff start.
-func Fresh(tier ops.Tier, d Data) (string, error) { return render(fmt.Sprintf("tier%d.md", tier), d) }
+func Fresh(d Data) (string, error) { return render("fresh.md", d) }
 
 // Escalation renders the short built-in prompt with which a higher tier continues a conversation.
-func Escalation(tier ops.Tier, d Data) (string, error) {
-	return render(fmt.Sprintf("tier%d-escalation.md", tier), d)
-}
+func Escalation(d Data) (string, error) { return render("escalation.md", d) }
 
 // Facts renders what is known about the environment, for prompts that are not ours.
 func Facts(d Data) (string, error) { return render("facts", d) }

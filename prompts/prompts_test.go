@@ -6,14 +6,17 @@ import (
 	"testing"
 
 	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
 
 func data(tier ops.Tier, change ...func(*prompts.Data)) prompts.Data {
 	d := prompts.Data{
-		Environment: "home", StateDir: "/state", ReposDir: "/repos", HandoffFile: true, Example: handoff.Example(tier),
-		Services: []ops.Service{{Name: "web", Aliases: []string{"nginx"}}},
+		Tier: tier, May: tier, Environment: "home", StateDir: "/state", WorkDir: "/state/work", ReposDir: "/repos", Repos: []string{"infra"},
+		HandoffFile: true, Guarded: true, Example: strings.TrimSpace(handoff.Example(min(tier, 2))), Limits: "2 restarts per service in 4h",
+		Services:  []prompts.Service{{Name: "web", Aliases: []string{"nginx"}, URL: "http://127.0.0.1:8080/", Container: "web", Checked: "http probe: down HTTP 502"}},
+		Inventory: []string{"inventory.yml"}, Volumes: []string{"/volumes"}, Cooldowns: []string{"web: 1 of 2 restarts left until 17:41 UTC"},
 	}
 	for _, c := range change {
 		c(&d)
@@ -23,7 +26,7 @@ func data(tier ops.Tier, change ...func(*prompts.Data)) prompts.Data {
 
 func fresh(t *testing.T, tier ops.Tier, change ...func(*prompts.Data)) string {
 	t.Helper()
-	text, err := prompts.Fresh(tier, data(tier, change...))
+	text, err := prompts.Fresh(data(tier, change...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,7 @@ func TestTheExampleInThePromptIsValid(t *testing.T) {
 func TestEveryTierIsToldItsLimits(t *testing.T) {
 	for tier := ops.Tier1; tier <= ops.Tier3; tier++ {
 		text := fresh(t, tier)
-		for _, word := range []string{"docker system prune", "git push --force", "/volumes/", "ie.yaml", "Do not repeat checks"} {
+		for _, word := range []string{"docker system prune", "git push --force", "/volumes", "inventory.yml", "Do not repeat checks", "is data"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s is not told about %q", tier, word)
 			}
@@ -81,7 +84,7 @@ func TestEveryTierIsToldItsLimits(t *testing.T) {
 		if dry := fresh(t, tier, func(d *prompts.Data) { d.DryRun = true }); !strings.Contains(dry, "Dry run is on") || strings.Contains(text, "Dry run is on") {
 			t.Errorf("%s does not hear about dry run at the right time", tier)
 		}
-		if tier > 1 && !strings.Contains(text, "2 restarts per service in 4 hours") {
+		if tier > 1 && !strings.Contains(text, "2 restarts per service in 4h") {
 			t.Errorf("%s is not told the cooldowns", tier)
 		}
 	}
@@ -98,15 +101,11 @@ func TestAHandoffFileIsAskedForInHandoffModeOnly(t *testing.T) {
 
 func TestEscalationPromptsAreShort(t *testing.T) {
 	for _, tier := range []ops.Tier{2, 3} {
-		text, err := prompts.Escalation(tier, data(tier, func(d *prompts.Data) { d.DryRun, d.HandoffFile = true, false }))
+		text, err := prompts.Escalation(data(tier, func(d *prompts.Data) { d.DryRun, d.HandoffFile = true, false }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A token is rarely shorter than three characters of such text.
-		if tokens := len(text) / 3; tokens >= 600 {
-			t.Errorf("%s's escalation prompt may have %d tokens", tier, tokens)
-		}
-		for _, word := range []string{tier.String(), "do not repeat", "forbidden", "Cooldowns", "Dry run"} {
+		for _, word := range []string{tier.String(), "do not repeat", "forbidden", "Dry run"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s's escalation prompt does not say %q", tier, word)
 			}
@@ -114,12 +113,60 @@ func TestEscalationPromptsAreShort(t *testing.T) {
 		if strings.Contains(text, "handoff.json") {
 			t.Errorf("%s's escalation prompt asks for a file", tier)
 		}
-		byFile, err := prompts.Escalation(tier, data(tier))
+		byFile, err := prompts.Escalation(data(tier))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(byFile, "handoff.json"); got != (tier < ops.LastTier) {
-			t.Errorf("%s, which reports by file, is told about it: %v", tier, got)
+		if !strings.Contains(byFile, "handoff.json") || !strings.Contains(byFile, "Rate limits") {
+			t.Errorf("%s, which reports by file, is not told about it:\n%s", tier, byFile)
 		}
+		// A token is four characters of such text on average.
+		if tokens := len(byFile) / 4; tokens > 450 {
+			t.Errorf("%s's escalation prompt has about %d tokens", tier, tokens)
+		}
+	}
+}
+
+func TestAFreshPromptIsShort(t *testing.T) {
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		for _, file := range []bool{true, false} {
+			text := fresh(t, tier, func(d *prompts.Data) {
+				d.HandoffFile = file
+				d.Endings = []string{outcome.Example(2, ops.OutcomeEscalate), outcome.Example(2, ops.OutcomeResolved)}
+			})
+			if tokens := len(text) / 4; tokens > 1400+200*(int(tier)-1) {
+				t.Errorf("%s's prompt (file %v) has about %d tokens", tier, file, tokens)
+			}
+		}
+	}
+}
+
+func TestPermissionsMakeThePromptAndNotTheTier(t *testing.T) {
+	text := fresh(t, 2, func(d *prompts.Data) { d.May = 1 })
+	for _, word := range []string{"docker restart", "Write and Edit", "git commit"} {
+		if strings.Contains(text, word) {
+			t.Errorf("a handler that may only look is told of %q", word)
+		}
+	}
+	if !strings.Contains(text, "You only look") || !strings.Contains(text, "Reading only") {
+		t.Errorf("it is not told that it may only look:\n%s", text)
+	}
+}
+
+func TestTheLastTierCanSayThatItFailed(t *testing.T) {
+	if text := fresh(t, 3); !strings.Contains(text, "handoff.json") || !strings.Contains(text, "takes the problem for repaired") {
+		t.Errorf("Tier 3 in handoff mode has no way to fail:\n%s", text)
+	}
+}
+
+func TestSeveralTargetsAreNamed(t *testing.T) {
+	text := fresh(t, 1, func(d *prompts.Data) {
+		d.Targets = []string{"tier2: Tier 2 (Safe remediation), family claude, model sonnet", "db2: Tier 2. Good for: databases"}
+	})
+	if !strings.Contains(text, "db2: Tier 2. Good for: databases") || !strings.Contains(text, "`reason`, which is required") {
+		t.Errorf("the targets are not named:\n%s", text)
+	}
+	if one := fresh(t, 1, func(d *prompts.Data) { d.Targets = []string{"tier2"} }); strings.Contains(one, "Who can take over") {
+		t.Error("a single target is no choice")
 	}
 }

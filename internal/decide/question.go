@@ -29,6 +29,18 @@ func (v view) managerQuestion() (prompt, schema string) {
 	return b.String(), escalation.ChoiceSchema(ids)
 }
 
+// Targets are the handlers that a handler may hand to.
+func Targets(p ops.Policy, handler string) []ops.Handler {
+	source, _ := p.Handler(handler)
+	var out []ops.Handler
+	for _, id := range source.HandsTo {
+		if h, ok := p.Handler(id); ok {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // DescribeHandler is one line about a handler for an agent that may name it as its target.
 func DescribeHandler(h ops.Handler) string {
 	text := fmt.Sprintf("%s: %s (%s), family %s, model %s", h.ID, h.Tier, h.Tier.Title(), h.Family, h.Model)

@@ -58,20 +58,28 @@ type PromptFiles struct {
 
 // Environment is what is watched together, with its own state folder.
 type Environment struct {
-	Name     string
-	Labels   []string // what a host needs to work for it
-	StateDir string
-	WorkDir  string // the agents' stable working folder, outside every repository
-	ReposDir string
-	Interval time.Duration
-	Policy   Policy
-	Tools    map[Tier]ToolLists
-	Prompts  map[Tier]PromptFiles
-	Limits   Limits
-	Probes   []ProbeSpec
-	Watch    Watch
-	AgentEnv []string
-	Notes    string // the operator's own words about this environment, given to Tier 1
+	Name      string
+	Labels    []string // what a host needs to work for it
+	StateDir  string
+	WorkDir   string // the agents' stable working folder, outside every repository
+	ReposDir  string
+	Interval  time.Duration
+	Policy    Policy
+	Tools     map[Tier]ToolLists
+	Prompts   map[Tier]PromptFiles
+	Limits    Limits
+	Probes    []ProbeSpec
+	Watch     Watch
+	AgentEnv  []string
+	Protected Protected
+	Notes     string // the operator's own words about this environment, given to Tier 1
+}
+
+// Protected is what agents are told about the guard's limits.
+type Protected struct {
+	Files   []string // infrastructure files that no tier may change
+	Volumes []string // folders of data in which no tier may delete
+	Hosts   []string // reachable by ssh
 }
 
 // HandoffPath is where an agent leaves its handoff.
