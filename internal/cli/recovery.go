@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/cycle"
+	"claudeops/internal/decide"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
@@ -41,7 +41,7 @@ func (a *app) recoveryExplain() *cobra.Command {
 			if envs := cfg.Environments(); len(envs) > 0 {
 				policy = envs[0].Policy.Recovery
 			}
-			rules, limits := cycle.Ladder(policy)
+			rules, limits := decide.Ladder(policy)
 			class := recovery.Classify(f, rules)
 			return a.printOne(class, func(w io.Writer) { fmt.Fprint(w, recovery.Explain(f, rules, limits)) })
 		},

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -125,16 +127,17 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	if err != nil {
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
+	readSessions(now.Journal, ops.Journal{})
 	var done ops.Result
 	for {
-		step := Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
+		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
 		if now, err = a.record(ctx, now, done, step); err != nil {
 			return a.release(ctx, id, err)
 		}
 		if err = a.tidy(env, step, done); err != nil {
 			return a.release(ctx, id, err)
 		}
-		if step.Kind == ops.StepFinish || step.Kind == ops.StepAwait || step.Kind == ops.StepRest {
+		if step.Kind.Leaves() {
 			return nil
 		}
 		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
@@ -158,7 +161,7 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 	case ops.StepPause:
 		pause(ctx, step.Until.Sub(a.Clock()))
 		return ops.Result{}, nil
-	case ops.StepQueue, ops.StepRest, ops.StepAwait, ops.StepFinish:
+	case ops.StepQueue, ops.StepRest, ops.StepDefer, ops.StepAwait, ops.StepFinish:
 		return ops.Result{}, nil // recorded, and that is all of it
 	}
 	return ops.Result{}, fmt.Errorf("perform step: unknown kind %q", step.Kind)
@@ -183,9 +186,22 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
 	known := now.Journal
 	next.Journal.Spend, next.Journal.Windows, next.Journal.Before, next.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	readSessions(next.Journal, known.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
 	return next, nil
+}
+
+// readSessions fills what the sessions said, taking over what was read before: a text is parsed once.
+func readSessions(j, known ops.Journal) {
+	for i := range j.Sessions {
+		s := &j.Sessions[i]
+		if k := known.Session(s.ID); k != nil && k.Status.Ended() {
+			s.Proposal, s.Report = k.Proposal, k.Report
+			continue
+		}
+		outcome.Read(s)
+	}
 }
 
 // tidy removes the handoff file once its content is safe in the journal, before anything else is started.

@@ -34,14 +34,54 @@ func humanChains() []chain {
 			r.must(err)
 			r.advance()
 		}},
-		{name: "closed-but-not-answered", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2), well}, play: func(r *rehearsal) {
+		{name: "closed-but-not-answered", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2)}, play: func(r *rehearsal) {
 			r.advance()
 			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "not mine", clock())
 			r.must(err)
-			r.advance() // the question is still open
+			r.advance()
+		}},
+		{name: "closed-while-it-works-and-asked-again", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
+			r.must(err)
+			return hands(3)(r, spec)
+		}, well}, play: func(r *rehearsal) {
+			r.advance()
+			r.answer(ops.ApprovalApproved)
+			r.advance()
+			r.advance() // the answer came before the question
 			r.answer(ops.ApprovalApproved)
 			r.advance()
 		}},
+		{name: "closed-by-a-later-healthy-cycle", ends: ops.CycleResolved, policy: policy(gate(2), expiring("approve")), acts: []act{hands(2), well}, play: func(r *rehearsal) {
+			r.advance()
+			asked := r.id
+			r.earlier() // another cycle finds everything healthy
+			r.id = asked
+			pass(2 * time.Hour)
+			r.advance()
+		}},
+		{name: "acknowledged-while-it-asks", ends: ops.CycleSuppressed, policy: policy(gate(2), expiring("approve")), acts: []act{hands(2)}, play: func(r *rehearsal) {
+			r.advance()
+			_, err := r.store.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
+			r.must(err)
+			pass(2 * time.Hour)
+			r.advance()
+		}},
+		{name: "acknowledged-and-then-approved", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2), well}, play: func(r *rehearsal) {
+			r.advance()
+			_, err := r.store.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
+			r.must(err)
+			r.answer(ops.ApprovalApproved)
+			r.advance()
+		}},
+		{name: "the-guard-refused-the-only-repair", ends: ops.CycleResolved, policy: policy(climbing), gated: true, acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+			_, err := r.store.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
+				At: clock(), CycleID: spec.Session.CycleID, SessionID: spec.Session.ID, Tier: 2, Gate: ops.GateHook, ToolUseID: "t1", Tool: "Bash",
+				Input: "docker compose down", Rule: "tier", Reason: "Tier 3 may do this",
+			}, nil, nil)
+			r.must(err)
+			return says(ops.OutcomeResolved)(r, spec)
+		}, says(ops.OutcomeEscalate), says(ops.OutcomeResolved)}},
 		{name: "closed-while-somebody-works-on-it", ends: ops.CycleResolved, policy: policy(withPeople, gate(2)), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
 			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
 			r.must(err)
@@ -54,6 +94,9 @@ func humanChains() []chain {
 			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "now it is", clock())
 			r.must(err)
 			r.advance()
+		}},
+		{name: "several-could-take-over-and-no-reason-is-given", ends: ops.CycleNeedsHuman, policy: policy(withPeople), acts: []act{
+			leaves(`{"schema_version":1,"recommended_tier":2,"target":"other2","services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"cooldown_state":{}}`),
 		}},
 		{name: "what-is-known-is-told-once", ends: ops.CycleNeedsHuman, policy: first, acts: []act{hands(2)}, before: known(func(*rehearsal, ops.Incident) {})},
 		{name: "an-acknowledged-problem", ends: ops.CycleSuppressed, policy: first, acts: []act{hands(2)}, before: known(func(r *rehearsal, i ops.Incident) {

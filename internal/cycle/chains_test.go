@@ -148,7 +148,7 @@ func refusedChains() []chain {
 		}},
 		{name: "the-next-is-of-the-same-family", ends: ops.CycleNeedsHuman, policy: policy(withPeople, otherFamily), acts: []act{hands(2)}},
 		{name: "another-family-takes-over", ends: ops.CycleResolved, policy: policy(withPeople, otherFamily), acts: []act{
-			leaves(`{"schema_version":1,"recommended_tier":2,"target":"other2","services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"cooldown_state":{}}`), well,
+			leaves(`{"schema_version":1,"recommended_tier":2,"target":"other2","reason":"another family should look","services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"cooldown_state":{}}`), well,
 		}},
 	}
 }

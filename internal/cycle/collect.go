@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"claudeops/internal/decide"
+	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/outcome"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
@@ -31,7 +33,8 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	case present:
 		s.HandoffJSON = []byte(a.Redact(string(raw)))
 	}
-	s.Outcome = Conclude(*s)
+	outcome.Read(s)
+	s.Outcome = decide.Conclude(*s)
 	if s.Structured && !present {
 		// A program that is known to answer, and did not, has said nothing: silence is not health.
 		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, "it ended without a structured outcome and without a handoff file"
@@ -49,7 +52,7 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, w))
 	}
 	if !report.OK() {
-		problem := "the structured outcome is not valid: " + strings.Join(sentences(report.Errors), "; ")
+		problem := "the structured outcome is not valid: " + strings.Join(handoff.Sentences(report.Errors), "; ")
 		if !s.Structured {
 			r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, problem)) // nobody asked for it
 			return false
@@ -58,16 +61,17 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		if s.Tier == ops.LastTier && asksForHelp(s.OutcomeJSON) {
 			s.HandoffError = problem // however badly it asks, nobody but a human comes after the last tier
 		}
+		outcome.Read(s)
 		return true
 	}
-	s.Outcome = o.Kind
+	s.Outcome, s.Report = o.Kind, &o
 	if o.Handoff != nil {
-		handoff, err := json.Marshal(o.Handoff)
+		raw, err := json.Marshal(o.Handoff)
 		if err != nil { // it was just parsed
 			s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, fmt.Sprintf("keep handoff: %v", err)
 			return true
 		}
-		s.HandoffJSON = handoff
+		s.HandoffJSON, s.Proposal = raw, &ops.Proposal{Handoff: o.Handoff}
 	}
 	for _, e := range o.Events {
 		event := a.warn(env, *s, ops.EventAgent, e.Message)

@@ -240,6 +240,9 @@ func TestEveryClimbEnds(t *testing.T) {
 				if s.journal.cycle.Status == ops.CycleWaitingHuman {
 					s.journal.answer(rapid.SampledFrom([]ops.ApprovalStatus{ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired}).Draw(r, "answer"), "ada")
 				}
+				if at := s.journal.cycle.WakeAt; at != nil {
+					time.Sleep(time.Until(*at)) //nolint:forbidigo // the bubble's own time
+				}
 				if err := s.Advance(context.Background(), 1, "default"); err != nil {
 					r.Fatal(err)
 				}

@@ -44,7 +44,7 @@ func (m *memory) Claim(_ context.Context, owner ops.Owner, _ ops.CycleID, _ ops.
 	if m.cycle.Status.Ended() {
 		return ops.Claimed{}, ops.ErrConflict
 	}
-	m.cycle.Status, m.cycle.Owner = ops.CycleRunning, owner
+	m.cycle.Status, m.cycle.Owner, m.cycle.WakeAt = ops.CycleRunning, owner, nil
 	return m.claimed(), nil
 }
 
@@ -86,6 +86,8 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 		m.cycle.Status, m.cycle.Reason, m.cycle.Result = t.Step.Status, t.Step.Reason, t.Step.Result
 	case ops.StepAwait:
 		m.cycle.Status, m.cycle.Reason = ops.CycleWaitingHuman, t.Step.Reason
+	case ops.StepDefer:
+		m.cycle.Status, m.cycle.Reason, m.cycle.WakeAt = ops.CycleQueued, t.Step.Reason, &t.Step.Until
 	default: // the others leave the cycle as it is
 	}
 	return m.claimed(), nil
@@ -216,33 +218,6 @@ func (p probes) Run(_ context.Context, env string, specs []ops.ProbeSpec, purpos
 
 func success() ops.RunResult {
 	return ops.RunResult{ExitCode: ops.Ptr(0), ResultRead: true, Figures: ops.Figures{CostUSD: ops.Ptr(0.1)}}
-}
-
-func policy(change ...func(*ops.Policy)) ops.Policy {
-	p := ops.Policy{
-		MaxTier: 3, MaxDepth: 2, Entry: "tier1", Mode: ops.ContextHandoff,
-		Handlers: []ops.Handler{
-			{ID: "tier1", Tier: 1, Agent: "claude", Model: "haiku", HandsTo: []string{"tier2"}},
-			{ID: "tier2", Tier: 2, Agent: "claude", Model: "sonnet", HandsTo: []string{"tier3"}},
-			{ID: "tier3", Tier: 3, Agent: "claude", Model: "opus"},
-		},
-	}
-	for _, c := range change {
-		c(&p)
-	}
-	return p
-}
-
-func handoffJSON(recommended ops.Tier) []byte {
-	raw, err := json.Marshal(ops.Handoff{
-		SchemaVersion: 1, RecommendedTier: recommended, ServicesAffected: []string{"web"},
-		CheckResults:          []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
-		InvestigationFindings: "wrong upstream", RemediationAttempted: "restarted it, no change", CooldownState: json.RawMessage(`{}`),
-	})
-	if err != nil {
-		panic(err)
-	}
-	return raw
 }
 
 // stage is an Advancer with everything around it in memory.

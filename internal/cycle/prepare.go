@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
+	"claudeops/internal/decide"
 	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/outcome"
-	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -23,7 +22,9 @@ type draft struct {
 	env      ops.Environment
 	now      ops.Claimed
 	handler  ops.Handler
+	brief    decide.Brief
 	memories []ops.Memory
+	calls    []ops.Call // what the session did that a judge is asked about
 	spec     ops.SessionSpec
 	warnings []string
 }
@@ -31,12 +32,15 @@ type draft struct {
 // prepare turns a queued session into what its agent needs, and says what the operator should know about it.
 func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Claimed, s ops.Session) (ops.SessionSpec, []string, error) {
 	handler, _ := now.Cycle.Policy.Handler(s.Handler)
-	d := &draft{env: env, now: now, handler: handler, spec: ops.SessionSpec{
+	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s), spec: ops.SessionSpec{
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir, Command: handler.Command,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: handler.Limits.Or(env.Limits), Tools: env.Tools[s.May()],
 	}}
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
+	}
+	if s.Role == ops.RoleJudge {
+		d.calls = a.calls(ctx, d)
 	}
 	for _, step := range steps(s) {
 		if err := step(d); err != nil {
@@ -60,12 +64,42 @@ func (a *Advancer) recall(ctx context.Context, d *draft) []ops.Memory {
 	if a.Recall == nil {
 		return nil
 	}
-	v := viewOf(d.now)
-	found, err := a.Recall(ctx, d.env.Name, v.affected())
+	found, err := a.Recall(ctx, d.env.Name, d.brief.Services())
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("memory could not be read: %v", err))
 	}
 	return found
+}
+
+// calls reads what the session in question did, from its stored output.
+func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
+	about := d.now.Journal.Parent(d.spec.Session)
+	if about == nil || a.Transcript == nil {
+		return nil
+	}
+	past, ok := a.Runners[about.Agent].(replayer)
+	if !ok {
+		return nil
+	}
+	lines, err := a.Transcript(ctx, about.ID)
+	if err != nil {
+		d.warnings = append(d.warnings, fmt.Sprintf("the output of session %d could not be read for the judge: %v", about.ID, err))
+		return nil
+	}
+	var out []ops.Call
+	at := map[string]int{}
+	for _, line := range lines {
+		for _, act := range past.Activities(line.Text) {
+			switch i, open := at[act.UseID]; {
+			case act.Kind == ops.ActivityCall && act.Tool != structuredTool:
+				at[act.UseID] = len(out)
+				out = append(out, ops.Call{UseID: act.UseID, Tool: act.Tool, Input: act.Input})
+			case act.Kind == ops.ActivityResult && open:
+				out[i].Output, out[i].Failed, out[i].Returned = act.Output, act.Failed, true
+			}
+		}
+	}
+	return out
 }
 
 func folders(d *draft) error {
@@ -175,41 +209,18 @@ func escalationContext(d *draft) error {
 	if s.ContextMode != ops.ContextHandoff || s.ParentID == nil {
 		return nil
 	}
-	parent := d.now.Journal.Session(*s.ParentID)
-	if parent == nil {
-		return fmt.Errorf("read parent session %d: %w", *s.ParentID, ops.ErrNotFound)
+	facts, err := d.brief.Handoff()
+	if err != nil {
+		return err
 	}
-	p := proposalOf(*parent).known(d.now.Cycle.Policy.Inventory)
-	if p.handoff == nil && len(p.problems) == 0 {
-		p.handoff = viewOf(d.now).refutedHandoff(*parent)
-	}
-	if p.handoff == nil {
-		return fmt.Errorf("read handoff of session %d: %s", parent.ID, strings.Join(p.problems, "; "))
-	}
-	p.handoff.ServicesAffected = handedOn(d.now.Journal, *parent, p.handoff.ServicesAffected)
+	parent := d.now.Journal.Parent(s)
 	source := handoff.Source{Tier: parent.Tier, Handler: parent.Handler, Model: parent.Model}
-	text, truncated := handoff.Context(*p.handoff, source, earlierChecks(d.now.Journal, *parent))
+	text, truncated := handoff.Context(facts, source, d.brief.EarlierChecks())
 	for _, t := range truncated {
 		d.warnings = append(d.warnings, "handoff context was truncated: "+t)
 	}
 	d.spec.SystemPrompt += "\n" + text
 	return nil
-}
-
-// earlierChecks collects what the tiers before the parent measured; Tier 2 need not copy it to pass it on.
-func earlierChecks(j ops.Journal, parent ops.Session) []ops.CheckResult {
-	var out []ops.CheckResult
-	for id := parent.ParentID; id != nil; {
-		s := j.Session(*id)
-		if s == nil {
-			break
-		}
-		if h := proposalOf(*s).handoff; h != nil {
-			out = append(out, h.CheckResults...)
-		}
-		id = s.ParentID
-	}
-	return out
 }
 
 func promptData(d *draft) prompts.Data {
@@ -243,34 +254,9 @@ func measured(checks []ops.Check) string {
 	return handoff.Fence(out)
 }
 
-// handedOn are the services that the decision about the parent's proposal passed on; the others are in a human's hands.
-func handedOn(j ops.Journal, parent ops.Session, all []string) []string {
-	for _, d := range j.Decisions {
-		if d.SessionID == parent.ID && len(d.Services) > 0 {
-			return d.Services
-		}
-	}
-	return all
-}
-
-// leaveAlone names the services that a human has taken over; a resumed conversation still speaks of them.
+// leaveAlone names the services that a human has taken over.
 func leaveAlone(d *draft) error {
-	parent := d.now.Journal.Parent(d.spec.Session)
-	if parent == nil {
-		return nil
-	}
-	h := proposalOf(*parent).known(d.now.Cycle.Policy.Inventory).handoff
-	if h == nil {
-		return nil
-	}
-	left := handedOn(d.now.Journal, *parent, h.ServicesAffected)
-	var out []string
-	for _, s := range h.ServicesAffected {
-		if !slices.Contains(left, s) {
-			out = append(out, s)
-		}
-	}
-	if len(out) > 0 {
+	if out := d.brief.LeaveAlone(); len(out) > 0 {
 		d.append("Leave these alone", "A human has taken over these services; do not touch them: "+strings.Join(out, ", ")+".")
 	}
 	return nil
@@ -304,32 +290,26 @@ func remembered(d *draft) error {
 
 // anotherAttempt tells the session what was tried before it and why it did not help.
 func anotherAttempt(d *draft) error {
-	s := d.spec.Session
-	if s.RecoveryLevel <= ops.RecoveryRetry || s.RetryOf == nil {
-		return nil // a retry is the same call again
-	}
-	before := d.now.Journal.Session(*s.RetryOf)
-	if before == nil {
-		return fmt.Errorf("read session %d: %w", *s.RetryOf, ops.ErrNotFound)
-	}
-	v := viewOf(d.now)
-	told := v.toldOf(*before)
-	told.Example = minimal(s)
-	switch s.RecoveryLevel {
-	case ops.RecoveryNudge:
-		variant := 1
-		if r := v.ordered(s); r != nil {
-			variant = r.Variant
-		}
-		d.spec.Prompt = recovery.NudgePrompt(told, variant)
-	case ops.RecoveryReplan:
-		told.Plan = planOf(v.asideOf(*before, ops.RolePlanner))
-		d.append("Another approach is needed", recovery.ReplanPrompt(told))
-	case ops.RecoveryFallback:
-		d.append("You take over", recovery.FallbackPrompt(told))
-	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryForceDone:
+	title, text, err := d.brief.Attempt(minimal(d.spec.Session))
+	switch {
+	case err != nil || text == "":
+		return err
+	case title == "":
+		d.spec.Prompt = text // a nudge: the conversation goes on
+	default:
+		d.append(title, text)
 	}
 	return nil
+}
+
+// question prepares a session that answers the supervisor and changes nothing.
+func question(d *draft) error {
+	var err error
+	if d.spec.Session.Role == ops.RoleManager {
+		d.spec.Tools = ops.ToolLists{Tools: []string{"Read"}, Allowed: []string{"Read"}, Disallowed: d.spec.Tools.Disallowed}
+	}
+	d.spec.Prompt, d.spec.OutcomeJSON, err = d.brief.Question(d.calls)
+	return err
 }
 
 // minimal is a valid answer in the form the session has to give it.
@@ -342,9 +322,4 @@ func minimal(s ops.Session) string {
 		kind = ops.OutcomeNeedsHuman
 	}
 	return outcome.Example(s.Tier, kind)
-}
-
-// viewOf looks at a cycle outside of a decision.
-func viewOf(now ops.Claimed) view {
-	return view{cycle: now.Cycle, journal: now.Journal, policy: now.Cycle.Policy, newest: now.Journal.Newest(), last: now.Journal.Last()}
 }

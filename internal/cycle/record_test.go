@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/cycletest"
 	"claudeops/test/storetest"
 )
 
@@ -28,7 +31,7 @@ type tape struct {
 	cycle.Journal
 	t     *testing.T
 	now   ops.Claimed
-	taken []taken
+	taken []cycletest.Taken
 	dead  bool // nothing is written any more
 	off   bool // another cycle goes first
 }
@@ -65,7 +68,10 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 
 // follow keeps a decision that is only done and not written: it follows from the journal as it stands.
 func (p *tape) follow() {
-	step := cycle.Next(p.now.Cycle, p.now.Journal, p.now.Cycle.Policy, clock())
+	for i := range p.now.Journal.Sessions {
+		outcome.Read(&p.now.Journal.Sessions[i])
+	}
+	step := decide.Next(p.now.Cycle, p.now.Journal, p.now.Cycle.Policy, clock())
 	if (ops.Transition{Step: step}).Empty() {
 		p.keep(p.now.Journal, clock(), step)
 	}
@@ -73,10 +79,10 @@ func (p *tape) follow() {
 
 func (p *tape) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, planned string, at time.Time, ask ops.BudgetAsk) (*float64, error) {
 	if !p.off {
-		if p.taken[len(p.taken)-1].step.Kind == ops.StepPause {
+		if p.taken[len(p.taken)-1].Step.Kind == ops.StepPause {
 			p.follow() // the pause is over
 		}
-		if last := p.taken[len(p.taken)-1].step; last.Kind != ops.StepRun || last.Target != id {
+		if last := p.taken[len(p.taken)-1].Step; last.Kind != ops.StepRun || last.Target != id {
 			p.t.Errorf("session %d starts, and the last decision kept is %+v", id, last)
 		}
 	}
@@ -98,15 +104,16 @@ func (p *tape) keep(j ops.Journal, at time.Time, step ops.Step) {
 	j.Sessions = append([]ops.Session(nil), j.Sessions...)
 	for i := range j.Sessions {
 		s := &j.Sessions[i]
+		outcome.Read(s)
 		s.Key = fmt.Sprint("key-", s.ID)
 		if s.PlannedID != "" {
 			s.PlannedID = fmt.Sprint("planned-", s.ID)
 		}
 	}
-	if is := cycle.Next(p.now.Cycle, j, p.now.Cycle.Policy, at); len(differences(p.t, step, is)) > 0 {
-		p.t.Errorf("what was kept decides otherwise: %v", differences(p.t, step, is))
+	if is := decide.Next(p.now.Cycle, j, p.now.Cycle.Policy, at); len(cycletest.Differences(p.t, step, is)) > 0 {
+		p.t.Errorf("what was kept decides otherwise: %v", cycletest.Differences(p.t, step, is))
 	}
-	p.taken = append(p.taken, taken{cycle: p.now.Cycle, journal: j, at: at, step: step})
+	p.taken = append(p.taken, cycletest.Taken{Cycle: p.now.Cycle, Journal: j, At: at, Step: step})
 }
 
 // act is one run of an agent.
@@ -120,6 +127,7 @@ type chain struct {
 	new    ops.NewCycle
 	acts   []act // one per session; the last one stays
 	plain  bool  // the agent gives no structured output
+	gated  bool  // the sessions run behind gates
 	probes func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check
 	before func(r *rehearsal) // what was before
 	play   func(r *rehearsal) // nil: it goes through in one piece
@@ -163,6 +171,9 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 		p.Journal, p.Owner, p.Clock, p.Settle = r.tape, func() ops.Owner { return r.owner }, clock, 3*time.Second
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
 		p.Effects = s.Effects
+		if c.gated {
+			p.Gates = &gates{}
+		}
 		p.Logger = slog.New(slog.DiscardHandler)
 		p.Prober = probes(func(_ []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
 			if c.probes == nil {
@@ -203,6 +214,10 @@ func (r *rehearsal) advance() {
 	r.t.Helper()
 	r.must(r.Advance(r.t.Context(), r.id, "default"))
 	r.rest()
+	if c := r.tape.now.Cycle; c.Status == ops.CycleQueued && c.WakeAt != nil { // it waits for a provider
+		pass(c.WakeAt.Sub(clock()))
+		r.advance()
+	}
 }
 
 func (r *rehearsal) rest() {
@@ -304,6 +319,6 @@ func rehearse(t *testing.T, c chain) {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
 	if *record && !t.Failed() {
-		r.must(os.WriteFile(filepath.Join("testdata", "replay", c.name+".json"), encodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
+		r.must(os.WriteFile(filepath.Join("..", "decide", "testdata", "replay", c.name+".json"), cycletest.EncodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -31,7 +33,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, purse(now, s))
+	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s).Budget())
 	switch {
 	case err == nil:
 		s.BudgetUSD = granted
@@ -53,6 +55,8 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
 		a.collect(env, &result)
+	} else {
+		outcome.Read(&s)
 	}
 	a.effects(ctx, env, &result)
 	for _, w := range append(warnings, run.Warnings...) {
@@ -64,10 +68,10 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	return result, nil
 }
 
-// effects reads what the gates let a session do that did not end well: what comes next depends on it.
+// effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.
 func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Result) {
 	s := r.Session
-	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && s.Outcome != ops.OutcomeResolved
 	if well || r.Effects != nil || a.Effects == nil || !r.Gated {
 		return
 	}
@@ -80,26 +84,6 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 		return
 	}
 	r.Effects = &found
-}
-
-// purse is what the session asks for: what its handler may spend, and what the chain has left.
-func purse(now ops.Claimed, s ops.Session) ops.BudgetAsk {
-	p := now.Cycle.Policy
-	handler, _ := p.Handler(s.Handler)
-	ask := ops.BudgetAsk{Want: handler.BudgetUSD, DayLimit: p.BudgetDayUSD}
-	if ask.Want == 0 {
-		ask.Want = p.BudgetSessionUSD
-	}
-	if p.BudgetChainUSD > 0 {
-		left := p.BudgetChainUSD - viewOf(now).chainUSD()
-		if left <= 0 {
-			left = -1 // spent, and not without limit
-		}
-		if ask.Want == 0 || left < ask.Want {
-			ask.Want = left
-		}
-	}
-	return ask
 }
 
 // start prepares the session and runs the agent of its handler to its end.
@@ -122,14 +106,14 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	if s.BudgetUSD != nil {
 		spec.BudgetUSD = *s.BudgetUSD
 	}
-	eye := a.watch(ctx, now, *s, runner, spec)
-	spec.Watch = eye.saw
+	watcher := a.watch(ctx, now, *s, runner, spec)
+	spec.Watch = watcher.saw
 	run, problem := a.guarded(ctx, env, able, runner, spec, r)
 	if problem != "" {
 		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, warnings
 	}
-	s.LoopCount = eye.count
-	if _, told := runner.(replayer); told && !eye.called {
+	s.LoopCount, s.LoopCall = watcher.count, watcher.repeated
+	if _, told := runner.(replayer); told && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
 	return run, warnings
@@ -179,7 +163,7 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
 	r.Notices = append(r.Notices, ops.Notice{
-		CycleID: &r.Session.CycleID, Kind: "left_down", Level: ops.LevelCritical, Title: "Claude Ops: A service was left down", Body: message + ".\n",
+		CycleID: &r.Session.CycleID, Kind: ops.NoticeLeftDown, Level: ops.LevelCritical, Title: "Claude Ops: A service was left down", Body: message + ".\n",
 		Status: ops.NoticePending, NextAt: a.Clock(), CreatedAt: a.Clock(),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"claudeops/internal/decide"
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/ops"
 )
@@ -22,7 +23,8 @@ type watch struct {
 	calls    map[string]ops.Activity
 	step     int
 	count    int
-	called   bool // it used a tool
+	repeated string // the call that was repeated
+	called   bool   // it used a tool
 	estimate func(ops.Activity) float64
 	budget   float64
 	deadline time.Time
@@ -30,9 +32,6 @@ type watch struct {
 	maxTurns int
 	clock    ops.Clock
 }
-
-// withoutProgress stands before the call that was repeated.
-const withoutProgress = " without progress: "
 
 // structuredTool is what an agent calls to give its outcome.
 const structuredTool = "StructuredOutput"
@@ -49,9 +48,7 @@ func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, ru
 		w.maxTurns = maxTurns
 		return w
 	}
-	if r := viewOf(now).ordered(s); r != nil && r.Deadline != nil {
-		w.deadline = *r.Deadline
-	}
+	w.deadline = decide.BriefFor(now, s).Deadline()
 	if now.Cycle.Policy.Recovery.Enabled {
 		w.loops = loop.New(loop.Defaults())
 		w.remember(ctx, a, now.Journal, runner)
@@ -105,8 +102,8 @@ func (w *watch) looping(a ops.Activity) *ops.Halt {
 	if !ok || found.Level == 0 {
 		return nil
 	}
-	w.count = found.Count
-	return &ops.Halt{Cause: ops.StopLoop, Why: fmt.Sprintf("it repeated itself %d times%s%s", found.Count, withoutProgress, found.Call)}
+	w.count, w.repeated = found.Count, found.Call
+	return &ops.Halt{Cause: ops.StopLoop, Why: fmt.Sprintf("it repeated itself %d times without progress: %s", found.Count, found.Call)}
 }
 
 // action pairs a call with its result and asks the detector.

@@ -70,6 +70,7 @@ type Cycle struct {
 	CancelReason      string
 	Owner             Owner
 	Result            json.RawMessage
+	Verified          *bool // resolved: whether probes, a judge or a human confirmed it
 	CreatedAt         time.Time
 	StartedAt         *time.Time
 	EndedAt           *time.Time

@@ -5,6 +5,8 @@ import "time"
 // Handler is a registered owner of work.
 type Handler struct {
 	ID          string   `json:"id"`
+	Description string   `json:"description,omitempty"` // what it is, for those who choose among handlers
+	GoodFor     string   `json:"good_for,omitempty"`    // which problems it should get
 	Tier        Tier     `json:"tier"`
 	Family      string   `json:"family"`
 	Agent       string   `json:"agent"`

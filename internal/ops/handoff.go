@@ -33,12 +33,20 @@ type CheckResult struct {
 	ResponseTimeMS *int64    `json:"response_time_ms,omitempty"`
 }
 
+// Proposal is what a session handed up, as it was validated.
+type Proposal struct {
+	Handoff  *Handoff // nil when it is not valid
+	Problems []string // why it is not
+	Warnings []string
+}
+
 // Handoff is the facts one tier passes up to the next.
 type Handoff struct {
 	SchemaVersion         int             `json:"schema_version"`
 	RecommendedTier       Tier            `json:"recommended_tier"`
 	Target                string          `json:"target,omitempty"`
 	Reason                string          `json:"reason,omitempty"`
+	Confidence            *float64        `json:"confidence,omitempty"` // how sure the tier is of its findings, 0 to 1
 	ServicesAffected      []string        `json:"services_affected"`
 	CheckResults          []CheckResult   `json:"check_results"`
 	InvestigationFindings string          `json:"investigation_findings,omitempty"`

@@ -110,12 +110,16 @@ func (i Incident) Known() (IncidentReport, error) {
 	return r, err
 }
 
+// ClassAgent is the class of an incident about the agent itself, not about a service.
+const ClassAgent = "agent"
+
 // IncidentReport is what is known of a problem when a human is called. Each service gets its own incident.
 type IncidentReport struct {
 	Title          string        `json:"title"`
 	Level          Level         `json:"level"`
 	Class          string        `json:"class"`
 	Services       []string      `json:"services"`
+	Reason         string        `json:"reason,omitempty"` // why the agent asks, in its own words
 	Checks         []CheckResult `json:"checks,omitempty"`
 	Findings       string        `json:"findings,omitempty"`
 	Tried          string        `json:"tried,omitempty"`
@@ -127,5 +131,6 @@ type IncidentReport struct {
 // Recovered closes the open incidents of a service because the service is well again.
 type Recovered struct {
 	Service string // empty: all of the environment
+	Class   string // only incidents of this class; empty: any
 	How     string
 }

@@ -95,6 +95,16 @@ type Activity struct {
 	Written          int64 // bytes the model wrote in this line; the tokens told while a call runs do not count its output
 }
 
+// Call is one tool call of a session with its result.
+type Call struct {
+	UseID    string
+	Tool     string
+	Input    string
+	Output   string // shortened
+	Failed   bool   // the tool reported an error
+	Returned bool
+}
+
 // Price is what a million tokens of a model cost, in USD.
 type Price struct {
 	Input      float64 `json:"input"`

@@ -141,13 +141,17 @@ type Session struct {
 	ProcessStarted string // start time of the process as /proc tells it, so that a reused pid is not mistaken for it
 	Structured     bool   // structured output was demanded: the CLI's version is known to give it
 	LoopCount      int    // how often it had repeated itself when it was stopped for it
+	LoopCall       string // the call it repeated
 	OpenTool       string // the tool call that was open when the process ended; it may have taken effect
 	Conversation   Fingerprint
 	ReportedUSD    *float64 // the total the CLI told, which may include the conversation it continued
 	Owner          string
-	CreatedAt      time.Time
-	StartedAt      *time.Time
-	EndedAt        *time.Time
+	// Proposal and Report are what HandoffJSON and OutcomeJSON say, filled once when the session is read or ends.
+	Proposal  *Proposal `json:"-"`
+	Report    *Outcome  `json:"-"`
+	CreatedAt time.Time
+	StartedAt *time.Time
+	EndedAt   *time.Time
 	Figures
 }
 

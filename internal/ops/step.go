@@ -16,9 +16,15 @@ const (
 	StepQueue     StepKind = "queue"     // write the intent to run a session
 	StepRun       StepKind = "run"       // run a queued session
 	StepPause     StepKind = "pause"     // let a short backoff pass
+	StepDefer     StepKind = "defer"     // queue the cycle for later, with the environment's slot free
 	StepAwait     StepKind = "await"     // wait for a human, with the environment's slot free
 	StepFinish    StepKind = "finish"    // end the cycle
 )
+
+// Leaves reports whether the worker leaves the cycle after the step.
+func (k StepKind) Leaves() bool {
+	return k == StepRest || k == StepDefer || k == StepAwait || k == StepFinish
+}
 
 // Step is the next thing to do, with everything that must be recorded before it is done.
 type Step struct {
@@ -31,12 +37,13 @@ type Step struct {
 	// Services limits a probe step; empty means all.
 	Services  []string
 	Status    CycleStatus // finish
-	Until     time.Time   // pause: when it is over; await: when the wait is looked at again, zero for never
+	Until     time.Time   // pause, defer: when it is over; await: when the wait is looked at again, zero for never
 	Recovery  *Recovery   // the attempt that is ordered
 	Approval  *Approval   // await: what is asked
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification
+	Confirmed *bool           // finish resolved: whether probes, a judge or a human confirmed it
 	Result    json.RawMessage // finish: what was done and what was not
 	Lessons   []Lesson
 	Decision  *Decision
@@ -58,5 +65,5 @@ func (t Transition) Empty() bool {
 	nothingDone := r.Session == nil && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
 	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
 		len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
-	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait
+	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait && s.Kind != StepDefer
 }

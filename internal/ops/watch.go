@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -170,4 +171,26 @@ func NoticeKinds() []NoticeKind {
 // Takes reports whether a route is for notices of a kind.
 func (r NoticeRoute) Takes(kind NoticeKind) bool {
 	return slices.Contains(r.Kinds, kind) || (len(r.Kinds) == 0 && kind != NoticeEscalated)
+}
+
+// Matches reports whether a name matches a pattern in which * stands for any text; an empty pattern matches everything. Names
+// hold slashes and brackets, so only the star is special.
+func Matches(pattern, name string) bool {
+	if pattern == "" {
+		return true
+	}
+	parts := strings.Split(pattern, "*")
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, parts[last])
 }

@@ -71,7 +71,7 @@ func takeCycle(ctx context.Context, tx querier, c ops.Cycle, owner ops.Owner, po
 		}
 	}
 	policy = policy.Narrow(c.Options)
-	if c.StartedAt != nil && c.Status == ops.CycleWaitingHuman {
+	if c.StartedAt != nil && (c.Status == ops.CycleWaitingHuman || c.WakeAt != nil) {
 		policy = c.Policy.Stricter(policy)
 	}
 	snapshot, err := asJSON(policy)
@@ -79,7 +79,7 @@ func takeCycle(ctx context.Context, tx querier, c ops.Cycle, owner ops.Owner, po
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
-		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' THEN ? ELSE policy END,
+		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' OR wake_at IS NOT NULL THEN ? ELSE policy END,
 		started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, formatTime(at), c.ID)
 	if isUnique(err) {

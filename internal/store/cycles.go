@@ -11,7 +11,7 @@ import (
 )
 
 const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.wake_at,
-	c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.created_at, c.started_at, c.ended_at`
+	c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at, c.ended_at`
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
@@ -19,7 +19,7 @@ func scanCycle(r row) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, toJSON(&c.Policy), toJSON(&c.Options),
 		&c.Prompt, toOptTime(&c.WakeAt), &c.WakeSeq, toOptTime(&c.CancelRequestedAt), &c.CancelReason,
-		toText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), toTime(&c.CreatedAt), toOptTime(&c.StartedAt),
+		toText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, toTime(&c.CreatedAt), toOptTime(&c.StartedAt),
 		toOptTime(&c.EndedAt))
 	return c, err
 }

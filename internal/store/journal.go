@@ -240,6 +240,10 @@ func recordStep(ctx context.Context, tx querier, cycle held, owner ops.Owner, t 
 		if err := awaitHuman(ctx, tx, t); err != nil {
 			return fmt.Errorf("await: %w", err)
 		}
+	case ops.StepDefer:
+		if err := deferCycle(ctx, tx, t); err != nil {
+			return fmt.Errorf("defer: %w", err)
+		}
 	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
 	}
 	return nil
@@ -306,8 +310,8 @@ func finishCycle(ctx context.Context, tx querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is no end of a cycle", t.Step.Status)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), ended_at = ?, wake_at = NULL
-		WHERE id = ?`, t.Step.Status, t.Step.Reason, optText(t.Step.Result), formatTime(t.At), t.Cycle)
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, ended_at = ?, wake_at = NULL
+		WHERE id = ?`, t.Step.Status, t.Step.Reason, optText(t.Step.Result), t.Step.Confirmed, formatTime(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}

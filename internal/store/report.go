@@ -99,8 +99,8 @@ func dropWaits(ctx context.Context, tx querier, cycle ops.CycleID) error {
 func closeRecovered(ctx context.Context, tx querier, cycle held, recovered []ops.Recovered, at time.Time) error {
 	var over []ops.Incident
 	for _, r := range recovered {
-		rows, err := list(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND (i.service = ? OR ? = '')
-			AND i.resolved_at IS NULL ORDER BY i.id`, cycle.environment, r.Service, r.Service)
+		rows, err := list(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND (i.service = ? OR ? = '') AND (i.class = ? OR ? = '')
+			AND i.resolved_at IS NULL ORDER BY i.id`, cycle.environment, r.Service, r.Service, r.Class, r.Class)
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,13 @@ func awaitHuman(ctx context.Context, tx querier, t ops.Transition) error {
 	return err
 }
 
+// deferCycle puts a cycle back into the queue until a time, with its slot free.
+func deferCycle(ctx context.Context, tx querier, t ops.Transition) error {
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
+		ops.CycleQueued, t.Step.Reason, formatTime(t.Step.Until), t.Cycle)
+	return err
+}
+
 // named refuses an answer of nobody.
 func named(by string) error {
 	if strings.TrimSpace(by) == "" {

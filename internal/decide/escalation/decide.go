@@ -63,6 +63,7 @@ func checks() []check {
 		{"end of chain", endOfChain},
 		{"validity", validity},
 		{"route", routing},
+		{"reason", reasoned},
 		{"independence", independence},
 		{"held", held},
 		{"dry run", dryRun},
@@ -184,6 +185,21 @@ func routing(r *ruling) (ops.Verdict, string) {
 	r.decision.TargetValidated = true
 	r.decision.SelfEscalationRejected = true // the rule was applied, and the target is another handler
 	return "", ""
+}
+
+// reasoned: where several handlers of the tier could take over, the proposal has to say why.
+func reasoned(r *ruling) (ops.Verdict, string) {
+	var same []string
+	for _, id := range r.source.HandsTo {
+		if h, ok := r.policy.Handler(id); ok && h.Tier == r.target.Tier {
+			same = append(same, id)
+		}
+	}
+	if len(same) < 2 || r.proposal.Choice != nil || strings.TrimSpace(r.proposal.Handoff.Reason) != "" {
+		return "", ""
+	}
+	return ops.VerdictRefused, fmt.Sprintf("the handoff gives no reason; several handlers could take over (%s), so name one as target and say why in reason",
+		strings.Join(same, ", "))
 }
 
 // destination is where the manager wants it, or else where the handoff says.

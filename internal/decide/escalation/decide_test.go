@@ -29,6 +29,7 @@ func policy(change ...func(*ops.Policy)) ops.Policy {
 
 func proposal(from ops.Tier, change ...func(*ops.Handoff)) escalation.Proposal {
 	h := ops.Handoff{
+		Reason:        "it answers 502",
 		SchemaVersion: 1, RecommendedTier: from + 1, ServicesAffected: []string{"web"},
 		CheckResults:  []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
 		CooldownState: json.RawMessage(`{}`),

@@ -40,6 +40,7 @@ func Context(h ops.Handoff, source Source, earlier []ops.CheckResult) (text stri
 type facts struct {
 	From                  Source            `json:"from"`
 	Reason                string            `json:"reason,omitempty"`
+	Confidence            *float64          `json:"confidence,omitempty"`
 	ServicesAffected      []string          `json:"services_affected"`
 	CheckResults          []ops.CheckResult `json:"check_results"`
 	EarlierCheckResults   []ops.CheckResult `json:"earlier_check_results,omitempty"`
@@ -52,6 +53,7 @@ func factsOf(h ops.Handoff, source Source, earlier []ops.CheckResult) facts {
 	f := facts{
 		From:                  source,
 		Reason:                h.Reason,
+		Confidence:            h.Confidence,
 		ServicesAffected:      append([]string{}, h.ServicesAffected...), // an empty list, never null
 		CheckResults:          append([]ops.CheckResult{}, h.CheckResults...),
 		InvestigationFindings: h.InvestigationFindings,

@@ -115,6 +115,11 @@ func build(tree map[string]any) ops.Handoff {
 		RemediationAttempted:  text(tree["remediation_attempted"]),
 		CooldownState:         encode(tree["cooldown_state"]),
 	}
+	if n, ok := tree["confidence"].(json.Number); ok {
+		if f, err := n.Float64(); err == nil {
+			h.Confidence = &f
+		}
+	}
 	services, _ := tree["services_affected"].([]any)
 	for _, service := range services {
 		h.ServicesAffected = append(h.ServicesAffected, text(service))

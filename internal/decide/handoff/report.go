@@ -23,6 +23,15 @@ func (p Problem) String() string {
 	return p.Pointer + ": " + p.Message
 }
 
+// Sentences are the problems as text, one each.
+func Sentences(problems []Problem) []string {
+	out := make([]string, 0, len(problems))
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return out
+}
+
 func (p Problem) document() string { return cmp.Or(p.Document, "handoff") }
 
 // Report is everything that was found in a handoff. It is acceptable when it holds no errors.

@@ -107,6 +107,7 @@ func (c *cutter) apply(f facts) []string {
 			Model:   c.cut(f.From.Model),
 		},
 		Reason:                c.cut(f.Reason),
+		Confidence:            f.Confidence,
 		ServicesAffected:      c.names(f.ServicesAffected),
 		CheckResults:          c.checks(f.CheckResults),
 		EarlierCheckResults:   c.checks(f.EarlierCheckResults),

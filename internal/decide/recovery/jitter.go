@@ -22,7 +22,7 @@ func Seed(cycle int64, attempt int) uint64 {
 const spread = 10
 
 // jittered moves a wait by up to ±10 %, always alike for one seed and one retry.
-func (w *climb) jittered(wait time.Duration) time.Duration {
+func (w *walk) jittered(wait time.Duration) time.Duration {
 	const steps = 2000
 	x := Seed(int64(w.offer.Seed), w.count(ops.RecoveryRetry)) % (steps + 1)
 	permille := int64(x) - steps/2

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -45,7 +46,7 @@ type Pass struct {
 
 // Move is what happens next on the ladder.
 type Move struct {
-	Level      ops.RecoveryLevel  `json:"level"` // None: the failure is no matter of the ladder
+	Level      ops.RecoveryLevel  `json:"level"` // None: the ladder does not handle this failure
 	Action     ops.RecoveryAction `json:"action"`
 	Wait       time.Duration      `json:"wait,omitempty"`
 	NotBefore  time.Time          `json:"not_before,omitzero"`
@@ -54,13 +55,14 @@ type Move struct {
 	Handler    string             `json:"handler,omitempty"` // level 4: who takes over
 	Planner    string             `json:"planner,omitempty"` // level 3: who plans first
 	ProbeFirst bool               `json:"probe_first,omitempty"`
+	Outage     bool               `json:"outage,omitempty"` // it waits for the provider
 	Reason     string             `json:"reason"`
 	Because    string             `json:"because,omitempty"` // why no lower level was taken; empty when the failure entered here
 	Passed     []Pass             `json:"passed,omitempty"`
 }
 
-// climb is one walk up the ladder.
-type climb struct {
+// walk is one way up the ladder.
+type walk struct {
 	failure Failure
 	class   Class
 	step    []Transition // of this tier step
@@ -74,7 +76,7 @@ type climb struct {
 // Next decides what is done about a failure. History are the transitions of the cycle, oldest first; those of other tiers
 // are left aside, because the next tier starts with none.
 func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.Time) Move {
-	w := &climb{failure: f, class: c, offer: o, limits: l, now: now}
+	w := &walk{failure: f, class: c, offer: o, limits: l, now: now}
 	for _, t := range history {
 		if t.Tier == f.Tier {
 			w.step = append(w.step, t)
@@ -93,7 +95,7 @@ func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.
 }
 
 // highest is the level the tier step has reached.
-func (w *climb) highest() ops.RecoveryLevel {
+func (w *walk) highest() ops.RecoveryLevel {
 	top := ops.RecoveryNone
 	for _, t := range w.step {
 		top = max(top, t.Level)
@@ -101,7 +103,7 @@ func (w *climb) highest() ops.RecoveryLevel {
 	return top
 }
 
-func (w *climb) from(level ops.RecoveryLevel) Move {
+func (w *walk) from(level ops.RecoveryLevel) Move {
 	if spent := w.overspent(); spent != "" {
 		return w.forceDone(level, spent)
 	}
@@ -114,11 +116,52 @@ func (w *climb) from(level ops.RecoveryLevel) Move {
 		}
 		w.pass(level, why)
 	}
+	if w.outlast() {
+		return w.move
+	}
 	return w.forceDone(ops.RecoveryForceDone, "")
 }
 
+// outage: the provider fails for everybody, so other words or another plan for the same provider do not help.
+func (w *walk) outage() bool {
+	switch w.class.ErrorType {
+	case TypeRateLimit, TypeServer, TypeNetwork:
+		return true
+	}
+	return false
+}
+
+// outlast waits for the end of an outage when nothing else is left: at the lowest level that is safe to repeat, after a wait
+// that doubles up to its limit, until the time of recovery is over.
+func (w *walk) outlast() bool {
+	level := max(w.highest(), ops.RecoveryRetry)
+	if level == ops.RecoveryRetry && w.failure.Mutating {
+		level = ops.RecoveryNudge
+	}
+	if level == ops.RecoveryNudge && !w.offer.CanResume {
+		level = ops.RecoveryReplan
+	}
+	wait := max(w.asked(), w.jittered(w.limits.outageWait(len(w.step))))
+	left := cmp.Or(w.limits.TotalTime, longestOutageInAll) - w.offer.EarlierTime - w.elapsed()
+	if !w.outage() || wait > left || w.expired(level) != "" {
+		return false
+	}
+	switch level {
+	case ops.RecoveryNudge:
+		w.move.Variant = min(w.count(level)+1, maxVariants)
+	case ops.RecoveryFallback:
+		w.move.Handler = w.failure.Handler
+	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryReplan, ops.RecoveryForceDone:
+	}
+	w.move.Outage, w.move.Level, w.move.Action = true, level, level.Action()
+	w.schedule(level, wait)
+	w.move.Reason, w.move.Because = w.reason(level), w.because()
+	w.move.Passed = nil // they stay possible
+	return true
+}
+
 // enter fills the move, or says why the level is of no use.
-func (w *climb) enter(level ops.RecoveryLevel) string {
+func (w *walk) enter(level ops.RecoveryLevel) string {
 	if why := w.expired(level); why != "" {
 		return why
 	}
@@ -133,14 +176,16 @@ func (w *climb) enter(level ops.RecoveryLevel) string {
 		return w.fallback()
 	case ops.RecoveryNone, ops.RecoveryForceDone:
 	}
-	return "it is no attempt"
+	return "this level starts no attempt"
 }
 
-func (w *climb) retry() string {
+func (w *walk) retry() string {
 	n := w.count(ops.RecoveryRetry)
 	switch {
 	case w.failure.Mutating:
 		return "the session had started something that may have taken effect, so the same call is not repeated"
+	case w.limits.Retries == 0:
+		return "retries are switched off"
 	case n >= w.limits.Retries:
 		return plural(n, "retry", "retries") + " did not help"
 	}
@@ -155,34 +200,44 @@ func (w *climb) retry() string {
 	return ""
 }
 
-func (w *climb) nudge() string {
+func (w *walk) nudge() string {
 	n := w.count(ops.RecoveryNudge)
 	switch {
 	case w.tooLong():
 		return w.pointless()
+	case w.outage() && !w.failure.Mutating:
+		return "the provider is failing, so asking again in other words does not help"
+	case w.limits.Nudges == 0:
+		return "nudges are switched off"
 	case n >= w.limits.Nudges:
 		return plural(n, "nudge", "nudges") + " did not help"
 	case !w.offer.CanResume:
 		return "the conversation cannot be continued"
 	}
 	w.move.Variant = n + 1
-	w.schedule(ops.RecoveryNudge, w.asked())
+	wait := w.asked()
+	if w.outage() {
+		wait = max(wait, w.jittered(w.limits.outageWait(len(w.step))))
+	}
+	w.schedule(ops.RecoveryNudge, wait)
 	return ""
 }
 
-func (w *climb) replan() string {
+func (w *walk) replan() string {
 	switch {
 	case w.count(ops.RecoveryReplan) > 0:
 		return "the new plan did not help"
 	case w.tooLong():
 		return w.pointless()
+	case w.outage():
+		return "the provider is failing, so another plan does not help"
 	}
 	w.move.Planner = w.offer.Planner
 	w.schedule(ops.RecoveryReplan, w.asked())
 	return ""
 }
 
-func (w *climb) fallback() string {
+func (w *walk) fallback() string {
 	for _, handler := range w.offer.Fallbacks {
 		if handler == "" || handler == w.failure.Handler || w.tried(handler) {
 			continue
@@ -197,11 +252,11 @@ func (w *climb) fallback() string {
 	return "no fallback handler is configured and ready"
 }
 
-func (w *climb) tried(handler string) bool {
+func (w *walk) tried(handler string) bool {
 	return slices.ContainsFunc(w.step, func(t Transition) bool { return t.Level == ops.RecoveryFallback && t.Handler == handler })
 }
 
-func (w *climb) count(level ops.RecoveryLevel) int {
+func (w *walk) count(level ops.RecoveryLevel) int {
 	n := 0
 	for _, t := range w.step {
 		if t.Level == level {
@@ -212,7 +267,7 @@ func (w *climb) count(level ops.RecoveryLevel) int {
 }
 
 // first is when the level was entered.
-func (w *climb) first(level ops.RecoveryLevel) (time.Time, bool) {
+func (w *walk) first(level ops.RecoveryLevel) (time.Time, bool) {
 	for _, t := range w.step {
 		if t.Level == level {
 			return t.EnteredAt, true
@@ -222,7 +277,7 @@ func (w *climb) first(level ops.RecoveryLevel) (time.Time, bool) {
 }
 
 // expired reports a level whose time is over. Downtime counts: the time stands in the row.
-func (w *climb) expired(level ops.RecoveryLevel) string {
+func (w *walk) expired(level ops.RecoveryLevel) string {
 	entered, ok := w.first(level)
 	limit := w.limits.time(level)
 	if !ok || limit == 0 || w.now.Sub(entered) < limit {
@@ -232,7 +287,7 @@ func (w *climb) expired(level ops.RecoveryLevel) string {
 }
 
 // overspent says that the whole of recovery may cost no more in this cycle.
-func (w *climb) overspent() string {
+func (w *walk) overspent() string {
 	spent := w.offer.EarlierTime + w.elapsed()
 	switch {
 	case w.limits.TotalTime > 0 && spent >= w.limits.TotalTime:
@@ -244,7 +299,7 @@ func (w *climb) overspent() string {
 }
 
 // elapsed is how long this tier step has been recovering.
-func (w *climb) elapsed() time.Duration {
+func (w *walk) elapsed() time.Duration {
 	if len(w.step) == 0 {
 		return 0
 	}
@@ -252,7 +307,7 @@ func (w *climb) elapsed() time.Duration {
 }
 
 // waited is how much of level 1's waiting time is used.
-func (w *climb) waited() time.Duration {
+func (w *walk) waited() time.Duration {
 	var sum time.Duration
 	for _, t := range w.step {
 		if t.Level == ops.RecoveryRetry && t.NotBefore.After(t.EnteredAt) {
@@ -263,16 +318,16 @@ func (w *climb) waited() time.Duration {
 }
 
 // asked is how long the provider wants to be left alone.
-func (w *climb) asked() time.Duration { return max(w.failure.wait(), w.offer.ProviderWait) }
+func (w *walk) asked() time.Duration { return max(w.failure.wait(), w.offer.ProviderWait) }
 
 // tooLong: what does not fit into level 1 makes every level pointless that calls the same provider.
-func (w *climb) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > w.limits.RetryTotal }
+func (w *walk) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > w.limits.RetryTotal }
 
-func (w *climb) pointless() string {
+func (w *walk) pointless() string {
 	return fmt.Sprintf("the provider asks to wait %s, which is too long", short(w.asked()))
 }
 
-func (w *climb) schedule(level ops.RecoveryLevel, wait time.Duration) {
+func (w *walk) schedule(level ops.RecoveryLevel, wait time.Duration) {
 	w.move.Wait, w.move.NotBefore = wait, w.now.Add(wait)
 	if limit := w.limits.time(level); limit > 0 {
 		entered, ok := w.first(level)
@@ -290,7 +345,7 @@ func (w *climb) schedule(level ops.RecoveryLevel, wait time.Duration) {
 }
 
 // pass notes why a level is left: an event where it was never entered, a part of the reason where it was used up.
-func (w *climb) pass(level ops.RecoveryLevel, why string) {
+func (w *walk) pass(level ops.RecoveryLevel, why string) {
 	if w.count(level) > 0 {
 		w.left = why
 		return
@@ -299,7 +354,7 @@ func (w *climb) pass(level ops.RecoveryLevel, why string) {
 }
 
 // forceDone ends the ladder. From is the first level that is not even tried.
-func (w *climb) forceDone(from ops.RecoveryLevel, why string) Move {
+func (w *walk) forceDone(from ops.RecoveryLevel, why string) Move {
 	if why != "" {
 		w.left = why
 		for level := max(from, ops.RecoveryRetry); level < ops.RecoveryForceDone; level++ {

@@ -41,6 +41,15 @@ func TestNext_Table(t *testing.T) {
 	limited := func(seconds int64) Failure {
 		return failed(func(f *Failure) { f.APIStatus, f.RetryAfter = ops.Ptr(429), ops.Ptr(seconds) })
 	}
+	overloaded := failed(func(f *Failure) { f.APIStatus = ops.Ptr(529) })
+	alone := func(o *Offer) { o.Fallbacks = nil }
+	waits := func(want time.Duration) func(*testing.T, Move) {
+		return func(t *testing.T, m Move) {
+			if m.Wait < want*9/10 || m.Wait > want*11/10 {
+				t.Errorf("waits %s, want about %s", m.Wait, want)
+			}
+		}
+	}
 	three := []Transition{waitedFor(time.Second), waitedFor(2 * time.Second), waitedFor(4 * time.Second)}
 	for _, c := range []struct {
 		name    string
@@ -54,8 +63,15 @@ func TestNext_Table(t *testing.T) {
 		reason  string
 		check   func(*testing.T, Move)
 	}{
-		{name: "a transient error is retried", f: network, level: ops.RecoveryRetry, reason: "retry 1 of 3"},
-		{name: "three retries are enough", f: network, history: three, level: ops.RecoveryNudge, reason: "3 retries did not help"},
+		{name: "a transient error is retried", f: network, level: ops.RecoveryRetry, reason: "attempt 1 of 3"},
+		{name: "three retries are enough", f: network, history: three, level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}, reason: "3 retries did not help"},
+		{name: "an outage is waited for", f: overloaded, history: three, offer: alone, level: ops.RecoveryRetry, reason: "for the provider", check: waits(8 * time.Second)},
+		{name: "the wait doubles", f: overloaded, history: append(slices.Clone(three), waitedFor(8*time.Second), waitedFor(16*time.Second)), offer: alone, level: ops.RecoveryRetry, check: waits(32 * time.Second)},
+		{name: "and has a limit", f: overloaded, history: append(slices.Clone(three), slices.Repeat([]Transition{waitedFor(time.Minute)}, 12)...), offer: alone, level: ops.RecoveryRetry, check: waits(5 * time.Minute)},
+		{name: "it honours retry-after", f: limited(120), offer: alone, level: ops.RecoveryRetry, check: waits(2 * time.Minute)},
+		{name: "it ends with the time of recovery", f: overloaded, history: three, offer: alone, after: 59*time.Minute + 55*time.Second, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}},
+		{name: "a repair in an outage is asked again after a wait", f: failed(func(f *Failure) { f.APIStatus, f.Mutating = ops.Ptr(529), true }), offer: alone, level: ops.RecoveryNudge, passed: []ops.RecoveryLevel{ops.RecoveryRetry}, check: waits(8 * time.Second)},
+		{name: "an outage of the fallback is waited for too", f: overloaded, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryFallback, check: waits(8 * time.Second)},
 		{
 			name: "what may have had effects is not repeated", f: failed(func(f *Failure) { f.Error, f.Mutating = "ECONNRESET", true }),
 			level: ops.RecoveryNudge, passed: []ops.RecoveryLevel{ops.RecoveryRetry}, reason: "may have taken effect",
@@ -71,7 +87,7 @@ func TestNext_Table(t *testing.T) {
 			level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}, reason: "does not fit",
 		},
 		{name: "a wait known otherwise counts as well", f: format, offer: func(o *Offer) { o.ProviderWait = time.Hour }, level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}},
-		{name: "waiting time runs out before the tries do", f: network, history: []Transition{waitedFor(29500 * time.Millisecond)}, level: ops.RecoveryNudge, reason: "does not fit"},
+		{name: "waiting time runs out before the tries do", f: network, history: []Transition{waitedFor(29500 * time.Millisecond)}, level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}, reason: "does not fit"},
 		{name: "a wrong format is nudged", f: format, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if m.Variant != 1 || !m.Deadline.Equal(noon.Add(5*time.Minute)) {
 				t.Errorf("variant %d until %s", m.Variant, m.Deadline)
@@ -103,8 +119,8 @@ func TestNext_Table(t *testing.T) {
 				t.Errorf("handler %q", m.Handler)
 			}
 		}},
-		{name: "no fallback handler is left", f: network, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryForceDone, reason: "no fallback handler is left"},
-		{name: "twenty minutes of fallback are enough", f: network, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20m of level 4"},
+		{name: "no fallback handler is left", f: format, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryForceDone, reason: "no fallback handler is left"},
+		{name: "twenty minutes of fallback are enough", f: format, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20m of level 4"},
 		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryFallback}, reason: "no fallback handler is configured"},
 		{name: "credentials end it at once", f: failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), level: ops.RecoveryForceDone, reason: "only a human"},
 		{name: "an unknown exit ends it at once", f: failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), level: ops.RecoveryForceDone, reason: "next scheduled cycle"},
@@ -117,7 +133,7 @@ func TestNext_Table(t *testing.T) {
 				t.Errorf("until %s", m.Deadline)
 			}
 		}},
-		{name: "switched off", f: network, limits: func(l *Limits) { l.Retries, l.Nudges = 0, 0 }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryRetry, ops.RecoveryNudge}},
+		{name: "switched off", f: format, limits: func(l *Limits) { l.Retries, l.Nudges = 0, 0 }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryNudge}, reason: "switched off"},
 		{name: "an interrupted repair is probed first", f: stopped("crash", same), level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.ProbeFirst {
 				t.Error("not probed first")

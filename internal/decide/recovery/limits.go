@@ -79,6 +79,23 @@ func (l Limits) time(level ops.RecoveryLevel) time.Duration {
 	return 0
 }
 
+// How long the ladder waits between attempts while a provider fails.
+const (
+	shortestOutage = 8 * time.Second
+	longestOutage  = 5 * time.Minute
+	// longestOutageInAll bounds the waiting where the time of recovery has no limit.
+	longestOutageInAll = time.Hour
+)
+
+// outageWait is the wait before the next attempt during an outage, after n attempts.
+func (l Limits) outageWait(n int) time.Duration {
+	wait := shortestOutage
+	for n -= l.Retries; n > 0 && wait < longestOutage; n-- {
+		wait *= 2
+	}
+	return min(wait, longestOutage)
+}
+
 // backoff is the wait before retry n, counted from 0.
 func (l Limits) backoff(n int) time.Duration {
 	if len(l.Backoff) == 0 {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,9 @@ func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
 			r := m.Record(f, c, history, now)
 			wantSound(t, f, c, m, r, history, l)
 			history = append(history, r)
+			if m.Outage {
+				most++ // the time of recovery bounds these
+			}
 			if len(history) > most {
 				t.Fatalf("%d transitions, at most %d are allowed", len(history), most)
 			}
@@ -96,6 +100,12 @@ func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []T
 		if h.Level == m.Level && l.time(m.Level) > 0 && r.EnteredAt.Sub(h.EnteredAt) >= l.time(m.Level) {
 			t.Fatalf("%s goes on after its time", m.Level)
 		}
+	}
+	if m.Outage {
+		if m.Wait <= 0 || m.Wait > cmp.Or(l.TotalTime, time.Hour) || (m.Level == ops.RecoveryRetry && f.Mutating) {
+			t.Fatalf("waits %s at %s, mutating %v", m.Wait, m.Level, f.Mutating)
+		}
+		return
 	}
 	switch {
 	case m.Level == ops.RecoveryRetry && (f.Mutating || count[ops.RecoveryRetry] >= l.Retries || waited > l.RetryTotal):

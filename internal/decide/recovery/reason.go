@@ -10,41 +10,59 @@ import (
 )
 
 // reason is the move in one sentence, stored, shown and notified unchanged.
-func (w *climb) reason(level ops.RecoveryLevel) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "session %d failed (%s): %s", w.failure.Session, w.class.ErrorType, w.doing(level))
+func (w *walk) reason(level ops.RecoveryLevel) string {
+	text := fmt.Sprintf("%s. %s", w.what(), w.doing(level))
 	if why := cmp.Or(w.because(), w.class.Why); why != "" {
-		b.WriteString(", because " + why)
+		text += ": " + why
 	}
-	return b.String()
+	return text
+}
+
+// what says which session failed, and how.
+func (w *walk) what() string {
+	if w.class.ErrorType == TypeFormat && len(w.failure.OutcomeProblems) > 0 {
+		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, clip(w.failure.OutcomeProblems[0].Message))
+	}
+	return fmt.Sprintf("Session %d failed (%s)", w.failure.Session, w.class.ErrorType)
+}
+
+func clip(text string) string {
+	const most = 160
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
 }
 
 // because is why no lower level was taken; empty when the failure entered right here.
-func (w *climb) because() string {
+func (w *walk) because() string {
 	if w.left == "" && len(w.move.Passed) > 0 {
 		return w.move.Passed[len(w.move.Passed)-1].Reason
 	}
 	return w.left
 }
 
-func (w *climb) doing(level ops.RecoveryLevel) string {
+func (w *walk) doing(level ops.RecoveryLevel) string {
+	if w.move.Outage {
+		return fmt.Sprintf("Waiting %s for the provider, then trying again", short(w.move.Wait))
+	}
 	switch level {
 	case ops.RecoveryRetry:
-		return fmt.Sprintf("retry %d of %d in %s", w.count(ops.RecoveryRetry)+1, w.limits.Retries, short(w.move.Wait))
+		return fmt.Sprintf("Retrying in %s, attempt %d of %d", short(w.move.Wait), w.count(ops.RecoveryRetry)+1, w.limits.Retries)
 	case ops.RecoveryNudge:
-		return fmt.Sprintf("nudge %d of %d in the same conversation", w.move.Variant, w.limits.Nudges)
+		return fmt.Sprintf("Asking again in the same conversation, attempt %d of %d", w.move.Variant, w.limits.Nudges)
 	case ops.RecoveryReplan:
 		if w.move.Planner != "" {
-			return fmt.Sprintf("a fresh session with a new plan of %s", w.move.Planner)
+			return fmt.Sprintf("Starting a fresh session with a new plan of %s", w.move.Planner)
 		}
-		return "a fresh session with a new plan"
+		return "Starting a fresh session with a new plan"
 	case ops.RecoveryFallback:
-		return "fallback to " + w.move.Handler
+		return "Falling back to " + w.move.Handler
 	case ops.RecoveryForceDone:
-		return "a partial result ends the cycle"
+		return "Ending the cycle with a partial result"
 	case ops.RecoveryNone:
 	}
-	return "nothing to do"
+	return "Nothing to do"
 }
 
 func plural(n int, one, many string) string {

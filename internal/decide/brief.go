@@ -1,0 +1,173 @@
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/decide/recovery"
+	"claudeops/internal/ops"
+)
+
+// Brief is what a session is told and given, computed from the journal alone. The effects turn it into prompts and limits.
+type Brief struct {
+	v       view
+	session ops.Session
+}
+
+// BriefFor looks at a cycle for one of its sessions.
+func BriefFor(now ops.Claimed, s ops.Session) Brief {
+	j := now.Journal
+	return Brief{session: s, v: view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, newest: j.Newest(), last: j.Last()}}
+}
+
+// Services are the services that somebody in this cycle found in trouble.
+func (b Brief) Services() []string { return b.v.affected() }
+
+// Budget is what the session asks for: what its handler may spend, and what the cycle has left.
+func (b Brief) Budget() ops.BudgetAsk {
+	p := b.v.policy
+	handler, _ := p.Handler(b.session.Handler)
+	ask := ops.BudgetAsk{Want: handler.BudgetUSD, DayLimit: p.BudgetDayUSD}
+	if ask.Want == 0 {
+		ask.Want = p.BudgetSessionUSD
+	}
+	if p.BudgetChainUSD > 0 {
+		left := p.BudgetChainUSD - b.v.chainUSD()
+		if left <= 0 {
+			left = -1 // spent, and not without limit
+		}
+		if ask.Want == 0 || left < ask.Want {
+			ask.Want = left
+		}
+	}
+	return ask
+}
+
+// Deadline is when the time of the session's recovery level is over; zero without one.
+func (b Brief) Deadline() time.Time {
+	if r := b.v.ordered(b.session); r != nil && r.Deadline != nil && b.session.Works() {
+		return *r.Deadline
+	}
+	return time.Time{}
+}
+
+// Handoff is what the session's parent handed up, or what our probes say of a repair that did not hold.
+func (b Brief) Handoff() (ops.Handoff, error) {
+	parent := b.v.journal.Parent(b.session)
+	if parent == nil {
+		return ops.Handoff{}, fmt.Errorf("read parent of session %d: %w", b.session.ID, ops.ErrNotFound)
+	}
+	p := b.v.handedUp(*parent)
+	h := p.Handoff
+	if h == nil && len(p.Problems) == 0 {
+		h = b.v.refutedHandoff(*parent)
+	}
+	if h == nil {
+		return ops.Handoff{}, fmt.Errorf("read handoff of session %d: %w", parent.ID, errors.New(strings.Join(p.Problems, "; ")))
+	}
+	out := *h
+	out.ServicesAffected = b.handedOn(*parent, out.ServicesAffected)
+	return out, nil
+}
+
+// EarlierChecks are what the tiers before the parent measured; Tier 2 need not copy it to pass it on.
+func (b Brief) EarlierChecks() []ops.CheckResult {
+	var out []ops.CheckResult
+	parent := b.v.journal.Parent(b.session)
+	for parent != nil {
+		if parent = b.v.journal.Parent(*parent); parent == nil {
+			break
+		}
+		if h := proposed(*parent); h != nil {
+			out = append(out, h.CheckResults...)
+		}
+	}
+	return out
+}
+
+// LeaveAlone are the services that the parent handed up and a human has taken over; a resumed conversation still mentions them.
+func (b Brief) LeaveAlone() []string {
+	parent := b.v.journal.Parent(b.session)
+	if parent == nil {
+		return nil
+	}
+	h := b.v.handedUp(*parent).Handoff
+	if h == nil {
+		return nil
+	}
+	left := b.handedOn(*parent, h.ServicesAffected)
+	var out []string
+	for _, s := range h.ServicesAffected {
+		if !slices.Contains(left, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// handedOn are the services that the decision about the parent's proposal passed on.
+func (b Brief) handedOn(parent ops.Session, all []string) []string {
+	for _, d := range b.v.journal.Decisions {
+		if d.SessionID == parent.ID && len(d.Services) > 0 {
+			return d.Services
+		}
+	}
+	return all
+}
+
+// Attempt is what a session that repeats another is told of it. A nudge replaces the prompt; the other texts follow it under
+// the title. Example is a valid answer in the form the session has to give it.
+func (b Brief) Attempt(example string) (title, text string, err error) {
+	s := b.session
+	if s.RecoveryLevel <= ops.RecoveryRetry || s.RetryOf == nil {
+		return "", "", nil // a retry is the same call again
+	}
+	before := b.v.journal.Session(*s.RetryOf)
+	if before == nil {
+		return "", "", fmt.Errorf("read session %d: %w", *s.RetryOf, ops.ErrNotFound)
+	}
+	report := b.v.failureReport(*before)
+	report.Example = example
+	switch s.RecoveryLevel {
+	case ops.RecoveryNudge:
+		variant := 1
+		if r := b.v.ordered(s); r != nil {
+			variant = r.Variant
+		}
+		return "", recovery.NudgePrompt(report, variant), nil
+	case ops.RecoveryReplan:
+		if planner := b.v.answerAbout(*before, ops.RolePlanner); planner != nil {
+			report.Plan = string(planner.OutcomeJSON)
+		}
+		return "Another approach is needed", recovery.ReplanPrompt(report), nil
+	case ops.RecoveryFallback:
+		return "You take over", recovery.FallbackPrompt(report), nil
+	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryForceDone:
+	}
+	return "", "", nil
+}
+
+// Question is what a manager, a planner or a judge is asked, and the schema of the answer. Calls are what the session in question
+// did.
+func (b Brief) Question(calls []ops.Call) (prompt, schema string, err error) {
+	about := b.v.journal.Parent(b.session)
+	if about == nil {
+		return "", "", fmt.Errorf("find what session %d is asked about: %w", b.session.ID, ops.ErrNotFound)
+	}
+	v := b.v
+	v.last = about
+	switch b.session.Role {
+	case ops.RoleManager:
+		prompt, schema = v.managerQuestion()
+	case ops.RolePlanner:
+		prompt, schema = recovery.PlanPrompt(v.failureReport(*about), v.goal()), planSchema
+	case ops.RoleJudge:
+		prompt, schema = v.judgeQuestion(calls)
+	case ops.RoleWork:
+		return "", "", fmt.Errorf("session %d does not answer a question", b.session.ID)
+	}
+	return prompt, schema, nil
+}

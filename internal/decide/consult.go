@@ -1,0 +1,195 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/judge"
+	"claudeops/internal/decide/recovery"
+	"claudeops/internal/ops"
+)
+
+// A question to an agent, asked by the supervisor beside the work: who should take over, what to try next, whether a
+// repair is one. Its session touches nothing; its answer is only a proposal.
+
+// consult queues a question about the last session.
+func (v view) consult(role ops.Role, handler ops.Handler, reason string) ops.Step {
+	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.consultation(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)}}
+}
+
+func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
+	handler.Permissions = ops.Tier1
+	return &ops.NewSession{
+		ParentID: &v.last.ID, Attempt: v.attempt(handler.Tier), Role: role, Handler: handler, ContextMode: ops.ContextFresh,
+	}
+}
+
+func askAgain(v view) ops.Step {
+	handler, _ := v.policy.Handler(v.newest.Handler)
+	handler.Tier = v.newest.Tier
+	reason := fmt.Sprintf("session %d (%s) was interrupted; it touches nothing, so it is asked again once", v.newest.ID, v.newest.Role)
+	step := v.consult(v.newest.Role, handler, reason)
+	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
+	return step
+}
+
+func (v view) managerDue() bool {
+	return v.policy.Process == ops.ProcessManager && v.policy.Manager != "" && v.answerOf(ops.RoleManager) == nil && len(v.permitted()) > 1
+}
+
+// permitted are the handlers among whom a manager may choose.
+func (v view) permitted() []ops.Handler {
+	p := v.handedUp(*v.last)
+	if p.Handoff == nil || v.last.Tier >= ops.LastTier {
+		return nil
+	}
+	return escalation.Permitted(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff}, v.facts())
+}
+
+func askManager(v view) ops.Step {
+	manager, _ := v.policy.Handler(v.policy.Manager)
+	return v.consult(ops.RoleManager, manager, fmt.Sprintf("%s is asked who of %s takes over", manager.ID, names(v.permitted())))
+}
+
+// choice is what the manager said, or nil where none was asked.
+func (v view) choice() *escalation.Choice {
+	s := v.answerOf(ops.RoleManager)
+	if s == nil {
+		return nil
+	}
+	c := &escalation.Choice{Manager: s.Handler}
+	var answer struct {
+		Target string `json:"target"`
+		Reason string `json:"reason"`
+	}
+	switch {
+	case s.Status != ops.SessionCompleted:
+		c.Why = "its session " + words(s.Status)
+		if s.Error != "" {
+			c.Why += ": " + s.Error
+		}
+	case json.Unmarshal(s.OutcomeJSON, &answer) != nil || answer.Target == "":
+		c.Why = "it named nobody"
+	case !slices.ContainsFunc(v.permitted(), func(h ops.Handler) bool { return h.ID == answer.Target }):
+		c.Why = fmt.Sprintf("it named %q, which is not permitted", answer.Target)
+	default:
+		c.Target, c.Why = answer.Target, answer.Reason
+	}
+	return c
+}
+
+// askPlanner asks for a new plan before the work is tried again.
+func (v view) askPlanner(planner ops.Handler) *ops.NewSession {
+	s := v.consultation(ops.RolePlanner, planner)
+	s.Level = ops.RecoveryReplan
+	return s
+}
+
+// planned: a planner was asked about the last session, and has ended.
+func (v view) planned() bool { return v.answerOf(ops.RolePlanner) != nil }
+
+// followPlan starts the work anew with the plan. A planner without a plan ends the level.
+func followPlan(v view) ops.Step {
+	s := v.answerOf(ops.RolePlanner)
+	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
+		return recoverFailed(v)
+	}
+	reason := fmt.Sprintf("%s starts anew with the plan of session %d", v.last.Tier, s.ID)
+	return ops.Step{
+		Kind: ops.StepQueue, Reason: reason,
+		Session: &ops.NewSession{
+			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(),
+			ContextMode: v.freshContext(), Level: ops.RecoveryReplan,
+		},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventRecovery, reason)},
+	}
+}
+
+// unjudged: a repair is claimed, and a judge is configured who has not been asked.
+func (v view) unjudged() bool {
+	return v.policy.Judge != "" && v.last.Outcome == ops.OutcomeResolved && v.answerOf(ops.RoleJudge) == nil
+}
+
+func askJudge(v view) ops.Step {
+	handler, _ := v.policy.Handler(v.policy.Judge)
+	return v.consult(ops.RoleJudge, handler, fmt.Sprintf("%s is asked whether session %d repaired it", handler.ID, v.last.ID))
+}
+
+// verdict is what the judge's numbers say of the claim.
+func (v view) verdict() (judge.Judgement, bool) { return v.verdictOn(*v.last) }
+
+func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
+	s := v.answerAbout(about, ops.RoleJudge)
+	if s == nil || v.policy.Judge == "" {
+		return judge.Judgement{}, false
+	}
+	if s.Status != ops.SessionCompleted {
+		return judge.WithoutAnswer([]handoff.Problem{{Message: "its session " + words(s.Status)}}, v.probesPass(about)), true
+	}
+	found, problems := judge.Parse(s.OutcomeJSON)
+	if len(problems) > 0 {
+		return judge.WithoutAnswer(problems, v.probesPass(about)), true
+	}
+	return found, true
+}
+
+// probesPass: our own probes looked at what the session claims, and found nothing down.
+func (v view) probesPass(s ops.Session) bool {
+	checks := v.checks(ops.ProbeVerify, s.ID)
+	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Down })
+}
+
+// doubted: the judge did not pass the claim.
+func (v view) doubted() bool {
+	r, ok := v.verdict()
+	return ok && r.Verdict != judge.Pass
+}
+
+// judged asks a human where the judge is not sure, and goes up the ladder where he says no.
+func judged(v view) ops.Step {
+	r, _ := v.verdict()
+	var step ops.Step
+	if r.Verdict == judge.Conditional {
+		target := v.worker()
+		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
+		report := v.report(problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"})
+		report.Waits = true
+		step = ops.Step{
+			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
+			Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
+			Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where())},
+		}
+	} else {
+		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
+	}
+	step.Verified = v.verification(r)
+	return step
+}
+
+func (v view) verification(r judge.Judgement) *ops.Verification {
+	return &ops.Verification{
+		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.answerOf(ops.RoleJudge).ID, Verdict: string(r.Verdict), Confidence: r.Confidence,
+		TotalScore: r.TotalScore, Dimensions: dimensions(r.Dimensions), Reasoning: r.Reasoning, FailureReasons: r.FailureReasons,
+		Recommendations: r.Recommendations, At: v.now,
+	}
+}
+
+func dimensions(s judge.Score) map[string]int {
+	return map[string]int{
+		"goalAlignment": s.GoalAlignment, "actionCompleteness": s.ActionCompleteness,
+		"evidenceOfCompletion": s.EvidenceOfCompletion, "finalStateCoherence": s.FinalStateCoherence,
+	}
+}
+
+// judgeFailure is a judgement as the ladder reads it.
+func judgeFailure(j judge.Judgement) *recovery.Judged {
+	d := j.Dimensions
+	return &recovery.Judged{
+		Verdict: string(j.Verdict), GoalAlignment: d.GoalAlignment, ActionCompleteness: d.ActionCompleteness,
+		EvidenceOfCompletion: d.EvidenceOfCompletion, FinalStateCoherence: d.FinalStateCoherence, TotalScore: j.TotalScore,
+		Invalid: j.TotalScore == 0 && j.Confidence == 0 && d == (judge.Score{}),
+	}
+}

@@ -1,0 +1,103 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/decide/recovery"
+	"claudeops/internal/ops"
+)
+
+// forceDone ends the cycle with what there is, and says what a human should do about the rest.
+func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
+	ending := recovery.Finish(recovery.Facts{
+		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), LiftsAt: v.lifts(class),
+	})
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
+		level = ops.LevelCritical
+	}
+	p := problem{title: "Repair did not finish", level: level, reason: ending.FailureReason, todo: ending.Recommendation}
+	step := v.finishForHuman(ops.CyclePartial, p)
+	r := v.row(f, class, move, history)
+	step.Recovery = &r
+	category := "root_cause"
+	if class.ErrorType == recovery.TypeUnknown {
+		category = "new_classification" // nobody knew this failure
+	}
+	step.Lessons = v.lessons(category, ending.Summary)
+	raw, err := ending.Encode()
+	if err != nil {
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)))
+	}
+	step.Result = raw
+	if level == ops.LevelCritical || !v.failedBefore() {
+		title := p.title
+		if v.last.Tier == ops.Tier1 {
+			title = "Tier 1 cannot check the services"
+		}
+		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s\nTo do: %s\n\nDone: %s\n%s",
+			sentence(ending.FailureReason), ending.Recommendation, orNothing(ending.CompletedSteps), v.where())))
+	}
+	return step
+}
+
+// lifts is when a budget has money again; zero for other failures.
+func (v view) lifts(c recovery.Class) time.Time {
+	if c.ErrorType != recovery.TypeBudget {
+		return time.Time{}
+	}
+	return nextDay(v.now)
+}
+
+// nextDay is when the budget of a day starts anew.
+func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
+
+func orNothing(steps []string) string {
+	if len(steps) == 0 {
+		return "nothing"
+	}
+	return strings.Join(steps, "; ")
+}
+
+// failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
+func (v view) failedBefore() bool {
+	return len(v.journal.Before) > 0 && slices.Contains([]ops.CycleStatus{ops.CycleFailed, ops.CyclePartial}, v.journal.Before[0].Status)
+}
+
+// completed lists what was done, from what was recorded and measured and not from what was claimed.
+func (v view) completed() []string {
+	var out []string
+	for _, s := range v.journal.Sessions {
+		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
+			out = append(out, fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome))
+		}
+		for _, g := range v.journal.Effects[s.ID].Done {
+			out = append(out, fmt.Sprintf("session %d was allowed: %s", s.ID, g.Input))
+		}
+	}
+	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
+			out = append(out, fmt.Sprintf("probe finds %s healthy", c.Service))
+		}
+	}
+	return out
+}
+
+func (v view) isRefuted(s ops.Session) bool { return v.refutation(s) != "" }
+
+// stillDown lists the services whose last check in this cycle found them down.
+func (v view) stillDown() []string {
+	latest := map[string]ops.Health{}
+	var order []string
+	for _, c := range v.journal.Checks {
+		if _, seen := latest[c.Service]; !seen {
+			order = append(order, c.Service)
+		}
+		latest[c.Service] = c.Status
+	}
+	return slices.DeleteFunc(order, func(s string) bool { return latest[s] != ops.Down })
+}

@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// row is one line of the table in package ops: the first whose condition holds decides.
+type row struct {
+	name string
+	when func(view) bool
+	then func(view) ops.Step
+}
+
+// table is what happens next, top to bottom. A new capability adds rows here.
+func table() []row {
+	return []row{
+		{"ended", view.ended, rest("the cycle has ended")},
+		{"waiting", view.waiting, rest("the cycle waits")},
+		{"in flight", view.inFlight, interrupt},
+		{"cancel requested", view.cancelRequested, cancel},
+		{"not probed", view.unprobed, observe},
+		{"probes find nothing", view.quiet, finishQuiet},
+		{"nothing ran", view.untouched, firstSession},
+		{"backoff", view.backingOff, pauseFirst},
+		{"intent", view.intended, run},
+		{"stopped by a person", view.stopped, cancel},
+		{"problem is over", view.problemOver, withdraw},
+		{"answer pending", view.asking, keepWaiting},
+		{"human has it", view.withHuman, keepWaiting},
+		{"human is done", view.humanDone, closedByHuman},
+		{"answer is no", view.denied, denied},
+		{"nobody answered", view.expired, unanswered},
+		{"not seen since", view.needsRecheck, lookAgain},
+		{"recovered meanwhile", view.recovered, recoveredMeanwhile},
+		{"review passed", view.reviewed, resolved},
+		{"question interrupted", view.consultationInterrupted, askAgain},
+		{"plan made", view.planned, followPlan},
+		{"budget spent", view.overBudget, budgetSpent},
+		{"resume refused", view.resumeRefused, restartWithHandoff},
+		{"interrupted", view.interrupted, recoverInterrupted},
+		{"session failed", view.failed, recoverFailed},
+		{"manager due", view.managerDue, askManager},
+		{"escalation proposed", view.proposed, route},
+		{"inconclusive", view.inconclusive, recoverInconclusive},
+		{"human asked for", view.wantsHuman, askHuman},
+		{"claim unverified", view.unverified, verify},
+		{"claim refuted", view.refuted, recoverRefuted},
+		{"repair refused", view.repairRefused, recoverRefused},
+		{"claim unjudged", view.unjudged, askJudge},
+		{"claim judged", view.doubted, judged},
+		{"healthy", view.observedOnly, healthy},
+		{"resolved", always, resolved},
+	}
+}
+
+// Next decides what happens next in a cycle. It reads nothing but its arguments.
+func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
+	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
+	for _, r := range table() {
+		if r.when(v) {
+			step := v.closeAgentIncidents(r.then(v))
+			step.Row = r.name
+			return step
+		}
+	}
+	return ops.Step{Kind: ops.StepRest, Row: "none", Reason: "no row matches"}
+}

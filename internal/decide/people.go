@@ -1,0 +1,379 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/ops"
+)
+
+// question is the last thing a human was asked about the last session, or nil.
+func (v view) question() *ops.Approval {
+	for i := len(v.journal.Approvals) - 1; i >= 0; i-- {
+		if a := &v.journal.Approvals[i]; v.last != nil && a.SessionID == v.last.ID {
+			return a
+		}
+	}
+	return nil
+}
+
+func (v view) asked(status ops.ApprovalStatus, kind ops.ApprovalKind) bool {
+	q := v.question()
+	return q != nil && q.Status == status && (kind == "" || q.Kind == kind)
+}
+
+func (v view) asking() bool { return v.asked(ops.ApprovalPending, "") }
+
+func (v view) denied() bool { return v.asked(ops.ApprovalDenied, "") }
+
+// expired: nobody answered, and the operator did not say that silence means yes.
+func (v view) expired() bool {
+	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != onExpiryApprove
+}
+
+// What an operator can have done with a question that nobody answers.
+const (
+	onExpiryApprove = "approve"
+	onExpiryDeny    = "deny"
+)
+
+// approved is the handler whose start a human agreed to, or empty.
+func (v view) approved() string {
+	q := v.question()
+	if q == nil || q.Kind != ops.ApprovalTier || (q.Status != ops.ApprovalApproved && q.Status != ops.ApprovalExpired) {
+		return ""
+	}
+	return q.Handler
+}
+
+func (v view) reviewed() bool {
+	q := v.question()
+	return q != nil && q.Kind == ops.ApprovalReview && (q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired)
+}
+
+// handedOver is the decision that gave the last session's work to a human, or nil.
+func (v view) handedOver() *ops.Decision {
+	if len(v.journal.Decisions) == 0 || v.last == nil {
+		return nil
+	}
+	d := &v.journal.Decisions[len(v.journal.Decisions)-1]
+	target, ok := v.policy.Handler(d.TargetHandler)
+	if !ok || !target.Human() || d.SessionID != v.last.ID || (d.Verdict != ops.VerdictEscalate && d.Verdict != ops.VerdictNeedsHuman) {
+		return nil
+	}
+	return d
+}
+
+// awaited are the incidents this cycle waits for.
+func (v view) awaited() []ops.Incident {
+	var out []ops.Incident
+	for _, i := range v.journal.Incidents {
+		if i.Waiting != nil && *i.Waiting == v.cycle.ID {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (v view) withHuman() bool {
+	return v.handedOver() != nil && slices.ContainsFunc(v.awaited(), func(i ops.Incident) bool { return i.ResolvedAt == nil })
+}
+
+func (v view) humanDone() bool { return v.handedOver() != nil }
+
+// needsRecheck: the world may have changed since the last session, and a repair should not be repeated that is no longer
+// needed: a human took his time, or a repair was cut off and may have taken effect.
+func (v view) needsRecheck() bool {
+	return v.resumedAfterWait() && len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0
+}
+
+func (v view) resumedAfterWait() bool {
+	return v.approved() != "" || (v.policy.Recovery.Enabled && v.interrupted() && v.last.Tier > ops.Tier1)
+}
+
+// recovered: what was to be repaired is well again, and every part of it has a probe that says so.
+func (v view) recovered() bool {
+	checks := v.checks(ops.ProbeRecheck, v.last.ID)
+	probed := v.probed()
+	return v.resumedAfterWait() && len(checks) > 0 &&
+		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
+		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+}
+
+// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
+// never holds it, and its approval counts over what was said before it.
+func (v view) held() []escalation.Held {
+	var out []escalation.Held
+	for _, i := range v.journal.Incidents {
+		own := i.Waiting != nil && *i.Waiting == v.cycle.ID
+		switch {
+		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
+		case i.Status == ops.IncidentAcknowledged:
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, acknowledged by %s", i.ID, i.AcknowledgedBy)})
+		case i.Holds(v.now):
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, snoozed until %s", i.ID, stamp(*i.SnoozedUntil))})
+		case i.Waiting != nil && !own:
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
+		}
+	}
+	return append(out, v.silenced()...)
+}
+
+// approvedSince: a person approved after the incident was last acknowledged or snoozed.
+func (v view) approvedSince(i ops.Incident) bool {
+	q := v.question()
+	if q == nil || q.Status != ops.ApprovalApproved || q.AnsweredAt == nil {
+		return false
+	}
+	said := i.UpdatedAt // a snooze has no time of its own
+	if i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil {
+		said = *i.AcknowledgedAt
+	}
+	return !i.Holds(v.now) || q.AnsweredAt.After(said)
+}
+
+// silenced lists the services that a silence, a maintenance or a failing dependency keeps from being worked on.
+func (v view) silenced() []escalation.Held {
+	var out []escalation.Held
+	for _, s := range v.journal.Silences {
+		if !s.Active(v.now) || len(s.Labels) > 0 || s.Probe != "" {
+			continue // it is about a part of what is watched
+		}
+		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
+		for _, name := range v.affected() {
+			if ops.Matches(s.Service, name) && ops.Matches(s.Group, v.group(name)) {
+				out = append(out, escalation.Held{Service: name, Why: why})
+			}
+		}
+	}
+	for _, w := range v.journal.Withheld {
+		if slices.Contains([]string{"silenced", "maintenance", "dependency", "flapping"}, w.Why) {
+			out = append(out, escalation.Held{Service: w.Service, Why: w.Reason})
+		}
+	}
+	return out
+}
+
+func (v view) group(service string) string {
+	for _, s := range v.policy.Inventory.Services {
+		if s.Name == service {
+			return s.Group
+		}
+	}
+	return ""
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
+func (v view) problemOver() bool {
+	q, awaited := v.question(), v.awaited()
+	return q != nil && q.Status != ops.ApprovalDenied && len(awaited) > 0 &&
+		!slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
+}
+
+// withdraw ends the question with its problem, and tells those who were asked.
+func withdraw(v view) ops.Step {
+	q := v.question()
+	what := fmt.Sprintf("whether %s may start", q.Handler)
+	if q.Kind == ops.ApprovalReview {
+		what = "whether the repair is good enough"
+	}
+	reason := v.closed() + "; the question " + what + " needs no answer"
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	step.Confirmed = ops.Ptr(true)
+	if q.Status == ops.ApprovalPending {
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, "No answer needed", reason+".\nNothing was started.\n"+v.where())}
+	}
+	return step
+}
+
+func keepWaiting(v view) ops.Step {
+	return ops.Step{Kind: ops.StepAwait, Reason: "a human has not answered yet", Until: v.expiry()}
+}
+
+// expiry is when the open question is looked at again; zero for never.
+func (v view) expiry() time.Time {
+	if q := v.question(); q != nil && q.Status == ops.ApprovalPending && q.ExpiresAt != nil {
+		return *q.ExpiresAt
+	}
+	return time.Time{}
+}
+
+// askApproval stops before a tier starts until a human has answered.
+func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
+	target, _ := v.policy.Handler(d.TargetHandler)
+	p := problem{title: "Approval needed before " + target.ID + " starts", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	report := v.report(p)
+	report.Waits = true
+	why := v.agentReason(h)
+	if why == "" {
+		why = d.Reason
+	}
+	return ops.Step{
+		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
+		Approval: v.newQuestion(ops.ApprovalTier, target, why), Until: v.expires(),
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.body(p)+v.howToAnswer())},
+	}
+}
+
+func (v view) newQuestion(kind ops.ApprovalKind, target ops.Handler, why string) *ops.Approval {
+	a := &ops.Approval{
+		CycleID: v.cycle.ID, SessionID: v.last.ID, Environment: v.cycle.Environment, Kind: kind,
+		Tier: target.Tier, Handler: target.ID, Status: ops.ApprovalPending, Reason: why, RequestedAt: v.now,
+	}
+	if at := v.expires(); !at.IsZero() {
+		a.ExpiresAt = &at
+	}
+	return a
+}
+
+func (v view) expires() time.Time {
+	if v.policy.Approval.Expiry <= 0 {
+		return time.Time{}
+	}
+	return v.now.Add(v.policy.Approval.Expiry)
+}
+
+func (v view) howToAnswer() string {
+	text := "\nAnswer on the page Incidents, or with: claudeops approvals list, then claudeops approvals approve ID or deny ID --reason TEXT\n"
+	if at := v.expires(); !at.IsZero() {
+		text += "Without an answer it expires at " + stamp(at) + ".\n"
+	}
+	return text
+}
+
+// toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
+func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
+	p := problem{title: "A human has to take over", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	report := v.report(p)
+	report.Waits = true
+	level := ops.LevelInfo
+	if d.Verdict == ops.VerdictNeedsHuman {
+		level = ops.LevelWarning
+	}
+	return v.notifyOnce(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.body(p)))
+}
+
+// closed says which incident was closed, by whom and why.
+func (v view) closed() string {
+	reason := "the incident was closed"
+	for _, i := range v.awaited() {
+		reason = fmt.Sprintf("incident %d was closed by %s", i.ID, i.ResolvedBy)
+		if i.Resolution != "" {
+			reason += ": " + i.Resolution
+		}
+	}
+	return reason
+}
+
+func closedByHuman(v view) ops.Step {
+	reason := v.closed()
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Confirmed = ops.Ptr(true)
+	return step
+}
+
+func denied(v view) ops.Step {
+	q := v.question()
+	reason := fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
+	status := ops.CycleBlocked
+	if q.Kind == ops.ApprovalReview {
+		reason = fmt.Sprintf("%s does not accept the repair: %s", q.AnsweredBy, q.Answer)
+		status = ops.CycleNeedsHuman
+	}
+	return v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+}
+
+func unanswered(v view) ops.Step {
+	q := v.question()
+	reason := fmt.Sprintf("nobody answered whether %s may start", q.Handler)
+	if q.Kind == ops.ApprovalReview {
+		reason = "nobody answered whether the repair is good enough"
+	}
+	status := ops.CycleNeedsHuman
+	if v.policy.Approval.OnExpiry == onExpiryDeny {
+		status = ops.CycleBlocked
+	}
+	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A question expired", reason+".\n"+v.where())}
+	return step
+}
+
+func lookAgain(v view) ops.Step {
+	return ops.Step{
+		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.servicesToVerify(),
+		Reason: "time has passed; probes look first whether the repair is still needed",
+	}
+}
+
+func recoveredMeanwhile(v view) ops.Step {
+	reason := "probes find all affected services well again; nothing more was started"
+	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(reason)
+	return step
+}
+
+// affected lists the services that somebody in this cycle found in trouble, by their own names.
+func (v view) affected() []string {
+	var out []string
+	add := func(name string) {
+		name, _ = v.policy.Inventory.Canonical(name)
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, s := range v.journal.Sessions {
+		if h := proposed(s); h != nil {
+			for _, n := range h.ServicesAffected {
+				add(n)
+			}
+		}
+	}
+	for _, c := range v.journal.Checks {
+		if c.Status == ops.Down {
+			add(c.Service)
+		}
+	}
+	return out
+}
+
+// recoveredServices closes the incidents of the services this cycle found well, or made so.
+func (v view) recoveredServices(how string) []ops.Recovered {
+	var out []ops.Recovered
+	for _, service := range v.affected() {
+		out = append(out, ops.Recovered{Service: service, How: how})
+	}
+	return out
+}
+
+// hasOpenIncident reports whether an incident of an earlier cycle is still open.
+func (v view) hasOpenIncident() bool {
+	return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil })
+}
+
+// closeAgentIncidents closes the incidents about the agent itself, such as a wrong key, once an agent has done its work again.
+func (v view) closeAgentIncidents(step ops.Step) ops.Step {
+	open := slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil && i.Class == ops.ClassAgent })
+	works := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	})
+	if !open || !works || !step.Kind.Leaves() || step.Kind == ops.StepRest || (step.Incident != nil && step.Incident.Class == ops.ClassAgent) {
+		return step
+	}
+	step.Recovered = append(step.Recovered, ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)})
+	return step
+}
+
+func names(handlers []ops.Handler) string {
+	var out []string
+	for _, h := range handlers {
+		out = append(out, h.ID)
+	}
+	return strings.Join(out, ", ")
+}
