@@ -37,6 +37,7 @@
 //	backoff               it is too early for the queued attempt           pause
 //	intent                the newest session is queued                     run it
 //	stopped by a person   the newest session was cancelled                 finish cancelled
+//	problem is over       a human was asked; the incidents are closed      finish resolved; the question is withdrawn
 //	answer pending        a human was asked and has not answered           await; the slot is free
 //	human has it          the work was given to a human and is not done    await
 //	human is done         the incident was closed                          finish resolved
@@ -57,6 +58,7 @@
 //	human asked for       completed and asks for a human                   finish needs_human, incident, notice
 //	claim unverified      completed; an affected service has a probe       probe: verify the claim
 //	claim refuted         the probe still finds the service down           the ladder
+//	repair refused        a repair is claimed, but the guard refused it    the ladder
 //	claim unjudged        a repair is claimed and a judge is configured    queue the judge
 //	claim judged          the judge did not accept the repair              await a human's review, or the ladder
 //	healthy               Tier 1 completed and proposed nothing            finish healthy, close open incidents
@@ -64,8 +66,9 @@
 //
 // The ladder is package decide/recovery. It classifies the failure and orders the next attempt at the same tier with the
 // same permissions: retry after a pause, nudge in the same conversation, replan in a new one, or fall back to another
-// handler. Its last level is force-done, which finishes partial with the results so far. With recovery off, a failure
-// finishes failed, and a refuted claim finishes needs_human.
+// handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
+// finishes partial with the results so far. With recovery off, a failure finishes failed, and a refuted claim finishes
+// needs_human.
 //
 // A proposed escalation passes the checks of package decide/escalation in this order: end of chain, validity, route,
 // independence, held by a human, dry run, maximum tier, cooldown, budget, approval. The verdict becomes a step:
