@@ -1,4 +1,4 @@
-# Claude Ops. `make` prints what there is.
+# Claude Ops. `make` lists the targets.
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -6,8 +6,9 @@ SHELL       := /bin/bash
 GO      ?= go
 BIN     := bin/claudeops
 LINT    := tools/bin/golangci-lint
+DEADCODE := tools/bin/deadcode
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# SQLite's translated C does pointer arithmetic of its own; checking it makes every test of the store three times as slow.
+# Checking the pointer arithmetic of SQLite's translated C makes every store test three times as slow.
 RACE    := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0 -gcflags=modernc.org/libc=-d=checkptr=0
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -20,28 +21,30 @@ build: ## build bin/claudeops
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/claudeops
 
 .PHONY: demo
-demo: build ## watch a three-tier incident on a small real service (no key, no network)
+demo: build ## watch a three-tier incident on a small real service (no API key, no network)
 	$(BIN) demo
 
 .PHONY: test
-test: setup lint ## install what the tests need, lint, run every test with the race detector
+test: setup lint ## install test dependencies, lint, run all tests with the race detector
 	$(GO) test $(RACE) -timeout 45m ./...
 	$(GO) test -tags failpoint ./internal/failpoint ./internal/store
 
 .PHONY: check
-check: fmt test ## format, then everything `make test` does
+check: fmt test ## format, then run `make test`
 
 .PHONY: unit
-unit: ## the tests alone, without set-up and lint
+unit: ## run the tests only, without setup and lint
 	$(GO) test $(RACE) ./...
 
 .PHONY: setup
-setup: ## install what the tests need (idempotent)
+setup: ## install test dependencies (idempotent)
 	@script/setup-tests
 
 .PHONY: lint
-lint: $(LINT) ## lint, layers included
+lint: $(LINT) $(DEADCODE) ## lint: style, what each package may import, dead code
+	$(GO) build ./test/...
 	$(LINT) run ./...
+	script/check-product $(DEADCODE)
 
 .PHONY: fmt
 fmt: $(LINT) ## format
@@ -50,16 +53,19 @@ fmt: $(LINT) ## format
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(DEADCODE): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o bin/deadcode golang.org/x/tools/cmd/deadcode
+
 .PHONY: bench
-bench: build ## measure speed and memory; the report goes to stdout
+bench: build ## measure speed and memory; prints a report
 	$(GO) run ./test/bench -binary $(BIN)
 
 .PHONY: fault
-fault: ## break a running supervisor in every way it is meant to survive (needs root for the full disk; an hour)
+fault: ## inject every fault the supervisor must survive (takes an hour; the full-disk trial needs root)
 	$(GO) run ./test/fault $(FAULT)
 
 .PHONY: fuzz
-fuzz: ## fuzz the decoders of what agents write, and the guard against bash
+fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
@@ -68,17 +74,17 @@ fuzz: ## fuzz the decoders of what agents write, and the guard against bash
 	$(GO) test -run '^$$' -fuzz FuzzDifferential -fuzztime 5m -fuzzminimizetime 5x ./internal/guard
 
 .PHONY: docs
-docs: ## write the generated documents again
+docs: ## regenerate the generated documents
 	$(GO) test ./internal/config -run Reference -update
 
 .PHONY: record
-record: ## play the recorded chains again and keep what is decided now; read the diff before you commit it
+record: ## record the decisions of the test chains again; read the diff before you commit it
 	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
 .PHONY: screenshots
-screenshots: ## write the pictures of the documentation again, from the demo
+screenshots: ## take the screenshots of the documentation again, from the demo
 	$(GO) test -tags pictures -count=1 ./test/browsertest -run '^TestPicturesOfTheDemo$$'
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf bin tools/bin

@@ -1,4 +1,4 @@
-// Command claudeops watches services and repairs what breaks by running agent CLIs in escalating tiers.
+// Command claudeops watches services and repairs them by running agent CLIs in escalating tiers.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"claudeops/internal/cli"
 	"claudeops/internal/cli/demo"
 	"claudeops/internal/daemon"
-	_ "claudeops/internal/guard/early" // the gates ask many times in a session, so they come before everything else
+	_ "claudeops/internal/guard/early" // the gates start often, so they run before the other packages are initialized
 	"claudeops/internal/guard/wall"
 )
 

@@ -1,28 +1,25 @@
-// Package engine wakes workers. It is the only thing that differs between one machine and many: a wake-up says
-// that a cycle may have something to do; whether it has, and who may do it, is decided by the journal.
+// Package engine wakes workers. Only the engine differs between one host and several. A wake-up means that a cycle may
+// have work; the journal decides whether it has, and which host may do it.
 package engine
 
 import (
 	"context"
-	"time"
 
 	"claudeops/internal/ops"
 )
 
 // Engine wakes workers for cycles.
 type Engine interface {
-	// Start begins to work on what the journal holds; it returns at once.
+	// Start starts to work on the cycles in the journal and returns at once.
 	Start(ctx context.Context) error
-	// Submit says that the cycle may have something to do now; zero says that something changed somewhere.
+	// Submit reports that the cycle may have work now; zero reports a change that may concern any cycle.
 	Submit(id ops.CycleID)
-	// At says that the cycle will have something to do then.
-	At(id ops.CycleID, when time.Time)
-	// Cancel stops the worker of the cycle, if there is one here, with the cause.
+	// Cancel stops the worker of the cycle with the given reason, if this host has one.
 	Cancel(id ops.CycleID, why string)
-	// Drain lets no cycle begin here from now on. Those that run go on; a worker that asks Draining may hand its
-	// cycle over where that costs nothing.
+	// Drain starts no more cycles on this host. Running cycles continue; their workers may ask Draining and hand the
+	// cycle over between two sessions.
 	Drain()
-	// Draining reports whether no cycle begins here any more.
+	// Draining reports whether Drain was called.
 	Draining() bool
 	// Stop ends all workers with cause shutdown and waits for them until ctx ends.
 	Stop(ctx context.Context) error

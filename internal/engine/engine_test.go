@@ -61,6 +61,6 @@ func TestPace(t *testing.T) {
 	}
 	p.Forget(2)
 	if p.Failed(2, now) != time.Second {
-		t.Error("a forgotten cycle does not begin anew")
+		t.Error("a forgotten cycle still waits")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Pace spaces out the attempts at cycles that cannot be advanced, ever more slowly. Its user guards it.
+// Pace delays further attempts at cycles that could not be advanced, with growing pauses. It is not safe for concurrent use.
 type Pace struct {
 	first  time.Duration
 	faults map[ops.CycleID]fault
@@ -17,17 +17,17 @@ type fault struct {
 	until time.Time
 }
 
-// NewPace returns a pace whose first pause is as long as given; pauses double up to thirty times that.
+// NewPace returns a pace with the given first pause; pauses double up to thirty times that.
 func NewPace(first time.Duration) *Pace {
 	return &Pace{first: first, faults: map[ops.CycleID]fault{}}
 }
 
-// Wait says how long the cycle is left alone.
+// Wait returns how long to wait before the next attempt at the cycle.
 func (p *Pace) Wait(id ops.CycleID, now time.Time) time.Duration {
 	return max(p.faults[id].until.Sub(now), 0)
 }
 
-// Failed notes one more attempt in vain and says how long the next one waits.
+// Failed records a failed attempt and returns how long to wait before the next one.
 func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 	f := p.faults[id]
 	wait := min(p.first<<min(f.count, 5), 30*p.first)
@@ -35,10 +35,10 @@ func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 	return wait
 }
 
-// Forget lets the cycle begin anew.
+// Forget resets the pauses of the cycle.
 func (p *Pace) Forget(id ops.CycleID) { delete(p.faults, id) }
 
-// Keep forgets all cycles but those.
+// Keep forgets all cycles except the open ones.
 func (p *Pace) Keep(open func(ops.CycleID) bool) {
 	for id := range p.faults {
 		if !open(id) {

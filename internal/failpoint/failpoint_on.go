@@ -1,13 +1,13 @@
 //go:build failpoint
 
-// Package failpoint names the places where a crash must do no harm.
+// Package failpoint marks the points where a crash must do no harm.
 //
-// In this build the environment says what goes wrong:
+// In this build the environment selects the fault:
 //
-//	CLAUDEOPS_FAILPOINT=name:N     kills the process with SIGKILL at the N-th time the place called name is reached;
-//	                               the name "*" means any place
-//	CLAUDEOPS_FAILPOINT_LOG=file   appends the name of every place that is reached
-//	CLAUDEOPS_FAULT_CLOCK=file     holds by how much the clock is wrong, such as 8760h; read again with every look
+//	CLAUDEOPS_FAILPOINT=name:N     kills the process with SIGKILL the N-th time the failpoint is reached;
+//	                               the name "*" means any failpoint
+//	CLAUDEOPS_FAILPOINT_LOG=file   appends the name of every failpoint that is reached
+//	CLAUDEOPS_FAULT_CLOCK=file     contains an offset for the clock, such as 8760h; read every time the clock is used
 //	CLAUDEOPS_FAULT_WAITS=a=1s,b=0 shortens waits by their names
 package failpoint
 
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// plan is what the environment asked for.
+// plan holds the faults that the environment selected.
 type plan struct {
 	mu    sync.Mutex
 	name  string
@@ -33,10 +33,10 @@ type plan struct {
 
 var current = sync.OnceValue(readPlan) //nolint:gochecknoglobals // reached from every layer with nothing passed in; test builds only
 
-// Hit marks a named place and kills the process there if the environment asked for it. The parts make one name.
+// Hit marks a failpoint and kills the process if the environment selected it. The parts are joined to one name.
 func Hit(name ...string) { current().hit(strings.Join(name, "")) }
 
-// Clock returns the clock, wrong by as much as the environment's file says.
+// Clock returns the clock, shifted by the offset in the file that the environment names.
 func Clock(clock func() time.Time) func() time.Time {
 	file := current().clock
 	if file == "" {
@@ -45,7 +45,7 @@ func Clock(clock func() time.Time) func() time.Time {
 	return func() time.Time { return clock().Add(offset(file)) }
 }
 
-// Wait returns how long something is waited for.
+// Wait returns the duration, or the shorter one that the environment gives for the name.
 func Wait(name string, d time.Duration) time.Duration {
 	if other, ok := current().waits[name]; ok {
 		return other
@@ -118,6 +118,6 @@ func (p *plan) hit(name string) {
 		return
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
-	// The signal ends the process; nothing may run on until it does, so the lock is held for ever.
+	// Nothing may run until the signal ends the process, so this never returns and keeps the lock.
 	select {}
 }

@@ -1,10 +1,11 @@
-// Package ops holds the nouns of Claude Ops and tells how one cycle goes. It imports the standard library only.
+// Package ops holds the nouns of Claude Ops and the types they share, and describes one cycle. It imports the standard
+// library only.
 //
 // # One cycle
 //
-// A trigger (schedule, operator, API) writes a cycle row with status queued and wakes the engine. A worker claims the
-// cycle, which takes its environment's slot, and advances it: ask Next what to do, record the answer together with the
-// result of what was done last, do it, and again. The rows are the truth; a worker only moves them on.
+// A trigger (schedule, operator, API, alert, failing probe) writes a cycle row with status queued and wakes the engine. A
+// worker claims the cycle, which takes the slot of its environment, and advances it in a loop: ask decide.Next what to do,
+// record that step together with the result of the previous one, do it. The rows are the truth; a worker only advances them.
 //
 //	            ┌────────┐ claim ┌─────────┐ finish ┌─────────────────────────────────────────────┐
 //	trigger ──► │ queued │ ────► │ running │ ─────► │ healthy resolved suppressed blocked          │
@@ -15,75 +16,80 @@
 //	                 answer └─ │ waiting_human │
 //	                    or time└───────────────┘
 //
-// A session goes queued → running → completed | failed | timed_out | cancelled | interrupted. Queued means nothing ran.
-// Running is written before the process starts. An end is written in one transaction with the decision that follows from
-// it and with the next intent, so that after a crash: queued = start it, running = it was interrupted, ended = never again.
+// A session goes queued → running → completed | failed | timed_out | cancelled | interrupted. Queued means that nothing has
+// run yet. Running is written before the process starts. The end of a session, the decision that follows from it and the
+// next intent are written in one transaction. So after a crash, a queued session is started, a running one was interrupted,
+// and an ended one never runs again.
 //
 // # What happens next
 //
-// cycle.Next is the only place that decides. It is pure: it reads the cycle, its journal, the policy stored with the cycle,
-// and the time. The first row that matches decides; every state matches one.
+// decide.Next is the only place that decides. It is pure: it reads the cycle, its journal, the policy stored with the cycle,
+// and the time it is given. The first matching row decides, and every state matches one. Package cycle performs the step.
 //
 //	row                   when                                             step
 //	ended                 the cycle has an end status                      rest
-//	waiting               waits for a human, or for a time not yet come    rest
+//	waiting               waits for a human, or for a later time           rest
 //	in flight             the newest session is running (worker died)      interrupt: end its processes
-//	cancel requested      somebody asked for it                            finish cancelled
+//	cancel requested      a cancel was requested                           finish cancelled
 //	not probed            no session yet, probes configured, none ran      probe: facts for Tier 1
-//	probes find nothing   scheduled, probes first, all healthy, no look due  finish healthy without an agent
+//	probes find nothing   scheduled, all probes healthy, no agent due       finish healthy without an agent
 //	nothing ran           no session yet                                   queue the entry handler (Tier 1)
-//	backoff               the queued attempt's time has not come           pause
+//	backoff               it is too early for the queued attempt           pause
 //	intent                the newest session is queued                     run it
 //	stopped by a person   the newest session was cancelled                 finish cancelled
-//	answer pending        a human was asked and has not answered           await, the slot is free
-//	human has it          the work was handed to a human, not done yet     await
+//	problem is over       a human was asked; the incidents are closed      finish resolved; the question is withdrawn
+//	answer pending        a human was asked and has not answered           await; the slot is free
+//	human has it          the work was given to a human and is not done    await
 //	human is done         the incident was closed                          finish resolved
 //	answer is no          a human said no                                  finish blocked (a review: needs_human)
-//	nobody answered       the question expired                             by policy: needs_human, blocked, or as if yes
-//	not seen since        back from a wait, or a repair was cut off        probe: is it still needed?
-//	recovered meanwhile   probes find every affected service well          finish resolved
+//	nobody answered       the question expired                             by policy: needs_human, blocked, or continue
+//	not seen since        a wait ended, or a repair was interrupted        probe: is it still needed?
+//	recovered meanwhile   probes find every affected service healthy       finish resolved
 //	review passed         a human accepts the repair                       finish resolved
-//	question interrupted  a manager, planner or judge, for the first time  ask again
+//	question interrupted  first interruption of a manager, planner, judge  ask again
 //	plan made             a planner has ended                              queue the tier again with the plan, or the ladder
-//	budget spent          its money could not be reserved                  finish blocked, notice says when it lifts
+//	budget spent          its budget could not be reserved                 finish blocked; the notice says until when
 //	resume refused        the conversation could not be continued          queue the tier again with the handoff context
-//	interrupted           the last session was cut off                     the ladder
-//	session failed        failed or timed out; its handoff is never read   the ladder
-//	manager due           something is proposed, a manager decides where   queue the manager
-//	escalation proposed   completed and handed something up                escalation.Decide, see below
+//	interrupted           the last session was interrupted                 the ladder
+//	session failed        failed or timed out; its handoff is not read     the ladder
+//	manager due           proposed, and a manager chooses the target       queue the manager
+//	escalation proposed   completed and proposed an escalation             escalation.Decide, see below
 //	inconclusive          completed without a usable outcome               the ladder
 //	human asked for       completed and asks for a human                   finish needs_human, incident, notice
 //	claim unverified      completed; an affected service has a probe       probe: verify the claim
-//	claim refuted         the probe still finds it down                    the ladder
-//	claim unjudged        a repair is claimed and a judge configured       queue the judge
-//	claim judged          the judge did not pass it                        await a human's review, or the ladder
-//	healthy               Tier 1 completed and handed up nothing           finish healthy, close open incidents
-//	resolved              a higher tier completed and handed up nothing    finish resolved, close their incidents
+//	claim refuted         the probe still finds the service down           the ladder
+//	repair refused        a repair is claimed, but the guard refused it    the ladder
+//	claim unjudged        a repair is claimed and a judge is configured    queue the judge
+//	claim judged          the judge did not accept the repair              await a human's review, or the ladder
+//	healthy               Tier 1 completed and proposed nothing            finish healthy, close open incidents
+//	resolved              a higher tier completed and proposed nothing     finish resolved, close its incidents
 //
-// The ladder is package recovery: it classifies the failure and orders the next attempt at the same tier with the same
-// permissions: retry after a pause, nudge in the same conversation, replan afresh, fall back to another handler, or
-// force-done, which finishes partial with what there is. With recovery off a failure finishes failed, and a claim that
-// does not hold needs_human.
+// The ladder is package decide/recovery. It classifies the failure and orders the next attempt at the same tier with the
+// same permissions: retry after a pause, nudge in the same conversation, replan in a new one, or fall back to another
+// handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
+// finishes partial with the results so far. With recovery off, a failure finishes failed, and a refuted claim finishes
+// needs_human.
 //
-// A proposed escalation passes the checks of package escalation in this order: end of chain, validity, route,
-// independence, held by a human, dry run, maximum tier, cooldown, budget, approval. What they say becomes:
+// A proposed escalation passes the checks of package decide/escalation in this order: end of chain, validity, route,
+// independence, held by a human, dry run, maximum tier, cooldown, budget, approval. The verdict becomes a step:
 //
 //	verdict       step
-//	escalate      queue the target handler, its parent is the session that proposed; it continues the conversation
-//	              where the route's mode is resume, an id was captured and the context window has room, and gets
-//	              the handoff context otherwise, with an event that says why
-//	              (a target that is a human: await, with an incident)
-//	approval      await a human's answer, with an incident; yes continues exactly this step
-//	refused       the ladder, as far as a nudge; then finish needs_human, critical event, notice
+//	escalate      queue the target handler; its parent is the session that proposed the escalation. It continues the
+//	              conversation if the mode of the route is resume, an id was captured and the context window has room.
+//	              Otherwise it gets the handoff context, and an event says why.
+//	              (a human as target: await, with an incident)
+//	approval      await a human's answer, with an incident; yes continues with exactly this step
+//	refused       the ladder, up to a nudge; then finish needs_human, critical event, notice
 //	needs_human   finish needs_human, warning, notice
 //	suppressed    finish suppressed (dry run)
 //	blocked       finish blocked, warning, notice (cooldown, budget)
 //
 // # Words
 //
-// An environment is what is watched together. A cycle is one run from trigger to end. A session is one agent process: one
-// handler, one model, one set of figures. A tier is the permission level, a handler a registered owner of work. A chain is the
-// sessions of one cycle, linked parent to child. A handoff is the facts passed up. A decision is what the supervisor did with a
-// proposal, and why. A recovery is one attempt the ladder ordered. An incident is a problem a human knows of or has to; an
-// approval is a question to one. A probe is a check in Go that costs no tokens.
+// An environment is a set of services that are watched together. A cycle is one run from trigger to end. A session is one
+// agent process: one handler, one model, one set of figures. A tier is a permission level. A handler is a registered owner
+// of work: an agent with its model and limits, or a human. A chain is the sessions of one cycle, linked parent to child. A
+// handoff is the facts that a session passes to the next tier. A decision records what the supervisor did with a proposal,
+// and why. A recovery is one attempt that the ladder ordered. An incident is a problem that a human should know about. An
+// approval is a yes-or-no question to a human. A probe is a check in Go that costs no tokens.
 package ops

@@ -68,7 +68,6 @@ type wakes struct {
 }
 
 func (w *wakes) Start(context.Context) error { return nil }
-func (w *wakes) At(ops.CycleID, time.Time)   {}
 func (w *wakes) Stop(context.Context) error  { return nil }
 func (w *wakes) Drain()                      {}
 func (w *wakes) Draining() bool              { return false }

@@ -1,5 +1,5 @@
-// Package local is the engine of one machine: workers are goroutines, wake-ups a channel, and the journal is scanned
-// at start and after every wake-up, so a lost wake-up costs nothing.
+// Package local is the engine for a single host: workers are goroutines, wake-ups use a channel, and the journal is
+// scanned at start and after every wake-up, so a lost wake-up does no harm.
 package local
 
 import (
@@ -14,26 +14,26 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the engine reads to know who has work.
+// Journal is what the engine reads to find cycles with work.
 type Journal interface {
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
-// Advance takes one cycle as far as it goes now.
+// Advance advances one cycle until it ends or has to wait.
 type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 
-// Options are what an engine works with.
+// Options configure an engine.
 type Options struct {
 	Journal Journal
 	Advance Advance
-	// Known says whether this host works for the environment.
+	// Known reports whether this host works for the environment.
 	Known  func(environment string) bool
 	Clock  ops.Clock
 	Logger *slog.Logger
 	// Sweep is how often the journal is scanned without a wake-up.
 	Sweep time.Duration
-	// Workers is how many cycles are worked on at once; 0 means as many as there are environments. One that has begun keeps
-	// its worker until it ends or waits, so that nothing which came later gets between its sessions.
+	// Workers is how many cycles run at once; 0 means one per environment. A cycle keeps its worker until it ends or
+	// waits, so that a later cycle does not run between its sessions.
 	Workers int
 }
 
@@ -62,7 +62,7 @@ func New(o Options) *Engine {
 	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: engine.NewPace(time.Second)}
 }
 
-// Start begins to work on what the journal holds.
+// Start starts to work on the cycles in the journal.
 func (e *Engine) Start(ctx context.Context) error {
 	ctx, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.loop.Go(func() { e.run(ctx) })
@@ -70,11 +70,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Submit says that the cycle may have something to do now.
+// Submit reports that the cycle may have work now.
 func (e *Engine) Submit(ops.CycleID) { e.nudge() }
-
-// At says that the cycle will have something to do then. The time is a row; the scan finds it.
-func (e *Engine) At(ops.CycleID, time.Time) { e.nudge() }
 
 // Cancel stops the worker of the cycle.
 func (e *Engine) Cancel(id ops.CycleID, why string) {
@@ -87,14 +84,14 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 	}
 }
 
-// Drain lets no cycle begin from now on.
+// Drain starts no more cycles.
 func (e *Engine) Drain() {
-	e.mu.Lock() // a scan that is under way starts what it starts before we return
+	e.mu.Lock() // a scan in progress finishes before we return
 	defer e.mu.Unlock()
 	e.draining.Store(true)
 }
 
-// Draining reports whether no cycle begins any more.
+// Draining reports whether Drain was called.
 func (e *Engine) Draining() bool { return e.draining.Load() }
 
 // Stop ends all workers and waits for them until ctx ends.
@@ -116,7 +113,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 func (e *Engine) nudge() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // a wake-up is already waiting, and it will see this change too
+	default: // a pending wake-up will see this change too
 	}
 }
 
@@ -137,7 +134,7 @@ func (e *Engine) run(ctx context.Context) {
 	}
 }
 
-// scan starts a worker for every environment that has work and none yet, and says when to look again.
+// scan starts a worker for every environment that has work and no worker, and returns when to scan again.
 func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	next := e.o.Sweep
 	cycles, err := e.o.Journal.Unfinished(ctx)
@@ -168,17 +165,17 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 			continue
 		}
 		if e.full() && c.CancelRequestedAt == nil {
-			continue // it stays queued; whoever ends wakes us
+			continue // it stays queued; a worker that ends wakes us
 		}
 		e.start(ctx, workers, c)
 	}
 	return max(next, time.Millisecond)
 }
 
-// full reports whether every worker has a cycle. To cancel one takes none of them: nothing is started for it.
+// full reports whether every worker has a cycle. Cancelling a cycle needs no free worker, because it starts no session.
 func (e *Engine) full() bool { return e.o.Workers > 0 && len(e.busy) >= e.o.Workers }
 
-// first orders cycles so that one which already holds its environment's slot comes before the queued ones.
+// first moves cycles that already hold the slot of their environment before the queued ones.
 func first(cycles []ops.Cycle) []ops.Cycle {
 	var running, others []ops.Cycle
 	for _, c := range cycles {
@@ -211,5 +208,5 @@ func (e *Engine) finished(ctx context.Context, c ops.Cycle, err error) {
 		return
 	}
 	wait := e.pace.Failed(c.ID, e.o.Clock())
-	e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it is tried again", "cycle", c.ID, "in", wait, "error", err)
+	e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it will be tried again", "cycle", c.ID, "in", wait, "error", err)
 }

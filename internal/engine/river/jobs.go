@@ -20,10 +20,10 @@ import (
 // sweepQueue is worked by every host.
 const sweepQueue = "sweep"
 
-// plain are the names that River takes as they are.
+// plain matches names that River accepts unchanged.
 var plain = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
 
-// queue names the queue of an environment: only hosts that work for it ask there.
+// queue returns the queue of an environment; only hosts that work for the environment fetch from it.
 func queue(environment string) string {
 	if plain.MatchString(environment) && len(environment) <= 60 {
 		return "env-" + environment
@@ -32,8 +32,8 @@ func queue(environment string) string {
 	return "hash-" + hex.EncodeToString(sum[:16])
 }
 
-// wakeArgs say that a cycle may have something to do. Every change from outside raises the number, so a wake-up for it
-// is no duplicate of one that is still on its way.
+// wakeArgs wake a cycle. Every change from outside raises the number, so its wake-up is not a duplicate of an earlier one
+// that is still on its way.
 type wakeArgs struct {
 	Cycle ops.CycleID `json:"cycle" river:"unique"`
 	Seq   int64       `json:"wake_seq" river:"unique"`
@@ -42,7 +42,7 @@ type wakeArgs struct {
 // Kind names the job in River's tables.
 func (wakeArgs) Kind() string { return "cycle_wake" }
 
-// InsertOpts make a wake-up unique until it was delivered.
+// InsertOpts make a wake-up unique until it is delivered.
 func (wakeArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
@@ -50,13 +50,13 @@ func (wakeArgs) InsertOpts() river.InsertOpts {
 	}}}
 }
 
-// sweepArgs say that somebody should look at the journal.
+// sweepArgs ask one host to read the journal.
 type sweepArgs struct{}
 
 // Kind names the job in River's tables.
 func (sweepArgs) Kind() string { return "cycle_sweep" }
 
-// InsertOpts let a failed sweep be: the next one is near.
+// InsertOpts do not retry a failed sweep, because the next one follows soon.
 func (sweepArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: sweepQueue, MaxAttempts: 1}
 }
@@ -67,15 +67,15 @@ type waker struct {
 	engine *Engine
 }
 
-// NextRetry lets a wake-up that could not be delivered come back soon.
+// NextRetry retries a failed delivery soon.
 func (w *waker) NextRetry(*river.Job[wakeArgs]) time.Time { return time.Now().Add(again) }
 
-// Work completes the job before it acts upon it. Whoever wished for the same wake-up until then finds this one and wished
-// early enough for the claim to see the change; whoever wishes for it later inserts another.
+// Work completes the job before it acts on it. A change before that point may find this job as a duplicate, but the claim
+// comes later and sees the change. A change after that point inserts a new job.
 func (w *waker) Work(ctx context.Context, job *river.Job[wakeArgs]) error {
 	err := w.engine.complete(ctx, job)
 	if errors.Is(err, rivertype.ErrNotFound) {
-		return nil // it took so long that somebody else replaced it
+		return nil // it took so long that another host replaced it
 	}
 	if err != nil {
 		return fmt.Errorf("complete wake-up: %w", err)
@@ -93,13 +93,13 @@ func (e *Engine) complete(ctx context.Context, job *river.Job[wakeArgs]) error {
 	})
 }
 
-// sweeper passes the leader's reminder on.
+// sweeper passes on the sweep of the leader.
 type sweeper struct {
 	river.WorkerDefaults[sweepArgs]
 	engine *Engine
 }
 
-// Work only nudges: the look has a pace of its own.
+// Work only wakes the loop, which limits how often it looks.
 func (s *sweeper) Work(context.Context, *river.Job[sweepArgs]) error {
 	s.engine.nudge()
 	return nil

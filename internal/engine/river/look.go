@@ -13,10 +13,10 @@ import (
 	"claudeops/internal/ops"
 )
 
-// foreign is how much later this host wakes a cycle of which another host is in charge.
+// foreign is how much later this host wakes a cycle of an environment that other hosts work for.
 const foreign = time.Second
 
-// stale is how old a delivery may be before its host is taken for dead. It takes milliseconds.
+// stale is how old a delivery may be before its host counts as dead. A delivery normally takes milliseconds.
 const stale = 3 * time.Second
 
 func (e *Engine) run(ctx context.Context, next time.Duration) {
@@ -34,13 +34,13 @@ func (e *Engine) run(ctx context.Context, next time.Duration) {
 		var err error
 		if next, err = e.look(ctx); err != nil {
 			e.complain(ctx, err)
-			pause(ctx, again-gap) // whatever is wished for meanwhile is part of the next look
+			pause(ctx, again-gap) // the next look sees all changes until then
 		}
 		pause(ctx, gap)
 	}
 }
 
-// complain says once a minute that the database is away.
+// complain logs at most once a minute that the database is unreachable.
 func (e *Engine) complain(ctx context.Context, err error) {
 	if ctx.Err() == nil && e.said.news("look", time.Now()) {
 		e.o.Logger.ErrorContext(ctx, "cycles cannot be woken; trying again every second", "error", err)
@@ -56,12 +56,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// look reads the journal, tells the workers here what it asks of them, and inserts the wake-ups that are missing.
-// It says when to look again.
+// look reads the journal, stops workers whose cycle was cancelled, and inserts missing wake-ups. It returns when to look
+// again.
 func (e *Engine) look(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
-	// What ended before the journal was read has left its trace there.
+	// Attempts that ended before this point are visible in the journal that is read next.
 	e.mu.Lock()
 	ended := e.ended
 	e.ended = nil
@@ -80,14 +80,14 @@ func (e *Engine) look(ctx context.Context) (time.Duration, error) {
 	return next, nil
 }
 
-// plan says which cycles to wake and when to look again.
+// plan returns which cycles to wake and when to look again.
 func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.o.Clock()
 	next := 3 * e.o.Sweep
 	if len(e.busy) > 0 {
-		next = e.o.Sweep // somebody may want a cycle here to end, and nobody may have told us
+		next = e.o.Sweep // a cancel request may have come without a notification
 	}
 	open, running := map[ops.CycleID]ops.Cycle{}, map[string]bool{}
 	for _, c := range cycles {
@@ -106,7 +106,7 @@ func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Du
 		}
 		held := c.Status == ops.CycleRunning
 		if w != nil || (running[c.Environment] && !held) {
-			continue // whoever works there looks again at the end
+			continue // its worker causes another look when it ends
 		}
 		wait := max(e.pace.Wait(c.ID, now), engine.Due(c, now))
 		switch {
@@ -114,7 +114,7 @@ func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Du
 		case wait > 0:
 			next = min(next, e.later(c, wait))
 		case e.mine[c.Environment] && room == 0 && !e.draining:
-			// Our next worker that ends wakes it, or a host with room for it. We are one if others take what we wake now.
+			// The next worker that ends here wakes it, or a host with a free worker. We may have one if others take what we wake now.
 			if e.free() > 0 {
 				next = min(next, again)
 			}
@@ -132,7 +132,7 @@ func (e *Engine) plan(cycles []ops.Cycle, ended []attempt) ([]ops.Cycle, time.Du
 	return wakes, next
 }
 
-// holdersFirst orders cycles so that those which hold their environment's slot come first.
+// holdersFirst moves cycles that hold the slot of their environment to the front.
 func holdersFirst(cycles []ops.Cycle) []ops.Cycle {
 	return slices.SortedStableFunc(slices.Values(cycles), func(a, b ops.Cycle) int {
 		return rank(a) - rank(b)
@@ -153,7 +153,7 @@ func (e *Engine) later(c ops.Cycle, wait time.Duration) time.Duration {
 	return wait
 }
 
-// judge slows down attempts that changed nothing, or two hosts whose clocks differ would wake each other without end.
+// judge delays cycles whose last attempt changed nothing. Otherwise two hosts with different clocks could wake each other forever.
 func (e *Engine) judge(ended []attempt, open map[ops.CycleID]ops.Cycle, running map[string]bool, now time.Time) {
 	e.pace.Keep(func(id ops.CycleID) bool { _, ok := open[id]; return ok })
 	for _, a := range ended {
@@ -166,7 +166,7 @@ func (e *Engine) judge(ended []attempt, open map[ops.CycleID]ops.Cycle, running 
 	}
 }
 
-// insert wakes cycles. One that is already being woken stays so.
+// insert wakes cycles. A wake-up that is already on its way is not inserted twice.
 func (e *Engine) insert(ctx context.Context, cycles []ops.Cycle) error {
 	if len(cycles) == 0 {
 		return nil
@@ -190,7 +190,7 @@ func (e *Engine) insert(ctx context.Context, cycles []ops.Cycle) error {
 	return e.replace(ctx, stuck, of)
 }
 
-// replace discards deliveries that nobody makes any more, by database time, and wakes their cycles anew.
+// replace discards deliveries of hosts that have died, by database time, and wakes their cycles again.
 func (e *Engine) replace(ctx context.Context, stuck []int64, of map[int64]river.InsertManyParams) error {
 	if len(stuck) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrationLock is the number under which hosts queue up to change River's tables.
+// migrationLock is the advisory lock that a host takes to migrate River's tables.
 const migrationLock = 0x636c6f70_72697672
 
 // migrate brings River's tables up to date, one host at a time.
@@ -28,7 +28,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error
 	defer conn.Release()
 	for {
 		var ours bool
-		// Asking again and again leaves no transaction open for which a migration might wait.
+		// Polling leaves no open transaction that a migration would have to wait for.
 		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, migrationLock).Scan(&ours); err != nil {
 			return fmt.Errorf("lock queue tables: %w", err)
 		}
@@ -41,7 +41,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	if _, unlock := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, migrationLock); unlock != nil {
-		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // the lock goes with the connection
+		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // closing the connection releases the lock
 	}
 	if err != nil {
 		return fmt.Errorf("prepare queue tables: %w", err)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// thin lets through what an operator can use of River's log: warnings, and of equal ones one a minute. River goes on
-// by itself after every error, so none is worse than a warning here.
+// thin passes on only what helps an operator in River's log: warnings, and equal ones at most once a minute. River
+// recovers from every error by itself, so errors are logged as warnings.
 type thin struct {
 	slog.Handler
 	last *lastSaid
 }
 
-// lastSaid knows when something was said.
+// lastSaid remembers when a message was logged.
 type lastSaid struct {
 	mu   sync.Mutex
 	when map[string]time.Time
@@ -27,12 +27,12 @@ func newThin(h slog.Handler) *thin {
 
 func newLastSaid() *lastSaid { return &lastSaid{when: map[string]time.Time{}} }
 
-// Enabled reports whether the level is let through.
+// Enabled reports whether the level is logged.
 func (t *thin) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && t.Handler.Enabled(ctx, slog.LevelWarn)
 }
 
-// Handle passes a record on unless the same was said a moment ago.
+// Handle passes a record on unless the same message was logged within the last minute.
 func (t *thin) Handle(ctx context.Context, r slog.Record) error {
 	if !t.last.news(r.Message, r.Time) {
 		return nil
@@ -40,7 +40,7 @@ func (t *thin) Handle(ctx context.Context, r slog.Record) error {
 	out := slog.NewRecord(r.Time, slog.LevelWarn, "queue: "+r.Message, r.PC)
 	stopping := false
 	r.Attrs(func(a slog.Attr) bool {
-		// River's parts say so when it is stopped.
+		// River's parts log this when River is stopped.
 		stopping = stopping || strings.HasSuffix(a.Value.String(), context.Canceled.Error())
 		out.AddAttrs(a)
 		return true
@@ -51,15 +51,15 @@ func (t *thin) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, out)
 }
 
-// WithAttrs keeps the memory of what was said.
+// WithAttrs shares the memory of logged messages.
 func (t *thin) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &thin{t.Handler.WithAttrs(attrs), t.last}
 }
 
-// WithGroup keeps the memory of what was said.
+// WithGroup shares the memory of logged messages.
 func (t *thin) WithGroup(name string) slog.Handler { return &thin{t.Handler.WithGroup(name), t.last} }
 
-// news reports whether something was not said within the last minute.
+// news reports whether the message was not logged within the last minute.
 func (l *lastSaid) news(what string, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
