@@ -250,7 +250,7 @@ func TestWrongLoginIsToldAndKeepsTheWay(t *testing.T) {
 	if a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) != 0 {
 		t.Errorf("status %d, cookies %v", a.StatusCode, a.Cookies())
 	}
-	mustContain(t, a.body, `role="alert"`, "This is not the token.")
+	mustContain(t, a.body, `role="alert"`, "Wrong token.")
 	a = s.do(form(t, "/login", url.Values{"token": {"secret"}, "next": {"https://evil.example"}}))
 	if got := a.Header.Get("Location"); got != "/" {
 		t.Errorf("goes on to %q", got)

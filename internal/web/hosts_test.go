@@ -12,7 +12,7 @@ func TestAHostsStatusIsAWord(t *testing.T) {
 	for want, h := range map[string]ops.Host{
 		"Alive":           {Alive: true, ExpiresAt: &soon},
 		"Draining":        {Alive: true, Draining: true, ExpiresAt: &soon},
-		"No sign of life": {ExpiresAt: &soon},
+		"Not responding": {ExpiresAt: &soon},
 		"Stopped":         {Draining: true},
 	} {
 		if got := hostBadge(h); got.Word != want || got.Icon == "" {

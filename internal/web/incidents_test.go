@@ -104,7 +104,7 @@ func (s *site) post(path string, fields url.Values) answer {
 func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/incidents"), "Nothing needs you.", "Needs you", "Acknowledged", "Resolved")
-	for tab, text := range map[string]string{"open": "No incident is open.", "acknowledged": "Nobody has taken", "resolved": "No incident was resolved"} {
+	for tab, text := range map[string]string{"open": "No open incidents.", "acknowledged": "No acknowledged incidents", "resolved": "No resolved incidents"} {
 		mustContain(t, s.page("/incidents?tab="+tab), text)
 	}
 	for _, path := range []string{"/incidents?tab=nope", "/incidents?cursor=x", "/incidents/9", "/incidents/x", "/incidents/9/ack", "/approvals/9", "/approvals/x", "/approvals/1/maybe"} {
@@ -121,8 +121,8 @@ func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
 	cycle, a := s.asks("Tier 3 needs a yes.")
 	body := s.page("/incidents")
 	mustContain(t, body, "Approve: start Tier 3 for jellyfin", fmt.Sprintf("C-%d", cycle), fmt.Sprintf(`href="/sessions/%d"`, a.SessionID),
-		"expires <time", "in 10m 00s", "Without an answer it is then denied.", "Tier 3 needs a yes.", "Redeploy services", "Tools: Bash, Read",
-		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the chain",
+		"expires <time", "in 10m 00s", "If nobody answers, it is denied when it expires.", "Tier 3 needs a yes.", "Redeploy services", "Tools: Bash, Read",
+		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the cycle",
 		"2 of 2 left", fmt.Sprintf(`action="/approvals/%d/deny"`, a.ID), fmt.Sprintf(`formaction="/approvals/%d/approve" formnovalidate`, a.ID),
 		"Reason", "required to deny", "tier3 opus")
 	// The incident that was opened with the question is not shown a second time.
@@ -151,8 +151,8 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	if len(control.woken) != 1 || control.woken[0] != cycle {
 		t.Errorf("woken %v, want %d", control.woken, cycle)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Question %d is approved.", a.ID))
-	mustContain(t, s.page("/incidents?tab=resolved"), "Answered questions", "Approved", "by 192.0.2.1 at")
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Approval %d is granted.", a.ID))
+	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by 192.0.2.1 at")
 }
 
 func TestDenyNeedsAReason(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDenyNeedsAReason(t *testing.T) {
 	if refused.StatusCode != http.StatusUnprocessableEntity || len(control.woken) > 0 {
 		t.Fatalf("status %d, woken %v", refused.StatusCode, control.woken)
 	}
-	mustContain(t, refused.body, "a denial needs a reason", `role="alert"`, "Approve once")
+	mustContain(t, refused.body, "Enter a reason for the denial.", `role="alert"`, "Approve once")
 	if got := s.post(path, url.Values{"reason": {"not today"}}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
 	}

@@ -47,7 +47,7 @@ func TestASessionNamesTheFilesItTouched(t *testing.T) {
 	mustNotContain(t, files, "/etc/passwd", "<b>")
 	mustNotContain(t, s.page(path), "panel-files")
 	_, none := s.Chain(ops.NewCycle{Environment: "other"}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	mustContain(t, s.page(fmt.Sprintf("/sessions/%d?tab=files", none[0])), "No tool named a file.")
+	mustContain(t, s.page(fmt.Sprintf("/sessions/%d?tab=files", none[0])), "No tool call named a file.")
 }
 
 func TestTheRawTranscriptIsEveryLine(t *testing.T) {
@@ -92,7 +92,7 @@ func TestWhatRunsCountsOn(t *testing.T) {
 		apitest.Run{Tier: 2, Status: ops.SessionRunning})
 	s.Now = s.Now.Add(3 * time.Second)
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[1]))
-	_, total, _ := strings.Cut(body, "Total of the chain")
+	_, total, _ := strings.Cut(body, "Cycle total")
 	since := s.Now.Add(-20 * time.Second).UTC().Format(time.RFC3339)
 	mustContain(t, total, fmt.Sprintf(`data-since="%s">20s<`, since))
 	mustContain(t, body, `data-until="0"`)
@@ -117,7 +117,7 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 		mustContain(t, body, "Transcript removed by retention (30 days).")
 		mustNotContain(t, body, "300</span> lines", "Newest lines")
 	}
-	for removed, want := range map[time.Duration]string{31 * 24 * time.Hour: "(30 days)", time.Hour: "(all transcripts together were too large)"} {
+	for removed, want := range map[time.Duration]string{31 * 24 * time.Hour: "(30 days)", time.Hour: "(total size limit reached)"} {
 		at := s.Now.Add(removed).UTC()
 		if _, err := db.ExecContext(t.Context(), `UPDATE sessions SET transcript_removed_at = ?`, at.Format("2006-01-02T15:04:05.000000Z")); err != nil {
 			t.Fatal(err)
@@ -166,8 +166,8 @@ func TestThoseWhoMayOnlyLookGetNoButtons(t *testing.T) {
 	s.breaks("jellyfin", "HTTP 502")
 	for _, path := range []string{"/", "/sessions", "/incidents"} {
 		body := s.with("GET", path, "reader", nil).body
-		mustContain(t, body, `data-may="look"`, "Read only")
+		mustContain(t, body, `data-access="read"`, "Read-only")
 		mustNotContain(t, body, `id="run-now"`, `commandfor="run-now"`)
-		mustNotContain(t, s.with("GET", path, "full", nil).body, `data-may`, "Read only")
+		mustNotContain(t, s.with("GET", path, "full", nil).body, `data-access`, "Read-only")
 	}
 }

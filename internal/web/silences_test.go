@@ -37,8 +37,8 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 		}
 	}
 	mustContain(t, s.page("/services"), `href="/silences"`)
-	mustContain(t, s.page("/silences"), "Nothing is silenced", `action="/silences"`)
-	mustContain(t, s.page("/silences?all=1"), "Nothing was ever silenced")
+	mustContain(t, s.page("/silences"), "No active silences", `action="/silences"`)
+	mustContain(t, s.page("/silences?all=1"), "No silences yet")
 	done := s.post("/silences", url.Values{"service": {" media-* "}, "group": {"home"}, "reason": {"disk is replaced"}, "for": {"4h"}})
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
@@ -51,7 +51,7 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 		!found[0].Until.Equal(s.Now.Add(4*time.Hour)) {
 		t.Fatalf("kept %+v", found)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), "It is silenced", "media-*", "disk is replaced", "17:41", "Silenced", `action="/silences/1/end"`)
+	mustContain(t, s.page(done.Header.Get("Location")), "Silenced: no cycle starts", "media-*", "disk is replaced", "17:41", "Silenced", `action="/silences/1/end"`)
 	mustContain(t, s.page("/silences/1/end"), "End silence 1 now?", "media-*", `method="post"`)
 	if !s.silences()[0].Active(s.Now) {
 		t.Fatal("looking ended it")
@@ -110,7 +110,7 @@ func TestUnusableSilencesAreRefused(t *testing.T) {
 		if a.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("%s: status %d", name, a.StatusCode)
 		}
-		mustContain(t, a.body, "Nothing was silenced.", `role="alert"`)
+		mustContain(t, a.body, "Nothing was added.", `role="alert"`)
 	}
 	if found := s.silences(); len(found) > 0 {
 		t.Errorf("kept %+v", found)
@@ -148,23 +148,23 @@ func (s *site) told(status ops.NoticeStatus, text string) int64 {
 func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/events"), `href="/notifications"`)
-	mustContain(t, s.page("/notifications"), "Every notice reached somebody")
-	mustContain(t, s.page("/notifications?status=pending"), "No notice is waiting")
+	mustContain(t, s.page("/notifications"), "No failed notifications")
+	mustContain(t, s.page("/notifications?status=pending"), "No waiting notifications")
 	dead := s.told(ops.NoticeDead, "no route to host")
 	sent := s.told(ops.NoticeSent, "jellyfin is well again")
 	body := s.page("/notifications")
-	mustContain(t, body, "no route to host", "6 tries", "Given up", "Try again", fmt.Sprintf(`action="/notifications/%d/retry"`, dead))
+	mustContain(t, body, "no route to host", `data-label="Attempts">6<`, "Failed", "Try again", fmt.Sprintf(`action="/notifications/%d/retry"`, dead))
 	mustNotContain(t, content(body), "jellyfin is well again")
 	mustNotContain(t, content(s.page("/notifications?status=sent")), "Try again")
 	done := s.post(fmt.Sprintf("/notifications/%d/retry", dead), nil)
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), "It is tried again at once.", "no route to host", "Waiting", "0 tries")
+	mustContain(t, s.page(done.Header.Get("Location")), "The notification is sent again now.", "no route to host", "Waiting", `data-label="Attempts">0<`)
 	if due, err := s.Store.DueNotices(t.Context(), s.Now, 10); err != nil || len(due) != 1 || due[0].ID != dead {
 		t.Errorf("due %+v, %v", due, err)
 	}
-	mustContain(t, s.page("/notifications"), "Every notice reached somebody")
+	mustContain(t, s.page("/notifications"), "No failed notifications")
 	for path, want := range map[string]int{
 		fmt.Sprintf("/notifications/%d/retry", dead): http.StatusConflict, fmt.Sprintf("/notifications/%d/retry", sent): http.StatusConflict,
 		"/notifications/99/retry": http.StatusNotFound, "/notifications/x/retry": http.StatusNotFound,

@@ -34,8 +34,8 @@ func TestTranscriptShowsEachKindOfEvent(t *testing.T) {
 	mustContain(t, body,
 		"claude-haiku with 2 tools: Bash, Read", "I look at the container.",
 		`<strong class="part-name">Bash</strong>`, "docker ps", "Up 3 days",
-		">Failed<", "Exit code 3", "Attempt 1 of 10 follows", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
-		"3 turns · 1.2s · $0.03", "unheard_of", `<span id="line-count">10</span> lines`)
+		">Failed<", "Exit code 3", "Retrying, attempt 1 of 10", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
+		"3 turns · 1.2s · $0.03", "unheard_of", `Lines: <span id="line-count">10</span>`)
 	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
 	mustContain(t, result, "All is well.")
 	raw := s.get("/sessions/1/lines/10")

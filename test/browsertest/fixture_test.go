@@ -141,7 +141,7 @@ func (f *fixture) chainOfAllRoles() {
 			Verdict: ops.VerdictEscalate, At: f.now,
 		}
 	}
-	rung := func(level ops.RecoveryLevel, kind ops.ErrorType, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
+	recovery := func(level ops.RecoveryLevel, kind ops.ErrorType, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
 		return &ops.Recovery{
 			Tier: 2, Level: level, Action: level.Action(), ErrorType: kind, PreviousLevels: before, Reason: reason, Handler: "tier2",
 			NotBefore: ops.Ptr(f.now.Add(30 * time.Second)), Deadline: ops.Ptr(f.now.Add(20 * time.Minute)),
@@ -163,16 +163,16 @@ func (f *fixture) chainOfAllRoles() {
 		run{
 			handler: fixer, level: ops.RecoveryRetry, retry: true, takes: 90 * time.Second, status: ops.SessionTimedOut, stop: ops.StopLoop, failure: "loop",
 			err: "It repeated the same command 8 times.", cost: 0.11, turns: 12, lines: looping(), guard: restart, reserve: []ops.Reservation{{Service: "jellyfin", Action: "restart"}},
-			recovery: rung(ops.RecoveryRetry, "rate_limit", "The API was busy, so the same session is tried again after 30 seconds."),
+			recovery: recovery(ops.RecoveryRetry, "rate_limit", "The API was busy, so the same session is tried again after 30 seconds."),
 		},
 		run{
 			role: ops.RolePlanner, handler: planner, takes: 30 * time.Second, summary: "The database file is locked by a backup.", cost: 0.09, turns: 3, level: ops.RecoveryReplan,
-			lines: talk("1. stop the backup\n2. restart jellyfin"), recovery: rung(ops.RecoveryReplan, "loop", "It went in circles; a new plan is made.", ops.RecoveryRetry),
+			lines: talk("1. stop the backup\n2. restart jellyfin"), recovery: recovery(ops.RecoveryReplan, "loop", "It went in circles; a new plan is made.", ops.RecoveryRetry),
 		},
 		run{
 			handler: spare, level: ops.RecoveryFallback, takes: 2 * time.Minute, outcome: ops.OutcomeEscalate, handoff: handoff(3, "jellyfin"), cost: 0.21, turns: 15,
 			summary: "A restart does not help: the database is locked.", lines: talk("The database is locked by `backup.service`."),
-			recovery: rung(ops.RecoveryFallback, "loop", "The plan is tried by the fallback of tier2.", ops.RecoveryRetry, ops.RecoveryReplan),
+			recovery: recovery(ops.RecoveryFallback, "loop", "The plan is tried by the fallback of tier2.", ops.RecoveryRetry, ops.RecoveryReplan),
 			decision: route("spare", "tier3", "spare handed jellyfin to tier3: the root cause is outside its tier.", ops.ProcessTyped),
 		},
 		run{handler: surgeon, takes: 3 * time.Minute, outcome: ops.OutcomeResolved, summary: "Stopped the backup, restarted jellyfin; /health answers 200.", cost: 0.62, turns: 21, lines: rich()},

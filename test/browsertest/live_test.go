@@ -67,7 +67,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	person.visit("/incidents")
 	person.sees("Approve: start Tier 3 for web", "Restarted the container; it did not help.")
 	person.follow(`article.decision button[formaction$="/approve"]`)
-	person.sees("Question 1 is approved.")
+	person.sees("Approval 1 is granted.")
 
 	third := open(t, d.base)
 	first.wait("the third tier is in the chain", `document.querySelectorAll('#session-chain table.waterfall tbody tr').length === 3`)
@@ -76,7 +76,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	third.sees("I repair the database.", "Escalated from Session #2 (Tier 2)")
 	third.mark()
 	third.click(`#session-tabs a[data-tab="result"]`)
-	third.sees("It has not ended yet.")
+	third.sees("The session is still running.")
 	ticks := eval[string](third, `document.querySelector('#session-chain tfoot [data-since]').innerText`)
 	third.wait("the chain's total counts on", fmt.Sprintf(`document.querySelector('#session-chain tfoot [data-since]').innerText !== %s`, quoted(ticks)))
 	third.wait("the bar of what runs grows to the end", `[...document.querySelectorAll('#waterfall rect[data-until="0"]')].some((e) => parseFloat(e.getAttribute('x')) + parseFloat(e.getAttribute('width')) > 99)`)

@@ -75,7 +75,7 @@ func TestTheLoginPageIsAccessible(t *testing.T) {
 	b.visit("/costs")
 	b.must(b.fill("#token", "wrong"))
 	b.follow("main form button")
-	b.sees("This is not the token")
+	b.sees("Wrong token.")
 	if found := b.axe(allRules); len(found) > 0 {
 		t.Error(found)
 	}

@@ -14,7 +14,7 @@ func TestThoseWhoMayOnlyLookSeeNothingToPress(t *testing.T) {
 	b.visit("/login")
 	b.must(b.fill("#token", "only-for-looking"))
 	b.follow("main form button")
-	b.sees("Read only")
+	b.sees("Read-only")
 	const pressable = `[...document.querySelectorAll('form[method="post"] button, [data-act], button[command="show-modal"]')]
 		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && !['keys', 'save-view'].includes(e.getAttribute('commandfor')))
 		.map((e) => e.outerHTML)`

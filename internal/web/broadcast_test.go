@@ -21,7 +21,7 @@ func lit(c <-chan struct{}) bool {
 func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := live.NewHub()
-		b := &beacon{hub: hub}
+		b := &broadcaster{hub: hub}
 		leaveFirst, leaveSecond := b.join(), b.join()
 		first, second := b.next(), b.next()
 		hub.Nudge()
@@ -30,16 +30,16 @@ func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
 		if lit(first) {
 			t.Error("it does not wait for what comes with it")
 		}
-		<-time.After(gather)
+		<-time.After(batchWindow)
 		synctest.Wait()
 		if !lit(first) || !lit(second) {
 			t.Error("not everybody is told")
 		}
 		// The second nudge came before the first was told; it may be told again, and never less than that.
 		after := b.next()
-		<-time.After(3 * gather)
+		<-time.After(3 * batchWindow)
 		hub.Nudge()
-		<-time.After(2 * gather)
+		<-time.After(2 * batchWindow)
 		synctest.Wait()
 		if !lit(after) {
 			t.Error("a later change is not told")
@@ -49,7 +49,7 @@ func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
 		leave := b.join()
 		again := b.next()
 		hub.Nudge()
-		<-time.After(2 * gather)
+		<-time.After(2 * batchWindow)
 		synctest.Wait()
 		if !lit(again) {
 			t.Error("who comes after everybody left is not told")
@@ -59,7 +59,7 @@ func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
 }
 
 func TestABeaconWithoutAHubIsNeverLit(t *testing.T) {
-	b := &beacon{}
+	b := &broadcaster{}
 	defer b.join()()
 	if lit(b.next()) {
 		t.Error("it is lit")
@@ -68,7 +68,7 @@ func TestABeaconWithoutAHubIsNeverLit(t *testing.T) {
 
 func TestManyReadersShareWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{beacon: &beacon{}}
+		s := &server{broadcaster: &broadcaster{}}
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/stream", nil)
 		e, end := s.openStream(httptest.NewRecorder(), r, time.Second)
 		defer end()
@@ -78,7 +78,7 @@ func TestManyReadersShareWhatIsSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin := time.Now()
-			if err := e.share(); err != nil {
+			if err := e.throttle(); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(begin)

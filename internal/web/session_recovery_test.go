@@ -41,7 +41,7 @@ func TestSessionPageShowsRecoveryAndVerdict(t *testing.T) {
 	})
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
 	mustContain(t, body, "Level 2", "<strong>nudge</strong>", "schema&lt;b&gt;", "1 retry", "The outcome &lt;i&gt;did not fit.",
-		"Verdict of the judge", "Conditional", "72 points, confidence 72 %", "goalAlignment", "It &lt;u&gt;looks&lt;/u&gt; well.", "no proof", "look again")
+		"Judge's verdict", "Conditional", "72 points, confidence 72 %", "goalAlignment", "It &lt;u&gt;looks&lt;/u&gt; well.", "no proof", "look again")
 }
 
 func TestMarkdownIsRenderedAndHTMLIsNot(t *testing.T) {

@@ -13,7 +13,7 @@ func TestASessionShowsWhatTheGuardDecided(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	path := fmt.Sprintf("/sessions/%d", ids[0])
-	mustContain(t, s.page(path), "The guard was not asked.")
+	mustContain(t, s.page(path), "The guard has checked no calls.")
 	mustNotContain(t, s.page(path), "0 allowed")
 	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", Input: `{"command":"ls && pwd"}`, Tier: 1, Allowed: true, Rule: "tool.Bash", Reason: "ls is allowed."})
 	s.Judge(ids[0], ops.GuardRecord{
@@ -24,7 +24,7 @@ func TestASessionShowsWhatTheGuardDecided(t *testing.T) {
 	mustContain(t, body, "Guard decisions", "1 allowed, 1 denied", "Allowed", "Denied", "ls &amp;&amp; pwd", "before the tool call", "before the shell",
 		"never.rm-root", "Nobody deletes the root.", "Show all")
 	mustContain(t, body, `Guard <span class="tab-number">2</span>`)
-	mustNotContain(t, body, "<script>alert", "The guard was not asked.")
+	mustNotContain(t, body, "<script>alert", "The guard has checked no calls.")
 }
 
 func TestALongSessionStillShowsEveryRefusal(t *testing.T) {
