@@ -24,7 +24,7 @@ type eventsView struct {
 	Pager        pager
 }
 
-// eventDay are the events of one day.
+// eventDay holds the events of one day.
 type eventDay struct {
 	Day    string
 	Events []eventView

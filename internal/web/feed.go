@@ -31,7 +31,7 @@ type feed struct {
 	readers int // guarded by feeds.mu
 
 	mu     sync.Mutex
-	looked time.Time
+	readAt time.Time
 	seen   store.Pulse
 	begun  bool
 	rows   *entries
@@ -83,7 +83,7 @@ func (f *feeds) leave(one *feed) {
 func (f *feed) advance(ctx context.Context, s *server) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun && time.Since(f.looked) < batchWindow {
+	if f.begun && time.Since(f.readAt) < batchWindow {
 		return nil
 	}
 	// The counters are read first, so that later changes are found the next time.
@@ -116,7 +116,7 @@ func (f *feed) advance(ctx context.Context, s *server) error {
 			return err
 		}
 	}
-	f.looked = time.Now()
+	f.readAt = time.Now()
 	return nil
 }
 

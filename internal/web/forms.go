@@ -28,7 +28,7 @@ type input struct {
 	Choices  []choice
 }
 
-// namedInput is an input with an id of its own.
+// namedInput is an input with its own id.
 type namedInput struct {
 	input
 	ID string
@@ -58,7 +58,7 @@ func choose(value string, choices ...choice) []choice {
 	return choices
 }
 
-// chosen are the choices of a select; the first one means all.
+// chosen returns the choices of a select; the first one means all.
 func chosen(value, all string, choices ...choice) []choice {
 	out := []choice{{Word: all, Chosen: value == ""}}
 	for _, c := range choices {

@@ -286,7 +286,8 @@ func actionQuestion(i ops.Incident, action string) (question, bool) {
 		q.Button, q.Icon, q.Title, q.Yes = "Snooze", "bell-off", fmt.Sprintf("Snooze incident %d?", i.ID), "Snooze"
 		q.Text = "Until then, no tier starts for this service and no reminders are sent."
 		q.Fields = []input{{Name: "for", Label: "For", Kind: "select", Required: true, Choices: []choice{
-			{Value: "1h", Word: "1 hour"}, {Value: "4h", Word: "4 hours"},
+			{Value: "1h", Word: "1 hour"},
+			{Value: "4h", Word: "4 hours"},
 			{Value: "tomorrow", Word: fmt.Sprintf("Until tomorrow, %02d:00", tomorrowHour)},
 		}}, note}
 	default:

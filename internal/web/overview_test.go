@@ -26,7 +26,10 @@ func TestOverviewListsOnlyWhatNobodyHasTaken(t *testing.T) {
 // ends lets a cycle end with a call for a person, and returns the incident.
 func (s *site) ends(service, text string) int64 {
 	s.t.Helper()
-	s.Await(ops.NewCycle{}, guarded(), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text, Incident: reported(service, text)},
+	s.Await(ops.NewCycle{}, guarded(), ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text,
+		Incident: reported(service, text),
+	},
 		apitest.Run{Tier: 1, Outcome: ops.OutcomeNeedsHuman})
 	return s.newestIncident().ID
 }

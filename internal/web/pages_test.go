@@ -256,7 +256,8 @@ func TestEveryPageSaysWhyNoSessionIsStarted(t *testing.T) {
 	trouble := "only 3 MB are free in <state>"
 	s := newSite(t, func(o *web.Options) { o.Trouble = func() string { return trouble } })
 	for _, path := range []string{"/", "/sessions", "/incidents", "/services", "/config"} {
-		if body := s.get(path).body; !strings.Contains(body, `class="flash trouble" role="alert"`) || !strings.Contains(body, "only 3 MB are free in &lt;state&gt;") {
+		if body := s.get(path).body; !strings.Contains(body, `class="flash trouble" role="alert"`) || !strings.Contains(body,
+			"only 3 MB are free in &lt;state&gt;") {
 			t.Errorf("%s does not say it", path)
 		}
 	}

@@ -56,7 +56,10 @@ func TestStreamsHaveAnEnd(t *testing.T) {
 	if _, ok := s.enter("127.0.0.1"); ok {
 		t.Error("there is no end in all")
 	}
-	for path, want := range map[string]bool{"/stream": true, "/sessions/7/stream": true, "/streams": false, "/sessions": false, "/assets/stream": false} {
+	for path, want := range map[string]bool{
+		"/stream": true, "/sessions/7/stream": true, "/streams": false, "/sessions": false,
+		"/assets/stream": false,
+	} {
 		if isStream(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}

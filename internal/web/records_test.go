@@ -18,7 +18,10 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 	mustContain(t, s.page("/events"), "No events yet")
 	cycle, _ := s.threeTiers()
 	for n := range 60 {
-		e := ops.Event{At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web", Message: fmt.Sprintf("event %02d.", n)}
+		e := ops.Event{
+			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web",
+			Message: fmt.Sprintf("event %02d.", n),
+		}
 		if n%2 == 1 {
 			e.Level, e.Kind, e.Service, e.CycleID = ops.LevelCritical, "session", "db", &cycle
 		}
@@ -64,7 +67,10 @@ func (s *site) memories() []ops.Memory {
 func TestMemoryIsAddedAndRemoved(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/memory"), "No memories yet", `action="/memory"`)
-	done := s.post("/memory", url.Values{"observation": {" the first start takes ten minutes "}, "service": {"jellyfin"}, "category": {"timing"}, "keep": {"30"}})
+	done := s.post("/memory", url.Values{
+		"observation": {" the first start takes ten minutes "}, "service": {"jellyfin"},
+		"category": {"timing"}, "keep": {"30"},
+	})
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
@@ -74,7 +80,8 @@ func TestMemoryIsAddedAndRemoved(t *testing.T) {
 		t.Fatalf("kept %+v", found)
 	}
 	body := s.page(done.Header.Get("Location"))
-	mustContain(t, body, "Memory added", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec", `action="/memory/1/remove"`)
+	mustContain(t, body, "Memory added", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec",
+		`action="/memory/1/remove"`)
 	mustContain(t, s.page("/memory/1/remove"), "Remove memory 1?", "the first start takes ten minutes", `method="post"`)
 	if len(s.memories()) != 1 {
 		t.Fatal("looking removed it")
@@ -95,8 +102,14 @@ func TestMemoryIsAddedAndRemoved(t *testing.T) {
 func TestUnusableMemoriesAreRefused(t *testing.T) {
 	s := newSite(t)
 	for name, fields := range map[string]url.Values{
-		"empty": {"observation": {"  "}}, "long": {"observation": {strings.Repeat("x", 2001)}}, "long service": {"observation": {"x"}, "service": {strings.Repeat("x", 81)}},
-		"environment": {"observation": {"x"}, "environment": {"elsewhere"}}, "keep": {"observation": {"x"}, "keep": {"-4"}}, "keep a word": {"observation": {"x"}, "keep": {"x"}},
+		"empty": {"observation": {"  "}}, "long": {"observation": {strings.Repeat("x", 2001)}}, "long service": {
+			"observation": {"x"},
+			"service":     {strings.Repeat("x", 81)},
+		},
+		"environment": {"observation": {"x"}, "environment": {"elsewhere"}}, "keep": {
+			"observation": {"x"},
+			"keep":        {"-4"},
+		}, "keep a word": {"observation": {"x"}, "keep": {"x"}},
 	} {
 		a := s.post("/memory", fields)
 		if a.StatusCode != http.StatusUnprocessableEntity {
@@ -112,7 +125,10 @@ func TestUnusableMemoriesAreRefused(t *testing.T) {
 func TestMemoriesAreFilteredAndPaged(t *testing.T) {
 	s := newSite(t)
 	for n := range 30 {
-		m := ops.Memory{Environment: "default", Category: "note", Service: "web", Observation: fmt.Sprintf("observation %02d", n), CreatedAt: s.Now}
+		m := ops.Memory{
+			Environment: "default", Category: "note", Service: "web", Observation: fmt.Sprintf("observation %02d", n),
+			CreatedAt: s.Now,
+		}
 		if n == 29 {
 			m.Service, m.ExpiresAt = "db", ops.Ptr(s.Now.Add(-time.Hour))
 		}
@@ -150,7 +166,8 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 		}
 	})
 	body := s.page("/config")
-	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on", "See Schedule.",
+	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on",
+		"See Schedule.",
 		"<code>tier1</code> <span class=\"faint\">escalates to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
 		"above the maximum", "Command agent", "Finally, a human is asked. Tier 2", "Everything", "Entry", "Fallback", "1 changed",
 		"<summary><code>Bash(rm:*), ")
@@ -165,7 +182,10 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 
 func TestEventsNameTheirServiceOnce(t *testing.T) {
 	s := newSite(t)
-	if _, err := s.Store.AddEvent(t.Context(), ops.Event{At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin", Message: "jellyfin is down: HTTP 502"}); err != nil {
+	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
+		At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin",
+		Message: "jellyfin is down: HTTP 502",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/events", "/events?service=jellyfin"} {

@@ -106,7 +106,7 @@ func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part 
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
-	_, _ = w.Write([]byte(html)) // the visitor may have gone
+	_, _ = w.Write([]byte(html)) // the client may have disconnected
 }
 
 // render writes a complete page, or an error.

@@ -33,7 +33,10 @@ func TestHealthBarsShowTheWorstOfEachBucket(t *testing.T) {
 	if got := strings.Count(body, `class="health-bar `); got != 25 {
 		t.Errorf("%d bars are drawn", got)
 	}
-	for path, text := range map[string]string{"/services": "last 30 days", "/services?range=7d": "last 7 days", "/services?range=90d": "last 90 days"} {
+	for path, text := range map[string]string{
+		"/services": "last 30 days", "/services?range=7d": "last 7 days",
+		"/services?range=90d": "last 90 days",
+	} {
 		mustContain(t, s.page(path), "Health of jellyfin in the "+text)
 	}
 	if got := s.get("/services?range=1y").StatusCode; got != http.StatusNotFound {

@@ -117,10 +117,10 @@ func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 			s.Logger.ErrorContext(r.Context(), "read transcript failed", "session", id, "error", err)
 			panic(http.ErrAbortHandler) // a cut connection shows that lines are missing
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(rawWithin)) // not every connection has one
+		_ = control.SetWriteDeadline(time.Now().Add(rawWithin)) // not every connection supports it
 		for _, line := range lines {
 			if _, err := w.Write([]byte(plain(line.Text) + "\n")); err != nil {
-				return // the visitor has gone
+				return // the client has disconnected
 			}
 			last = line.Seq
 		}

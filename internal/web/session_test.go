@@ -21,7 +21,8 @@ func TestASessionHasItsPartsBehindTabs(t *testing.T) {
 	mustContain(t, s.page(path), `data-tab="transcript">`, `data-tab="transcript" aria-current="page"`, path+"?tab=files", path+"/raw")
 	for _, tab := range []string{"handoff", "result", "recovery", "guard"} {
 		body := s.page(path + "?tab=" + tab)
-		mustContain(t, body, fmt.Sprintf(`<html lang="en" data-theme="system" data-tab="%s">`, tab), fmt.Sprintf(`data-tab="%s" aria-current="page"`, tab),
+		mustContain(t, body, fmt.Sprintf(`<html lang="en" data-theme="system" data-tab="%s">`, tab),
+			fmt.Sprintf(`data-tab="%s" aria-current="page"`, tab),
 			"panel-transcript", "panel-"+tab)
 	}
 	if got := s.get(path + "?tab=nothing").StatusCode; got != http.StatusNotFound {
@@ -31,13 +32,15 @@ func TestASessionHasItsPartsBehindTabs(t *testing.T) {
 }
 
 func fileCall(id, tool, field, path string) string {
-	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":%q,"input":{%q:%q}}]}}`, id, tool, field, path)
+	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":%q,"input":{%q:%q}}]}}`, id, tool, field,
+		path)
 }
 
 func TestASessionNamesTheFilesItTouched(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 2, Status: ops.SessionRunning, Lines: []string{
-		said(`I will write "file_path" soon.`), fileCall("a", "Read", "file_path", "/etc/jellyfin.yaml"), fileCall("b", "Edit", "file_path", "/etc/<b>.yaml"),
+		said(`I will write "file_path" soon.`), fileCall("a", "Read", "file_path", "/etc/jellyfin.yaml"), fileCall("b", "Edit", "file_path",
+			"/etc/<b>.yaml"),
 		fileCall("c", "NotebookEdit", "notebook_path", "/srv/x.ipynb"), call("d", "cat /etc/passwd"),
 	}})
 	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, ToolUseID: "b", Tool: "Edit", Input: "{}", Tier: 2, Rule: "R1", Reason: "No."})
@@ -52,7 +55,8 @@ func TestASessionNamesTheFilesItTouched(t *testing.T) {
 
 func TestTheRawTranscriptIsEveryLine(t *testing.T) {
 	s := newSite(t)
-	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: append(numbered(1200), "<script>x</script>")})
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: append(numbered(1200), "<script>x</script>")})
 	got := s.get(fmt.Sprintf("/sessions/%d/raw", ids[0]))
 	if lines := strings.Count(got.body, "\n"); lines != 1201 || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d lines as %s", lines, got.Header.Get("Content-Type"))
@@ -103,7 +107,8 @@ func TestWhatRunsCountsOn(t *testing.T) {
 
 func TestARemovedTranscriptSaysSo(t *testing.T) {
 	s := newSite(t, func(o *web.Options) { o.KeepTranscripts = 30 * 24 * time.Hour })
-	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
 	db, err := sql.Open("sqlite", s.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +124,8 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 	}
 	for removed, want := range map[time.Duration]string{31 * 24 * time.Hour: "(30 days)", time.Hour: "(total size limit reached)"} {
 		at := s.Now.Add(removed).UTC()
-		if _, err := db.ExecContext(t.Context(), `UPDATE sessions SET transcript_removed_at = ?`, at.Format("2006-01-02T15:04:05.000000Z")); err != nil {
+		if _, err := db.ExecContext(t.Context(), `UPDATE sessions SET transcript_removed_at = ?`,
+			at.Format("2006-01-02T15:04:05.000000Z")); err != nil {
 			t.Fatal(err)
 		}
 		mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "Transcript removed by retention on "+at.Format(time.DateOnly)+" "+want)
@@ -147,7 +153,11 @@ func TestFiltersAreSavedAsViews(t *testing.T) {
 	if cookies := s.do(remove).Cookies(); len(cookies) != 1 || cookies[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", cookies)
 	}
-	for _, bad := range []url.Values{{"name": {""}, "query": {"tier=2"}}, {"name": {"x"}, "query": {"evil=1"}}, {"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}}} {
+	for _, bad := range []url.Values{
+		{"name": {""}, "query": {"tier=2"}},
+		{"name": {"x"}, "query": {"evil=1"}},
+		{"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}},
+	} {
 		if got := s.do(form(t, "/sessions/views", bad)).StatusCode; got != http.StatusUnprocessableEntity {
 			t.Errorf("%v: %d", bad, got)
 		}

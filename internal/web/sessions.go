@@ -67,7 +67,10 @@ type sessionsQuery struct {
 // rangeChoices are the time ranges of the list.
 func rangeChoices() []choice {
 	return []choice{
-		{Word: "Any time"}, {Value: "1h", Word: "Last hour"}, {Value: "24h", Word: "Last 24 hours"}, {Value: "168h", Word: "Last 7 days"},
+		{Word: "Any time"},
+		{Value: "1h", Word: "Last hour"},
+		{Value: "24h", Word: "Last 24 hours"},
+		{Value: "168h", Word: "Last 7 days"},
 		{Value: "720h", Word: "Last 30 days"},
 	}
 }

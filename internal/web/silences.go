@@ -239,7 +239,7 @@ func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/silences?done=added", http.StatusSeeOther)
 }
 
@@ -281,12 +281,12 @@ func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/silences?done=ended", http.StatusSeeOther)
 }
 
-// nudge wakes those who read rows that a page has changed; they would also poll, a little later.
-func (s *server) nudge() {
+// signalChange wakes the readers of rows that a page has changed; they also poll, a little later.
+func (s *server) signalChange() {
 	if s.Hub != nil {
 		s.Hub.Nudge()
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/yuin/goldmark/renderer/html"
 )
 
-// terminalCode matches the sequences by which programs colour and move text on a terminal.
+// terminalCode matches terminal escape sequences.
 var terminalCode = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
 
-// plain makes foreign text safe to read: it takes out terminal codes and shows characters that would reorder
-// or hide their neighbours. Escaping for HTML is the templates' work.
+// plain makes foreign text safe to read: it removes terminal codes and replaces characters that reorder or hide
+// other text. Templates escape it for HTML.
 func plain(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if strings.IndexByte(text, '\x1b') >= 0 {

@@ -307,7 +307,7 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write([]byte(text + "\n")) // the visitor may have gone
+	_, _ = w.Write([]byte(text + "\n")) // the client may have disconnected
 }
 
 // result finds the agent's final message near the end of its transcript.
