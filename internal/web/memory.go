@@ -103,7 +103,7 @@ func sourceText(source string) string {
 	switch source {
 	case "agent":
 		return "An agent"
-	case "force-done":
+	case string(ops.ActionForceDone):
 		return "The supervisor"
 	case "operator":
 		return "An operator"
