@@ -158,7 +158,7 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"cycles", "cancel", "1"}, code: exitConflict},
 		{args: []string{"sessions", "list", "--status", "happy"}, code: exitUsage, says: "status"},
 		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_API_TOKEN=wrong", code: exitError, says: "CLAUDEOPS_API_TOKEN"},
-		{args: []string{"cycles", "cancel", "1"}, environ: "CLAUDEOPS_API_TOKEN=reader", code: exitError, says: "may only look"},
+		{args: []string{"cycles", "cancel", "1"}, environ: "CLAUDEOPS_API_TOKEN=reader", code: exitError, says: "read-only"},
 		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_SERVER=127.0.0.1", code: exitUsage, says: "not an address"},
 		{args: []string{"--server", "http://127.0.0.1:1", "sessions", "list"}, code: exitError, says: "ask the server"},
 		{args: []string{"--server", e.url, "doctor"}, code: exitUsage, says: "local state folder only"},

@@ -45,6 +45,15 @@ const (
 	EventWatch           EventKind = "watch"
 )
 
+// EventKinds returns every kind of event, in alphabetical order.
+func EventKinds() []EventKind {
+	return []EventKind{
+		EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman, EventEscalation,
+		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
+		EventRecovery, EventSession, EventSilence, EventVerify, EventWatch,
+	}
+}
+
 // Event is something an operator may want to know.
 type Event struct {
 	ID          int64

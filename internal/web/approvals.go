@@ -14,13 +14,13 @@ import (
 	"claudeops/internal/store"
 )
 
-// The answers to a question, as they stand in addresses.
+// The answers to an approval, as in URLs.
 const (
 	answerApprove = "approve"
 	answerDeny    = "deny"
 )
 
-// approvalView is one question with everything that is needed to answer it.
+// approvalView is one approval with everything needed to answer it.
 type approvalView struct {
 	ID          int64
 	Title       string
@@ -36,7 +36,7 @@ type approvalView struct {
 	Tools       string
 	Findings    string
 	Tried       string
-	Done        []string // what the gates let sessions of the chain change
+	Done        []string // changes that the gates allowed in this cycle
 	Checks      []checkView
 	Services    []string
 	Cost        figure
@@ -44,12 +44,12 @@ type approvalView struct {
 	Cooldowns   []cooldownView
 	Review      bool
 
-	Ask  string // approve or deny: what the visitor came to confirm; empty for both
-	Late string // why nothing was done
-	Gap  string // what is missing in the form
+	Ask       string // approve or deny: the answer to confirm; empty offers both
+	Conflict  string // why the answer was not accepted
+	FormError string // what is wrong with the form
 }
 
-// answeredView is a question that is over.
+// answeredView is an approval that was answered or has expired.
 type answeredView struct {
 	ID     int64
 	Title  string
@@ -60,7 +60,7 @@ type answeredView struct {
 	Reason string
 }
 
-// pending are the open questions, the one that expires first on top.
+// pending returns the open approvals, the one that expires first on top.
 func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) {
 	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) 
 
 func (s *server) answered(ctx context.Context, m moment, before int64) ([]answeredView, error) {
 	if before > 0 {
-		return nil, nil // only beside the first page of what is resolved
+		return nil, nil // only on the first page of the resolved incidents
 	}
 	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		}
 		view.Expires, view.Unanswered = &at, unansweredText(policy.Approval.OnExpiry)
 	}
-	view.Services = s.handedOn(loaded.Journal, a.SessionID)
+	view.Services = s.affectedServices(loaded.Journal, a.SessionID)
 	view.Title = questionTitle(a, view.Services)
 	view.addFindings(loaded.Journal, a.SessionID)
 	for _, session := range loaded.Journal.Sessions {
@@ -141,7 +141,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 	if handler.ID != "" {
 		tier = handler.May()
 	}
-	view.May, view.Tools = mayDo(tier), s.tools(a.Environment, tier)
+	view.May, view.Tools = permissions(tier), s.tools(a.Environment, tier)
 	if policy.BudgetChainUSD > 0 {
 		view.Budget = dollars(&policy.BudgetChainUSD).Text
 	}
@@ -151,8 +151,8 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 	return view, nil
 }
 
-// handedOn are the services that the question is about.
-func (s *server) handedOn(j ops.Journal, session ops.SessionID) []string {
+// affectedServices returns the services that the approval is about.
+func (s *server) affectedServices(j ops.Journal, session ops.SessionID) []string {
 	var names []string
 	for _, d := range j.Decisions {
 		if d.SessionID == session && len(d.Services) > 0 {
@@ -160,7 +160,7 @@ func (s *server) handedOn(j ops.Journal, session ops.SessionID) []string {
 		}
 	}
 	if from := j.Session(session); from != nil && names == nil {
-		names = handedUp(*from).ServicesAffected
+		names = proposedHandoff(*from).ServicesAffected
 	}
 	out := make([]string, 0, len(names))
 	for _, name := range names {
@@ -169,8 +169,8 @@ func (s *server) handedOn(j ops.Journal, session ops.SessionID) []string {
 	return out
 }
 
-// handedUp is what a session proposed, as far as it can be read.
-func handedUp(s ops.Session) ops.Handoff {
+// proposedHandoff returns the handoff a session proposed, or an empty one if it cannot be parsed.
+func proposedHandoff(s ops.Session) ops.Handoff {
 	var h ops.Handoff
 	if json.Unmarshal(s.HandoffJSON, &h) == nil && len(s.HandoffJSON) > 0 {
 		return h
@@ -182,13 +182,13 @@ func handedUp(s ops.Session) ops.Handoff {
 	return ops.Handoff{}
 }
 
-// addFindings collects what the sessions up to this one found and tried.
+// addFindings adds what the session found and tried.
 func (v *approvalView) addFindings(j ops.Journal, session ops.SessionID) {
 	from := j.Session(session)
 	if from == nil {
 		return
 	}
-	h := handedUp(*from)
+	h := proposedHandoff(*from)
 	v.Findings, v.Tried, v.Checks = plain(h.InvestigationFindings), plain(h.RemediationAttempted), failing(h.CheckResults)
 	var o ops.Outcome
 	if json.Unmarshal(from.OutcomeJSON, &o) != nil {
@@ -223,28 +223,28 @@ func questionTitle(a ops.Approval, services []string) string {
 		about = fmt.Sprintf(" for %d services", len(services))
 	}
 	if a.Kind == ops.ApprovalReview {
-		return fmt.Sprintf("Review: is the repair of %s good enough%s?", a.Tier, about)
+		return fmt.Sprintf("Review the repair by %s%s", a.Tier, about)
 	}
 	return fmt.Sprintf("Approve: start %s%s", a.Tier, about)
 }
 
-// mayDo says in the operator's words what a tier is permitted.
-func mayDo(t ops.Tier) []string {
+// permissions describes the permissions of a tier.
+func permissions(t ops.Tier) []string {
 	switch t {
 	case ops.Tier1:
-		return []string{"Look: probe services, read logs and configuration", "Change nothing"}
+		return []string{"Probe services, read logs and configuration", "Change nothing"}
 	case ops.Tier2:
 		return []string{
-			"Everything of Tier 1", "Restart services and make small, safe repairs, within their cooldowns",
+			"Everything Tier 1 may do", "Restart services and make small, safe repairs, within their cooldowns",
 			"No redeployment, no Ansible, no Helm upgrade, no compose down",
 		}
 	case ops.Tier3:
 		return []string{
-			"Everything of Tier 2", "Redeploy services, run Ansible and Helm, compose down and up, within their cooldowns",
-			"Never: delete volumes or data, force a push, change inventory files",
+			"Everything Tier 2 may do", "Redeploy services, run Ansible and Helm, compose down and up, within their cooldowns",
+			"Never: delete volumes or data, force-push, change inventory files",
 		}
 	default:
-		return []string{"Nothing is started: a person does the work"}
+		return []string{"No agent starts: a person does the work"}
 	}
 }
 
@@ -260,11 +260,11 @@ func (s *server) tools(environment string, t ops.Tier) string {
 func unansweredText(policy string) string {
 	switch policy {
 	case "approve":
-		return "Without an answer it is then approved."
+		return "If nobody answers, it is approved when it expires."
 	case "deny":
-		return "Without an answer it is then denied."
+		return "If nobody answers, it is denied when it expires."
 	}
-	return "Without an answer the cycle then ends and calls for a person."
+	return "If nobody answers, the cycle ends when it expires and needs a person."
 }
 
 func approvalBadge(status ops.ApprovalStatus) badge {
@@ -281,7 +281,7 @@ func approvalBadge(status ops.ApprovalStatus) badge {
 	return badge{"unknown", "circle-question-mark", plain(string(status))}
 }
 
-// answerNote says who answered, and when.
+// answerNote returns the person and the time of the answer.
 func (m moment) answerNote(a ops.Approval) string {
 	if a.AnsweredAt == nil {
 		return ""
@@ -289,48 +289,48 @@ func (m moment) answerNote(a ops.Approval) string {
 	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.stamp(*a.AnsweredAt).Text)
 }
 
-// approval shows one question; the way here from a notice may name the answer, but only the form gives it.
+// approval shows one approval. A link in a notification may name the answer, but only the form sends it.
 func (s *server) approval(w http.ResponseWriter, r *http.Request) {
 	ask := r.PathValue("answer")
 	if ask != "" && ask != answerApprove && ask != answerDeny {
-		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
 	}
 	s.showApproval(w, r, http.StatusOK, ask, "")
 }
 
-func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, gap string) {
+func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, problem string) {
 	id, ok := rowID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such question.")
+		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
 		return
 	}
 	a, err := s.Store.Approval(r.Context(), id)
 	if err != nil {
-		s.fail(w, r, "question", err)
+		s.fail(w, r, "approval", err)
 		return
 	}
 	m := moment{s.Clock()}
 	view, err := s.approvalView(r.Context(), m, a)
 	if err != nil {
-		s.fail(w, r, "question", err)
+		s.fail(w, r, "approval", err)
 		return
 	}
-	view.Ask, view.Gap = ask, gap
+	view.Ask, view.FormError = ask, problem
 	if a.Status != ops.ApprovalPending {
-		view.Late = fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a))
+		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a))
 		if a.Answer != "" {
-			view.Late += " Reason: " + firstLine(a.Answer, maxReason)
+			view.Conflict += " Reason: " + firstLine(a.Answer, maxReason)
 		}
 	}
-	s.render(w, r, status, "approval", page{Title: view.Title, Nav: "incidents", Body: view, Still: true})
+	s.render(w, r, status, "approval", page{Title: view.Title, Nav: "incidents", Body: view, Static: true})
 }
 
-// answer settles a question. Only the first answer counts; a later one is told who was faster.
+// answer records the answer to an approval. Only the first answer counts; a later one gets a conflict that names the first.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such question.")
+		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
 		return
 	}
 	word := r.PathValue("answer")
@@ -341,11 +341,11 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	case answerDeny:
 		status = ops.ApprovalDenied
 		if reason(r) == "" {
-			s.showApproval(w, r, http.StatusUnprocessableEntity, "", "Say why: a denial needs a reason. Nothing was done.")
+			s.showApproval(w, r, http.StatusUnprocessableEntity, "", "Enter a reason for the denial. Nothing was changed.")
 			return
 		}
 	default:
-		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
 	}
 	a, err := s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
@@ -354,7 +354,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 		s.showApproval(w, r, http.StatusConflict, "", "")
 		return
 	case err != nil:
-		s.fail(w, r, "question", err)
+		s.fail(w, r, "approval", err)
 		return
 	}
 	s.Control.Wake(a.CycleID)

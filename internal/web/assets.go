@@ -19,7 +19,7 @@ type asset struct {
 	content []byte
 }
 
-// assetSet are the files that pages refer to. Their addresses carry a version, so browsers may keep them.
+// assetSet holds the static files. Their URLs carry a version, so browsers can cache them.
 type assetSet map[string]asset
 
 func loadAssets() assetSet {
@@ -32,7 +32,7 @@ func loadAssets() assetSet {
 	for _, entry := range entries {
 		kind := kinds[path.Ext(entry.Name())]
 		if kind == "" {
-			continue // notes on the files, not files of the pages
+			continue // not served, for example VENDORED.md
 		}
 		content, err := assetFiles.ReadFile(path.Join("assets", entry.Name()))
 		if err != nil {
@@ -48,7 +48,7 @@ func loadAssets() assetSet {
 	return set
 }
 
-// path is the address under which a file is served.
+// path is the URL of a file.
 func (a assetSet) path(name string) string { return "/assets/" + name + "?v=" + a[name].version }
 
 func (a assetSet) serve(w http.ResponseWriter, r *http.Request) {

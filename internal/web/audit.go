@@ -9,16 +9,13 @@ import (
 	"claudeops/internal/ops"
 )
 
-// auditKind is the kind of the events that say who did what.
-const auditKind = "audit"
-
-// caller is who a request comes from.
+// caller returns the caller of a request.
 func caller(r *http.Request) api.Caller { return api.CallerOf(r.Context()) }
 
-// audited records every action: who asked for what, and what came of it.
-func (s *server) audited(next http.Handler) http.Handler {
+// recordActions records every action with its caller and its result.
+func (s *server) recordActions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if looks(r.Method) || ownMatter(r.URL.Path) {
+		if isReadMethod(r.Method) || isPersonal(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -29,30 +26,31 @@ func (s *server) audited(next http.Handler) http.Handler {
 	})
 }
 
-// record keeps what somebody did. It must not fail with the request that did it.
+// record stores an action. It does not depend on the request being still open.
 func (s *server) record(r *http.Request, by api.Caller, level ops.Level, what string) {
 	name := by.Name
 	if from := peer(r); from != name {
 		name += " from " + from
 	}
 	ctx := context.WithoutCancel(r.Context())
-	_, err := s.Store.AddEvent(ctx, ops.Event{At: s.Clock(), Level: level, Kind: auditKind, Message: name + ": " + what})
+	_, err := s.Store.AddEvent(ctx, ops.Event{At: s.Clock(), Level: level, Kind: ops.EventAudit, Message: name + ": " + what})
 	if err != nil {
-		s.Logger.ErrorContext(ctx, "cannot record who did something", "who", name, "what", what, "error", err)
+		s.Logger.ErrorContext(ctx, "record action failed", "caller", name, "action", what, "error", err)
 	}
 }
 
-// looks tells the methods that change nothing.
-func looks(method string) bool {
+// isReadMethod reports whether a method changes nothing.
+func isReadMethod(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// ownMatter tells what a visitor changes for nobody else: the colours, the views that were saved, and the login, which is recorded on its own.
-func ownMatter(path string) bool {
+// isPersonal reports whether a path changes only settings of the visitor: theme, saved views, and the login, which is recorded
+// separately.
+func isPersonal(path string) bool {
 	return path == "/theme" || path == "/login" || path == "/logout" || path == viewsPath || path == viewsPath+"/remove"
 }
 
-// statusWriter remembers what an action was answered with.
+// statusWriter remembers the status of the response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -71,5 +69,5 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap lets the server's own controls through.
+// Unwrap gives http.ResponseController access to the original writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

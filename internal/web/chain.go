@@ -10,25 +10,25 @@ import (
 	"claudeops/internal/ops"
 )
 
-// chainView is every session of one cycle side by side, with what they add up to.
+// chainView is the sessions of one cycle with their totals.
 type chainView struct {
 	Rows      []sessionRow
 	Duration  string
-	Since     string // when it would have begun, had its sessions run one after the other; empty unless one runs
+	Since     string // start time that gives the total duration while one session runs; else empty
 	Turns     figure
 	Cost      figure
 	Waterfall picture
 }
 
-// sessionRow is one session in a list or in its chain.
+// sessionRow is one session in a list or in its cycle.
 type sessionRow struct {
 	ID        ops.SessionID
 	Tier      ops.Tier
 	TierTitle string
-	Role      string // what it was for, when that is not the work of its tier
+	Role      string // empty for the ordinary work of its tier
 	Model     string
 	Attempt   int
-	Level     string // the rung of the recovery ladder that ordered it
+	Level     string // the recovery level that started it
 	Badge     badge
 	Duration  figure
 	Turns     figure
@@ -37,7 +37,7 @@ type sessionRow struct {
 	Since     string // when it started, while it runs
 	Parent    *ops.SessionID
 	RetryOf   *ops.SessionID
-	Current   bool // the session whose page this is
+	Current   bool // the session of this page
 }
 
 func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
@@ -65,7 +65,7 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 	if running == 1 {
 		view.Since = m.now.Add(-duration).UTC().Format(time.RFC3339)
 	}
-	view.Turns = figure{Text: "Not available"}
+	view.Turns = unknown()
 	if turnsKnown {
 		view.Turns = count(&turns)
 	}
@@ -80,10 +80,10 @@ func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
 		Level: string(s.RecoveryLevel.Action()), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
 		Cost:    sessionFigure(s, dollars(s.CostUSD)),
 		Started: m.maybe(s.StartedAt), Parent: s.ParentID, RetryOf: s.RetryOf,
-		Duration: figure{Text: "Not available"},
+		Duration: unknown(),
 	}
 	if s.Status == ops.SessionQueued {
-		row.Duration.Text = "Not started"
+		row.Duration.Exact = "Not started"
 	}
 	if d, known := m.duration(s); known {
 		row.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
@@ -94,15 +94,15 @@ func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
 	return row
 }
 
-// sessionFigure tells a figure that is still to come from one that never will.
+// sessionFigure marks a missing figure of a running session as not yet known.
 func sessionFigure(s ops.Session, f figure) figure {
 	if !f.Known && !s.Status.Ended() {
-		return figure{Text: "Not yet"}
+		return notYet()
 	}
 	return f
 }
 
-// duration is what the agent reported, else what the clock on the wall says.
+// duration is the reported duration, or else the elapsed time.
 func (m moment) duration(s ops.Session) (time.Duration, bool) {
 	switch {
 	case s.DurationMS != nil:
@@ -117,7 +117,7 @@ func (m moment) duration(s ops.Session) (time.Duration, bool) {
 	return 0, false
 }
 
-// extent is from the first start to the last end.
+// extent returns the first start and the last end.
 func (m moment) extent(sessions []ops.Session) (begin, end time.Time) {
 	for _, s := range sessions {
 		if s.StartedAt == nil {
@@ -142,16 +142,16 @@ func (m moment) lastOf(s ops.Session) time.Time {
 
 const (
 	barRow  = 34 // height of a row of the waterfall
-	barTop  = 18 // where its bar begins, under the label
+	barTop  = 18 // top of its bar, below the label
 	barHigh = 10
 )
 
-// waterfall draws when each session of a chain ran.
+// waterfall draws when each session of a cycle ran.
 func (m moment) waterfall(sessions []ops.Session, rows []sessionRow) picture {
 	begin, end := m.extent(sessions)
 	p := picture{
-		ID: "waterfall", Title: "When each session of the chain ran",
-		Head: []string{"Session", "Tier", "Outcome", "Started", "After the start of the chain", "Duration", "Turns", "Est. cost"},
+		ID: "waterfall", Title: "When each session of the cycle ran",
+		Head: []string{"Session", "Tier", "Outcome", "Started", "After the start of the cycle", "Duration", "Turns", "Est. cost"},
 	}
 	var d drawing
 	for i, s := range sessions {
@@ -163,7 +163,7 @@ func (m moment) waterfall(sessions []ops.Session, rows []sessionRow) picture {
 				label += "  " + more
 			}
 		}
-		after, started := "", "Not started"
+		after, started := "–", "Not started"
 		class := "label"
 		if row.Current {
 			class = "label current"
@@ -187,10 +187,10 @@ func (m moment) drawBar(d *drawing, s ops.Session, row sessionRow, begin, end ti
 	width := max(0.8, 100*float64(m.lastOf(s).Sub(*s.StartedAt))/whole)
 	x := max(0, min(100*float64(s.StartedAt.Sub(begin))/whole, 100-width))
 	title := fmt.Sprintf("%s, session #%d: %s, %s", s.Tier, s.ID, row.Badge.Word, row.Duration.Text)
-	// A higher tier has a higher bar, so that the picture survives without colours.
+	// A higher tier has a higher bar, so that the chart is readable without colours.
 	high := barHigh + 2*(int(min(s.Tier, ops.LastTier))-2)
 	y := strconv.Itoa(top + barTop + (barHigh-high)/2)
-	// The page keeps the bars of a chain that runs up to date by itself.
+	// The script updates the bars of a running cycle.
 	until := int64(0)
 	if s.EndedAt != nil {
 		until = s.EndedAt.UnixMilli()
@@ -202,17 +202,18 @@ func (m moment) drawBar(d *drawing, s ops.Session, row sessionRow, begin, end ti
 	}
 }
 
-// hatched gives a drawing the pattern of bars that did not end well or have not ended.
+// hatched adds the pattern for failed and running bars.
 func hatched(svg template.HTML) template.HTML {
 	const pattern = `<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
 		`<rect class="hatch-line" width="2.5" height="6"/></pattern></defs></svg>`
 	text := strings.TrimSuffix(string(svg), "</svg>") + pattern
-	return template.HTML(strings.ReplaceAll(text, `class="hatched"`, `class="hatched" fill="url(#hatch)"`)) //nolint:gosec // made of what was escaped
+	//nolint:gosec // the drawing was escaped when it was written
+	return template.HTML(strings.ReplaceAll(text, `class="hatched"`, `class="hatched" fill="url(#hatch)"`))
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// totalCost adds up what is known, and says so where that is not everything.
+// totalCost adds up the known costs and marks the sum if some are unknown.
 func totalCost(sessions []ops.Session) figure {
 	var total *float64
 	unknown := 0
@@ -234,7 +235,7 @@ func totalCost(sessions []ops.Session) figure {
 	return sum
 }
 
-// childOf is the session that the supervisor started because of what s handed up: the last attempt to do the work of its tier.
+// childOf returns the session that s escalated to: the last attempt at the work of that tier.
 func childOf(s ops.Session, chain []ops.Session) *ops.Session {
 	var child *ops.Session
 	for i := range chain {

@@ -58,14 +58,14 @@ func TestScenario_SessionsListShowsEscalationIndicator(t *testing.T) {
 	body := s.page("/sessions")
 	mustContain(t, body,
 		fmt.Sprintf("C-%d", cycle), "jellyfin 502",
-		"Start of the chain",
+		"First session of the cycle",
 		fmt.Sprintf("Escalated from session #%d:", ids[0]),
 		fmt.Sprintf("Escalated from session #%d:", ids[1]),
 		"#corner-down-right", "#link", `class="indent level-2"`, `class="indent level-3"`)
 	for _, id := range append(ids, alone...) {
 		mustContain(t, body, fmt.Sprintf(`<a href="/sessions/%d">#%d</a>`, id, id))
 	}
-	if n := strings.Count(body, "Start of the chain:"); n != 1 {
+	if n := strings.Count(body, "First session of the cycle:"); n != 1 {
 		t.Errorf("%d chains are marked, want only the one with more than one session", n)
 	}
 }
@@ -75,7 +75,7 @@ func TestScenario_EscalationChainCostRollup(t *testing.T) {
 	_, ids := s.threeTiers()
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
 	facts, _, _ := strings.Cut(content(body), "</dl>")
-	mustContain(t, facts, "Est. cost", "$0.02", "Chain total", "$0.83")
+	mustContain(t, facts, "Est. cost", "$0.02", "Cycle total", "$0.83")
 }
 
 func TestScenario_ChainCostBreakdownVisible(t *testing.T) {
@@ -90,7 +90,7 @@ func TestScenario_ChainCostBreakdownVisible(t *testing.T) {
 		} {
 			mustContain(t, rows[i+2], append(want, fmt.Sprintf("#%d<", ids[i]))...)
 		}
-		mustContain(t, rows[5], "Total of the chain", "4m 22s", ">37<", ">$0.83<")
+		mustContain(t, rows[5], "Cycle total", "4m 22s", ">37<", ">$0.83<")
 	}
 }
 

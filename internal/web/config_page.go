@@ -23,7 +23,7 @@ type Setting struct {
 
 type configView struct {
 	Search   string
-	Own      bool // only what differs from the defaults
+	Changed  bool // show only settings that differ from the defaults
 	Groups   []settingGroup
 	Found    int
 	All      int
@@ -38,7 +38,7 @@ type configView struct {
 type settingGroup struct {
 	Name     string
 	Settings []settingRow
-	Own      int // how many are not default
+	Changed  int // number of settings that differ from the defaults
 	Open     bool
 }
 
@@ -50,42 +50,42 @@ type settingRow struct {
 }
 
 type handlerRow struct {
-	ID       string
-	Tier     ops.Tier
-	Title    string
-	Human    bool
-	Agent    string
-	Model    string
-	May      string
-	Roles    string
-	HandsTo  string
-	Fallback string
-	Above    bool // above the maximum tier
+	ID          string
+	Tier        ops.Tier
+	Title       string
+	Human       bool
+	Agent       string
+	Model       string
+	Permissions string
+	Roles       string
+	HandsTo     string
+	Fallback    string
+	Above       bool // above the maximum tier
 }
 
-// routeRow is one way along which work may go.
+// routeRow is one escalation route.
 type routeRow struct {
 	From, To string
 	Kind     string
 	Note     string
 }
 
-// longValue is how much of a value is shown at once.
+// longValue limits the part of a value that is shown at once.
 const longValue = 120
 
-// masked is what stands in place of a secret.
+// masked replaces a secret.
 const masked = "[redacted]"
 
 func (s *server) config(w http.ResponseWriter, r *http.Request) {
-	view := configView{Search: queried(r, "q"), Own: queried(r, "own") != "", All: len(s.Settings)}
+	view := configView{Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}
 		if strings.HasSuffix(setting.Origin, " "+setting.Env) {
-			setting.Env = "" // said already
+			setting.Env = "" // the origin names it already
 		}
 		row := settingRow{Setting: setting, Default: setting.Origin == "default", Masked: setting.Value == masked}
-		if view.Own && row.Default || !matches(setting, view.Search) {
+		if view.Changed && row.Default || !matches(setting, view.Search) {
 			continue
 		}
 		view.Found++
@@ -101,9 +101,9 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 		}
 		group := &view.Groups[n]
 		if !row.Default {
-			group.Own++
+			group.Changed++
 		}
-		group.Open = view.Search != "" || view.Own || group.Own > 0
+		group.Open = view.Search != "" || view.Changed || group.Changed > 0
 		if short, cut := clip(row.Value, longValue); cut {
 			row.Short = strings.ReplaceAll(short, ",", ", ") + "…"
 			row.Value = strings.ReplaceAll(row.Value, ",", ", ")
@@ -113,7 +113,7 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 	view.addPolicy(s.Environments[0].Policy)
 	var err error
 	if view.Hosts, err = s.hosts(r.Context()); err != nil {
-		s.fail(w, r, "read hosts", err)
+		s.fail(w, r, "list of hosts", err)
 		return
 	}
 	s.render(w, r, http.StatusOK, "config", page{Title: "Configuration", Nav: "config", Body: view})
@@ -129,7 +129,7 @@ func matches(setting Setting, search string) bool {
 	return false
 }
 
-// docLink is a link in the documentation of a setting. It leads to a heading of the manual.
+// docLink matches a markdown link in the documentation of a setting.
 var docLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // docText is the documentation of a setting without its markup.
@@ -137,24 +137,25 @@ func docText(doc string) string {
 	return plain(strings.ReplaceAll(docLink.ReplaceAllString(doc, "$1"), "`", ""))
 }
 
-// addPolicy tells who owns work and who hands to whom. Handlers are the same in every environment.
+// addPolicy adds the handlers and their routes. They are the same in every environment.
 func (v *configView) addPolicy(p ops.Policy) {
 	v.DryRun, v.MaxTier = p.DryRun, p.MaxTier
 	if p.ApprovalTier > 0 {
-		v.Approval = fmt.Sprintf("A human must approve before %s and above start.", p.ApprovalTier)
+		v.Approval = fmt.Sprintf("%s and above start only after a human approves.", p.ApprovalTier)
 	}
 	for _, h := range p.Handlers {
 		row := handlerRow{
-			ID: plain(h.ID), Tier: h.Tier, Title: h.Tier.Title(), Human: h.Human(), Agent: agentText(h), Model: plain(h.Model), May: h.May().Title(),
-			Roles: strings.Join(rolesOf(p, h.ID), ", "), HandsTo: plain(strings.Join(h.HandsTo, ", ")), Fallback: plain(strings.Join(h.Fallback, ", ")),
-			Above: h.Tier > p.MaxTier && !h.Human() && p.MaxTier > 0,
+			ID: plain(h.ID), Tier: h.Tier, Title: h.Tier.Title(), Human: h.Human(), Agent: agentText(h), Model: plain(h.Model),
+			Permissions: h.May().Title(), Roles: strings.Join(rolesOf(p, h.ID), ", "), HandsTo: plain(strings.Join(h.HandsTo, ", ")),
+			Fallback: plain(strings.Join(h.Fallback, ", ")),
+			Above:    h.Tier > p.MaxTier && !h.Human() && p.MaxTier > 0,
 		}
 		if row.Human {
-			row.May = "Everything"
+			row.Permissions = "Everything"
 		}
 		v.Handlers = append(v.Handlers, row)
 		for _, to := range h.HandsTo {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "hands to", routeNote(p, h.ID, to)})
+			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "escalates to", routeNote(p, h.ID, to)})
 		}
 		for _, to := range h.Fallback {
 			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "falls back to", ""})
@@ -164,7 +165,8 @@ func (v *configView) addPolicy(p ops.Policy) {
 
 func rolesOf(p ops.Policy, id string) []string {
 	var out []string
-	for _, role := range []struct{ word, id string }{{"Entry", p.Entry}, {"Manager", p.Manager}, {"Planner", p.Planner}, {"Judge", p.Judge}} {
+	roles := []struct{ word, id string }{{"Entry", p.Entry}, {"Manager", p.Manager}, {"Planner", p.Planner}, {"Judge", p.Judge}}
+	for _, role := range roles {
 		if role.id == id {
 			out = append(out, role.word)
 		}
@@ -175,7 +177,7 @@ func rolesOf(p ops.Policy, id string) []string {
 	return out
 }
 
-// agentText says what works behind a handler.
+// agentText names the agent of a handler.
 func agentText(h ops.Handler) string {
 	switch {
 	case h.Human():
@@ -186,7 +188,7 @@ func agentText(h ops.Handler) string {
 	return plain(cmp.Or(h.Agent, h.Family))
 }
 
-// routeNote says what is special about a route.
+// routeNote lists the conditions of a route.
 func routeNote(p ops.Policy, from, to string) string {
 	route := p.RouteOf(from, to)
 	target, _ := p.Handler(to)

@@ -9,7 +9,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// cooldownView is what is left of one action on one service.
+// cooldownView is the remaining allowance of one action on one service.
 type cooldownView struct {
 	Environment string
 	Service     string
@@ -20,10 +20,10 @@ type cooldownView struct {
 	Until       *stamp
 	Never       bool
 	Used        bool
-	Clear       string // where clearing is asked for
+	Clear       string // URL of the page that clears it
 }
 
-// cooldownsOf tells what limits leave of each action on a service. Limits of a service win over those for all.
+// cooldownsOf returns the remaining actions on a service. A limit for the service overrides the general one.
 func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLimit, used []ops.Cooldown) []cooldownView {
 	var out []cooldownView
 	for _, action := range []string{"restart", "redeployment"} {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	maxSeries     = 5 // beside the rest
-	dearestChains = 8
-	sumDays       = 30 // the longest that is summed on top
+	maxSeries       = 5 // besides "All others"
+	expensiveCycles = 8
+	sumDays         = 30 // the longest period in the totals
 )
 
 type costsView struct {
@@ -31,14 +31,14 @@ type costsView struct {
 	Several      bool
 	Days         int
 	By           string
-	Word         string // by what, in a sentence
+	Word         string // the group in lower case
 	Chart        *picture
 	Legend       []legendEntry
 	Groupings    []groupRow
 	Chains       []chainCost
 	Tokens       []fact
 	Export       string
-	Unknown      string // sessions whose cost is not known
+	Unknown      string // note on sessions of unknown cost
 	Any          bool
 }
 
@@ -82,7 +82,7 @@ type chainCost struct {
 
 var errNoCosts = errors.New("no such view of costs")
 
-// costQuery is what a visitor wants to see of costs.
+// costQuery is the requested view of costs.
 type costQuery struct {
 	by          store.CostGroup
 	days        int
@@ -104,7 +104,7 @@ func readCostQuery(r *http.Request) (costQuery, error) {
 	return q, nil
 }
 
-// since is the midnight, UTC, with which the days begin. Budgets are counted by the same days.
+// since is midnight UTC of the first day. Budgets use the same days.
 func (q costQuery) since(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-q.days)
 }
@@ -128,7 +128,8 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	}
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := costsView{
-		Days: q.days, By: groupWord(q.by), Word: strings.ToLower(groupWord(q.by)), Environment: q.environment, Several: len(s.Environments) > 1, Environments: s.environmentChoices(q.environment),
+		Days: q.days, By: groupWord(q.by), Word: strings.ToLower(groupWord(q.by)), Environment: q.environment,
+		Several: len(s.Environments) > 1, Environments: s.environmentChoices(q.environment),
 		Export: "/costs.csv?" + r.URL.Query().Encode(),
 	}
 	for _, by := range store.CostGroups() {
@@ -143,7 +144,7 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 		return view, err
 	}
 	view.addGroups(q, rows, m.now)
-	if q.days < sumDays { // what is summed reaches further back than what is drawn
+	if q.days < sumDays { // the totals go further back than the chart
 		rows, err = s.Store.Costs(ctx, q.by, store.CostFilter{Environment: q.environment, Since: costQuery{days: sumDays}.since(m.now)})
 		if err != nil {
 			return view, err
@@ -153,7 +154,7 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	if err := s.addBudgets(ctx, m, q, &view); err != nil {
 		return view, err
 	}
-	chains, err := s.Store.ExpensiveChains(ctx, filter, dearestChains)
+	chains, err := s.Store.ExpensiveChains(ctx, filter, expensiveCycles)
 	if err != nil {
 		return view, err
 	}
@@ -167,7 +168,7 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	return view, nil
 }
 
-// addSums tells what was spent lately.
+// addSums adds the totals of recent periods.
 func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
 	for _, one := range []struct {
 		word string
@@ -183,7 +184,7 @@ func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
 	}
 }
 
-// addBudgets tells how much of the budgets of today is left.
+// addBudgets adds today's budgets.
 func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
 	today := costQuery{days: 1}.since(m.now)
 	for _, e := range s.Environments {
@@ -194,7 +195,7 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 		if err != nil {
 			return err
 		}
-		b := budgetView{Environment: e.Name, Limit: dollars(&e.Policy.BudgetDayUSD).Text, Spent: figure{Text: "Not available"}}
+		b := budgetView{Environment: e.Name, Limit: dollars(&e.Policy.BudgetDayUSD).Text, Spent: unknown()}
 		if known {
 			share := 100 * spent / e.Policy.BudgetDayUSD
 			b.Spent, b.Share, b.Percent = dollars(&spent), percent(min(100, share)), strconv.FormatFloat(share, 'f', 0, 64)
@@ -208,15 +209,15 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 	return nil
 }
 
-// spentFigure tells that nothing ran from something that ran and told no cost.
+// spentFigure distinguishes no sessions from sessions without a reported cost.
 func spentFigure(c store.Cost) figure {
 	if c.Sessions == 0 {
-		return figure{Text: "Nothing ran"}
+		return figure{Text: "No sessions"}
 	}
 	return atLeast(c)
 }
 
-// atLeast is a cost, marked where some sessions told none.
+// atLeast is a cost, marked if some sessions reported none.
 func atLeast(c store.Cost) figure {
 	f := dollars(c.USD)
 	if silent := c.Sessions - c.Reported; f.Known && silent > 0 {
@@ -249,9 +250,9 @@ func keyWord(by store.CostGroup, key string) string {
 	case by == store.CostByTrigger:
 		return triggerText(ops.Trigger(key))
 	case by == store.CostByService && key == "":
-		return "No service named"
+		return "No service"
 	case key == "":
-		return "Not named"
+		return "Unknown"
 	}
 	return firstLine(key, 60)
 }
@@ -266,7 +267,7 @@ func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) 
 	}
 	v.Any = all.Sessions > 0
 	if silent := all.Sessions - all.Reported; silent > 0 {
-		v.Unknown = plural(silent, "session", "sessions") + " told no cost."
+		v.Unknown = plural(silent, "session", "sessions") + " reported no cost."
 	}
 	v.Tokens = tokenFacts(all)
 	keys := make([]string, 0, len(sums))
@@ -280,7 +281,9 @@ func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) 
 		return cmp.Or(cmp.Compare(value(sums[b].USD), value(sums[a].USD)), cmp.Compare(a, b))
 	})
 	for _, key := range keys {
-		row := groupRow{Name: keyWord(q.by, key), Cost: atLeast(sums[key]), Sessions: sums[key].Sessions, Tokens: count(tokens(sums[key]))}
+		row := groupRow{
+			Name: keyWord(q.by, key), Cost: atLeast(sums[key]), Sessions: sums[key].Sessions, Tokens: count(tokens(sums[key])),
+		}
 		if all.USD != nil && *all.USD > 0 && sums[key].USD != nil {
 			row.Share = strconv.FormatFloat(100**sums[key].USD/(*all.USD), 'f', 0, 64)
 		}
@@ -292,7 +295,7 @@ func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) 
 	v.draw(q, keys, rows, sums, now)
 }
 
-// draw makes the chart of the dearest groups, and of the rest together.
+// draw makes the chart of the most expensive groups; the rest is one series.
 func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums map[string]store.Cost, now time.Time) {
 	begin := q.since(now)
 	days := make([]time.Time, q.days)
@@ -325,7 +328,8 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 			drawn[n].USD[day] = add(drawn[n].USD[day], row.USD)
 		}
 	}
-	chart := stackedBars("cost-per-day", fmt.Sprintf("Estimated cost per day by %s, last %d days", strings.ToLower(v.By), q.days), days, drawn)
+	title := fmt.Sprintf("Estimated cost per day by %s, last %d days", strings.ToLower(v.By), q.days)
+	chart := stackedBars("cost-per-day", title, days, drawn)
 	chart.Note = "Days begin at 00:00 UTC."
 	v.Chart = &chart
 	for _, s := range drawn {
@@ -350,7 +354,7 @@ func value(usd *float64) float64 {
 	return *usd
 }
 
-// tokens are all tokens together.
+// tokens is the sum of all token counts.
 func tokens(c store.Cost) *int64 {
 	var sum *int64
 	for _, n := range []*int64{c.InputTokens, c.OutputTokens, c.CacheReadTokens, c.CacheWriteTokens} {

@@ -15,11 +15,11 @@ import (
 func TestCostsAreNotAvailableWhereNobodyToldThem(t *testing.T) {
 	s := newSite(t)
 	empty := content(s.page("/costs"))
-	mustContain(t, empty, "No cost recorded yet", "Nothing ran", "No daily limit")
+	mustContain(t, empty, "No cost recorded yet", "No sessions", "No daily limit")
 	mustNotContain(t, empty, "$0.00", "Export CSV")
 	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "haiku", For: time.Second})
 	silent := content(s.page("/costs"))
-	mustContain(t, silent, "Not available: the agent CLI told no cost", "1 session told no cost.", "Export CSV")
+	mustContain(t, silent, "Not available: the agent CLI reported no cost", "1 session reported no cost.", "Export CSV")
 	mustNotContain(t, silent, "$0.00", "<svg class=\"drawing\" width=\"100%\" height=\"190\"")
 }
 
@@ -30,15 +30,17 @@ func TestCostsAddUpByDayAndGroup(t *testing.T) {
 	s.Now = s.Now.AddDate(0, 0, 6)
 	f := figures(1.42, 4, 900)
 	f.InputTokens, f.OutputTokens, f.CacheReadTokens = ops.Ptr[int64](1204), ops.Ptr[int64](2310), ops.Ptr[int64](1045120)
-	s.Chain(ops.NewCycle{Prompt: "look at jellyfin", Trigger: ops.TriggerAlert}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "haiku", For: time.Second, Figures: f})
+	s.Chain(ops.NewCycle{Prompt: "look at jellyfin", Trigger: ops.TriggerAlert}, ops.CycleHealthy, "fine",
+		apitest.Run{Tier: 1, Model: "haiku", For: time.Second, Figures: f})
 	body := s.page("/costs")
-	mustContain(t, body, "$1.42", "$2.25", "$1.42</span> of $5.00 a day", "28 %", "Estimated cost per day by tier, last 30 days", "View as table",
-		"Tier 1", "Tier 2", "Tier 3", "$1.44", "Most expensive chains", "look at jellyfin", "1,204", "2,310", "1,045,120", "Not available",
+	mustContain(t, body, "$1.42", "$2.25", "$1.42</span> of $5.00 per day", "28 %", "Estimated cost per day by tier, last 30 days",
+		"View as table",
+		"Tier 1", "Tier 2", "Tier 3", "$1.44", "Most expensive cycles", "look at jellyfin", "1,204", "2,310", "1,045,120", "Not available",
 		`class="stack stack-1"`, `class="stack stack-3"`, "14 Nov, Tier 1: $1.42", "<th scope=\"row\">2026-11-08</th>")
 	mustNotContain(t, body, "Daily budget reached")
 	mustContain(t, s.page("/costs?by=model&days=7"), "haiku", "sonnet", "opus", "last 7 days")
 	mustContain(t, s.page("/costs?by=trigger"), "Scheduled check", "by trigger")
-	mustContain(t, s.page("/costs?by=service"), "No service named")
+	mustContain(t, s.page("/costs?by=service"), "No service")
 	mustNotContain(t, s.page("/costs?environment=elsewhere"), "look at jellyfin")
 	for _, path := range []string{"/costs?by=weekday", "/costs?days=3", "/costs?days=x", "/costs.csv?by=weekday"} {
 		if got := s.get(path).StatusCode; got != http.StatusNotFound {
@@ -56,7 +58,8 @@ func TestCostsSayThatTheBudgetIsReached(t *testing.T) {
 func TestManyGroupsBecomeAllOthers(t *testing.T) {
 	s := newSite(t)
 	for n, model := range strings.Fields("a b c d e f g h") {
-		s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: model, For: time.Second, Figures: figures(float64(n+1), 1, 1)})
+		s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
+			apitest.Run{Tier: 1, Model: model, For: time.Second, Figures: figures(float64(n+1), 1, 1)})
 	}
 	body := s.page("/costs?by=model")
 	mustContain(t, body, "All others", "$6.00", `class="stack stack-rest"`, `class="stack stack-5"`)
@@ -65,7 +68,10 @@ func TestManyGroupsBecomeAllOthers(t *testing.T) {
 
 func TestCostsAreExported(t *testing.T) {
 	s := newSite(t)
-	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "=cmd|' /C calc'!A0", For: time.Second, Figures: figures(0.25, 1, 1)})
+	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{
+		Tier: 1, Model: "=cmd|' /C calc'!A0", For: time.Second,
+		Figures: figures(0.25, 1, 1),
+	})
 	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "plain", For: time.Second})
 	a := s.get("/costs.csv?by=model")
 	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(a.Header.Get("Content-Disposition"), "attachment") {

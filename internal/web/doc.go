@@ -1,11 +1,10 @@
-// Package web is the operator's view: server-rendered pages and the one guard that every request passes,
-// those for the API included.
+// Package web serves the operator's pages, and the security checks that every request passes, API requests included.
 //
-// What agents and services wrote is hostile text. It reaches a page only escaped: through html/template, through the
-// small pieces of marks, or, where it is markdown, through a renderer that drops HTML and a list of allowed elements.
+// Text from agents and services is hostile. It reaches a page only escaped: by html/template, by the HTML snippets, or, for
+// markdown, by a renderer that drops raw HTML followed by a list of allowed elements.
 //
-// Pages are whole without scripts. With them they follow the journal: /stream says that rows changed and the page is fetched
-// again and morphed, /sessions/{id}/stream carries the rows of a transcript and the state of a session. Rows are the truth,
-// for streams too: their ids say how far a reader has come, so that it goes on there after any interruption, and the hub
-// only makes them look sooner.
+// Pages work without scripts. With scripts they follow the journal: /stream reports that rows changed, and the page is fetched
+// again and morphed; /sessions/{id}/stream carries transcript rows and the state of one session. The database is the source of
+// truth for streams too: event ids say what a reader has received, so it continues there after a reconnect. The hub only makes
+// streams read sooner.
 package web

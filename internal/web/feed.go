@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// feedEvery is how often the rows of a session that somebody watches are looked at.
+	// feedEvery is how often the rows of a watched session are polled.
 	feedEvery = 300 * time.Millisecond
-	// feedLines are read at once; feedKept pieces are kept for readers that are a little behind.
+	// feedLines are read at once; feedKept pieces are cached for readers that are a little behind.
 	feedLines = 100
 	feedKept  = 64
 )
 
-// feeds are the sessions that somebody watches. However many do, a session's rows are read and rendered once.
+// feeds are the watched sessions. The rows of a session are read and rendered once for all its readers.
 type feeds struct {
 	mu   sync.Mutex
 	open map[ops.SessionID]*feed
@@ -31,7 +31,7 @@ type feed struct {
 	readers int // guarded by feeds.mu
 
 	mu     sync.Mutex
-	looked time.Time
+	readAt time.Time
 	seen   store.Pulse
 	begun  bool
 	rows   *entries
@@ -39,22 +39,22 @@ type feed struct {
 	pieces []piece
 	now    sessionState
 
-	behind sync.Mutex      // held while somebody renders for those who are behind
-	old    map[int64]piece // by the line before their first
+	behind sync.Mutex      // held while a piece for slow readers is rendered
+	old    map[int64]piece // pieces for slow readers, by the line before their first
 }
 
-// piece is what lines become: rows to append, and rows that changed.
+// piece is rendered lines: rows to append, and rows that changed.
 type piece struct {
-	first int64 // the line before its first one
+	first int64 // the line before its first line
 	last  int64
 	data  dataBlock
 }
 
-// sessionState is everything of the page but the transcript.
+// sessionState is the rendered page except its transcript.
 type sessionState struct {
-	mark string
-	data dataBlock
-	over bool
+	revision string
+	data     dataBlock
+	over     bool
 }
 
 func newFeeds() *feeds { return &feeds{open: map[ops.SessionID]*feed{}} }
@@ -79,15 +79,15 @@ func (f *feeds) leave(one *feed) {
 	}
 }
 
-// advance reads what is new, unless another reader just did.
+// advance reads new rows, unless another reader just did.
 func (f *feed) advance(ctx context.Context, s *server) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun && time.Since(f.looked) < gather {
+	if f.begun && time.Since(f.readAt) < batchWindow {
 		return nil
 	}
-	// The counters come first: what is written after them is found the next time.
-	counts, err := s.pulse.look(ctx, gather)
+	// The counters are read first, so that later changes are found the next time.
+	counts, err := s.counters.read(ctx, batchWindow)
 	if err != nil {
 		return err
 	}
@@ -104,23 +104,23 @@ func (f *feed) advance(ctx context.Context, s *server) error {
 	if err := f.read(ctx, s); err != nil {
 		return err
 	}
-	if f.now.mark == "" || counts != f.seen {
+	if f.now.revision == "" || counts != f.seen {
 		if f.now, err = s.sessionState(ctx, f.id, counts); err != nil {
 			return err
 		}
 		f.seen = counts
 	}
-	// The end is told only behind the last line.
+	// The end is reported only after the last line.
 	if f.now.over {
 		if err := f.read(ctx, s); err != nil {
 			return err
 		}
 	}
-	f.looked = time.Now()
+	f.readAt = time.Now()
 	return nil
 }
 
-// begin starts at the newest line: who needs older ones reads them alone.
+// begin starts at the newest line; readers that need older lines read them separately.
 func (f *feed) begin(ctx context.Context, s *server) error {
 	total, err := s.Store.TranscriptCount(ctx, f.id)
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *feed) begin(ctx context.Context, s *server) error {
 	return nil
 }
 
-// openRows makes rows that go on behind a line.
+// openRows returns entries that continue after a line.
 func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
 	denied, err := s.denials(ctx, id)
 	if err != nil {
@@ -157,7 +157,7 @@ func (f *feed) read(ctx context.Context, s *server) error {
 	}
 }
 
-// readPiece renders the lines behind one as something to swap in.
+// readPiece renders the lines after a given one as fragments to swap in.
 func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID, after int64, limit int) (piece, error) {
 	news := piece{first: after, last: after}
 	lines, err := s.Store.Transcript(ctx, id, after, limit)
@@ -204,7 +204,7 @@ func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID,
 	return news, nil
 }
 
-// since returns the first piece behind a line. Those who are further behind than what is kept share what one of them reads.
+// since returns the first piece after a line. Readers that are further behind than the cache share what one of them reads.
 func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error) {
 	f.mu.Lock()
 	last := f.last
@@ -227,7 +227,7 @@ func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error)
 	if err != nil {
 		return piece{}, err
 	}
-	// Pieces end at round lines, so that those who began at different ones soon need the same.
+	// Pieces end at multiples of feedLines, so that readers with different starts soon share them.
 	news, err := s.readPiece(ctx, rows, f.id, after, int(min(feedLines-after%feedLines, last-after)))
 	if err == nil && news.last%feedLines == 0 {
 		if len(f.old) >= feedKept {

@@ -17,7 +17,10 @@ func TestThoseWhoAreBehindShareWhatOneOfThemReads(t *testing.T) {
 		j.Say(ids[0], fmt.Sprintf("line %d", n))
 	}
 	o := Options{Store: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler)}
-	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: j.Store}, feeds: newFeeds(), words: newWriting(), beacon: &beacon{}}
+	s := &server{
+		Options: o, assets: loadAssets(), counters: &counterCache{store: j.Store}, feeds: newFeeds(), markdown: newMarkdown(),
+		broadcaster: &broadcaster{},
+	}
 	s.pages = loadPages(s.assets)
 	f := s.feeds.join(ids[0])
 	if err := f.advance(t.Context(), s); err != nil {

@@ -8,23 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// stamp is a moment as it is shown: short in the text, exact in the title and for machines.
+// stamp is a time as shown: short in the text, exact in the title and in the datetime attribute.
 type stamp struct {
 	Text, Exact, ISO string
-	Ago              bool // the text tells how long ago it was, and has to be told anew as time passes
+	Ago              bool // the text is relative, so the script keeps it up to date
 }
 
-// figure is a number as it is shown. One that nobody reported is never shown as zero.
+// figure is a number as shown. A missing number is shown as a dash, never as zero.
 type figure struct {
 	Known bool
 	Text  string
 	Exact string
 }
 
-// moment is the time at which a page is made; everything on it is told from there.
+// moment is the time at which a page is rendered; its relative times start there.
 type moment struct {
 	now time.Time
 }
+
+// unknown is a figure that was not reported.
+func unknown() figure { return figure{Text: "–", Exact: "Not available"} }
+
+// notYet is a figure that is not known before the end.
+func notYet() figure { return figure{Text: "–", Exact: "Not known yet"} }
 
 func (m moment) stamp(t time.Time) stamp {
 	local := t.In(m.now.Location())
@@ -57,7 +63,7 @@ func (m moment) maybe(t *time.Time) *stamp {
 	return &s
 }
 
-// ago tells how long ago something was, and keeps the exact time in the title.
+// ago is a relative time with the exact time in the title.
 func (m moment) ago(t time.Time) stamp {
 	s := m.stamp(t)
 	s.Ago = true
@@ -104,13 +110,13 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// dollars shows two decimals, and more where two would say nothing was spent.
+// dollars shows two decimals, and four for amounts below a cent.
 func dollars(usd *float64) figure {
 	if usd == nil {
-		return figure{Text: "Not available"}
+		return unknown()
 	}
 	exact := strconv.FormatFloat(*usd, 'f', -1, 64)
-	// A sum of floats ends in noise that no price has.
+	// A sum of floats has rounding noise.
 	if rounded := strconv.FormatFloat(*usd, 'f', 6, 64); len(exact) > len(rounded) {
 		exact = strings.TrimRight(strings.TrimRight(rounded, "0"), ".")
 	}
@@ -123,7 +129,7 @@ func dollars(usd *float64) figure {
 
 func count(n *int64) figure {
 	if n == nil {
-		return figure{Text: "Not available"}
+		return unknown()
 	}
 	return figure{Known: true, Text: thousands(*n), Exact: strconv.FormatInt(*n, 10)}
 }
@@ -154,7 +160,7 @@ func bytesText(n int) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
 
-// clip returns at most limit bytes of text, never half a character.
+// clip returns at most limit bytes of text and never splits a character.
 func clip(text string, limit int) (string, bool) {
 	if len(text) <= limit {
 		return text, false
@@ -165,7 +171,7 @@ func clip(text string, limit int) (string, bool) {
 	return text[:limit], true
 }
 
-// firstLine is the start of a text, as a title.
+// firstLine is the first line of a text, shortened, as a title.
 func firstLine(text string, limit int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	short, cut := clip(plain(strings.TrimSpace(line)), limit)

@@ -93,7 +93,8 @@ func mustBeHarmless(t *testing.T, body string) {
 		}
 	}
 	for _, bad := range []string{
-		"<script", "hx-get=\"//", "<hx-", "<img", "<b>", "<i>", "<iframe", "onerror=alert(1)>", "<svg/", "<!--", "<meta http-equiv=refresh", " style=", "<style", "</pre></code>",
+		"<script", "hx-get=\"//", "<hx-", "<img", "<b>", "<i>", "<iframe", "onerror=alert(1)>", "<svg/", "<!--", "<meta http-equiv=refresh",
+		" style=", "<style", "</pre></code>",
 		`href="javascript`, "\u202e", "\x1b", "\x07",
 	} {
 		if at := strings.Index(lower, bad); at >= 0 {

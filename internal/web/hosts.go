@@ -19,7 +19,7 @@ type hostRow struct {
 	Seen         *stamp
 }
 
-// hosts lists those that share the database; none where nobody does.
+// hosts lists the hosts that share the database; empty if there is only one.
 func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
 	found, err := s.Store.Hosts(ctx)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
 	for _, h := range found {
 		shared = shared || h.ExpiresAt != nil
 		row := hostRow{
-			Name: plain(h.Name), Here: h.Name == s.Host, Badge: hostBadge(h), Version: plain(h.Version), Labels: plain(strings.Join(h.Labels, ", ")),
-			Environments: plain(strings.Join(h.Environments, ", ")), Running: h.Running,
+			Name: plain(h.Name), Here: h.Name == s.Host, Badge: hostBadge(h), Version: plain(h.Version),
+			Labels: plain(strings.Join(h.Labels, ", ")), Environments: plain(strings.Join(h.Environments, ", ")), Running: h.Running,
 		}
 		if h.SeenAt != nil {
 			seen := m.ago(*h.SeenAt)
@@ -53,7 +53,7 @@ func hostBadge(h ops.Host) badge {
 	case h.Alive:
 		return badge{"ok", "circle-check", "Alive"}
 	case h.ExpiresAt != nil:
-		return badge{"bad", "octagon-x", "No sign of life"}
+		return badge{"bad", "octagon-x", "Not responding"}
 	}
 	return badge{"unknown", "square", "Stopped"}
 }

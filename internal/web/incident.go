@@ -11,27 +11,27 @@ import (
 	"claudeops/internal/ops"
 )
 
-// incidentPage is one incident alone.
+// incidentPage is the page of one incident.
 type incidentPage struct {
 	incidentView
-	Several bool
-	Ask     *question // what the visitor came to confirm
-	Late    string    // why nothing was done
+	Several  bool
+	Ask      *question // the action to confirm
+	Conflict string    // why the action was not taken
 }
 
 func (s *server) incident(w http.ResponseWriter, r *http.Request) {
 	s.showIncident(w, r, http.StatusOK, "", "")
 }
 
-// askIncident is where a link from a notice leads: it shows what would be done, and does nothing.
+// askIncident is the target of a link in a notification: it shows the action and asks for confirmation.
 func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
-	s.showIncident(w, r, http.StatusOK, r.PathValue("deed"), "")
+	s.showIncident(w, r, http.StatusOK, r.PathValue("action"), "")
 }
 
-func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, deed, late string) {
+func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
 	id, ok := rowID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such incident.")
+		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
 		return
 	}
 	i, err := s.Store.Incident(r.Context(), id)
@@ -40,25 +40,25 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 		return
 	}
 	m := moment{s.Clock()}
-	view := incidentPage{incidentView: m.incident(i), Several: len(s.Environments) > 1, Late: late}
+	view := incidentPage{incidentView: m.incident(i), Several: len(s.Environments) > 1, Conflict: conflict}
 	if view.History, err = s.history(r.Context(), m, i); err != nil {
 		s.fail(w, r, "incident", err)
 		return
 	}
-	if deed != "" {
-		q, ok := deedQuestion(i, deed)
+	if action != "" {
+		q, ok := actionQuestion(i, action)
 		if !ok {
-			s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+			s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 			return
 		}
-		if i.ResolvedAt == nil && (deed != deedAcknowledge || i.Status != ops.IncidentAcknowledged) {
+		if i.ResolvedAt == nil && (action != actionAcknowledge || i.Status != ops.IncidentAcknowledged) {
 			view.Ask = &q
 		} else {
-			view.Late = "Already " + strings.ToLower(view.Status.Word) + " " + view.StatusNote + "."
+			view.Conflict = "Already " + strings.ToLower(view.Status.Word) + " " + view.StatusNote + "."
 		}
 	}
-	p := page{Title: fmt.Sprintf("Incident %d", id), Nav: "incidents", Body: view, Still: view.Ask != nil || late != ""}
-	if done := queried(r, "done"); done != "" && late == "" {
+	p := page{Title: fmt.Sprintf("Incident %d", id), Nav: "incidents", Body: view, Static: view.Ask != nil || conflict != ""}
+	if done := queried(r, "done"); done != "" && conflict == "" {
 		p.Flash = doneText(done, strconv.FormatInt(id, 10))
 	}
 	s.render(w, r, status, "incident", p)
@@ -67,31 +67,31 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such incident.")
+		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
 		return
 	}
 	ctx, by, now := r.Context(), s.person(r), s.Clock()
 	var i ops.Incident
 	var err error
-	deed := r.PathValue("deed")
-	switch deed {
-	case deedAcknowledge:
+	action := r.PathValue("action")
+	switch action {
+	case actionAcknowledge:
 		i, err = s.Store.Acknowledge(ctx, id, by, reason(r), now)
-	case deedResolve:
+	case actionResolve:
 		i, err = s.Store.ResolveIncident(ctx, id, by, reason(r), now)
-	case deedSnooze:
+	case actionSnooze:
 		until, ok := snoozeEnd(r.PostFormValue("for"), now)
 		if !ok {
-			s.errorPage(w, r, http.StatusUnprocessableEntity, "A snooze is for 1 hour, 4 hours or until tomorrow. Nothing was done.")
+			s.errorPage(w, r, http.StatusUnprocessableEntity, "Choose 1 hour, 4 hours or until tomorrow. Nothing was changed.")
 			return
 		}
 		i, err = s.Store.Snooze(ctx, id, by, until, reason(r), now)
 	default:
-		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
 	}
 	if errors.Is(err, ops.ErrConflict) {
-		s.lateIncident(w, r, id)
+		s.incidentConflict(w, r, id)
 		return
 	}
 	if err != nil {
@@ -101,11 +101,11 @@ func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
 	if i.Waiting != nil {
 		s.Control.Wake(*i.Waiting)
 	}
-	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, deed), http.StatusSeeOther)
+	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, action), http.StatusSeeOther)
 }
 
-// lateIncident tells who was faster.
-func (s *server) lateIncident(w http.ResponseWriter, r *http.Request, id int64) {
+// incidentConflict responds to an action that came too late with what was done before.
+func (s *server) incidentConflict(w http.ResponseWriter, r *http.Request, id int64) {
 	i, err := s.Store.Incident(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
@@ -129,23 +129,23 @@ func snoozeEnd(choice string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// doneText says what was done, after the way back to a page.
+// doneText confirms an action after the redirect.
 func doneText(done, id string) string {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		return ""
 	}
 	switch done {
-	case deedAcknowledge:
+	case actionAcknowledge:
 		return fmt.Sprintf("Incident %d is acknowledged.", n)
-	case deedResolve:
+	case actionResolve:
 		return fmt.Sprintf("Incident %d is resolved.", n)
-	case deedSnooze:
+	case actionSnooze:
 		return fmt.Sprintf("Incident %d is snoozed.", n)
 	case answerApprove:
-		return fmt.Sprintf("Question %d is approved. Its cycle goes on.", n)
+		return fmt.Sprintf("Approval %d is granted. Its cycle continues.", n)
 	case answerDeny:
-		return fmt.Sprintf("Question %d is denied. Its cycle ends with your reason.", n)
+		return fmt.Sprintf("Approval %d is denied. Its cycle ends with your reason.", n)
 	}
 	return ""
 }

@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// tomorrowHour is when a snooze until tomorrow ends.
+// tomorrowHour is the hour at which a snooze until tomorrow ends.
 const tomorrowHour = 9
 
 type incidentsView struct {
@@ -24,7 +24,7 @@ type incidentsView struct {
 	Pager     pager
 }
 
-// incidentView is one problem as it is shown.
+// incidentView is one incident as shown.
 type incidentView struct {
 	ID             int64
 	Title          string
@@ -45,7 +45,7 @@ type incidentView struct {
 	Recommendation string
 	Cost           figure
 	History        []eventView
-	Deeds          []question
+	Actions        []question
 	Resolved       bool
 }
 
@@ -76,7 +76,7 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 		ok = false
 	}
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such list of incidents.")
+		s.errorPage(w, r, http.StatusNotFound, "No such list of incidents.")
 		return
 	}
 	view, err := s.incidentsView(r, tab, before)
@@ -117,11 +117,11 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 			return view, err
 		}
 	case tabOpen:
-		view.Empty, filter.Open = "No incident is open.", true
+		view.Empty, filter.Open = "No open incidents.", true
 	case tabAcknowledged:
-		view.Empty, filter.Status = "Nobody has taken an incident.", ops.IncidentAcknowledged
+		view.Empty, filter.Status = "No acknowledged incidents.", ops.IncidentAcknowledged
 	case tabResolved:
-		view.Empty, filter.Status = "No incident was resolved yet.", ops.IncidentResolved
+		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
 		if view.Answered, err = s.answered(ctx, m, before); err != nil {
 			return view, err
 		}
@@ -137,7 +137,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Pager = paging(r, 0)
 	}
 	for _, i := range found {
-		if tab == tabNeeds && !view.wants(i, m.now) || tab == tabOpen && i.Status == ops.IncidentAcknowledged {
+		if tab == tabNeeds && !view.needsPerson(i, m.now) || tab == tabOpen && i.Status == ops.IncidentAcknowledged {
 			continue
 		}
 		one := m.incident(i)
@@ -151,8 +151,8 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	return view, nil
 }
 
-// wants reports whether an incident needs somebody beyond the question that is asked about it.
-func (v incidentsView) wants(i ops.Incident, now time.Time) bool {
+// needsPerson reports whether an incident needs a person beyond a pending approval.
+func (v incidentsView) needsPerson(i ops.Incident, now time.Time) bool {
 	for _, a := range v.Approvals {
 		if i.Waiting != nil && *i.Waiting == a.Cycle.ID {
 			return false
@@ -166,7 +166,10 @@ func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]event
 	if err != nil {
 		return nil, err
 	}
-	out := []eventView{{Badge: levelBadge(i.Level), At: m.stamp(i.OpenedAt), Kind: "incident", Message: "opened", Cycle: i.FirstCycle, CyclePath: cyclePath(i.FirstCycle)}}
+	out := []eventView{{
+		Badge: levelBadge(i.Level), At: m.stamp(i.OpenedAt), Kind: string(ops.EventIncident), Message: "opened",
+		Cycle: i.FirstCycle, CyclePath: cyclePath(i.FirstCycle),
+	}}
 	for _, e := range events {
 		out = append(out, m.event(e))
 	}
@@ -191,11 +194,11 @@ func (m moment) incident(i ops.Incident) incidentView {
 		}
 		view.Checks = failing(known.Checks)
 	}
-	view.Deeds = deeds(i)
+	view.Actions = incidentActions(i)
 	return view
 }
 
-// failing are the checks that found something, as an agent or a probe reported them.
+// failing returns the checks that are not healthy.
 func failing(checks []ops.CheckResult) []checkView {
 	var out []checkView
 	for _, c := range checks {
@@ -228,7 +231,7 @@ func incidentBadge(i ops.Incident, now time.Time) badge {
 	return badge{"unknown", "circle-question-mark", plain(string(i.Status))}
 }
 
-// incidentNote says who did what last, and when.
+// incidentNote returns the person and the time of the last change.
 func (m moment) incidentNote(i ops.Incident) string {
 	switch {
 	case i.ResolvedAt != nil:
@@ -245,45 +248,47 @@ func (m moment) incidentNote(i ops.Incident) string {
 	return ""
 }
 
-// The deeds a person can do to an incident, as they stand in addresses.
+// The actions on an incident, as in URLs.
 const (
-	deedAcknowledge = "ack"
-	deedResolve     = "resolve"
-	deedSnooze      = "snooze"
+	actionAcknowledge = "ack"
+	actionResolve     = "resolve"
+	actionSnooze      = "snooze"
 )
 
-// deeds are what a person can do to an incident now.
-func deeds(i ops.Incident) []question {
+// incidentActions returns the actions a person can take on an incident now.
+func incidentActions(i ops.Incident) []question {
 	if i.ResolvedAt != nil {
 		return nil
 	}
 	var out []question
-	for _, deed := range []string{deedAcknowledge, deedResolve, deedSnooze} {
-		if deed != deedAcknowledge || i.Status != ops.IncidentAcknowledged {
-			q, _ := deedQuestion(i, deed)
+	for _, action := range []string{actionAcknowledge, actionResolve, actionSnooze} {
+		if action != actionAcknowledge || i.Status != ops.IncidentAcknowledged {
+			q, _ := actionQuestion(i, action)
 			out = append(out, q)
 		}
 	}
 	return out
 }
 
-func deedQuestion(i ops.Incident, deed string) (question, bool) {
+func actionQuestion(i ops.Incident, action string) (question, bool) {
 	note := input{Name: "reason", Label: "Note", Kind: "area", Max: maxReason}
 	q := question{
-		ID: fmt.Sprintf("%s-%d", deed, i.ID), Action: fmt.Sprintf("/incidents/%d/%s", i.ID, deed), No: "Cancel", Fields: []input{note},
+		ID: fmt.Sprintf("%s-%d", action, i.ID), Action: fmt.Sprintf("/incidents/%d/%s", i.ID, action), No: "Cancel", Fields: []input{note},
 	}
-	switch deed {
-	case deedAcknowledge:
+	switch action {
+	case actionAcknowledge:
 		q.Button, q.Icon, q.Title, q.Yes = "Acknowledge", "user", fmt.Sprintf("Acknowledge incident %d?", i.ID), "Acknowledge"
-		q.Text = "You take care of it: no tier starts for this service and no reminder comes, until it is well again or you resolve it."
-	case deedResolve:
+		q.Text = "You take over: no tier starts for this service and no reminders are sent until it recovers or you resolve the incident."
+	case actionResolve:
 		q.Button, q.Icon, q.Title, q.Yes = "Resolve", "circle-check", fmt.Sprintf("Resolve incident %d?", i.ID), "Resolve"
-		q.Text = "It is closed for everybody, and a cycle that waits for it ends."
-	case deedSnooze:
+		q.Text = "Closes the incident. A cycle that waits for it ends."
+	case actionSnooze:
 		q.Button, q.Icon, q.Title, q.Yes = "Snooze", "bell-off", fmt.Sprintf("Snooze incident %d?", i.ID), "Snooze"
-		q.Text = "No tier starts for this service and no reminder comes until then."
+		q.Text = "Until then, no tier starts for this service and no reminders are sent."
 		q.Fields = []input{{Name: "for", Label: "For", Kind: "select", Required: true, Choices: []choice{
-			{Value: "1h", Word: "1 hour"}, {Value: "4h", Word: "4 hours"}, {Value: "tomorrow", Word: fmt.Sprintf("Until tomorrow, %02d:00", tomorrowHour)},
+			{Value: "1h", Word: "1 hour"},
+			{Value: "4h", Word: "4 hours"},
+			{Value: "tomorrow", Word: fmt.Sprintf("Until tomorrow, %02d:00", tomorrowHour)},
 		}}, note}
 	default:
 		return question{}, false

@@ -45,8 +45,9 @@ func guarded() ops.Policy {
 
 func reported(service, text string) *ops.IncidentReport {
 	return &ops.IncidentReport{
-		Title: text, Level: ops.LevelCritical, Class: "unresolved", Services: []string{service}, Findings: text, Tried: text, Recommendation: text,
-		CostUSD: 0.33, Waits: true, Checks: []ops.CheckResult{{Service: service, CheckType: ops.CheckHTTP, Status: ops.Down, Error: text}},
+		Title: text, Level: ops.LevelCritical, Class: "unresolved", Services: []string{service}, Findings: text, Tried: text,
+		Recommendation: text,
+		CostUSD:        0.33, Waits: true, Checks: []ops.CheckResult{{Service: service, CheckType: ops.CheckHTTP, Status: ops.Down, Error: text}},
 	}
 }
 
@@ -104,10 +105,16 @@ func (s *site) post(path string, fields url.Values) answer {
 func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/incidents"), "Nothing needs you.", "Needs you", "Acknowledged", "Resolved")
-	for tab, text := range map[string]string{"open": "No incident is open.", "acknowledged": "Nobody has taken", "resolved": "No incident was resolved"} {
+	for tab, text := range map[string]string{
+		"open": "No open incidents.", "acknowledged": "No acknowledged incidents",
+		"resolved": "No resolved incidents",
+	} {
 		mustContain(t, s.page("/incidents?tab="+tab), text)
 	}
-	for _, path := range []string{"/incidents?tab=nope", "/incidents?cursor=x", "/incidents/9", "/incidents/x", "/incidents/9/ack", "/approvals/9", "/approvals/x", "/approvals/1/maybe"} {
+	for _, path := range []string{
+		"/incidents?tab=nope", "/incidents?cursor=x", "/incidents/9", "/incidents/x", "/incidents/9/ack",
+		"/approvals/9", "/approvals/x", "/approvals/1/maybe",
+	} {
 		if got := s.get(path).StatusCode; got != http.StatusNotFound {
 			t.Errorf("%s gives %d", path, got)
 		}
@@ -121,8 +128,9 @@ func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
 	cycle, a := s.asks("Tier 3 needs a yes.")
 	body := s.page("/incidents")
 	mustContain(t, body, "Approve: start Tier 3 for jellyfin", fmt.Sprintf("C-%d", cycle), fmt.Sprintf(`href="/sessions/%d"`, a.SessionID),
-		"expires <time", "in 10m 00s", "Without an answer it is then denied.", "Tier 3 needs a yes.", "Redeploy services", "Tools: Bash, Read",
-		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the chain",
+		"expires <time", "in 10m 00s", "If nobody answers, it is denied when it expires.", "Tier 3 needs a yes.", "Redeploy services",
+		"Tools: Bash, Read",
+		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the cycle",
 		"2 of 2 left", fmt.Sprintf(`action="/approvals/%d/deny"`, a.ID), fmt.Sprintf(`formaction="/approvals/%d/approve" formnovalidate`, a.ID),
 		"Reason", "required to deny", "tier3 opus")
 	// The incident that was opened with the question is not shown a second time.
@@ -133,7 +141,10 @@ func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
 func TestApproveByPostWakesTheCycle(t *testing.T) {
 	s, control := watched(t)
 	cycle, a := s.asks("Tier 3 needs a yes.")
-	for _, path := range []string{fmt.Sprintf("/approvals/%d", a.ID), fmt.Sprintf("/approvals/%d/approve", a.ID), fmt.Sprintf("/approvals/%d/deny", a.ID)} {
+	for _, path := range []string{
+		fmt.Sprintf("/approvals/%d", a.ID), fmt.Sprintf("/approvals/%d/approve", a.ID),
+		fmt.Sprintf("/approvals/%d/deny", a.ID),
+	} {
 		mustContain(t, s.page(path), "Approve: start Tier 3 for jellyfin", `method="post"`)
 	}
 	if got, _ := s.Store.Approval(t.Context(), a.ID); got.Status != ops.ApprovalPending || len(control.woken) > 0 {
@@ -151,8 +162,8 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	if len(control.woken) != 1 || control.woken[0] != cycle {
 		t.Errorf("woken %v, want %d", control.woken, cycle)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Question %d is approved.", a.ID))
-	mustContain(t, s.page("/incidents?tab=resolved"), "Answered questions", "Approved", "by 192.0.2.1 at")
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Approval %d is granted.", a.ID))
+	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by 192.0.2.1 at")
 }
 
 func TestDenyNeedsAReason(t *testing.T) {
@@ -163,7 +174,7 @@ func TestDenyNeedsAReason(t *testing.T) {
 	if refused.StatusCode != http.StatusUnprocessableEntity || len(control.woken) > 0 {
 		t.Fatalf("status %d, woken %v", refused.StatusCode, control.woken)
 	}
-	mustContain(t, refused.body, "a denial needs a reason", `role="alert"`, "Approve once")
+	mustContain(t, refused.body, "Enter a reason for the denial.", `role="alert"`, "Approve once")
 	if got := s.post(path, url.Values{"reason": {"not today"}}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
 	}
@@ -217,13 +228,15 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	s, control := watched(t)
 	i := s.breaks("paperless", "The disk is full.")
 	body := s.page("/incidents")
-	mustContain(t, body, "The disk is full.", "Critical", "Open", "Acknowledge", "Resolve", "Snooze", "Until tomorrow, 09:00", "History", "opened", "$0.33",
+	mustContain(t, body, "The disk is full.", "Critical", "Open", "Acknowledge", "Resolve", "Snooze", "Until tomorrow, 09:00", "History",
+		"opened", "$0.33",
 		fmt.Sprintf(`action="/incidents/%d/ack"`, i.ID))
 	done := s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), url.Values{"reason": {"on it"}})
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d", done.StatusCode)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by 192.0.2.1 at", "on it")
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by 192.0.2.1 at",
+		"on it")
 	mustContain(t, s.page("/incidents"), "Nothing needs you.")
 	mustContain(t, s.page("/incidents?tab=acknowledged"), "The disk is full.")
 
@@ -240,18 +253,21 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 		t.Errorf("woken %v, want %d", control.woken, *i.Waiting)
 	}
 	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by 192.0.2.1 at 13:42: new disk")
-	for _, deed := range []string{"ack", "resolve", "snooze"} {
-		late := s.post(fmt.Sprintf("/incidents/%d/%s", i.ID, deed), url.Values{"for": {"1h"}})
+	for _, action := range []string{"ack", "resolve", "snooze"} {
+		late := s.post(fmt.Sprintf("/incidents/%d/%s", i.ID, action), url.Values{"for": {"1h"}})
 		if late.StatusCode != http.StatusConflict {
-			t.Errorf("%s of a resolved one gives %d", deed, late.StatusCode)
+			t.Errorf("%s of a resolved one gives %d", action, late.StatusCode)
 		}
 		mustContain(t, late.body, "Already resolved by 192.0.2.1 at 13:42: new disk.")
-		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, deed)), "Already resolved by 192.0.2.1")
+		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, action)), "Already resolved by 192.0.2.1")
 	}
 }
 
 func TestSnoozeEndsAtTheChosenTime(t *testing.T) {
-	for choice, want := range map[string]string{"1h": "2026-11-14T14:42:00Z", "4h": "2026-11-14T17:42:00Z", "tomorrow": "2026-11-15T09:00:00Z"} {
+	for choice, want := range map[string]string{
+		"1h": "2026-11-14T14:42:00Z", "4h": "2026-11-14T17:42:00Z",
+		"tomorrow": "2026-11-15T09:00:00Z",
+	} {
 		s, _ := watched(t)
 		i := s.breaks("paperless", "The disk is full.")
 		if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID), url.Values{"for": {choice}}).StatusCode; got != http.StatusSeeOther {
@@ -267,7 +283,8 @@ func TestSnoozeEndsAtTheChosenTime(t *testing.T) {
 	}
 	s, _ := watched(t)
 	i := s.breaks("paperless", "The disk is full.")
-	if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID), url.Values{"for": {"1000h"}}).StatusCode; got != http.StatusUnprocessableEntity {
+	if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID),
+		url.Values{"for": {"1000h"}}).StatusCode; got != http.StatusUnprocessableEntity {
 		t.Errorf("a snooze of any length gives %d", got)
 	}
 }
@@ -275,15 +292,18 @@ func TestSnoozeEndsAtTheChosenTime(t *testing.T) {
 func TestALinkFromANoticeOnlyAsks(t *testing.T) {
 	s, control := watched(t)
 	i := s.breaks("paperless", "The disk is full.")
-	for deed, text := range map[string]string{"ack": "Acknowledge incident 1?", "resolve": "Resolve incident 1?", "snooze": "Snooze incident 1?"} {
-		body := s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, deed))
-		mustContain(t, body, text, fmt.Sprintf(`<form class="decide" method="post" action="/incidents/%d/%s">`, i.ID, deed))
+	for action, text := range map[string]string{
+		"ack": "Acknowledge incident 1?", "resolve": "Resolve incident 1?",
+		"snooze": "Snooze incident 1?",
+	} {
+		body := s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, action))
+		mustContain(t, body, text, fmt.Sprintf(`<form class="decide" method="post" action="/incidents/%d/%s">`, i.ID, action))
 	}
 	if got := s.get(fmt.Sprintf("/incidents/%d/explode", i.ID)).StatusCode; got != http.StatusNotFound {
-		t.Errorf("an unknown deed gives %d", got)
+		t.Errorf("an unknown action gives %d", got)
 	}
 	if got := s.post(fmt.Sprintf("/incidents/%d/explode", i.ID), nil).StatusCode; got != http.StatusNotFound {
-		t.Errorf("an unknown deed gives %d", got)
+		t.Errorf("an unknown action gives %d", got)
 	}
 	got, err := s.Store.Incident(t.Context(), i.ID)
 	if err != nil || got.Status != ops.IncidentOpen || len(control.woken) > 0 {
@@ -318,16 +338,23 @@ func TestHostileTextOnOperatorPages(t *testing.T) {
 			})
 			_, a := s.asks(text)
 			i := s.breaks(text, text)
-			if _, err := s.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: text, Service: text, Observation: text, Source: text}); err != nil {
+			if _, err := s.Store.AddMemory(t.Context(), ops.Memory{
+				Environment: "default", Category: text, Service: text, Observation: text,
+				Source: text,
+			}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Store.AddEvent(t.Context(), ops.Event{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}); err != nil {
+			if _, err := s.Store.AddEvent(t.Context(), ops.Event{
+				Level: ops.Level(text), Kind: ops.EventKind(text), Service: text,
+				Message: text,
+			}); err != nil {
 				t.Fatal(err)
 			}
 			s.Check(text, ops.Down, text)
 			query := "?q=" + url.QueryEscape(text) + "&service=" + url.QueryEscape(text) + "&kind=" + url.QueryEscape(text) + "&category=" + url.QueryEscape(text)
 			paths := []string{
-				"/incidents", "/incidents?tab=open", fmt.Sprintf("/incidents/%d", i.ID), fmt.Sprintf("/incidents/%d/snooze", i.ID), fmt.Sprintf("/approvals/%d", a.ID),
+				"/incidents", "/incidents?tab=open", fmt.Sprintf("/incidents/%d", i.ID), fmt.Sprintf("/incidents/%d/snooze",
+					i.ID), fmt.Sprintf("/approvals/%d", a.ID),
 				"/services", "/services?range=24h", "/services" + query, "/costs", "/costs?by=service", "/costs?by=model", "/events", "/events" + query,
 				"/memory", "/memory" + query, "/memory/1/remove", "/config", "/config" + query,
 			}
@@ -345,7 +372,8 @@ func TestHostileTextOnOperatorPages(t *testing.T) {
 			mustBeHarmless(t, content(s.page("/incidents?tab=resolved")))
 			mustBeHarmless(t, content(s.page(fmt.Sprintf("/incidents/%d", i.ID))))
 			mustBeHarmless(t, content(s.post("/memory", url.Values{"environment": {text}, "observation": {text}, "service": {text}}).body))
-			mustBeHarmless(t, content(s.post("/services/cooldown", url.Values{"environment": {text}, "service": {text}, "action": {text}, "reason": {text}}).body))
+			mustBeHarmless(t, content(s.post("/services/cooldown",
+				url.Values{"environment": {text}, "service": {text}, "action": {text}, "reason": {text}}).body))
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// stream tells a page that something in the journal changed. Its ids name what the reader has seen.
+// stream reports to a page that the journal changed. The event id is the revision the reader has seen.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	seen := r.URL.Query().Get("seen")
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
@@ -21,11 +21,11 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer end()
 	for {
-		counts, err := s.pulse.look(r.Context(), gather)
+		counts, err := s.counters.read(r.Context(), batchWindow)
 		if err != nil {
-			return // the reader comes back, and the log has what the next page request finds
+			return // the reader reconnects, and the next page request logs the error
 		}
-		if now := mark(counts); now != seen {
+		if now := revision(counts); now != seen {
 			rail, err := s.railCount(counts)
 			if err != nil || out.send(message{name: "changed"}, message{id: now, data: newDataBlock(rail)}) != nil {
 				return
@@ -38,28 +38,28 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// railCount is the figure in the navigation, as something to swap in.
+// railCount renders the number in the navigation as a fragment to swap in.
 func (s *server) railCount(counts store.Pulse) (string, error) {
 	count, err := s.piece("session", "rail-count", counts.Approvals+counts.Incidents)
 	return `<hx-partial hx-target="#rail-count" hx-swap="outerHTML">` + count + `</hx-partial>`, err
 }
 
-// position is how far a reader of a session has come: the last line it has, and the state it shows.
+// position is what a reader of a session has received: the last line, and the revision of the state.
 type position struct {
-	seq  int64
-	mark string
+	seq      int64
+	revision string
 }
 
-func (p position) String() string { return strconv.FormatInt(p.seq, 10) + "." + p.mark }
+func (p position) String() string { return strconv.FormatInt(p.seq, 10) + "." + p.revision }
 
-// readPosition takes the position from the address, or from what the browser got last.
+// readPosition returns the position in the URL, or the id of the last event the browser got.
 func readPosition(r *http.Request) position {
 	if seq, state, found := strings.Cut(r.Header.Get("Last-Event-ID"), "."); found {
 		if n, err := strconv.ParseInt(seq, 10, 64); err == nil {
 			return position{n, state}
 		}
 	}
-	// Without a number no lines are wanted: the page shows another part of the transcript.
+	// Without a number no lines are sent: the page shows another part of the transcript.
 	n, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	if err != nil || n < 0 {
 		n = noLines
@@ -67,13 +67,13 @@ func readPosition(r *http.Request) position {
 	return position{n, r.URL.Query().Get("seen")}
 }
 
-// manyReaders is how many streams make each of them a little slower, so that all of them together stay cheap.
+// manyReaders is the number of streams above which they poll less often.
 const manyReaders = 100
 
-// noLines is the position of a reader that follows the state alone.
+// noLines is the position of a reader that follows only the state.
 const noLines = -1
 
-// sessionStream sends what a session writes, and what becomes of it, until its cycle has ended.
+// sessionStream sends the transcript and the state of a session until its cycle has ended.
 func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
@@ -102,7 +102,7 @@ func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if over {
-			_ = out.send(message{id: at.String(), name: "ended"}) // the stream ends with it in any case
+			_ = out.send(message{id: at.String(), name: "ended"}) // the stream ends in any case
 			return
 		}
 		if out.wait() != nil {
@@ -111,7 +111,7 @@ func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendNews sends everything behind the reader's position and moves it on. It reports whether nothing will follow.
+// sendNews sends everything after the position of the reader and advances it. It reports whether the session is over.
 func (s *server) sendNews(out *eventStream, feed *feed, at *position) (over bool, err error) {
 	if err := feed.advance(out.ctx, s); err != nil {
 		return false, err
@@ -128,13 +128,13 @@ func (s *server) sendNews(out *eventStream, feed *feed, at *position) (over bool
 		if err := out.send(message{id: at.String(), data: news.data}); err != nil {
 			return false, err
 		}
-		if err := out.share(); err != nil {
+		if err := out.throttle(); err != nil {
 			return false, err
 		}
 	}
 	state := feed.state()
-	if state.mark != at.mark {
-		at.mark = state.mark
+	if state.revision != at.revision {
+		at.revision = state.revision
 		if err := out.send(message{id: at.String(), data: state.data}); err != nil {
 			return false, err
 		}
@@ -142,7 +142,7 @@ func (s *server) sendNews(out *eventStream, feed *feed, at *position) (over bool
 	return state.over, nil
 }
 
-// stopped reports whether nothing of the session or its cycle changes any more.
+// stopped reports whether the session and its cycle have ended.
 func stopped(session ops.Session, cycle ops.Cycle) bool {
 	return session.Status.Ended() && cycle.Status.Ended()
 }

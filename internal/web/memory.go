@@ -15,7 +15,7 @@ import (
 const (
 	maxObservation = 2000
 	maxWord        = 80
-	ownConfidence  = 0.9 // of what an operator writes
+	ownConfidence  = 0.9 // confidence of what an operator writes
 )
 
 type memoryView struct {
@@ -27,7 +27,7 @@ type memoryView struct {
 	Filtered     bool
 	Several      bool
 	Add          question
-	Gap          string
+	FormError    string
 	Pager        pager
 }
 
@@ -37,7 +37,7 @@ type memoryRow struct {
 	Service     string
 	Environment string
 	Observation string
-	Sure        string
+	Confidence  string
 	Source      string
 	Session     ops.SessionID
 	Created     stamp
@@ -50,10 +50,10 @@ func (s *server) memory(w http.ResponseWriter, r *http.Request) {
 	s.showMemories(w, r, http.StatusOK, "")
 }
 
-func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int, gap string) {
+func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	before, ok := cursor(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such page of memories.")
+		s.errorPage(w, r, http.StatusNotFound, "No such page of memories.")
 		return
 	}
 	f := store.MemoryFilter{
@@ -67,8 +67,9 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 	}
 	m := moment{s.Clock()}
 	view := memoryView{
-		Service: f.Service, Category: f.Category, All: f.All, Several: len(s.Environments) > 1, Environments: s.environmentChoices(f.Environment),
-		Filtered: f.Service != "" || f.Category != "" || f.Environment != "" || f.All, Add: s.addQuestion(r), Gap: gap,
+		Service: f.Service, Category: f.Category, All: f.All, Several: len(s.Environments) > 1,
+		Environments: s.environmentChoices(f.Environment),
+		Filtered:     f.Service != "" || f.Category != "" || f.Environment != "" || f.All, Add: s.addQuestion(r), FormError: problem,
 	}
 	found, view.Pager = paged(r, found, func(row ops.Memory) int64 { return row.ID })
 	for _, memory := range found {
@@ -77,9 +78,9 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 	p := page{Title: "Memory", Nav: "memory", Body: view}
 	switch queried(r, "done") {
 	case "added":
-		p.Flash = "It is kept, and told to later sessions."
+		p.Flash = "Memory added. Later sessions will read it."
 	case "removed":
-		p.Flash = "It is forgotten."
+		p.Flash = "Memory removed."
 	}
 	s.render(w, r, status, "memory", p)
 }
@@ -87,7 +88,8 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 func (m moment) memory(memory ops.Memory) memoryRow {
 	row := memoryRow{
 		ID: memory.ID, Category: plain(memory.Category), Service: plain(memory.Service), Environment: memory.Environment,
-		Observation: plain(memory.Observation), Sure: strconv.FormatFloat(100*memory.Confidence, 'f', 0, 64) + " %", Source: sourceText(memory.Source),
+		Observation: plain(memory.Observation), Confidence: strconv.FormatFloat(100*memory.Confidence, 'f', 0, 64) + " %",
+		Source:  sourceText(memory.Source),
 		Created: m.stamp(memory.CreatedAt), Expires: m.maybe(memory.ExpiresAt), Remove: forget(memory.ID),
 	}
 	if memory.SessionID != nil {
@@ -101,7 +103,7 @@ func sourceText(source string) string {
 	switch source {
 	case "agent":
 		return "An agent"
-	case "force-done":
+	case string(ops.ActionForceDone):
 		return "The supervisor"
 	case "operator":
 		return "An operator"
@@ -112,21 +114,22 @@ func sourceText(source string) string {
 func forget(id int64) question {
 	return question{
 		ID: fmt.Sprintf("forget-%d", id), Button: "Remove", Icon: "trash-2", Style: "plain", Title: fmt.Sprintf("Remove memory %d?", id),
-		Text: "Later sessions are no longer told of it. It cannot be brought back.", Action: fmt.Sprintf("/memory/%d/remove", id),
+		Text: "Later sessions no longer read it. This cannot be undone.", Action: fmt.Sprintf("/memory/%d/remove", id),
 		Yes: "Remove", No: "Keep", Danger: true,
 	}
 }
 
 func (s *server) addQuestion(r *http.Request) question {
+	typed := func(name string) string { return plain(r.PostFormValue(name)) }
 	q := question{
-		ID: "add-memory", Button: "Add", Icon: "plus", Style: "primary", Title: "Add a memory", Action: "/memory", Yes: "Keep it", No: "Cancel",
-		Text: "Later sessions are told of it as knowledge, not as an instruction.",
+		ID: "add-memory", Button: "Add", Icon: "plus", Style: "primary", Title: "Add a memory", Action: "/memory", Yes: "Add", No: "Cancel",
+		Text: "Later sessions read it as information, not as an instruction.",
 		Fields: []input{
-			{Name: "observation", Label: "What is known", Kind: "area", Required: true, Max: maxObservation, Value: plain(r.PostFormValue("observation"))},
-			{Name: "service", Label: "Service", Max: maxWord, Value: plain(r.PostFormValue("service")), Hint: "Empty: about everything"},
-			{Name: "category", Label: "Category", Max: maxWord, Value: plain(r.PostFormValue("category")), Hint: "One word, such as timing or cause"},
-			{Name: "keep", Label: "Keep it", Kind: "select", Required: true, Choices: []choice{
-				{Value: "", Word: "For ever"}, {Value: "30", Word: "30 days"}, {Value: "90", Word: "90 days"}, {Value: "365", Word: "A year"},
+			{Name: "observation", Label: "Memory", Kind: "area", Required: true, Max: maxObservation, Value: typed("observation")},
+			{Name: "service", Label: "Service", Max: maxWord, Value: typed("service"), Hint: "Leave empty for all services"},
+			{Name: "category", Label: "Category", Max: maxWord, Value: typed("category"), Hint: "One word, for example timing or cause"},
+			{Name: "keep", Label: "Keep for", Kind: "select", Required: true, Choices: []choice{
+				{Value: "", Word: "No limit"}, {Value: "30", Word: "30 days"}, {Value: "90", Word: "90 days"}, {Value: "365", Word: "1 year"},
 			}},
 		},
 	}
@@ -153,20 +156,20 @@ func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
 	if m.Category == "" {
 		m.Category = "note"
 	}
-	gap := ""
+	problem := ""
 	days, err := strconv.Atoi(r.PostFormValue("keep"))
 	switch {
 	case m.Observation == "":
-		gap = "Say what is known. Nothing was kept."
+		problem = "Enter what is known. Nothing was added."
 	case len(m.Observation) > maxObservation || len(m.Category) > maxWord || len(m.Service) > maxWord:
-		gap = fmt.Sprintf("It is too long: at most %d characters, and %d for a service or a category. Nothing was kept.", maxObservation, maxWord)
+		problem = fmt.Sprintf("Too long: at most %d characters, and %d for a service or category. Nothing was added.", maxObservation, maxWord)
 	case !slices.Contains(environmentNames(s.Environments), m.Environment):
-		gap = fmt.Sprintf("No environment is called %q. Nothing was kept.", plain(m.Environment))
+		problem = fmt.Sprintf("No such environment: %q. Nothing was added.", plain(m.Environment))
 	case r.PostFormValue("keep") != "" && (err != nil || days < 1 || days > 3650):
-		gap = "It is kept for ever, or for a number of days. Nothing was kept."
+		problem = "Keep it without limit or for 1 to 3650 days. Nothing was added."
 	}
-	if gap != "" {
-		s.showMemories(w, r, http.StatusUnprocessableEntity, gap)
+	if problem != "" {
+		s.showMemories(w, r, http.StatusUnprocessableEntity, problem)
 		return
 	}
 	if days > 0 {
@@ -177,11 +180,11 @@ func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "memory", err)
 		return
 	}
-	s.audit(r, m, fmt.Sprintf("%s kept memory %d: %s", s.person(r), id, firstLine(m.Observation, 200)))
+	s.audit(r, m, fmt.Sprintf("%s added memory %d: %s", s.person(r), id, firstLine(m.Observation, 200)))
 	http.Redirect(w, r, "/memory?done=added", http.StatusSeeOther)
 }
 
-// memoryPage asks before a memory is removed.
+// memoryPage asks for confirmation before it removes a memory.
 type memoryPage struct {
 	memoryRow
 	Several bool
@@ -208,8 +211,8 @@ func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "memory", err)
 		return
 	}
-	s.render(w, r, http.StatusOK, "forget", page{
-		Title: "Remove a memory", Nav: "memory", Still: true,
+	s.render(w, r, http.StatusOK, "memory_remove", page{
+		Title: "Remove a memory", Nav: "memory", Static: true,
 		Body: memoryPage{moment{s.Clock()}.memory(m), len(s.Environments) > 1},
 	})
 }
@@ -227,12 +230,12 @@ func (s *server) removeMemory(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/memory?done=removed", http.StatusSeeOther)
 }
 
-// audit records who changed what is remembered. The change itself is done, so a failure is only logged.
+// audit records who changed a memory. The change itself is done, so a failure is only logged.
 func (s *server) audit(r *http.Request, m ops.Memory, message string) {
 	_, err := s.Store.AddEvent(r.Context(), ops.Event{
-		At: s.Clock(), Environment: m.Environment, Level: ops.LevelInfo, Kind: "memory", Service: m.Service, Message: message,
+		At: s.Clock(), Environment: m.Environment, Level: ops.LevelInfo, Kind: ops.EventMemory, Service: m.Service, Message: message,
 	})
 	if err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot record who changed a memory", "error", err)
+		s.Logger.ErrorContext(r.Context(), "record memory change failed", "error", err)
 	}
 }

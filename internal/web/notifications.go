@@ -11,13 +11,13 @@ import (
 type notificationsView struct {
 	Tabs    []option
 	Notices []noticeView
-	Dead    bool // those that were given up are shown
+	Dead    bool // the failed ones are shown
 	Several bool
 	Empty   string
 	Pager   pager
 }
 
-// noticeView is a message to people and what became of it.
+// noticeView is a notification and its delivery status.
 type noticeView struct {
 	ID          int64
 	Title       string
@@ -29,12 +29,12 @@ type noticeView struct {
 	Status      badge
 	Created     stamp
 	Sent        *stamp
-	Next        *stamp // when it is tried next
-	Tries       string
+	Next        *stamp // time of the next attempt
+	Attempts    int
 	Error       string
 	Cycle       *cycleRef
-	Second      bool   // it is for those who are told when the first do not answer
-	Retry       string // where to ask for another try; empty where that cannot be
+	Second      bool   // for the second contact, used when the first does not answer
+	Retry       string // URL for another attempt; empty if there can be none
 }
 
 func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
@@ -49,10 +49,10 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 		status      ops.NoticeStatus
 		word, empty string
 	}{
-		{ops.NoticeDead, "Given up", "Every notice reached somebody"},
-		{ops.NoticePending, "Waiting", "No notice is waiting"},
-		{ops.NoticeSent, "Sent", "Nothing was sent yet"},
-		{ops.NoticeSkipped, "No target", "No notice was left without a target"},
+		{ops.NoticeDead, "Failed", "No failed notifications"},
+		{ops.NoticePending, "Waiting", "No waiting notifications"},
+		{ops.NoticeSent, "Sent", "No sent notifications yet"},
+		{ops.NoticeSkipped, "No target", "No notifications without a target"},
 	} {
 		current := one.status == status
 		if current {
@@ -61,7 +61,7 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 		view.Tabs = append(view.Tabs, option{Word: one.word, Path: "/notifications?status=" + string(one.status), Current: current})
 	}
 	if !ok || !known {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such list of notifications. A status is dead, pending, sent or skipped.")
+		s.errorPage(w, r, http.StatusNotFound, "No such list of notifications. A status is dead, pending, sent or skipped.")
 		return
 	}
 	found, err := s.Store.NoticeList(r.Context(), store.NoticeFilter{Status: status, Before: before, Limit: listed + 1})
@@ -76,16 +76,16 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Notifications", Nav: "events", Body: view}
 	if queried(r, "done") == "again" {
-		p.Flash = "It is tried again at once."
+		p.Flash = "The notification is sent again now."
 	}
 	s.render(w, r, http.StatusOK, "notifications", p)
 }
 
 func (m moment) notice(n ops.Notice) noticeView {
 	view := noticeView{
-		ID: n.ID, Title: firstLine(n.Title, 200), Body: plain(n.Body), Kind: plain(string(n.Kind)), Service: plain(n.Service), Environment: plain(n.Environment),
-		Level: levelBadge(n.Level), Status: noticeBadge(n.Status), Created: m.stamp(n.CreatedAt), Sent: m.maybe(n.SentAt), Error: plain(n.Error),
-		Tries: plural(n.Attempts, "try", "tries"), Second: n.Target == ops.TargetSecond,
+		ID: n.ID, Title: firstLine(n.Title, 200), Body: plain(n.Body), Kind: plain(string(n.Kind)), Service: plain(n.Service),
+		Environment: plain(n.Environment), Level: levelBadge(n.Level), Status: noticeBadge(n.Status), Created: m.stamp(n.CreatedAt),
+		Sent: m.maybe(n.SentAt), Error: plain(n.Error), Attempts: n.Attempts, Second: n.Target == ops.TargetSecond,
 	}
 	if n.CycleID != nil {
 		ref := refer(*n.CycleID)
@@ -108,14 +108,14 @@ func noticeBadge(status ops.NoticeStatus) badge {
 	case ops.NoticeSent:
 		return badge{"ok", "circle-check", "Sent"}
 	case ops.NoticeDead:
-		return badge{"bad", "octagon-x", "Given up"}
+		return badge{"bad", "octagon-x", "Failed"}
 	case ops.NoticeSkipped:
 		return badge{"unknown", "bell-off", "No target"}
 	}
 	return badge{"unknown", "circle-question-mark", plain(string(status))}
 }
 
-// retryNotice puts a notice that was given up back into the outbox.
+// retryNotice puts a failed notification back into the outbox.
 func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)
 	if !ok {
@@ -126,6 +126,6 @@ func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "notification", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/notifications?status=pending&done=again", http.StatusSeeOther)
 }

@@ -16,33 +16,34 @@ import (
 const (
 	recentCycles = 25
 	recentEvents = 14
-	// needsYouFor is how long a cycle that ended with a call for a person stays on the first page.
+	// needsYouFor is how long a cycle that ended with needs_human stays on the overview.
 	needsYouFor = 24 * time.Hour
 )
 
 type overviewView struct {
 	Headline badge
-	First    bool // nothing has ever run
+	First    bool // nothing has run yet
 	Next     *nextView
 	Last     *cycleLine
 	Running  []cycleLine
 	Queued   int
 	NeedsYou []cycleLine
-	Asked    []string // what waits for a person, in words: 1 approval, 2 incidents
+	asked    int
+	Asked    []string // what needs a person: 1 approval, 2 incidents
 	Summary  *summaryView
 	Today    figure
 	Budget   string
-	Share    string // percent of the day's budget that is spent; empty without a budget
+	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
-	Fine     []serviceView
+	Healthy  []serviceView
 	Groups   []serviceGroup // the healthy ones, by environment
 	Activity []eventView
-	Several  bool // more than one environment, so rows name theirs
+	Several  bool // more than one environment, so rows show it
 	Probed   bool // some environment has probes
 }
 
-// summaryView is what the last cycle said at its end.
+// summaryView is the summary of the last cycle.
 type summaryView struct {
 	Cycle   ops.CycleID
 	Session ops.SessionID
@@ -51,7 +52,7 @@ type summaryView struct {
 	Text    string
 }
 
-// serviceGroup are healthy services that are shown as one line until somebody wants to see them.
+// serviceGroup is a collapsed group of healthy services.
 type serviceGroup struct {
 	Name     string
 	Services []serviceView
@@ -63,7 +64,7 @@ type nextView struct {
 	Environment string
 }
 
-// cycleLine is one cycle in a sentence.
+// cycleLine is one cycle in one line.
 type cycleLine struct {
 	ID          ops.CycleID
 	Environment string
@@ -85,14 +86,14 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Overview", Nav: "overview", Body: view}
 	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
-		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts as soon as its environment is free.", id)
+		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
 	}
 	s.render(w, r, http.StatusOK, "overview", p)
 }
 
 func (s *server) overviewView(ctx context.Context, counts store.Pulse) (overviewView, error) {
 	m := moment{s.Clock()}
-	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m)}
+	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents}
 	if counts.Approvals > 0 {
 		view.Asked = append(view.Asked, plural(counts.Approvals, "approval", "approvals"))
 	}
@@ -163,7 +164,7 @@ func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
 	}
 }
 
-// summary is the last word of a cycle: what its newest session that worked said in its outcome.
+// summary returns the summary in the outcome of the newest working session of a cycle.
 func (m moment) summary(c store.CycleSummary) *summaryView {
 	for i := len(c.Sessions) - 1; i >= 0; i-- {
 		session := c.Sessions[i]
@@ -183,7 +184,7 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 	return nil
 }
 
-// needsYou finds the cycles that left something to a person, unless a later one of the environment ended well.
+// needsYou returns the cycles that need a person, unless a later cycle of the environment ended well.
 func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary) ([]cycleLine, error) {
 	wellSince := map[string]ops.CycleID{}
 	for _, c := range recent {
@@ -191,7 +192,7 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 			wellSince[c.Environment] = c.ID
 		}
 	}
-	taken, err := s.taken(ctx, m)
+	handled, err := s.handledCycles(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +203,7 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 			return nil, fmt.Errorf("list cycles that need a person: %w", err)
 		}
 		for _, c := range cycles {
-			over := c.EndedAt != nil && (m.now.Sub(*c.EndedAt) > needsYouFor || taken[c.ID])
+			over := c.EndedAt != nil && (m.now.Sub(*c.EndedAt) > needsYouFor || handled[c.ID])
 			if !over && c.ID > wellSince[c.Environment] {
 				lines = append(lines, m.cycleLine(c.Cycle, c.Sessions))
 			}
@@ -211,22 +212,21 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 	return lines, nil
 }
 
-// taken are the cycles that called a person for what somebody has taken care of since: every incident of theirs is
-// acknowledged, snoozed or resolved.
-func (s *server) taken(ctx context.Context, m moment) (map[ops.CycleID]bool, error) {
+// handledCycles returns the cycles whose incidents are all acknowledged, snoozed or resolved.
+func (s *server) handledCycles(ctx context.Context, m moment) (map[ops.CycleID]bool, error) {
 	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: 50})
 	if err != nil {
 		return nil, fmt.Errorf("list incidents: %w", err)
 	}
-	taken := map[ops.CycleID]bool{}
+	handled := map[ops.CycleID]bool{}
 	for _, i := range incidents {
 		held := i.Status == ops.IncidentResolved || i.Holds(m.now)
 		for _, id := range []ops.CycleID{i.FirstCycle, i.LastCycle} {
-			before, known := taken[id]
-			taken[id] = held && (before || !known)
+			before, known := handled[id]
+			handled[id] = held && (before || !known)
 		}
 	}
-	return taken, nil
+	return handled, nil
 }
 
 func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
@@ -250,7 +250,7 @@ func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 	return line
 }
 
-// cycleTitle is what somebody asked for, or else what started the cycle.
+// cycleTitle is the prompt of the cycle, or else its trigger.
 func cycleTitle(c ops.Cycle) string {
 	if title := firstLine(c.Prompt, 90); title != "" {
 		return title
@@ -259,19 +259,19 @@ func cycleTitle(c ops.Cycle) string {
 }
 
 func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.Pulse) error {
-	// The budget's day begins at midnight UTC.
+	// A budget day starts at midnight UTC.
 	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}
-	view.Today = figure{Text: "Not available"}
+	view.Today = unknown()
 	if known {
 		view.Today = dollars(&spent)
 	}
 	var budget float64
 	for _, e := range s.Environments {
 		if e.Policy.BudgetDayUSD == 0 {
-			return nil // one environment without a limit leaves the sum without one
+			return nil // one environment without a limit means no total limit
 		}
 		budget += e.Policy.BudgetDayUSD
 	}
@@ -280,13 +280,17 @@ func (s *server) addCost(ctx context.Context, m moment, view *overviewView, coun
 	return nil
 }
 
-// headline is the one thing to know.
+// headline is the most important fact.
 func (v *overviewView) headline() badge {
-	broken, unknown := 0, 0
+	need := " need you"
+	if v.asked == 1 {
+		need = " needs you"
+	}
+	broken, unchecked := 0, 0
 	worst := badge{Tone: "ok"}
 	for _, service := range v.Failing {
 		if service.Badge.Tone == "unknown" {
-			unknown++
+			unchecked++
 			continue
 		}
 		broken++
@@ -300,17 +304,17 @@ func (v *overviewView) headline() badge {
 	case broken > 1:
 		return badge{worst.Tone, worst.Icon, fmt.Sprintf("%d services need attention", broken)}
 	case len(v.Asked) > 0:
-		return badge{"hand", "hand", strings.Join(v.Asked, " and ") + " need you"}
+		return badge{"hand", "hand", strings.Join(v.Asked, " and ") + need}
 	case len(v.NeedsYou) > 0:
 		return badge{"hand", "hand", plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
 	case v.First:
 		return badge{"unknown", "circle-question-mark", "No checks yet"}
-	case unknown > 0:
-		return badge{"unknown", "circle-question-mark", plural(unknown, "service was", "services were") + " not checked lately"}
-	case len(v.Fine) > 0:
+	case unchecked > 0:
+		return badge{"unknown", "circle-question-mark", plural(unchecked, "service was", "services were") + " not checked recently"}
+	case len(v.Healthy) > 0:
 		return badge{"ok", "circle-check", "Everything is healthy"}
 	case v.Last == nil:
-		return badge{"run", "loader", "The first check is under way"}
+		return badge{"run", "loader", "The first check is running"}
 	}
 	return badge{v.Last.Badge.Tone, v.Last.Badge.Icon, "Last check: " + v.Last.Badge.Word}
 }

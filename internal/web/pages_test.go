@@ -58,7 +58,7 @@ func TestAServiceNotCheckedForLongIsUnknown(t *testing.T) {
 	}
 	mustContain(t, s.page("/"), "Everything is healthy")
 	s.Now = s.Now.Add(4 * time.Hour)
-	mustContain(t, s.page("/"), "1 service was not checked lately", "1 Unknown", "4h ago")
+	mustContain(t, s.page("/"), "1 service was not checked recently", "1 Unknown", "4h ago")
 }
 
 func TestOverviewCallsForAPersonUntilALaterCycleEndsWell(t *testing.T) {
@@ -91,7 +91,7 @@ func TestPagesFollowTheJournalWithoutReloading(t *testing.T) {
 	mustContain(t, s.page(ended), `hx-sse:connect="/stream"`)
 	_, ids = s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
 	running := fmt.Sprintf("/sessions/%d", ids[0])
-	mustContain(t, s.page(running), `hx-sse:connect="`+running+`/stream?after=0&amp;seen=`, "Waiting for the first output…", "Not yet",
+	mustContain(t, s.page(running), `hx-sse:connect="`+running+`/stream?after=0&amp;seen=`, "Waiting for the first output…", "Not known yet",
 		"Stop session", "Keep running", `action="`+running+`/stop"`)
 	mustNotContain(t, s.page(ended), `hx-trigger="changed`, "Keep running")
 	for _, path := range []string{"/", "/sessions", running, ended} {
@@ -111,7 +111,7 @@ func TestSessionPageTellsWhyItStopped(t *testing.T) {
 			Error: "stopped after 30m0s", Exit: ops.Ptr(143),
 		})
 	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])),
-		"Timed out", "It ran longer than a session may.", "stopped after 30m0s", "143", "haiku", "Run by hand", "30m 00s")
+		"Timed out", "It exceeded the maximum session time.", "stopped after 30m0s", "143", "haiku", "Manual run", "30m 00s")
 }
 
 func TestSessionPageShowsTheDecisionAndTheHandoff(t *testing.T) {
@@ -256,7 +256,8 @@ func TestEveryPageSaysWhyNoSessionIsStarted(t *testing.T) {
 	trouble := "only 3 MB are free in <state>"
 	s := newSite(t, func(o *web.Options) { o.Trouble = func() string { return trouble } })
 	for _, path := range []string{"/", "/sessions", "/incidents", "/services", "/config"} {
-		if body := s.get(path).body; !strings.Contains(body, `class="flash trouble" role="alert"`) || !strings.Contains(body, "only 3 MB are free in &lt;state&gt;") {
+		if body := s.get(path).body; !strings.Contains(body, `class="flash trouble" role="alert"`) || !strings.Contains(body,
+			"only 3 MB are free in &lt;state&gt;") {
 			t.Errorf("%s does not say it", path)
 		}
 	}

@@ -15,10 +15,13 @@ import (
 
 func TestEventsAreFilteredAndPaged(t *testing.T) {
 	s := newSite(t)
-	mustContain(t, s.page("/events"), "Nothing has happened yet")
+	mustContain(t, s.page("/events"), "No events yet")
 	cycle, _ := s.threeTiers()
 	for n := range 60 {
-		e := ops.Event{At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web", Message: fmt.Sprintf("event %02d.", n)}
+		e := ops.Event{
+			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web",
+			Message: fmt.Sprintf("event %02d.", n),
+		}
 		if n%2 == 1 {
 			e.Level, e.Kind, e.Service, e.CycleID = ops.LevelCritical, "session", "db", &cycle
 		}
@@ -63,8 +66,11 @@ func (s *site) memories() []ops.Memory {
 
 func TestMemoryIsAddedAndRemoved(t *testing.T) {
 	s := newSite(t)
-	mustContain(t, s.page("/memory"), "Nothing is remembered yet", `action="/memory"`)
-	done := s.post("/memory", url.Values{"observation": {" the first start takes ten minutes "}, "service": {"jellyfin"}, "category": {"timing"}, "keep": {"30"}})
+	mustContain(t, s.page("/memory"), "No memories yet", `action="/memory"`)
+	done := s.post("/memory", url.Values{
+		"observation": {" the first start takes ten minutes "}, "service": {"jellyfin"},
+		"category": {"timing"}, "keep": {"30"},
+	})
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
@@ -74,7 +80,8 @@ func TestMemoryIsAddedAndRemoved(t *testing.T) {
 		t.Fatalf("kept %+v", found)
 	}
 	body := s.page(done.Header.Get("Location"))
-	mustContain(t, body, "It is kept", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec", `action="/memory/1/remove"`)
+	mustContain(t, body, "Memory added", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec",
+		`action="/memory/1/remove"`)
 	mustContain(t, s.page("/memory/1/remove"), "Remove memory 1?", "the first start takes ten minutes", `method="post"`)
 	if len(s.memories()) != 1 {
 		t.Fatal("looking removed it")
@@ -89,20 +96,26 @@ func TestMemoryIsAddedAndRemoved(t *testing.T) {
 		t.Errorf("asking again gives %d", got)
 	}
 	events := s.page("/events?kind=memory")
-	mustContain(t, events, "kept memory 1: the first start takes ten minutes", "removed memory 1")
+	mustContain(t, events, "added memory 1: the first start takes ten minutes", "removed memory 1")
 }
 
 func TestUnusableMemoriesAreRefused(t *testing.T) {
 	s := newSite(t)
 	for name, fields := range map[string]url.Values{
-		"empty": {"observation": {"  "}}, "long": {"observation": {strings.Repeat("x", 2001)}}, "long service": {"observation": {"x"}, "service": {strings.Repeat("x", 81)}},
-		"environment": {"observation": {"x"}, "environment": {"elsewhere"}}, "keep": {"observation": {"x"}, "keep": {"-4"}}, "keep a word": {"observation": {"x"}, "keep": {"x"}},
+		"empty": {"observation": {"  "}}, "long": {"observation": {strings.Repeat("x", 2001)}}, "long service": {
+			"observation": {"x"},
+			"service":     {strings.Repeat("x", 81)},
+		},
+		"environment": {"observation": {"x"}, "environment": {"elsewhere"}}, "keep": {
+			"observation": {"x"},
+			"keep":        {"-4"},
+		}, "keep a word": {"observation": {"x"}, "keep": {"x"}},
 	} {
 		a := s.post("/memory", fields)
 		if a.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("%s: status %d", name, a.StatusCode)
 		}
-		mustContain(t, a.body, "Nothing was kept.", `role="alert"`)
+		mustContain(t, a.body, "Nothing was added.", `role="alert"`)
 	}
 	if found := s.memories(); len(found) > 0 {
 		t.Errorf("kept %+v", found)
@@ -112,7 +125,10 @@ func TestUnusableMemoriesAreRefused(t *testing.T) {
 func TestMemoriesAreFilteredAndPaged(t *testing.T) {
 	s := newSite(t)
 	for n := range 30 {
-		m := ops.Memory{Environment: "default", Category: "note", Service: "web", Observation: fmt.Sprintf("observation %02d", n), CreatedAt: s.Now}
+		m := ops.Memory{
+			Environment: "default", Category: "note", Service: "web", Observation: fmt.Sprintf("observation %02d", n),
+			CreatedAt: s.Now,
+		}
 		if n == 29 {
 			m.Service, m.ExpiresAt = "db", ops.Ptr(s.Now.Add(-time.Hour))
 		}
@@ -150,9 +166,10 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 		}
 	})
 	body := s.page("/config")
-	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set, hidden", "Dry run is on", "See Schedule.",
-		"<code>tier1</code> <span class=\"faint\">hands to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
-		"above the maximum", "Command agent", "A human stands last. A human must approve before Tier 2", "Everything", "Entry", "Fallback", "1 not default",
+	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on",
+		"See Schedule.",
+		"<code>tier1</code> <span class=\"faint\">escalates to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
+		"above the maximum", "Command agent", "Finally, a human is asked. Tier 2", "Everything", "Entry", "Fallback", "1 changed",
 		"<summary><code>Bash(rm:*), ")
 	mustNotContain(t, content(body), "[redacted]", "(#schedule)")
 	found := content(s.page("/config?q=BUDGET"))
@@ -161,4 +178,19 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 	mustContain(t, s.page("/config?own=1"), "2 of 4")
 	mustContain(t, s.page("/config?q=nothing"), "No settings match")
 	mustContain(t, newSite(t).page("/config"), "claudeops config show --origin", "No handlers are registered")
+}
+
+func TestEventsNameTheirServiceOnce(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
+		At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin",
+		Message: "jellyfin is down: HTTP 502",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/events", "/events?service=jellyfin"} {
+		body := s.page(path)
+		mustContain(t, body, "is down: HTTP 502")
+		mustNotContain(t, body, "jellyfin is down")
+	}
 }

@@ -22,33 +22,33 @@ type pageSet map[string]*template.Template
 type page struct {
 	Title string
 	Nav   string // the entry of the navigation that is marked
-	// Stream is the address of the events this page follows; empty means those of all lists. A page that shall not change
-	// under its reader's hands is Still.
+	// Stream is the address of the events this page follows; empty means the common stream of all lists. A Static page does
+	// not update itself.
 	Stream string
-	Still  bool
+	Static bool
 	Flash  string
-	// Tab is the part of a page that is shown; empty shows all of them.
+	// Tab is the visible tab of a page; empty shows all of them.
 	Tab  string
 	Body any
 
-	// What follows is filled in by render.
-	Trouble      string // why no session is started
+	// render fills in the fields below.
+	Trouble      string // why no session can start
 	Counts       store.Pulse
-	Seen         string // what of the journal the page shows, for its stream
+	Seen         string // revision of the journal that the page shows, for its stream
 	MadeAt       stamp
 	Theme        string
 	Back         string
 	Version      string
 	Environments []string
 	CanLogOut    bool
-	ReadOnly     bool // the visitor may only look
-	Bare         bool // no navigation: the visitor is not logged in
+	ReadOnly     bool // the visitor has read-only access
+	NoNavigation bool // no navigation: the visitor is not logged in
 }
 
 func loadPages(assets assetSet) pageSet {
-	marks := marks{sprite: assets.path("icons.svg")}
+	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := template.Must(template.New("shell").Funcs(template.FuncMap{
-		"icon": marks.icon, "badge": marks.badge, "time": marks.time, "figure": marks.figure, "tier": marks.tier,
+		"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
 		"asset": assets.path, "link": link, "field": field, "selecting": selecting,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	set := pageSet{}
@@ -65,18 +65,18 @@ func loadPages(assets assetSet) pageSet {
 	return set
 }
 
-// countsKey finds the counters in the context of a request.
+// countsKey is the context key of the counters.
 type countsKey struct{}
 
-// withCounts reads the counters before a page is made: what is written while it is made is then told by its stream.
+// withCounts reads the counters before a page is rendered, so that its stream reports what is written meanwhile.
 func (s *server) withCounts(r *http.Request) *http.Request {
 	if s.Store == nil || r.Method != http.MethodGet || strings.HasPrefix(r.URL.Path, "/assets/") {
 		return r
 	}
-	counts, err := s.pulse.look(r.Context(), 0)
+	counts, err := s.counters.read(r.Context(), 0)
 	if err != nil {
-		// A page is shown without them rather than not at all.
-		s.Logger.ErrorContext(r.Context(), "cannot read the counters of the pages", "error", err)
+		// A page without counters is better than no page.
+		s.Logger.ErrorContext(r.Context(), "read page counters failed", "error", err)
 		return r
 	}
 	return r.WithContext(context.WithValue(r.Context(), countsKey{}, counts))
@@ -87,29 +87,29 @@ func counts(r *http.Request) store.Pulse {
 	return found
 }
 
-// piece renders one template of a page.
+// piece renders one partial template of a page.
 func (s *server) piece(name, part string, data any) (string, error) {
 	var out strings.Builder
 	err := s.pages[name].ExecuteTemplate(&out, part, data)
 	return out.String(), err
 }
 
-// renderPiece answers with one template of a page.
+// renderPiece responds with one partial template of a page.
 func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part string, data any) {
 	html, err := s.piece(name, part, data)
 	if err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot render a piece of a page", "page", name, "piece", part, "error", err)
-		http.Error(w, "The page could not be made. The supervisor's log says why.", http.StatusInternalServerError)
+		s.Logger.ErrorContext(r.Context(), "render partial page failed", "page", name, "piece", part, "error", err)
+		http.Error(w, "The page could not be rendered. See the log of the supervisor.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
-	_, _ = w.Write([]byte(html)) // the visitor may have gone
+	_, _ = w.Write([]byte(html)) // the client may have disconnected
 }
 
-// render writes a page, whole or not at all.
+// render writes a complete page, or an error.
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
@@ -119,10 +119,10 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	if s.Trouble != nil {
 		p.Trouble = s.Trouble()
 	}
-	p.Bare = s.logins != nil && !p.CanLogOut && !s.logins.bearer(r)
-	if !p.Bare {
+	p.NoNavigation = s.logins != nil && !p.CanLogOut && !s.logins.bearer(r)
+	if !p.NoNavigation {
 		p.Counts = counts(r)
-		p.Seen = mark(p.Counts)
+		p.Seen = revision(p.Counts)
 	}
 	p.MadeAt = moment{s.Clock()}.precise(s.Clock())
 	p.Back = "/"
@@ -131,8 +131,8 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot render a page", "page", name, "error", err)
-		http.Error(w, "The page could not be made. The supervisor's log says why.", http.StatusInternalServerError)
+		s.Logger.ErrorContext(r.Context(), "render page failed", "page", name, "error", err)
+		http.Error(w, "The page could not be rendered. See the log of the supervisor.", http.StatusInternalServerError)
 		return
 	}
 	header := w.Header()
@@ -143,4 +143,20 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
+}
+
+// railLink is one entry of the navigation.
+type railLink struct {
+	Name, Path, Icon, Word string
+	Current                bool
+	Count                  int
+}
+
+// link makes an entry of the navigation; the counts are added up.
+func link(current, name, path, icon, word string, counts ...int) railLink {
+	l := railLink{Name: name, Path: path, Icon: icon, Word: word, Current: current == name}
+	for _, n := range counts {
+		l.Count += n
+	}
+	return l
 }

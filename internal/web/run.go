@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// run submits a cycle by hand. Where one already runs, the new one waits for it.
+// run submits a manual cycle. If another one is running, the new one waits for it.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	names := environmentNames(s.Environments)
 	environment := r.PostFormValue("environment")
@@ -18,17 +18,17 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		environment = names[0]
 	}
 	if !slices.Contains(names, environment) {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("No environment is called %q.", environment))
+		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("No such environment: %q.", environment))
 		return
 	}
 	options, ok := runOptions(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "The highest tier is 1, 2 or 3.")
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "The highest tier must be 1, 2 or 3.")
 		return
 	}
 	prompt := strings.TrimSpace(r.PostFormValue("prompt"))
 	if len(prompt) > maxPrompt {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("What to look at may have %d characters.", maxPrompt))
+		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("The prompt can have at most %d characters.", maxPrompt))
 		return
 	}
 	id, err := s.Control.Submit(r.Context(), ops.NewCycle{
@@ -41,10 +41,10 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, fmt.Sprintf("/?queued=%d", id), http.StatusSeeOther)
 }
 
-// maxPrompt bounds what can be asked for in the dialog.
+// maxPrompt limits the prompt in the dialog.
 const maxPrompt = 4000
 
-// runOptions reads how a cycle is narrowed.
+// runOptions reads the limits of a manual cycle.
 func runOptions(r *http.Request) (ops.CycleOptions, bool) {
 	options := ops.CycleOptions{DryRun: r.PostFormValue("dry_run") != ""}
 	given := r.PostFormValue("max_tier")
@@ -60,7 +60,7 @@ func runOptions(r *http.Request) (ops.CycleOptions, bool) {
 func (s *server) stop(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		s.errorPage(w, r, http.StatusNotFound, "No such session.")
 		return
 	}
 	session, err := s.Store.Session(r.Context(), id)

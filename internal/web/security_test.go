@@ -1,301 +1,327 @@
 package web_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/web"
-	"claudeops/test/apitest"
 )
 
-func withReadToken(token, read string) func(*web.Options) {
-	return func(o *web.Options) { o.Token, o.ReadToken = token, read }
-}
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// with makes a request that carries a token or a cookie.
-func (s *site) with(method, path, token string, cookie *http.Cookie) answer {
-	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	if cookie != nil {
-		r.AddCookie(cookie)
-	}
-	return s.do(r)
-}
-
-// audits returns what was recorded about people, the oldest first.
-func (s *site) audits() []string {
-	s.t.Helper()
-	events, err := s.Store.Events(s.t.Context(), store.EventFilter{Kind: "audit"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var out []string
-	for _, e := range slices.Backward(events) {
-		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message))
-	}
-	return out
-}
-
-func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	cycle, ids := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
-	cookie := s.logIn("reader")
-	for _, path := range []string{"/", "/sessions", "/api/v1/cycles", "/api/v1/stats", "/metrics", "/api/docs"} {
-		if got := s.with("GET", path, "reader", nil).StatusCode; got != http.StatusOK {
-			t.Errorf("GET %s with the read-only token: %d", path, got)
-		}
-		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
-			t.Errorf("GET %s with a read-only login: %d", path, got)
-		}
-	}
-	for _, path := range []string{
-		"/run", fmt.Sprintf("/sessions/%d/stop", ids[0]), "/api/v1/cycles", fmt.Sprintf("/api/v1/cycles/%d/cancel", cycle),
-		fmt.Sprintf("/api/v1/sessions/%d/stop", ids[0]), "/api/v1/approvals/1/approve", "/api/v1/incidents/1/ack", "/api/v1/memories",
-	} {
-		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
-			t.Errorf("POST %s with the read-only token: %d", path, got)
-		}
-		if got := s.with("POST", path, "", cookie).StatusCode; got != http.StatusForbidden {
-			t.Errorf("POST %s with a read-only login: %d", path, got)
-		}
-	}
-	for _, method := range []string{"DELETE", "PUT", "PATCH"} {
-		if got := s.with(method, "/api/v1/memories/1", "reader", nil).StatusCode; got != http.StatusForbidden {
-			t.Errorf("%s: %d", method, got)
-		}
-	}
-	if len(s.control.Submitted)+len(s.control.Cancelled) != 0 {
-		t.Errorf("submitted %v, cancelled %v", s.control.Submitted, s.control.Cancelled)
-	}
-	if got := s.audits(); len(got) < 2 || !strings.Contains(got[1], "warning read-only token from 192.0.2.1: POST /run was refused") {
-		t.Errorf("recorded %q", got)
-	}
-	if got := s.with("POST", "/api/v1/cycles", "full", nil).StatusCode; got != http.StatusAccepted {
-		t.Errorf("the full token: %d", got)
-	}
-}
-
-func TestAReadOnlyCookieCannotBecomeAFullOne(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	cookie := *s.logIn("reader")
-	cookie.Value = "f" + cookie.Value[1:]
-	if got := s.with("GET", "/", "", &cookie).StatusCode; got != http.StatusSeeOther {
-		t.Errorf("a changed cookie: %d", got)
-	}
-}
-
-func TestEveryActionIsRecordedWithItsAuthor(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	cookie := s.logIn("secret")
-	s.with("POST", "/api/v1/cycles", "secret", nil)
-	s.with("POST", "/run", "", cookie)
-	s.with("POST", "/api/v1/cycles/99/cancel", "secret", nil)
-	s.with("GET", "/api/v1/cycles", "secret", nil)
-	s.with("POST", "/theme", "", cookie)
-	s.with("POST", "/logout", "", cookie)
-	want := []string{
-		"info token from 192.0.2.1: logged in",
-		"info token from 192.0.2.1: POST /api/v1/cycles (202 Accepted)",
-		"info login from 192.0.2.1: POST /run (303 See Other)",
-		"info token from 192.0.2.1: POST /api/v1/cycles/99/cancel (404 Not Found)",
-		"info login from 192.0.2.1: logged out",
-	}
-	if got := s.audits(); !slices.Equal(got, want) {
-		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-func TestWithoutATokenThePeerIsTheAuthor(t *testing.T) {
+func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
 	s := newSite(t)
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/cycles", nil)
-	r.RemoteAddr = "[::1]:4711"
-	s.do(r)
-	if got := s.audits(); !slices.Equal(got, []string{"info ::1: POST /api/v1/cycles (202 Accepted)"}) {
-		t.Errorf("recorded %q", got)
-	}
-}
-
-func TestAnActionThroughTheAPICarriesItsAuthor(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/memories", strings.NewReader(`{"observation":"slow","environment":"default"}`))
-	r.Header.Set("Authorization", "Bearer secret")
-	if a := s.do(r); a.StatusCode != http.StatusCreated {
-		t.Fatalf("status %d: %s", a.StatusCode, a.body)
-	}
-	if got := s.audits(); len(got) != 1 || !strings.HasPrefix(got[0], "info token from") {
-		t.Errorf("recorded %q", got)
-	}
-}
-
-func TestLoginAttemptsAreLimitedByAddress(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	attempt := func(from, token string) answer {
-		r := form(t, "/login", url.Values{"token": {token}})
-		r.RemoteAddr = from + ":1000"
-		return s.do(r)
-	}
-	for i := range 5 {
-		if got := attempt("192.0.2.7", "wrong").StatusCode; got != http.StatusUnauthorized {
-			t.Fatalf("attempt %d: %d", i, got)
+	_, ids := s.threeTiers()
+	for _, path := range []string{
+		"/", "/sessions", fmt.Sprintf("/sessions/%d", ids[0]), "/nope", "/sessions/99", "/login", "/run",
+		"/assets/app.css", "/assets/icons.svg", "/assets/nope", "/favicon.ico",
+		"/api/v1/cycles", "/api/v1/nope", "/api/v1/openapi.json", "/api", "/healthz", "/readyz", "/schemas/handoff/v1.json",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			a := s.do(httptest.NewRequestWithContext(t.Context(), method, path, nil))
+			for name, want := range map[string]string{
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			} {
+				if got := a.Header.Get(name); got != want {
+					t.Errorf("%s %s: %s is %q", method, path, name, got)
+				}
+			}
 		}
 	}
-	a := attempt("192.0.2.7", "secret")
-	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "12" || len(a.Cookies()) != 0 {
-		t.Errorf("status %d, Retry-After %q, cookies %v", a.StatusCode, a.Header.Get("Retry-After"), a.Cookies())
-	}
-	if got := attempt("192.0.2.8", "secret").StatusCode; got != http.StatusSeeOther {
-		t.Errorf("another address: %d", got)
-	}
-	s.Now = s.Now.Add(12 * time.Second)
-	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusSeeOther {
-		t.Errorf("after the wait: %d", got)
-	}
-	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusTooManyRequests {
-		t.Errorf("at once again: %d", got)
-	}
 }
 
-func TestWrongTokensAreLimitedAndLockNobodyOut(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	for range 10 {
-		if got := s.with("GET", "/api/v1/cycles", "wrong", nil).StatusCode; got != http.StatusUnauthorized {
-			t.Fatalf("status %d", got)
+func TestPagesNeedNothingInlineAndNoOtherHost(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.threeTiers()
+	for _, path := range []string{"/", "/sessions", fmt.Sprintf("/sessions/%d", ids[0]), "/nope"} {
+		body := s.get(path).body
+		mustNotContain(t, body, "<script>", "<style", " style=", "http://", "https://", " onclick", "hx-on", "js:", "javascript:")
+		for _, attribute := range []string{`href="`, `src="`, `action="`} {
+			for _, rest := range strings.Split(body, attribute)[1:] {
+				if target, _, _ := strings.Cut(rest, `"`); !strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "#") {
+					t.Errorf("%s refers to %q", path, target)
+				}
+			}
 		}
 	}
-	a := s.with("GET", "/api/v1/cycles", "wrong", nil)
-	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Retry-After") == "" {
-		t.Errorf("status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))
-	}
-	if got := s.with("GET", "/api/v1/cycles", "secret", nil).StatusCode; got != http.StatusOK {
-		t.Errorf("the right token: %d", got)
-	}
 }
 
-func TestTheAPIIsLimitedByToken(t *testing.T) {
-	s := newSite(t, withReadToken("secret", "reader"))
-	var refused int
-	for range 450 {
-		if s.with("GET", "/api/v1/nothing", "secret", nil).StatusCode == http.StatusTooManyRequests {
-			refused++
+func TestRequestsFromOtherSitesChangeNothing(t *testing.T) {
+	s := newSite(t)
+	for _, path := range []string{"/run", "/theme", "/login", "/api/v1/cycles"} {
+		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+			r := form(t, path, url.Values{"theme": {"dark"}})
+			r.Header.Set(name, value)
+			if got := s.do(r).StatusCode; got != http.StatusForbidden {
+				t.Errorf("POST %s with %s %s: status %d", path, name, value, got)
+			}
 		}
 	}
-	if refused != 50 {
-		t.Errorf("%d of 450 were refused", refused)
+	if len(s.control.Submitted) != 0 {
+		t.Errorf("submitted %v", s.control.Submitted)
 	}
-	if got := s.with("GET", "/api/v1/nothing", "reader", nil).StatusCode; got != http.StatusNotFound {
-		t.Errorf("another token: %d", got)
-	}
-	if got := s.with("GET", "/", "secret", nil).StatusCode; got != http.StatusOK {
-		t.Errorf("a page: %d", got)
-	}
-	s.Now = s.Now.Add(time.Second)
-	if got := s.with("GET", "/api/v1/nothing", "secret", nil).StatusCode; got != http.StatusNotFound {
-		t.Errorf("a second later: %d", got)
+	own := form(t, "/run", nil)
+	own.Header.Set("Sec-Fetch-Site", "same-origin")
+	if got := s.do(own).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("our own form: status %d", got)
 	}
 }
 
-func TestALoginIsRenewedWhileItIsUsed(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	first := s.logIn("secret")
-	if a := s.with("GET", "/", "", first); len(a.Cookies()) != 0 {
-		t.Errorf("a fresh login is replaced at once: %v", a.Cookies())
-	}
-	s.Now = s.Now.Add(2 * time.Hour)
-	a := s.with("GET", "/", "", first)
-	if a.StatusCode != http.StatusOK || len(a.Cookies()) != 1 || a.Cookies()[0].Value == first.Value {
-		t.Fatalf("status %d, cookies %v", a.StatusCode, a.Cookies())
-	}
-	second := a.Cookies()[0]
-	if !second.HttpOnly || second.SameSite != http.SameSiteStrictMode {
-		t.Errorf("cookie %+v", second)
-	}
-	if a := s.with("GET", "/", "", first); a.StatusCode != http.StatusOK || len(a.Cookies()) != 0 {
-		t.Errorf("a request under way with the old one: status %d, cookies %v", a.StatusCode, a.Cookies())
-	}
-	s.Now = s.Now.Add(2 * time.Minute)
-	if got := s.with("GET", "/", "", first).StatusCode; got != http.StatusSeeOther {
-		t.Errorf("the old one later: %d", got)
-	}
-	if got := s.with("GET", "/", "", second).StatusCode; got != http.StatusOK {
-		t.Errorf("the new one: %d", got)
+func TestOnlyKnownHostNamesAreServed(t *testing.T) {
+	journal := newSite(t).Journal
+	for _, c := range []struct {
+		listen []string
+		host   string
+		ok     bool
+	}{
+		{nil, "127.0.0.1:8080", true},
+		{nil, "localhost", true},
+		{nil, "LOCALHOST.:8080", true},
+		{nil, "[::1]:8080", true},
+		{nil, "[::1]", true},
+		{nil, "127.8.0.1", true},
+		{nil, "evil.example", false},
+		{nil, "evil.example:8080", false},
+		{nil, "127.0.0.1.evil.example", false},
+		{nil, "192.168.1.4:8080", false},
+		{nil, "0.0.0.0:8080", false},
+		{nil, "", false},
+		{[]string{"192.168.1.4:8080"}, "192.168.1.4:8080", true},
+		{[]string{"ops.lan"}, "OPS.lan:443", true},
+		{[]string{"ops.lan"}, "evil.example", false},
+		{[]string{"0.0.0.0"}, "ops.lan", true},
+		{[]string{"::"}, "ops.lan", true},
+		{[]string{""}, "ops.lan", true},
+		{[]string{"0.0.0.0"}, "", false},
+	} {
+		s := siteOver(t, journal, func(o *web.Options) { o.ListenHosts = c.listen })
+		for _, path := range []string{"/", "/api/v1/cycles", "/healthz"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r.Host = c.host
+			want := http.StatusMisdirectedRequest
+			if c.ok {
+				want = http.StatusOK
+			}
+			if got := s.do(r).StatusCode; got != want {
+				t.Errorf("listening on %q, %q for %s: status %d, want %d", c.listen, c.host, path, got, want)
+			}
+		}
 	}
 }
 
-func TestALoginHasALastDay(t *testing.T) {
+func TestBodiesAreBounded(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("x", 80<<10)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/cycles", strings.NewReader(`{"prompt":"`+long+`"}`))
+	if got := s.do(r).StatusCode; got != http.StatusRequestEntityTooLarge {
+		t.Errorf("API: status %d", got)
+	}
+	if got := s.do(form(t, "/run", url.Values{"environment": {long}})).StatusCode; got != http.StatusBadRequest {
+		t.Errorf("form: status %d", got)
+	}
+	if len(s.control.Submitted) != 0 {
+		t.Errorf("submitted %v", s.control.Submitted)
+	}
+}
+
+func TestTokenMatrix(t *testing.T) {
+	const token = "correct horse"
+	s := newSite(t, withToken(token))
+	cookie := s.logIn(token)
+	forged := *cookie
+	forged.Value = forged.Value[:len(forged.Value)-2] + "AA"
+	with := func(header, value string, c *http.Cookie) func(string) answer {
+		return func(path string) answer {
+			s.Now = s.Now.Add(6 * time.Second) // as often as one may be wrong
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			if header != "" {
+				r.Header.Set(header, value)
+			}
+			if c != nil {
+				r.AddCookie(c)
+			}
+			return s.do(r)
+		}
+	}
+	for name, c := range map[string]struct {
+		get                   func(string) answer
+		page, machine, health int
+	}{
+		"nothing":         {with("", "", nil), 303, 401, 200},
+		"right bearer":    {with("Authorization", "Bearer "+token, nil), 200, 200, 200},
+		"lower case":      {with("Authorization", "bearer "+token, nil), 200, 200, 200},
+		"wrong bearer":    {with("Authorization", "Bearer wrong", nil), 303, 401, 200},
+		"longer bearer":   {with("Authorization", "Bearer "+token+"x", nil), 303, 401, 200},
+		"empty bearer":    {with("Authorization", "Bearer ", nil), 303, 401, 200},
+		"basic":           {with("Authorization", "Basic "+token, nil), 303, 401, 200},
+		"cookie":          {with("", "", cookie), 200, 200, 200},
+		"forged cookie":   {with("", "", &forged), 303, 401, 200},
+		"token, unsigned": {with("", "", &http.Cookie{Name: cookie.Name, Value: token}), 303, 401, 200},
+	} {
+		for path, want := range map[string]int{
+			"/": c.page, "/sessions": c.page, "/nope": map[bool]int{true: 404, false: 303}[c.page == 200],
+			"/api/v1/cycles": c.machine, "/api/v1/openapi.json": c.machine,
+			"/api/v1/nope": map[bool]int{true: 404, false: 401}[c.machine == 200],
+			"/healthz":     c.health, "/readyz": c.health, "/assets/app.css": c.health, "/schemas/handoff/v1.json": c.health,
+		} {
+			a := c.get(path)
+			if a.StatusCode != want {
+				t.Errorf("%s, %s: status %d, want %d", name, path, a.StatusCode, want)
+			}
+			if a.StatusCode == http.StatusUnauthorized {
+				if got := a.Header.Get("Content-Type"); got != "application/problem+json" {
+					t.Errorf("%s, %s: refused with %q", name, path, got)
+				}
+			}
+		}
+	}
+}
+
+func (s *site) logIn(token string) *http.Cookie {
+	s.t.Helper()
+	a := s.do(form(s.t, "/login", url.Values{"token": {token}, "next": {"/sessions"}}))
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/sessions" || len(a.Cookies()) != 1 {
+		s.t.Fatalf("log in: status %d to %q, cookies %v", a.StatusCode, a.Header.Get("Location"), a.Cookies())
+	}
+	return a.Cookies()[0]
+}
+
+func TestLoginCookieIsStrictAndEnds(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	cookie := s.logIn("secret")
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || strings.Contains(cookie.Value, "secret") {
+		t.Errorf("cookie %+v", cookie)
+	}
+	if other := s.logIn("secret"); other.Value == cookie.Value {
+		t.Error("two logins have the same cookie")
+	}
+	status := func() int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.AddCookie(cookie)
+		return s.do(r).StatusCode
+	}
+	if status() != http.StatusOK {
+		t.Fatal("the cookie does not open the page")
+	}
 	begin := s.Now
-	for s.Now.Sub(begin) < 7*24*time.Hour-time.Hour {
-		s.Now = s.Now.Add(6 * time.Hour)
-		a := s.with("GET", "/", "", cookie)
-		if a.StatusCode != http.StatusOK {
-			break
-		}
-		if len(a.Cookies()) > 0 {
-			cookie = a.Cookies()[0]
-		}
+	s.Now = begin.Add(8 * 24 * time.Hour)
+	if status() != http.StatusSeeOther {
+		t.Error("the cookie never ends")
 	}
-	if used := s.Now.Sub(begin); used < 6*24*time.Hour {
-		t.Errorf("a login in use ended after %s", used)
+	s.Now = begin
+	out := form(t, "/logout", nil)
+	out.AddCookie(cookie)
+	if got := s.do(out).StatusCode; got != http.StatusSeeOther {
+		t.Fatalf("log out: status %d", got)
 	}
-	s.Now = begin.Add(7*24*time.Hour + time.Second)
-	if got := s.with("GET", "/", "", cookie).StatusCode; got != http.StatusSeeOther {
-		t.Errorf("after a week: %d", got)
+	if status() != http.StatusSeeOther {
+		t.Error("a logged-out cookie still opens the page")
 	}
 }
 
-func TestALogoutOutlivesARestart(t *testing.T) {
+func TestLoginBehindTLSSetsASecureCookie(t *testing.T) {
 	s := newSite(t, withToken("secret"))
-	kept, ended := s.logIn("secret"), s.logIn("secret")
-	s.with("POST", "/logout", "", ended)
-	again := siteOver(t, s.Journal, withToken("secret"))
-	if got := again.with("GET", "/", "", kept).StatusCode; got != http.StatusOK {
-		t.Errorf("the login that was kept: %d", got)
-	}
-	if got := again.with("GET", "/", "", ended).StatusCode; got != http.StatusSeeOther {
-		t.Errorf("the login that was ended: %d", got)
-	}
-	if got := siteOver(t, s.Journal, withToken("other")).with("GET", "/", "", kept).StatusCode; got != http.StatusSeeOther {
-		t.Errorf("with another token: %d", got)
+	r := form(t, "/login", url.Values{"token": {"secret"}})
+	r.Header.Set("X-Forwarded-Proto", "https")
+	if a := s.do(r); len(a.Cookies()) != 1 || !a.Cookies()[0].Secure {
+		t.Errorf("cookies %v", a.Cookies())
 	}
 }
 
-func TestMetricsAreGuardedLikeTheAPI(t *testing.T) {
-	if a := newSite(t).get("/metrics"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "claudeops_build_info") {
-		t.Errorf("on loopback: status %d", a.StatusCode)
-	}
+func TestWrongLoginIsToldAndKeepsTheWay(t *testing.T) {
 	s := newSite(t, withToken("secret"))
-	if a := s.get("/metrics"); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("without the token: status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))
+	a := s.get("/sessions?status=failed")
+	if got := a.Header.Get("Location"); got != "/login?next=%2Fsessions%3Fstatus%3Dfailed" {
+		t.Errorf("goes to %q", got)
 	}
-	if got := s.with("GET", "/metrics", "secret", nil).StatusCode; got != http.StatusOK {
-		t.Errorf("with the token: status %d", got)
+	login := s.page(a.Header.Get("Location"))
+	mustContain(t, login, `name="next" value="/sessions?status=failed"`)
+	mustNotContain(t, login, "Run now", `href="/sessions"`)
+	a = s.do(form(t, "/login", url.Values{"token": {"wrong"}, "next": {"/sessions"}}))
+	if a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) != 0 {
+		t.Errorf("status %d, cookies %v", a.StatusCode, a.Cookies())
+	}
+	mustContain(t, a.body, `role="alert"`, "Wrong token.")
+	a = s.do(form(t, "/login", url.Values{"token": {"secret"}, "next": {"https://evil.example"}}))
+	if got := a.Header.Get("Location"); got != "/" {
+		t.Errorf("goes on to %q", got)
 	}
 }
 
-func TestTheDocsPageAsksForALogin(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	if a := s.get("/api/docs"); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?next=%2Fapi%2Fdocs" {
-		t.Errorf("status %d to %q", a.StatusCode, a.Header.Get("Location"))
-	}
-	cookie := s.logIn("secret")
-	for _, path := range []string{"/api/docs", "/api/docs/start.js", "/api/docs/swagger-ui.css", "/api/docs/swagger-ui-bundle.js", "/api/v1/openapi.json"} {
-		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
-			t.Errorf("%s: status %d", path, got)
+func TestMachinesGetProblemDocuments(t *testing.T) {
+	s := newSite(t, func(o *web.Options) { o.Ready = func() error { return errors.New("the journal is being read") } })
+	for path, status := range map[string]int{
+		"/api/v1/nope": 404, "/api": 404, "/api/": 404, "/api/v2/cycles": 404, "/api/v1/sessions/99": 404, "/readyz": 503,
+	} {
+		a := s.get(path)
+		var problem struct {
+			Status int    `json:"status"`
+			Title  string `json:"title"`
+			Detail string `json:"detail"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &problem); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if a.StatusCode != status || problem.Status != status || problem.Title == "" || problem.Detail == "" ||
+			a.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: status %d, %s, %+v", path, a.StatusCode, a.Header.Get("Content-Type"), problem)
 		}
 	}
-	if body := s.with("GET", "/api/docs", "", cookie).body; strings.Contains(body, "https://") || strings.Contains(body, " style=") || strings.Contains(body, "<style") {
-		t.Errorf("the page loads from elsewhere or has inline style:\n%s", body)
+}
+
+func TestACrashedPageIsAnErrorPage(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.NextCheck = func() map[string]time.Time { panic("boom") }
+	})
+	a := s.get("/")
+	if a.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", a.StatusCode)
+	}
+	mustContain(t, a.body, "Something went wrong")
+	mustNotContain(t, a.body, "boom")
+}
+
+func TestAFailingJournalIsAnErrorPage(t *testing.T) {
+	s := newSite(t)
+	s.control.Err = errors.New("disk full at /secret/path")
+	a := s.do(form(t, "/run", nil))
+	if a.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", a.StatusCode)
+	}
+	mustNotContain(t, a.body, "/secret/path")
+	s.control.Err = fmt.Errorf("run: %w", ops.ErrConflict)
+	if got := s.do(form(t, "/run", nil)).StatusCode; got != http.StatusConflict {
+		t.Errorf("a conflict gives %d", got)
+	}
+}
+
+func TestAssetsAreKeptByVersion(t *testing.T) {
+	s := newSite(t)
+	_, rest, _ := strings.Cut(s.page("/"), `rel="stylesheet" href="`)
+	path, _, _ := strings.Cut(rest, `"`)
+	if got := s.get(path).Header.Get("Cache-Control"); !strings.Contains(got, "immutable") {
+		t.Errorf("%s: Cache-Control %q", path, got)
+	}
+	a := s.get("/assets/app.css")
+	if got := a.Header.Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("without version: Cache-Control %q", got)
+	}
+	if got := a.Header.Get("Content-Type"); got != "text/css; charset=utf-8" {
+		t.Errorf("Content-Type %q", got)
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		web.New(web.Options{Version: "test", Token: "x"})
 	}
 }

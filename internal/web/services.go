@@ -8,7 +8,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// staleAfter is how many intervals without a check make a service's state unknown.
+// staleAfter is the number of intervals without a check after which the state of a service is unknown.
 const staleAfter = 3
 
 type healthCount struct {
@@ -31,7 +31,7 @@ type checkView struct {
 	Response string
 }
 
-// services groups the newest checks by service, the worst first, and adds what was never checked.
+// services groups the newest checks by service, worst first, and adds services that were never checked.
 func (s *server) services(m moment, checks []ops.Check) []serviceView {
 	type key struct{ environment, service string }
 	grouped := map[key][]ops.Check{}
@@ -104,7 +104,7 @@ func (v *overviewView) addServices(services []serviceView) {
 			v.Counts = append(v.Counts, healthCount{service.Badge, 1})
 		}
 		if service.Badge.Tone == "ok" {
-			v.Fine = append(v.Fine, service)
+			v.Healthy = append(v.Healthy, service)
 			if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != service.Environment {
 				v.Groups = append(v.Groups, serviceGroup{Name: service.Environment})
 			}

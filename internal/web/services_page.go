@@ -17,7 +17,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// healthRange is how far back health bars go, and how finely.
+// healthRange is the period and resolution of the health bars.
 type healthRange struct {
 	Value  string
 	Word   string
@@ -46,11 +46,11 @@ type servicesView struct {
 	Services     []serviceRow
 	Several      bool
 	Filtered     bool
-	Any          bool // there is a service at all
+	Any          bool // there is at least one service
 	Clear        string
 }
 
-// serviceRow is one service with its past and what may still be done to it.
+// serviceRow is one service with its health history and cooldowns.
 type serviceRow struct {
 	serviceView
 	ID        string // of its element
@@ -70,7 +70,7 @@ type incidentRef struct {
 func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
 	view, err := s.servicesView(r)
 	if errors.Is(err, errNoRange) {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such range. Use 24h, 7d, 30d or 90d.")
+		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d, 30d or 90d.")
 		return
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Services", Nav: "services", Body: view}
 	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
-		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". The event says who wanted that and why."
+		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
 	}
 	s.render(w, r, http.StatusOK, "services", p)
 }
@@ -89,7 +89,9 @@ var errNoRange = errors.New("no such range")
 func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
-	view := servicesView{Search: queried(r, "q"), Several: len(s.Environments) > 1, Environments: s.environmentChoices(environment), Clear: "/services"}
+	view := servicesView{
+		Search: queried(r, "q"), Several: len(s.Environments) > 1, Environments: s.environmentChoices(environment), Clear: "/services",
+	}
 	view.Filtered = view.Search != "" || state != "" || environment != ""
 	view.States = chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
 		choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown"})
@@ -125,7 +127,9 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 			continue
 		}
 		key := serviceKey{service.Environment, service.Name}
-		row := serviceRow{serviceView: service, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: figure{Text: "Not available"}}
+		row := serviceRow{
+			serviceView: service, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
+		}
 		row.Stale = service.Badge.Tone == "unknown" && service.Checked != nil
 		for _, h := range past {
 			if h.Environment == service.Environment && plain(h.Service) == service.Name {
@@ -138,7 +142,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	return view, nil
 }
 
-// count adds a service to those of its state; services come in the order of their states.
+// count counts a service by its state; services are sorted by state.
 func (v *servicesView) count(service serviceView) {
 	if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == service.Badge {
 		v.Counts[n-1].Count++
@@ -167,10 +171,10 @@ func (v *servicesView) setRange(r *http.Request) error {
 
 type serviceKey struct{ environment, service string }
 
-// element names the element of a service on its page; a name itself may hold anything.
+// element is the id of the HTML element of a service; its name can contain any character.
 func (k serviceKey) element() string {
 	sum := fnv.New64a()
-	_, _ = io.WriteString(sum, k.environment+"\x00"+k.service) // a hash takes everything
+	_, _ = io.WriteString(sum, k.environment+"\x00"+k.service) // a hash never fails
 	return "service-" + hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -183,7 +187,7 @@ func (s *server) limits(environment string) []ops.CooldownLimit {
 	return nil
 }
 
-// cooldownsByService is what is left of everything that was done lately.
+// cooldownsByService returns the remaining actions of each service with recent ones.
 func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
 	out := map[serviceKey][]cooldownView{}
 	for _, e := range s.Environments {
@@ -214,11 +218,11 @@ func (s *server) openIncidents(ctx context.Context, m moment, environment string
 	return out, nil
 }
 
-// uptime is the share of checks that were answered, never rounded up to all of them.
+// uptime is the share of checks that were not down, never rounded up to 100 %.
 func uptime(h store.ServiceHealth) figure {
 	share, known := h.Uptime()
 	if !known {
-		return figure{Text: "Not available"}
+		return unknown()
 	}
 	text := strconv.FormatFloat(100*share, 'f', 1, 64)
 	if share < 1 && text == "100.0" {
@@ -227,20 +231,20 @@ func uptime(h store.ServiceHealth) figure {
 	if share == 1 {
 		text = "100"
 	}
-	return figure{Known: true, Text: text + " %", Exact: "of the checks found it up"}
+	return figure{Known: true, Text: text + " %", Exact: "of the checks were not down"}
 }
 
 func clearPath(environment, service, action string) string {
 	return "/services/cooldown?" + url.Values{"environment": {environment}, "service": {service}, "action": {action}}.Encode()
 }
 
-// cooldownPage asks before a cooldown is cleared.
+// cooldownPage asks for confirmation before it clears a cooldown.
 type cooldownPage struct {
 	Environment string
 	Service     string
 	Action      string
 	Left        *cooldownView
-	Gap         string
+	FormError   string
 	Several     bool
 }
 
@@ -248,8 +252,11 @@ func (s *server) askCooldown(w http.ResponseWriter, r *http.Request) {
 	s.showCooldown(w, r, http.StatusOK, r.URL.Query().Get, "")
 }
 
-func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int, field func(string) string, gap string) {
-	view := cooldownPage{Environment: field("environment"), Service: field("service"), Action: field("action"), Gap: gap, Several: len(s.Environments) > 1}
+func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int, field func(string) string, problem string) {
+	view := cooldownPage{
+		Environment: field("environment"), Service: field("service"), Action: field("action"),
+		FormError: problem, Several: len(s.Environments) > 1,
+	}
 	m := moment{s.Clock()}
 	used, err := s.Store.Cooldowns(r.Context(), view.Environment, s.limits(view.Environment), m.now)
 	if err != nil {
@@ -262,28 +269,29 @@ func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int
 		}
 	}
 	if view.Left == nil {
-		s.errorPage(w, r, http.StatusNotFound, "Nothing is counted for this service and action, so there is nothing to clear.")
+		s.errorPage(w, r, http.StatusNotFound, "No recent actions of this kind count for this service. There is nothing to clear.")
 		return
 	}
-	s.render(w, r, status, "cooldown", page{Title: "Clear a cooldown", Nav: "services", Body: view, Still: true})
+	s.render(w, r, status, "cooldown_clear", page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true})
 }
 
-// clearCooldown makes what was done to a service count no longer; the store records who wanted that and why.
+// clearCooldown resets a cooldown; the store records who did it and why.
 func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
 	why := reason(r)
 	if why == "" {
-		s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, "Say why it may be done again. Nothing was done.")
+		s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, "Enter a reason. Nothing was changed.")
 		return
 	}
 	action := r.PostFormValue("action")
 	if action == "" {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "The action is missing, so nothing was done.")
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "The action is missing. Nothing was changed.")
 		return
 	}
-	n, err := s.Store.ClearCooldown(r.Context(), r.PostFormValue("environment"), r.PostFormValue("service"), action, why, s.person(r), s.Clock())
+	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
+	n, err := s.Store.ClearCooldown(r.Context(), environment, service, action, why, s.person(r), s.Clock())
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusConflict, "Nothing is counted for this service and action any more. Somebody may have cleared it already.")
+		s.errorPage(w, r, http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared.")
 	case err != nil:
 		s.fail(w, r, "cooldown", err)
 	default:

@@ -33,7 +33,10 @@ func TestHealthBarsShowTheWorstOfEachBucket(t *testing.T) {
 	if got := strings.Count(body, `class="health-bar `); got != 25 {
 		t.Errorf("%d bars are drawn", got)
 	}
-	for path, text := range map[string]string{"/services": "last 30 days", "/services?range=7d": "last 7 days", "/services?range=90d": "last 90 days"} {
+	for path, text := range map[string]string{
+		"/services": "last 30 days", "/services?range=7d": "last 7 days",
+		"/services?range=90d": "last 90 days",
+	} {
 		mustContain(t, s.page(path), "Health of jellyfin in the "+text)
 	}
 	if got := s.get("/services?range=1y").StatusCode; got != http.StatusNotFound {
@@ -52,7 +55,7 @@ func TestServicesAreFiltered(t *testing.T) {
 	mustNotContain(t, s.page("/services?state=ok"), ">jellyfin<")
 	mustContain(t, s.page("/services?q=nothing"), "No services match")
 	s.Now = s.Now.Add(4 * time.Hour)
-	mustContain(t, s.page("/services"), "2 Unknown", "last checked <time")
+	mustContain(t, s.page("/services"), "2 Unknown", "Last checked <time")
 }
 
 // restarted lets a session restart a service twice, which is all that the limits allow.
@@ -78,7 +81,7 @@ func TestCooldownIsClearedWithAReason(t *testing.T) {
 	if refused.StatusCode != http.StatusUnprocessableEntity {
 		t.Fatalf("without a reason: status %d", refused.StatusCode)
 	}
-	mustContain(t, refused.body, "Say why it may be done again.", `role="alert"`)
+	mustContain(t, refused.body, "Enter a reason.", `role="alert"`)
 	fields.Set("reason", "the disk was replaced")
 	done := s.post("/services/cooldown", fields)
 	if done.StatusCode != http.StatusSeeOther {

@@ -16,7 +16,7 @@ import (
 
 const (
 	sessionEvents = 40
-	// longText is as much of one document as a page shows.
+	// longText is how much of a document a page shows.
 	longText = 24 << 10
 )
 
@@ -31,7 +31,7 @@ type sessionView struct {
 	CycleWhy   string
 	Badge      badge
 	Running    bool // it has not ended
-	Over       bool // and neither will anything follow from it
+	Over       bool // its cycle has ended too
 	For        string
 	Since      string // when it started, while it runs
 	Stop       *question
@@ -41,15 +41,15 @@ type sessionView struct {
 	RetryOf    *ops.SessionID
 	Attempt    int
 	Why        []string // why it stopped
-	Facts      []fact   // what most people look for
-	Details    []fact   // and everything else
+	Facts      []fact   // shown at once
+	Details    []fact   // shown on demand
 	Tab        string
-	Files      *filesView // nil unless they are looked at
+	Files      *filesView // nil unless the tab is open
 	Chain      chainView
 	Decisions  []decisionView
 	Recoveries []recoveryView
 	Verdicts   []verdictView
-	Judged     judgedView
+	Guard      guardView
 	Handoff    string
 	HandoffWhy string
 	Result     *resultView
@@ -58,13 +58,13 @@ type sessionView struct {
 	Transcript transcriptView
 }
 
-// relative is a session that this one came from or led to.
+// relative is the session that this one was escalated from or to.
 type relative struct {
 	ID   ops.SessionID
 	Tier ops.Tier
 }
 
-// decisionView is the report of one route.
+// decisionView is one escalation decision.
 type decisionView struct {
 	Badge  badge
 	Reason string
@@ -75,17 +75,17 @@ type decisionView struct {
 func (s *server) session(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		s.errorPage(w, r, http.StatusNotFound, "No such session.")
 		return
 	}
 	want, ok := transcriptWindow(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such page of the transcript.")
+		s.errorPage(w, r, http.StatusNotFound, "No such page of the transcript.")
 		return
 	}
 	tab, ok := sessionTab(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such part of a session.")
+		s.errorPage(w, r, http.StatusNotFound, "No such tab.")
 		return
 	}
 	m := moment{s.Clock()}
@@ -95,7 +95,7 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	// Who opens a session that runs wants to see what it does now.
+	// A running session is shown from its newest line.
 	want.tail = want.tail || view.Running && !query.Has("after") && want.before == 0
 	if err := s.addTranscript(r.Context(), m, &view, want, query.Get("find")); err != nil {
 		s.fail(w, r, "session", err)
@@ -109,18 +109,18 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
-		p.Stream = streamPath(id, view.Transcript, mark(counts(r)))
+		p.Stream = streamPath(id, view.Transcript, revision(counts(r)))
 	}
 	if view.Running && query.Get("stopping") != "" {
-		p.Flash = fmt.Sprintf("Session #%d is being stopped. Its processes get a moment to end by themselves.", id)
+		p.Flash = fmt.Sprintf("Stopping session #%d. Its processes have a moment to exit on their own.", id)
 	}
 	s.render(w, r, http.StatusOK, "session", p)
 }
 
-// tabFiles is the part that is read only when it is asked for; all others are on the page and shown by its styles.
+// tabFiles is the one tab that is loaded on demand; all others are in the page and CSS shows one of them.
 const tabFiles = "files"
 
-// sessionTab is the part of the page that is asked for.
+// sessionTab returns the requested tab.
 func sessionTab(r *http.Request) (string, bool) {
 	switch tab := r.URL.Query().Get("tab"); tab {
 	case "":
@@ -131,7 +131,7 @@ func sessionTab(r *http.Request) (string, bool) {
 	return "", false
 }
 
-// streamPath is where news of a session come from, beginning behind what the page shows.
+// streamPath is the URL of the stream of a session, starting after what the page shows.
 func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
 	query := url.Values{"seen": {seen}}
 	if shown.AtEnd && shown.Find == "" {
@@ -140,7 +140,7 @@ func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
 	return fmt.Sprintf("/sessions/%d/stream?%s", id, query.Encode())
 }
 
-// sessionView is everything of a session but its transcript.
+// sessionView reads everything about a session except its transcript.
 func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
 	session, err := s.Store.Session(ctx, id)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView,
 	return err
 }
 
-// sessionState renders everything of a page but its transcript, as something to swap in.
+// sessionState renders everything on the page except the transcript, as fragments to swap in.
 func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.Pulse) (sessionState, error) {
 	view, err := s.sessionView(ctx, moment{s.Clock()}, id)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 		return sessionState{}, fmt.Errorf("render state: %w", err)
 	}
 	rail, err := s.railCount(counts)
-	return sessionState{mark: mark(counts), data: newDataBlock(html + rail), over: view.Over}, err
+	return sessionState{revision: revision(counts), data: newDataBlock(html + rail), over: view.Over}, err
 }
 
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
@@ -232,7 +232,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 func stopQuestion(id ops.SessionID) *question {
 	return &question{
 		ID: "stop", Button: "Stop", Icon: "square", Title: fmt.Sprintf("Stop session %d?", id),
-		Text:   "Work in progress may be left half done, and its cycle ends.",
+		Text:   "Work in progress may be left half done. Its cycle ends.",
 		Action: fmt.Sprintf("/sessions/%d/stop", id), Yes: "Stop session", No: "Keep running", Danger: true,
 	}
 }
@@ -247,21 +247,21 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 			view.Decisions = append(view.Decisions, m.decision(d))
 		}
 	}
-	if err := s.addLadder(ctx, m, view); err != nil {
+	if err := s.addRecovery(ctx, m, view); err != nil {
 		return err
 	}
-	judged, err := s.Store.GuardSummary(ctx, view.ID, judgedRows)
+	summary, err := s.Store.GuardSummary(ctx, view.ID, guardRows)
 	if err != nil {
-		return fmt.Errorf("read judgements: %w", err)
+		return fmt.Errorf("read guard decisions: %w", err)
 	}
-	view.Judged = m.judged(judged)
+	view.Guard = m.guardDecisions(summary)
 	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
 	for _, e := range events {
 		shown := m.event(e)
-		shown.Cycle = 0 // the heading names it
+		shown.Cycle = 0 // already in the heading
 		view.Events = append(view.Events, shown)
 	}
 	return nil
@@ -294,7 +294,7 @@ func (m moment) decision(d ops.Decision) decisionView {
 	return decisionView{Badge: verdictBadge(d.Verdict), Reason: plain(d.Reason), At: m.stamp(d.At), Facts: facts}
 }
 
-// document returns stored text indented where it is JSON, and as it is where it is not.
+// document indents stored text if it is JSON.
 func document(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
@@ -307,11 +307,11 @@ func document(raw []byte) string {
 	return shorten(text)
 }
 
-// shorten bounds a document to what a page shows of it.
+// shorten cuts a document to what a page shows.
 func shorten(text string) string {
 	short, cut := clip(plain(text), longText)
 	if cut {
-		return short + "\n… cut here; the whole text is in the journal"
+		return short + "\n… truncated; the full text is in the database"
 	}
 	return short
 }

@@ -10,15 +10,15 @@ type fact struct {
 	Name  string
 	Value string
 	Title string
-	At    *stamp // a moment instead of a value
-	Since string // when what it counts began, while it counts
-	Faint bool   // nothing is known
+	At    *stamp // a time instead of a value
+	Since string // start time of a running duration
+	Faint bool   // the value is unknown
 	Code  bool
-	Broad bool // it is long
+	Broad bool // needs the full width
 	Copy  bool // offer to copy it
 }
 
-// whyStopped is every sentence the journal has on how the session ended.
+// whyStopped returns the recorded reasons why the session ended.
 func whyStopped(s ops.Session) []string {
 	var why []string
 	if cause := stopText(s.StopCause); cause != "" {
@@ -28,7 +28,7 @@ func whyStopped(s ops.Session) []string {
 		why = append(why, plain(s.Error))
 	}
 	if s.Failure != "" {
-		why = append(why, "Class of the failure: "+plain(string(s.Failure))+".")
+		why = append(why, "Failure class: "+plain(string(s.Failure))+".")
 	}
 	return why
 }
@@ -36,7 +36,7 @@ func whyStopped(s ops.Session) []string {
 func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chainView) []fact {
 	facts := []fact{figureFact("Est. cost", row.Cost)}
 	if len(chain.Rows) > 1 {
-		facts = append(facts, figureFact("Chain total", chain.Cost))
+		facts = append(facts, figureFact("Cycle total", chain.Cost))
 	}
 	lasts := figureFact("Duration", row.Duration)
 	lasts.Since = row.Since
@@ -44,7 +44,7 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 		fact{Name: "Model", Value: plain(s.Model)}, fact{Name: "Trigger", Value: triggerText(cycle.Trigger)})
 }
 
-// details is what few people ask for.
+// details are the less common facts.
 func (m moment) details(s ops.Session) []fact {
 	var facts []fact
 	if s.StartedAt != nil {
@@ -54,7 +54,7 @@ func (m moment) details(s ops.Session) []fact {
 		facts = append(facts, fact{Name: "Ended", At: m.maybe(s.EndedAt)})
 	}
 	if s.BudgetUSD != nil {
-		facts = append(facts, figureFact("May spend", dollars(s.BudgetUSD)))
+		facts = append(facts, figureFact("Budget", dollars(s.BudgetUSD)))
 	}
 	facts = append(facts, fact{Name: "Context", Value: contextText(s.ContextMode)}, fact{Name: "Handler", Value: plain(s.Handler), Code: true})
 	if s.May() != s.Tier {
@@ -87,7 +87,7 @@ func tokenFact(s ops.Session) fact {
 		Name: "Tokens", Broad: true,
 		Value: fmt.Sprintf("%s in · %s out · %s cached",
 			count(f.InputTokens).Text, count(f.OutputTokens).Text, count(f.CacheReadTokens).Text),
-		Title: "Written to the cache: " + count(f.CacheWriteTokens).Text,
+		Title: "Cache writes: " + count(f.CacheWriteTokens).Text,
 	}
 }
 

@@ -21,7 +21,8 @@ func TestASessionHasItsPartsBehindTabs(t *testing.T) {
 	mustContain(t, s.page(path), `data-tab="transcript">`, `data-tab="transcript" aria-current="page"`, path+"?tab=files", path+"/raw")
 	for _, tab := range []string{"handoff", "result", "recovery", "guard"} {
 		body := s.page(path + "?tab=" + tab)
-		mustContain(t, body, fmt.Sprintf(`<html lang="en" data-theme="system" data-tab="%s">`, tab), fmt.Sprintf(`data-tab="%s" aria-current="page"`, tab),
+		mustContain(t, body, fmt.Sprintf(`<html lang="en" data-theme="system" data-tab="%s">`, tab),
+			fmt.Sprintf(`data-tab="%s" aria-current="page"`, tab),
 			"panel-transcript", "panel-"+tab)
 	}
 	if got := s.get(path + "?tab=nothing").StatusCode; got != http.StatusNotFound {
@@ -31,13 +32,15 @@ func TestASessionHasItsPartsBehindTabs(t *testing.T) {
 }
 
 func fileCall(id, tool, field, path string) string {
-	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":%q,"input":{%q:%q}}]}}`, id, tool, field, path)
+	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":%q,"input":{%q:%q}}]}}`, id, tool, field,
+		path)
 }
 
 func TestASessionNamesTheFilesItTouched(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 2, Status: ops.SessionRunning, Lines: []string{
-		said(`I will write "file_path" soon.`), fileCall("a", "Read", "file_path", "/etc/jellyfin.yaml"), fileCall("b", "Edit", "file_path", "/etc/<b>.yaml"),
+		said(`I will write "file_path" soon.`), fileCall("a", "Read", "file_path", "/etc/jellyfin.yaml"), fileCall("b", "Edit", "file_path",
+			"/etc/<b>.yaml"),
 		fileCall("c", "NotebookEdit", "notebook_path", "/srv/x.ipynb"), call("d", "cat /etc/passwd"),
 	}})
 	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, ToolUseID: "b", Tool: "Edit", Input: "{}", Tier: 2, Rule: "R1", Reason: "No."})
@@ -47,12 +50,13 @@ func TestASessionNamesTheFilesItTouched(t *testing.T) {
 	mustNotContain(t, files, "/etc/passwd", "<b>")
 	mustNotContain(t, s.page(path), "panel-files")
 	_, none := s.Chain(ops.NewCycle{Environment: "other"}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	mustContain(t, s.page(fmt.Sprintf("/sessions/%d?tab=files", none[0])), "No tool named a file.")
+	mustContain(t, s.page(fmt.Sprintf("/sessions/%d?tab=files", none[0])), "No tool call named a file.")
 }
 
 func TestTheRawTranscriptIsEveryLine(t *testing.T) {
 	s := newSite(t)
-	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: append(numbered(1200), "<script>x</script>")})
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: append(numbered(1200), "<script>x</script>")})
 	got := s.get(fmt.Sprintf("/sessions/%d/raw", ids[0]))
 	if lines := strings.Count(got.body, "\n"); lines != 1201 || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d lines as %s", lines, got.Header.Get("Content-Type"))
@@ -92,7 +96,7 @@ func TestWhatRunsCountsOn(t *testing.T) {
 		apitest.Run{Tier: 2, Status: ops.SessionRunning})
 	s.Now = s.Now.Add(3 * time.Second)
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[1]))
-	_, total, _ := strings.Cut(body, "Total of the chain")
+	_, total, _ := strings.Cut(body, "Cycle total")
 	since := s.Now.Add(-20 * time.Second).UTC().Format(time.RFC3339)
 	mustContain(t, total, fmt.Sprintf(`data-since="%s">20s<`, since))
 	mustContain(t, body, `data-until="0"`)
@@ -103,7 +107,8 @@ func TestWhatRunsCountsOn(t *testing.T) {
 
 func TestARemovedTranscriptSaysSo(t *testing.T) {
 	s := newSite(t, func(o *web.Options) { o.KeepTranscripts = 30 * 24 * time.Hour })
-	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
 	db, err := sql.Open("sqlite", s.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -117,9 +122,10 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 		mustContain(t, body, "Transcript removed by retention (30 days).")
 		mustNotContain(t, body, "300</span> lines", "Newest lines")
 	}
-	for removed, want := range map[time.Duration]string{31 * 24 * time.Hour: "(30 days)", time.Hour: "(all transcripts together were too large)"} {
+	for removed, want := range map[time.Duration]string{31 * 24 * time.Hour: "(30 days)", time.Hour: "(total size limit reached)"} {
 		at := s.Now.Add(removed).UTC()
-		if _, err := db.ExecContext(t.Context(), `UPDATE sessions SET transcript_removed_at = ?`, at.Format("2006-01-02T15:04:05.000000Z")); err != nil {
+		if _, err := db.ExecContext(t.Context(), `UPDATE sessions SET transcript_removed_at = ?`,
+			at.Format("2006-01-02T15:04:05.000000Z")); err != nil {
 			t.Fatal(err)
 		}
 		mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "Transcript removed by retention on "+at.Format(time.DateOnly)+" "+want)
@@ -147,7 +153,11 @@ func TestFiltersAreSavedAsViews(t *testing.T) {
 	if cookies := s.do(remove).Cookies(); len(cookies) != 1 || cookies[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", cookies)
 	}
-	for _, bad := range []url.Values{{"name": {""}, "query": {"tier=2"}}, {"name": {"x"}, "query": {"evil=1"}}, {"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}}} {
+	for _, bad := range []url.Values{
+		{"name": {""}, "query": {"tier=2"}},
+		{"name": {"x"}, "query": {"evil=1"}},
+		{"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}},
+	} {
 		if got := s.do(form(t, "/sessions/views", bad)).StatusCode; got != http.StatusUnprocessableEntity {
 			t.Errorf("%v: %d", bad, got)
 		}
@@ -166,8 +176,8 @@ func TestThoseWhoMayOnlyLookGetNoButtons(t *testing.T) {
 	s.breaks("jellyfin", "HTTP 502")
 	for _, path := range []string{"/", "/sessions", "/incidents"} {
 		body := s.with("GET", path, "reader", nil).body
-		mustContain(t, body, `data-may="look"`, "Read only")
+		mustContain(t, body, `data-access="read"`, "Read-only")
 		mustNotContain(t, body, `id="run-now"`, `commandfor="run-now"`)
-		mustNotContain(t, s.with("GET", path, "full", nil).body, `data-may`, "Read only")
+		mustNotContain(t, s.with("GET", path, "full", nil).body, `data-access`, "Read-only")
 	}
 }

@@ -16,33 +16,27 @@ import (
 const chainsPerPage = 20
 
 type sessionsView struct {
-	Chains   []chainRow
-	Query    sessionsQuery
-	Statuses []choice
-	Tiers    []choice
-	Triggers []choice
-	Services []choice
-	Ranges   []choice
-	Places   []choice // environments, where there are several
-	Several  bool
-	Filtered bool
-	Paged    bool
-	Older    string
-	Newest   string
-	Searched *stamp // the search ended there, with more to look through
-	Views    []savedView
-	Saved    bool   // the filters in force are one of them
-	Filters  string // the filters in force, as an address has them
-	Set      int    // how many there are, without the search
+	Chains       []chainRow
+	Query        sessionsQuery
+	Statuses     []choice
+	Tiers        []choice
+	Triggers     []choice
+	Services     []choice
+	Ranges       []choice
+	Environments []choice // empty if there is only one
+	Several      bool
+	Filtered     bool
+	Paged        bool
+	Older        string
+	Newest       string
+	Searched     *stamp // how far back the search went, if there is more
+	Views        []savedView
+	Saved        bool   // the current filters are one of the views
+	Filters      string // the current filters as a URL query
+	Set          int    // number of filters, without the search text
 }
 
-// choice is one entry of a filter.
-type choice struct {
-	Value, Word string
-	Chosen      bool
-}
-
-// chainRow is one cycle with its sessions beneath it.
+// chainRow is one cycle with its sessions below it.
 type chainRow struct {
 	ID          ops.CycleID
 	Environment string
@@ -56,10 +50,10 @@ type chainRow struct {
 	Cost        figure
 	Started     stamp
 	Sessions    []sessionRow
-	Open        bool // its sessions are shown without being asked for
+	Open        bool // its sessions are expanded
 }
 
-// sessionsQuery is what the address asks of the list.
+// sessionsQuery holds the filters in the URL.
 type sessionsQuery struct {
 	Status      ops.CycleStatus
 	Environment string
@@ -70,9 +64,15 @@ type sessionsQuery struct {
 	Text        string
 }
 
-// rangeChoices are the times a list can be limited to.
+// rangeChoices are the time ranges of the list.
 func rangeChoices() []choice {
-	return []choice{{Word: "Any time"}, {Value: "1h", Word: "Last hour"}, {Value: "24h", Word: "Last 24 hours"}, {Value: "168h", Word: "Last 7 days"}, {Value: "720h", Word: "Last 30 days"}}
+	return []choice{
+		{Word: "Any time"},
+		{Value: "1h", Word: "Last hour"},
+		{Value: "24h", Word: "Last 24 hours"},
+		{Value: "168h", Word: "Last 7 days"},
+		{Value: "720h", Word: "Last 30 days"},
+	}
 }
 
 func readSessionsQuery(query url.Values) sessionsQuery {
@@ -84,7 +84,9 @@ func readSessionsQuery(query url.Values) sessionsQuery {
 }
 
 func (q sessionsQuery) filter(now time.Time) store.ChainFilter {
-	f := store.ChainFilter{Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: chainsPerPage}
+	f := store.ChainFilter{
+		Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: chainsPerPage,
+	}
 	if tier, err := strconv.Atoi(q.Tier); err == nil {
 		f.Tier = ops.Tier(tier)
 	}
@@ -94,7 +96,7 @@ func (q sessionsQuery) filter(now time.Time) store.ChainFilter {
 	return f
 }
 
-// path is the address of a page of the list.
+// path is the URL of a page of the list.
 func (q sessionsQuery) path(before ops.CycleID) string {
 	query := url.Values{}
 	for name, value := range map[string]string{
@@ -118,7 +120,7 @@ func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	before, err := strconv.ParseInt(query.Get("cursor"), 10, 64)
 	if query.Get("cursor") != "" && (err != nil || before < 1) {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such page of sessions.")
+		s.errorPage(w, r, http.StatusNotFound, "No such page of sessions.")
 		return
 	}
 	asked := readSessionsQuery(query)
@@ -140,10 +142,10 @@ func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "sessions", page{Title: "Sessions", Nav: "sessions", Body: view})
 }
 
-// rowName matches the name of a cycle or a session. Compiled once, never changed.
+// rowName matches the number of a cycle or a session, such as C-57 or #118.
 var rowName = regexp.MustCompile(`^(?i:(c-)|#)(\d{1,18})$`)
 
-// namedRow is where a search for the name of a cycle or a session leads.
+// namedRow returns the URL for a search for the number of a cycle or a session.
 func namedRow(text string) string {
 	found := rowName.FindStringSubmatch(text)
 	if found == nil {
@@ -171,11 +173,11 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 		Ranges:   choose(asked.Range, rangeChoices()...),
 	}
 	if view.Several {
-		view.Places = []choice{{Word: "Anywhere"}}
+		view.Environments = []choice{{Word: "All environments"}}
 		for _, name := range environmentNames(s.Environments) {
-			view.Places = append(view.Places, choice{Value: name, Word: name})
+			view.Environments = append(view.Environments, choice{Value: name, Word: name})
 		}
-		view.Places = choose(asked.Environment, view.Places...)
+		view.Environments = choose(asked.Environment, view.Environments...)
 	}
 	for _, c := range found.Chains {
 		view.Chains = append(view.Chains, m.chainRow(c))
@@ -192,7 +194,7 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 	return view
 }
 
-// addViews shows what the visitor has saved.
+// addViews adds the saved views of the visitor.
 func (v *sessionsView) addViews(all []savedView) {
 	_, v.Filters, _ = strings.Cut(v.Query.path(0), "?")
 	for i := range all {
@@ -200,19 +202,12 @@ func (v *sessionsView) addViews(all []savedView) {
 		v.Saved = v.Saved || all[i].Current
 	}
 	v.Views = all
-	for _, set := range []string{string(v.Query.Status), v.Query.Tier, string(v.Query.Trigger), v.Query.Service, v.Query.Range, v.Query.Environment} {
+	q := v.Query
+	for _, set := range []string{string(q.Status), q.Tier, string(q.Trigger), q.Service, q.Range, q.Environment} {
 		if set != "" {
 			v.Set++
 		}
 	}
-}
-
-// choose marks the entry of a filter that is in force.
-func choose(value string, choices ...choice) []choice {
-	for i := range choices {
-		choices[i].Chosen = choices[i].Value == value
-	}
-	return choices
 }
 
 func triggerChoices() []choice {
@@ -223,7 +218,7 @@ func triggerChoices() []choice {
 	return choices
 }
 
-// serviceChoices are the services of the inventories, and the one that was asked for.
+// serviceChoices are the services of the inventories, and the requested one.
 func (s *server) serviceChoices(asked string) []choice {
 	var names []string
 	for _, e := range s.Environments {
@@ -250,7 +245,7 @@ func (m moment) chainRow(c store.CycleSummary) chainRow {
 	row := chainRow{
 		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c.Cycle), Badge: cycleBadge(c.Status),
 		Reason: plain(c.Reason), Turns: chain.Turns, Cost: chain.Cost,
-		Started: m.stamp(c.CreatedAt), Sessions: chain.Rows, Duration: figure{Text: "Not available"},
+		Started: m.stamp(c.CreatedAt), Sessions: chain.Rows, Duration: unknown(),
 		Open: !c.Status.Ended() || c.Status == ops.CycleNeedsHuman,
 	}
 	for _, session := range c.Sessions {
@@ -271,10 +266,10 @@ func (m moment) chainRow(c store.CycleSummary) chainRow {
 		}
 	}
 	if !c.Status.Ended() && !row.Cost.Known {
-		row.Cost = figure{Text: "Not yet"}
+		row.Cost = notYet()
 	}
 	if !c.Status.Ended() && !row.Turns.Known {
-		row.Turns = figure{Text: "Not yet"}
+		row.Turns = notYet()
 	}
 	return row
 }
@@ -290,7 +285,7 @@ func statusChoices(chosen ops.CycleStatus) []choice {
 	return choose(string(chosen), choices...)
 }
 
-// cyclePath shows the list so that it begins with that cycle.
+// cyclePath is the URL of the list that begins with that cycle.
 func cyclePath(id ops.CycleID) string {
 	return sessionsQuery{}.path(id+1) + "#c" + strconv.FormatInt(int64(id), 10)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxPattern = 200
-	// longestSilence is how long something may be kept quiet at a time: what is quiet for longer is forgotten.
+	// longestSilence limits a silence, because longer ones are forgotten.
 	longestSilence = 90 * 24 * time.Hour
 	untilLayout    = "2006-01-02 15:04"
 )
@@ -28,15 +28,15 @@ type silencesView struct {
 	Several      bool
 	Filtered     bool
 	Add          question
-	Gap          string
+	FormError    string
 	Pager        pager
 }
 
-// silenceView is a silence as it is shown.
+// silenceView is a silence as shown.
 type silenceView struct {
 	ID          int64
 	Matches     []matchView
-	Environment string // empty for everywhere
+	Environment string // empty means all environments
 	Reason      string
 	Author      string
 	Status      badge
@@ -44,11 +44,11 @@ type silenceView struct {
 	From        stamp
 	Until       stamp
 	Ended       bool
-	Later       bool // it has not begun
+	Later       bool // it has not started
 	End         question
 }
 
-// matchView is one pattern of a silence and what it is compared with.
+// matchView is one pattern of a silence and the field it matches.
 type matchView struct {
 	What    string
 	Pattern string
@@ -58,10 +58,10 @@ func (s *server) silences(w http.ResponseWriter, r *http.Request) {
 	s.showSilences(w, r, http.StatusOK, "")
 }
 
-func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int, gap string) {
+func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	before, ok := cursor(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such page of silences.")
+		s.errorPage(w, r, http.StatusNotFound, "No such page of silences.")
 		return
 	}
 	m := moment{s.Clock()}
@@ -77,10 +77,10 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 	}
 	view := silencesView{
 		All: all, Several: len(s.Environments) > 1, Environments: s.environmentChoices(f.Environment), Filtered: f.Environment != "",
-		Add: s.silenceQuestion(r, m), Gap: gap,
+		Add: s.silenceQuestion(r, m), FormError: problem,
 		Tabs: []option{
-			{Word: "In force", Path: silencesPath(f.Environment, ""), Current: !all},
-			{Word: "All, ended too", Path: silencesPath(f.Environment, "1"), Current: all},
+			{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
+			{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
 		},
 	}
 	found, view.Pager = paged(r, found, func(row ops.Silence) int64 { return row.ID })
@@ -90,9 +90,9 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 	p := page{Title: "Silences", Nav: "services", Body: view}
 	switch queried(r, "done") {
 	case "added":
-		p.Flash = "It is silenced: no cycle starts for it, and no tier goes up."
+		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
 	case "ended":
-		p.Flash = "The silence has ended. What still fails counts again."
+		p.Flash = "The silence has ended. Failures count again."
 	}
 	s.render(w, r, status, "silences", p)
 }
@@ -127,7 +127,7 @@ func (m moment) silence(q ops.Silence) silenceView {
 	case view.Ended:
 		view.Status = badge{"unknown", "bell", "Ended"}
 	case view.Later:
-		view.Status = badge{"unknown", "clock", "Begins later"}
+		view.Status = badge{"unknown", "clock", "Starts later"}
 	default:
 		view.Status = badge{"warn", "bell-off", "Silenced"}
 	}
@@ -137,13 +137,13 @@ func (m moment) silence(q ops.Silence) silenceView {
 func endQuestion(id int64) question {
 	return question{
 		ID: fmt.Sprintf("end-%d", id), Button: "End", Icon: "bell", Style: "plain", Title: fmt.Sprintf("End silence %d now?", id),
-		Text:   "What it kept quiet counts again at once: if it still fails, a cycle may start.",
-		Action: fmt.Sprintf("/silences/%d/end", id), Yes: "End it", No: "Keep it",
+		Text:   "Failures count again at once. If the service still fails, a cycle may start.",
+		Action: fmt.Sprintf("/silences/%d/end", id), Yes: "End silence", No: "Keep silence",
 	}
 }
 
-// silenceSpans are the lengths that are offered; any other end can be typed.
-func silenceSpans(value string) []choice {
+// silenceDurations are the durations to choose from; any other end can be typed.
+func silenceDurations(value string) []choice {
 	spans := []choice{
 		{Value: "1h", Word: "1 hour"},
 		{Value: "4h", Word: "4 hours"},
@@ -161,16 +161,18 @@ func silenceSpans(value string) []choice {
 func (s *server) silenceQuestion(r *http.Request, m moment) question {
 	typed := func(name string) string { return plain(r.PostFormValue(name)) }
 	q := question{
-		ID: "add-silence", Button: "Silence", Icon: "bell-off", Style: "primary", Title: "Silence what fails", Action: "/silences", Yes: "Silence it", No: "Cancel",
-		Text: "While it holds, no cycle starts for what matches, and no tier goes up. Name a service, a group or both; * stands for any text.",
+		ID: "add-silence", Button: "Add silence", Icon: "bell-off", Style: "primary", Title: "Add a silence", Action: "/silences",
+		Yes: "Add silence", No: "Cancel",
+		Text: "While it is active, no cycle starts for matching services, and nothing escalates. " +
+			"Enter a service, a group or both; * matches any text.",
 		Fields: []input{
-			{Name: "service", Label: "Service", Max: maxPattern, Value: typed("service"), Hint: "Such as jellyfin, or media-*"},
+			{Name: "service", Label: "Service", Max: maxPattern, Value: typed("service"), Hint: "For example jellyfin or media-*"},
 			{Name: "group", Label: "Group", Max: maxPattern, Value: typed("group")},
-			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Value: typed("reason"), Hint: "For those who find it"},
-			{Name: "for", Label: "For", Kind: "select", Required: true, Choices: silenceSpans(typed("for"))},
+			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Value: typed("reason"), Hint: "For other operators"},
+			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations(typed("for"))},
 			{
-				Name: "until", Label: "Until, instead", Max: len(untilLayout), Value: typed("until"),
-				Hint: "A time such as " + m.now.Add(48*time.Hour).Format(untilLayout) + " (" + m.now.Format("MST") + ")",
+				Name: "until", Label: "Or until", Max: len(untilLayout), Value: typed("until"),
+				Hint: "For example " + m.now.Add(48*time.Hour).Format(untilLayout) + " (" + m.now.Format("MST") + ")",
 			},
 		},
 	}
@@ -184,18 +186,18 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 	return q
 }
 
-// silenceEnd reads when a silence ends; gap says why it cannot be read.
-func silenceEnd(r *http.Request, now time.Time) (end time.Time, gap string) {
+// silenceEnd returns the end of a silence, or what is wrong with it.
+func silenceEnd(r *http.Request, now time.Time) (end time.Time, problem string) {
 	if text := strings.TrimSpace(r.PostFormValue("until")); text != "" {
 		end, err := time.ParseInLocation(untilLayout, text, now.Location())
 		if err != nil {
-			return end, "The end is a time such as " + now.Format(untilLayout) + "."
+			return end, "Enter the end as a time, for example " + now.Format(untilLayout) + "."
 		}
 		return end, within(end, now)
 	}
 	d, err := time.ParseDuration(r.PostFormValue("for"))
 	if err != nil {
-		return end, "Say how long it shall hold."
+		return end, "Choose a duration."
 	}
 	return now.Add(d), within(now.Add(d), now)
 }
@@ -205,7 +207,7 @@ func within(end, now time.Time) string {
 	case !end.After(now):
 		return "The end is in the past."
 	case end.Sub(now) > longestSilence:
-		return "A silence holds for at most 90 days."
+		return "A silence can last at most 90 days."
 	}
 	return ""
 }
@@ -214,40 +216,43 @@ func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
 	now := s.Clock()
 	typed := func(name string) string { return strings.TrimSpace(plain(r.PostFormValue(name))) }
 	q := ops.Silence{
-		Environment: r.PostFormValue("environment"), Service: typed("service"), Group: typed("group"), Reason: reason(r), Author: s.person(r), CreatedAt: now, From: now,
+		Environment: r.PostFormValue("environment"), Service: typed("service"), Group: typed("group"), Reason: reason(r),
+		Author: s.person(r), CreatedAt: now, From: now,
 	}
-	var gap string
-	q.Until, gap = silenceEnd(r, now)
+	var problem string
+	q.Until, problem = silenceEnd(r, now)
 	switch {
 	case q.Service == "" && q.Group == "":
-		gap = "Name a service or a group."
+		problem = "Enter a service or a group."
 	case len(q.Service) > maxPattern || len(q.Group) > maxPattern:
-		gap = fmt.Sprintf("A service or a group has at most %d characters.", maxPattern)
+		problem = fmt.Sprintf("A service or group can have at most %d characters.", maxPattern)
 	case q.Reason == "":
-		gap = "Say why, for those who find it."
+		problem = "Enter a reason."
 	case q.Environment != "" && !slices.Contains(environmentNames(s.Environments), q.Environment):
-		gap = fmt.Sprintf("No environment is called %q.", plain(q.Environment))
+		problem = fmt.Sprintf("No such environment: %q.", plain(q.Environment))
 	}
-	if gap != "" {
-		s.showSilences(w, r, http.StatusUnprocessableEntity, gap+" Nothing was silenced.")
+	if problem != "" {
+		s.showSilences(w, r, http.StatusUnprocessableEntity, problem+" Nothing was added.")
 		return
 	}
 	if _, err := s.Store.AddSilence(r.Context(), q); err != nil {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/silences?done=added", http.StatusSeeOther)
 }
 
-// askSilence asks before a silence is ended.
+// askSilence asks for confirmation before it ends a silence.
 func (s *server) askSilence(w http.ResponseWriter, r *http.Request) {
 	q, err := s.findSilence(r)
 	if err != nil {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.render(w, r, http.StatusOK, "unsilence", page{Title: "End a silence", Nav: "services", Still: true, Body: moment{s.Clock()}.silence(q)})
+	s.render(w, r, http.StatusOK, "silence_end", page{
+		Title: "End a silence", Nav: "services", Static: true, Body: moment{s.Clock()}.silence(q),
+	})
 }
 
 func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
@@ -265,7 +270,7 @@ func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
 	return found[0], nil
 }
 
-// endSilence ends a silence; the store records who wanted that.
+// endSilence ends a silence; the store records who did it.
 func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)
 	if !ok {
@@ -276,12 +281,12 @@ func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.nudge()
+	s.signalChange()
 	http.Redirect(w, r, "/silences?done=ended", http.StatusSeeOther)
 }
 
-// nudge wakes what works on rows that a page has changed; it would find them by itself, a little later.
-func (s *server) nudge() {
+// signalChange wakes the readers of rows that a page has changed; they also poll, a little later.
+func (s *server) signalChange() {
 	if s.Hub != nil {
 		s.Hub.Nudge()
 	}

@@ -37,8 +37,8 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 		}
 	}
 	mustContain(t, s.page("/services"), `href="/silences"`)
-	mustContain(t, s.page("/silences"), "Nothing is silenced", `action="/silences"`)
-	mustContain(t, s.page("/silences?all=1"), "Nothing was ever silenced")
+	mustContain(t, s.page("/silences"), "No active silences", `action="/silences"`)
+	mustContain(t, s.page("/silences?all=1"), "No silences yet")
 	done := s.post("/silences", url.Values{"service": {" media-* "}, "group": {"home"}, "reason": {"disk is replaced"}, "for": {"4h"}})
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
@@ -51,7 +51,8 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 		!found[0].Until.Equal(s.Now.Add(4*time.Hour)) {
 		t.Fatalf("kept %+v", found)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), "It is silenced", "media-*", "disk is replaced", "17:41", "Silenced", `action="/silences/1/end"`)
+	mustContain(t, s.page(done.Header.Get("Location")), "Silenced: no cycle starts", "media-*", "disk is replaced", "17:41", "Silenced",
+		`action="/silences/1/end"`)
 	mustContain(t, s.page("/silences/1/end"), "End silence 1 now?", "media-*", `method="post"`)
 	if !s.silences()[0].Active(s.Now) {
 		t.Fatal("looking ended it")
@@ -87,7 +88,10 @@ func TestASilenceMayEndAtAGivenTime(t *testing.T) {
 		o.Clock = func() time.Time { return clock().In(berlin) }
 		o.Environments = []ops.Environment{{Name: "default"}, {Name: "lab"}}
 	})
-	if got := s.post("/silences", url.Values{"service": {"web"}, "environment": {"lab"}, "reason": {"x"}, "for": {"1h"}, "until": {"2026-11-16 18:00"}}).StatusCode; got != http.StatusSeeOther {
+	if got := s.post("/silences", url.Values{
+		"service": {"web"}, "environment": {"lab"}, "reason": {"x"}, "for": {"1h"},
+		"until": {"2026-11-16 18:00"},
+	}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
 	}
 	if q := s.silences()[0]; !q.Until.Equal(time.Date(2026, 11, 16, 17, 0, 0, 0, time.UTC)) || q.Environment != "lab" {
@@ -103,14 +107,20 @@ func TestUnusableSilencesAreRefused(t *testing.T) {
 		"nothing": {"reason": {"x"}, "for": {"1h"}}, "no reason": {"service": {"web"}, "reason": {"  "}, "for": {"1h"}},
 		"no end": {"service": {"web"}, "reason": {"x"}}, "a word": {"service": {"web"}, "reason": {"x"}, "for": {"soon"}},
 		"negative": {"service": {"web"}, "reason": {"x"}, "for": {"-1h"}}, "for ever": {"service": {"web"}, "reason": {"x"}, "for": {"9000h"}},
-		"past": {"service": {"web"}, "reason": {"x"}, "until": {"2026-11-14 13:00"}}, "no time": {"service": {"web"}, "reason": {"x"}, "until": {"tomorrow"}},
-		"long": {"service": {strings.Repeat("x", 201)}, "reason": {"x"}, "for": {"1h"}}, "environment": {"environment": {"elsewhere"}, "service": {"web"}, "reason": {"x"}, "for": {"1h"}},
+		"past": {"service": {"web"}, "reason": {"x"}, "until": {"2026-11-14 13:00"}}, "no time": {
+			"service": {"web"}, "reason": {"x"},
+			"until": {"tomorrow"},
+		},
+		"long": {"service": {strings.Repeat("x", 201)}, "reason": {"x"}, "for": {"1h"}}, "environment": {
+			"environment": {"elsewhere"},
+			"service":     {"web"}, "reason": {"x"}, "for": {"1h"},
+		},
 	} {
 		a := s.post("/silences", fields)
 		if a.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("%s: status %d", name, a.StatusCode)
 		}
-		mustContain(t, a.body, "Nothing was silenced.", `role="alert"`)
+		mustContain(t, a.body, "Nothing was added.", `role="alert"`)
 	}
 	if found := s.silences(); len(found) > 0 {
 		t.Errorf("kept %+v", found)
@@ -120,7 +130,10 @@ func TestUnusableSilencesAreRefused(t *testing.T) {
 func TestSilencesArePaged(t *testing.T) {
 	s := newSite(t)
 	for n := range 30 {
-		if _, err := s.Store.AddSilence(t.Context(), ops.Silence{Service: fmt.Sprintf("service-%02d", n), Reason: "x", Author: "alice", Until: s.Now.Add(time.Hour)}); err != nil {
+		if _, err := s.Store.AddSilence(t.Context(), ops.Silence{
+			Service: fmt.Sprintf("service-%02d", n), Reason: "x", Author: "alice",
+			Until: s.Now.Add(time.Hour),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +150,8 @@ func TestSilencesArePaged(t *testing.T) {
 func (s *site) told(status ops.NoticeStatus, text string) int64 {
 	s.t.Helper()
 	id, err := s.Store.AddNotice(s.t.Context(), ops.Notice{
-		Kind: ops.NoticeKind(text), Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text, Environment: text, CreatedAt: s.Now,
+		Kind: ops.NoticeKind(text), Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text,
+		Environment: text, CreatedAt: s.Now,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -148,23 +162,25 @@ func (s *site) told(status ops.NoticeStatus, text string) int64 {
 func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/events"), `href="/notifications"`)
-	mustContain(t, s.page("/notifications"), "Every notice reached somebody")
-	mustContain(t, s.page("/notifications?status=pending"), "No notice is waiting")
+	mustContain(t, s.page("/notifications"), "No failed notifications")
+	mustContain(t, s.page("/notifications?status=pending"), "No waiting notifications")
 	dead := s.told(ops.NoticeDead, "no route to host")
 	sent := s.told(ops.NoticeSent, "jellyfin is well again")
 	body := s.page("/notifications")
-	mustContain(t, body, "no route to host", "6 tries", "Given up", "Try again", fmt.Sprintf(`action="/notifications/%d/retry"`, dead))
+	mustContain(t, body, "no route to host", `data-label="Attempts">6<`, "Failed", "Try again",
+		fmt.Sprintf(`action="/notifications/%d/retry"`, dead))
 	mustNotContain(t, content(body), "jellyfin is well again")
 	mustNotContain(t, content(s.page("/notifications?status=sent")), "Try again")
 	done := s.post(fmt.Sprintf("/notifications/%d/retry", dead), nil)
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), "It is tried again at once.", "no route to host", "Waiting", "0 tries")
+	mustContain(t, s.page(done.Header.Get("Location")), "The notification is sent again now.", "no route to host", "Waiting",
+		`data-label="Attempts">0<`)
 	if due, err := s.Store.DueNotices(t.Context(), s.Now, 10); err != nil || len(due) != 1 || due[0].ID != dead {
 		t.Errorf("due %+v, %v", due, err)
 	}
-	mustContain(t, s.page("/notifications"), "Every notice reached somebody")
+	mustContain(t, s.page("/notifications"), "No failed notifications")
 	for path, want := range map[string]int{
 		fmt.Sprintf("/notifications/%d/retry", dead): http.StatusConflict, fmt.Sprintf("/notifications/%d/retry", sent): http.StatusConflict,
 		"/notifications/99/retry": http.StatusNotFound, "/notifications/x/retry": http.StatusNotFound,
@@ -195,10 +211,16 @@ func TestNotificationsArePaged(t *testing.T) {
 func TestSilencesAndRetriesComeOnlyFromOurOwnPages(t *testing.T) {
 	s := newSite(t)
 	dead := s.told(ops.NoticeDead, "lost")
-	if _, err := s.Store.AddSilence(t.Context(), ops.Silence{Service: "web", Reason: "x", Author: "alice", Until: s.Now.Add(time.Hour)}); err != nil {
+	if _, err := s.Store.AddSilence(t.Context(), ops.Silence{
+		Service: "web", Reason: "x", Author: "alice",
+		Until: s.Now.Add(time.Hour),
+	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/silences", "/silences/1/end", fmt.Sprintf("/notifications/%d/retry", dead), "/api/v1/silences", "/api/v1/silences/1/end"} {
+	for _, path := range []string{
+		"/silences", "/silences/1/end", fmt.Sprintf("/notifications/%d/retry", dead), "/api/v1/silences",
+		"/api/v1/silences/1/end",
+	} {
 		r := form(t, path, url.Values{"service": {"db"}, "reason": {"x"}, "for": {"1h"}})
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		if got := s.do(r).StatusCode; got != http.StatusForbidden {
@@ -219,7 +241,8 @@ func TestHostileTextInSilencesAndNotices(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, func(o *web.Options) { o.Environments = []ops.Environment{{Name: "default"}, {Name: "lab"}} })
 			_, err := s.Store.AddSilence(t.Context(), ops.Silence{
-				Environment: text, Service: text, Group: text, Probe: text, Labels: map[string]string{text: text}, Reason: text + ".", Author: text, Until: s.Now.Add(time.Hour),
+				Environment: text, Service: text, Group: text, Probe: text, Labels: map[string]string{text: text}, Reason: text + ".", Author: text,
+				Until: s.Now.Add(time.Hour),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +256,10 @@ func TestHostileTextInSilencesAndNotices(t *testing.T) {
 				mustBeHarmless(t, content(s.page(path)))
 			}
 			mustBeHarmless(t, content(s.get("/notifications?status="+query).body))
-			mustBeHarmless(t, content(s.post("/silences", url.Values{"service": {text}, "group": {text}, "reason": {text}, "until": {text}, "environment": {text}, "for": {text}}).body))
+			mustBeHarmless(t, content(s.post("/silences", url.Values{
+				"service": {text}, "group": {text}, "reason": {text}, "until": {text},
+				"environment": {text}, "for": {text},
+			}).body))
 		})
 	}
 }

@@ -11,83 +11,82 @@ import (
 )
 
 const (
-	// pollEvery is how often rows are looked at without being told: other hosts write them too.
+	// pollEvery is how often rows are polled, because other hosts write them too.
 	pollEvery = time.Second
-	// gather is how long is waited after a nudge for what comes with it.
-	gather = 50 * time.Millisecond
-	// beatEvery keeps an idle stream open through proxies, and finds readers that have gone.
-	beatEvery = 15 * time.Second
-	// sendWithin is how long a reader may take for what it is sent. One that is slower is dropped; it comes back by itself
-	// and says what it has seen.
-	sendWithin = 10 * time.Second
-	// maxReaders bounds the streams that are open at once.
+	// batchWindow is how long to wait after a change for more changes.
+	batchWindow = 50 * time.Millisecond
+	// keepAliveEvery keeps an idle stream open through proxies, and detects closed connections.
+	keepAliveEvery = 15 * time.Second
+	// writeTimeout is the write timeout. A slower reader is disconnected; it reconnects with the id of the last event it got.
+	writeTimeout = 10 * time.Second
+	// maxReaders limits the number of open streams.
 	maxReaders = 2048
-	// comeBack is what a reader waits before it connects again, in milliseconds.
-	comeBack = "1000"
-	// streamBytes is what all streams together send per second, at most: those who watch must not slow what they watch. A reader
-	// alone never notices; a thousand get what a fast session writes a little later.
+	// retryDelay is the reconnect delay of a reader, in milliseconds.
+	retryDelay = "1000"
+	// streamBytes limits what all streams together send per second, so that many readers do not slow down the sessions. A single
+	// reader never reaches it; with a thousand readers, fast output arrives a little later.
 	streamBytes = 12 << 20
-	// apart is how far readers that are woken together keep from each other, for each of them.
-	apart     = 500 * time.Microsecond
-	mostApart = time.Second
+	// wakeSpread spreads the wake-ups of the readers: the maximum delay grows by this for each of them.
+	wakeSpread    = 500 * time.Microsecond
+	maxWakeSpread = time.Second
 )
 
-// errGone means that a stream has ended.
-var errGone = errors.New("the reader has gone")
+// errClosed means that a stream has ended.
+var errClosed = errors.New("stream closed")
 
 // eventStream writes server-sent events to one reader.
 type eventStream struct {
-	w      http.ResponseWriter
-	rc     *http.ResponseController
-	ctx    context.Context //nolint:containedctx // of the request, which this is a part of
-	server *server
-	lit    <-chan struct{} // closed when something has changed since rows were looked at
-	every  time.Duration
-	beat   time.Time
-	owed   time.Duration // to be waited for what was sent
+	w         http.ResponseWriter
+	rc        *http.ResponseController
+	ctx       context.Context //nolint:containedctx // the stream lives as long as its request
+	server    *server
+	changed   <-chan struct{} // closed when something has changed since the last read
+	every     time.Duration
+	lastWrite time.Time
+	delay     time.Duration // delay that the last write costs
 }
 
-// openStream begins a stream, unless too many are open. Whoever gets one calls the function that ends it.
+// openStream starts a stream, unless too many are open. The caller must call the returned function at the end.
 func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.Duration) (*eventStream, func()) {
 	if s.readers.Add(1) > maxReaders {
 		s.readers.Add(-1)
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "too many streams are open; close some tabs", http.StatusServiceUnavailable)
+		http.Error(w, "too many open streams; close some tabs", http.StatusServiceUnavailable)
 		return nil, nil
 	}
-	e := &eventStream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), server: s, every: every, beat: time.Now()}
-	leave := s.beacon.join()
-	e.lit = s.beacon.next()
+	e := &eventStream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), server: s, every: every, lastWrite: time.Now()}
+	leave := s.broadcaster.join()
+	e.changed = s.broadcaster.next()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no")
-	// A server that bounds how long a request may take to arrive would end the stream by it.
-	_ = e.rc.SetReadDeadline(time.Time{}) // not every connection has one
+	// The read timeout of the server would end the stream.
+	_ = e.rc.SetReadDeadline(time.Time{}) // not every connection supports it
 	end := func() {
 		leave()
 		s.readers.Add(-1)
 	}
-	if e.write([]byte("retry: "+comeBack+"\n\n")) != nil {
+	if e.write([]byte("retry: "+retryDelay+"\n\n")) != nil {
 		end()
 		return nil, nil
 	}
 	return e, end
 }
 
-// message is one event. Without a name its data is swapped into the page; with one it is told to the page's elements.
+// message is one event. Data without a name is swapped into the page; a named event is dispatched to the page.
 type message struct {
 	id, name string
 	data     dataBlock
 }
 
-// dataBlock is the data of an event as it goes over the wire, made once for all who get it.
+// dataBlock is the data of an event in wire format, encoded once for all readers.
 type dataBlock []byte
 
 func newDataBlock(text string) dataBlock {
 	var out strings.Builder
 	out.Grow(len(text) + len(text)/16 + 16)
-	// A carriage return would end a line here as well.
+	// A carriage return also ends a line in this format.
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {
 		out.WriteString("data: ")
 		out.WriteString(line)
@@ -97,7 +96,7 @@ func newDataBlock(text string) dataBlock {
 	return dataBlock(out.String())
 }
 
-// send writes events at once, so that a reader gets all of them or none.
+// send writes events together, so that a reader gets all of them or none.
 func (e *eventStream) send(messages ...message) error {
 	parts := make([][]byte, 0, 2*len(messages))
 	for _, m := range messages {
@@ -117,60 +116,61 @@ func (e *eventStream) send(messages ...message) error {
 }
 
 func (e *eventStream) write(parts ...[]byte) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(sendWithin)) // not every connection has one
+	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every connection supports it
 	size := 0
 	for _, part := range parts {
 		size += len(part)
 		if _, err := e.w.Write(part); err != nil {
-			return errGone
+			return errClosed
 		}
 	}
 	if err := e.rc.Flush(); err != nil {
-		return errGone
+		return errClosed
 	}
-	e.beat = time.Now()
-	e.owed = time.Duration(float64(size) * float64(e.server.readers.Load()) / streamBytes * float64(time.Second))
+	e.lastWrite = time.Now()
+	e.delay = time.Duration(float64(size) * float64(e.server.readers.Load()) / streamBytes * float64(time.Second))
 	return nil
 }
 
-// share waits until the reader has had no more than its share of what all may get.
-func (e *eventStream) share() error {
-	owed := e.owed
-	e.owed = 0
-	return e.rest(owed)
+// throttle waits until the reader is within its share of streamBytes.
+func (e *eventStream) throttle() error {
+	delay := e.delay
+	e.delay = 0
+	return e.pause(delay)
 }
 
-// wait returns when there may be something new, and an error when the stream is over.
+// wait returns when there may be something new, or an error when the stream is closed.
 func (e *eventStream) wait() error {
-	if time.Since(e.beat) > beatEvery {
-		if err := e.write([]byte(": still here\n\n")); err != nil {
+	if time.Since(e.lastWrite) > keepAliveEvery {
+		if err := e.write([]byte(": keep-alive\n\n")); err != nil {
 			return err
 		}
 	}
-	if err := e.share(); err != nil {
+	if err := e.throttle(); err != nil {
 		return err
 	}
 	timer := time.NewTimer(e.every)
 	defer timer.Stop()
 	select {
 	case <-e.ctx.Done():
-		return errGone
+		return errClosed
 	case <-e.server.Done:
-		return errGone
+		return errClosed
 	case <-timer.C:
-	case <-e.lit:
-		// Those who are told at the same moment do not all get up at once.
-		if err := e.rest(time.Duration(rand.Int64N(1 + int64(min(mostApart, time.Duration(e.server.readers.Load()-1)*apart))))); err != nil {
+	case <-e.changed:
+		// Readers that are woken together do not all read at once.
+		spread := min(maxWakeSpread, time.Duration(e.server.readers.Load()-1)*wakeSpread)
+		if err := e.pause(time.Duration(rand.Int64N(1 + int64(spread)))); err != nil {
 			return err
 		}
 	}
-	// Before rows are looked at: what is written while they are is told again.
-	e.lit = e.server.beacon.next()
+	// Taken before the rows are read, so that a change during the read wakes the reader again.
+	e.changed = e.server.broadcaster.next()
 	return nil
 }
 
-// rest waits for a time, or until the stream is over.
-func (e *eventStream) rest(d time.Duration) error {
+// pause waits, or returns an error when the stream is closed.
+func (e *eventStream) pause(d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
@@ -178,13 +178,13 @@ func (e *eventStream) rest(d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-e.ctx.Done():
-		return errGone
+		return errClosed
 	case <-e.server.Done:
-		return errGone
+		return errClosed
 	case <-timer.C:
 		return nil
 	}
 }
 
-// readerCount counts the streams that are open.
+// readerCount counts open streams.
 type readerCount = atomic.Int64

@@ -2,7 +2,7 @@ package web
 
 import "claudeops/internal/ops"
 
-// badge is a status as it is shown: icon, word and colour, never the colour alone.
+// badge is a status as shown: icon, word and colour, never the colour alone.
 type badge struct {
 	Tone string // ok, warn, bad, run, hand, unknown: one colour each
 	Icon string
@@ -37,8 +37,8 @@ func cycleBadge(s ops.CycleStatus) badge {
 	return badge{"unknown", "circle-question-mark", plain(string(s))}
 }
 
-// sessionBadge tells a session's end by its outcome where it has one. Asking for the next tier is not yet
-// getting it: escalated says whether the supervisor agreed.
+// sessionBadge shows the outcome of a session if it has one. escalated reports whether the supervisor accepted the
+// session's request for the next tier.
 func sessionBadge(s ops.Session, escalated bool) badge {
 	switch s.Status {
 	case ops.SessionQueued:
@@ -122,7 +122,7 @@ func verdictBadge(v ops.Verdict) badge {
 	return badge{"unknown", "circle-question-mark", plain(string(v))}
 }
 
-// stopText says in the operator's words why a session was stopped.
+// stopText describes why a session was stopped.
 func stopText(c ops.StopCause) string {
 	switch c {
 	case ops.StopNone:
@@ -132,25 +132,25 @@ func stopText(c ops.StopCause) string {
 	case ops.StopShutdown:
 		return "The supervisor was shut down"
 	case ops.StopWall:
-		return "It ran longer than a session may"
+		return "It exceeded the maximum session time"
 	case ops.StopIdle:
-		return "No output for too long"
+		return "It sent no output for too long"
 	case ops.StopTool:
 		return "One tool call ran for too long"
 	case ops.StopCrash:
-		return "The supervisor ended unexpectedly while it ran"
+		return "The supervisor crashed while the session was running"
 	case ops.StopLease:
-		return "Its host lost touch with the others"
+		return "Its host lost the lease"
 	case ops.StopInvariant:
-		return "A tool ran that no gate had allowed"
+		return "A tool ran without permission from the guard"
 	case ops.StopJournal:
 		return "Its output could not be written to the journal"
 	case ops.StopLoop:
-		return "It repeated itself"
+		return "It was repeating itself"
 	case ops.StopBudget:
-		return "Its money was spent"
+		return "It reached its budget"
 	case ops.StopDeadline:
-		return "The time of its recovery level was over"
+		return "It exceeded the time limit of its recovery level"
 	}
 	return string(c)
 }
@@ -160,13 +160,13 @@ func triggerText(t ops.Trigger) string {
 	case ops.TriggerScheduled:
 		return "Scheduled check"
 	case ops.TriggerManual:
-		return "Run by hand"
+		return "Manual run"
 	case ops.TriggerAPI:
-		return "Run through the API"
+		return "API run"
 	case ops.TriggerAlert:
 		return "Alert"
 	case ops.TriggerProbe:
-		return "Probe turned bad"
+		return "Failed probe"
 	}
 	return string(t)
 }
@@ -174,16 +174,16 @@ func triggerText(t ops.Trigger) string {
 func contextText(m ops.ContextMode) string {
 	switch m {
 	case ops.ContextFresh:
-		return "Fresh start"
+		return "New conversation"
 	case ops.ContextResume:
-		return "Conversation resumed"
+		return "Resumed conversation"
 	case ops.ContextHandoff:
-		return "Facts of the handoff"
+		return "Handoff"
 	}
 	return string(m)
 }
 
-// roleText says what a session was for, where that is not the work of its tier.
+// roleText is the role of a session, empty for the ordinary work of its tier.
 func roleText(r ops.Role) string {
 	switch r {
 	case ops.RoleWork, "":

@@ -9,7 +9,7 @@ const (
 	themeLifetime = 365 * 24 * 60 * 60 // seconds
 )
 
-// theme remembers in a cookie which colours a visitor wants, so that the first paint is already right.
+// theme stores the chosen theme in a cookie, so that the first paint is already right.
 func (s *server) theme(w http.ResponseWriter, r *http.Request) {
 	cookie := http.Cookie{
 		Name: themeCookie, Path: "/", MaxAge: themeLifetime,

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// firstLines are on the page when it is opened; as many as chunkLines are fetched at a time while one scrolls.
+	// firstLines are shown when the page opens; chunkLines are fetched at a time while the reader scrolls.
 	firstLines = 100
 	chunkLines = 150
-	// firstBytes and chunkBytes end a chunk early: lines have any length, and a browser has to hold them.
+	// firstBytes and chunkBytes end a chunk early, because lines can have any length.
 	firstBytes = 48 << 10
 	chunkBytes = 256 << 10
-	// lineBatch bounds how much is read at once for the same reason.
+	// lineBatch limits how many lines are read at once, for the same reason.
 	lineBatch = 50
-	// callReach is how many lines behind its call an answer is still joined to it.
+	// callReach is how many lines after a call its answer is still joined to it.
 	callReach = 100
-	// resultWindow is how far from its end a transcript is searched for the result, which need not be the last line.
+	// resultWindow is how many of the last lines are searched for the result, which need not be the last line.
 	resultWindow = 50
 	foundLines   = 100
 )
@@ -33,36 +33,36 @@ type transcriptView struct {
 	Count   int64
 	Rows    []*entry
 	First   int64  // number of the first line shown
-	Last    int64  // and of the last
-	Earlier string // address of what comes before; empty where nothing does
-	Later   string // and after
-	Oldest  string // addresses of pages that begin or end with it, for those without scripts
+	Last    int64  // number of the last line shown
+	Earlier string // URL of the rows before; empty if there are none
+	Later   string // URL of the rows after; empty if there are none
+	Oldest  string // this and the next three: URLs of whole pages, for browsers without scripts
 	Newest  string
 	Before  string
 	Behind  string
-	AtEnd   bool // nothing is stored behind the last line
+	AtEnd   bool // nothing is stored after the last line
 	Find    string
 	Found   int
 	Capped  bool   // more lines match than are shown
-	Removed string // why nothing is there any more
+	Removed string // why the output is gone
 }
 
-// resultView is what the agent said at its end.
+// resultView is the final message of the agent.
 type resultView struct {
 	Text  passage
 	Error bool
 }
 
-// window is which lines are wanted.
+// window selects lines.
 type window struct {
 	after  int64 // the line before the first one
-	before int64 // the line behind the last one, instead of after: so many lines that end there
+	before int64 // the line after the last one, instead of after
 	tail   bool  // the newest ones
 	lines  int
 	bytes  int
 }
 
-// transcriptWindow reads from the address what is to be shown.
+// transcriptWindow reads the selection from the URL.
 func transcriptWindow(r *http.Request) (window, bool) {
 	query := r.URL.Query()
 	w := window{lines: firstLines, bytes: firstBytes}
@@ -82,7 +82,9 @@ func transcriptWindow(r *http.Request) (window, bool) {
 }
 
 // transcript reads one piece of output.
-func (s *server) transcript(ctx context.Context, m moment, id ops.SessionID, want window, denied map[string]denial) (transcriptView, error) {
+func (s *server) transcript(
+	ctx context.Context, m moment, id ops.SessionID, want window, denied map[string]denial,
+) (transcriptView, error) {
 	total, err := s.Store.TranscriptCount(ctx, id)
 	if err != nil {
 		return transcriptView{}, fmt.Errorf("count transcript: %w", err)
@@ -135,15 +137,15 @@ func (s *server) transcript(ctx context.Context, m moment, id ops.SessionID, wan
 	return view, s.awaitAnswers(ctx, rows, id, last)
 }
 
-// removedText says why output that was recorded is not there.
+// removedText explains why recorded output is gone.
 func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
 	text := "Transcript removed by retention"
-	// Without the mark its lines are gone all the same.
+	// Without the record of the removal, the lines are gone all the same.
 	if removed, err := s.Store.Removed(ctx, id); err == nil && removed.Transcript != nil {
 		text += " on " + removed.Transcript.UTC().Format(time.DateOnly)
 		session, err := s.Store.Session(ctx, id)
 		if err == nil && session.EndedAt != nil && removed.Transcript.Sub(*session.EndedAt) < s.KeepTranscripts {
-			return text + " (all transcripts together were too large)."
+			return text + " (total size limit reached)."
 		}
 	}
 	if days := int(s.KeepTranscripts / (24 * time.Hour)); days > 0 {
@@ -152,7 +154,7 @@ func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
 	return text + "."
 }
 
-// recallCalls reads the lines before a piece, for the calls that are answered in it.
+// recallCalls reads the lines before a piece to find the calls that are answered in it.
 func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionID, after int64) error {
 	if after == 0 {
 		return nil
@@ -169,11 +171,11 @@ func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionI
 	return nil
 }
 
-// awaitAnswers reads the lines behind a piece, for the answers to calls made in it.
+// awaitAnswers reads the lines after a piece to find the answers to its calls.
 func (s *server) awaitAnswers(ctx context.Context, rows *entries, id ops.SessionID, last int64) error {
 	for key, call := range rows.waiting {
 		if call.Seq <= last-callReach {
-			delete(rows.waiting, key) // who reads on cannot know of that call, and shows its answer by itself
+			delete(rows.waiting, key) // the next piece does not look back that far and shows the answer as its own row
 		}
 	}
 	if len(rows.waiting) == 0 {
@@ -181,7 +183,7 @@ func (s *server) awaitAnswers(ctx context.Context, rows *entries, id ops.Session
 	}
 	lines, err := s.Store.Transcript(ctx, id, last, callReach)
 	if err != nil {
-		return fmt.Errorf("read transcript behind its piece: %w", err)
+		return fmt.Errorf("read transcript after its piece: %w", err)
 	}
 	for _, line := range lines {
 		rows.add(line)
@@ -206,12 +208,12 @@ func (v *transcriptView) link(id ops.SessionID, after int64, lines int) {
 	}
 }
 
-// transcriptPiece answers with more rows, while somebody scrolls.
+// transcriptPiece responds with more rows while the reader scrolls.
 func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	want, readable := transcriptWindow(r)
 	if !ok || !readable {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such piece of a transcript.")
+		s.errorPage(w, r, http.StatusNotFound, "No such part of a transcript.")
 		return
 	}
 	want.lines, want.bytes = chunkLines, chunkBytes
@@ -226,7 +228,7 @@ func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if want.before > 0 {
-		view.Later = "" // what follows is on the page
+		view.Later = "" // the following rows are on the page
 	} else {
 		view.Earlier = ""
 	}
@@ -260,7 +262,7 @@ func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text stri
 	return view, nil
 }
 
-// denials are the calls of a session that the guard refused.
+// denials returns the calls of a session that the guard denied.
 func (s *server) denials(ctx context.Context, id ops.SessionID) (map[string]denial, error) {
 	records, err := s.Store.GuardDenials(ctx, id)
 	if err != nil {
@@ -275,12 +277,12 @@ func (s *server) denials(ctx context.Context, id ops.SessionID) (map[string]deni
 	return out, nil
 }
 
-// rawLine answers with a line as it was recorded, or with the whole text of one piece of it.
+// rawLine responds with a line as recorded, or with the full text of one part of it.
 func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	seq, err := strconv.ParseInt(r.PathValue("seq"), 10, 64)
 	if !ok || err != nil || seq < 1 {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such line.")
+		s.errorPage(w, r, http.StatusNotFound, "No such line.")
 		return
 	}
 	lines, err := s.Store.Transcript(r.Context(), id, seq-1, 1)
@@ -295,7 +297,7 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 	if piece := r.PathValue("piece"); piece != "" {
 		n, err := strconv.Atoi(piece)
 		if text, ok = lineText(lines[0], n); err != nil || !ok {
-			s.errorPage(w, r, http.StatusNotFound, "There is no such piece of this line.")
+			s.errorPage(w, r, http.StatusNotFound, "No such part of this line.")
 			return
 		}
 		if r.Header.Get("HX-Request") != "" {
@@ -305,10 +307,10 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write([]byte(text + "\n")) // the visitor may have gone
+	_, _ = w.Write([]byte(text + "\n")) // the client may have disconnected
 }
 
-// result finds the agent's last words near the end of its transcript.
+// result finds the agent's final message near the end of its transcript.
 func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total int64) (*resultView, error) {
 	lines, err := s.Store.Transcript(ctx, id, max(0, total-resultWindow), resultWindow)
 	if err != nil {
@@ -319,8 +321,8 @@ func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total i
 		if !ok || event.Type != "result" {
 			continue
 		}
-		words := part{Text: event.lastWords(), Prose: true}
+		words := part{Text: event.finalMessage(), Prose: true}
 		return &resultView{Text: s.entries(m, id, nil).passage(words, lines[i].Seq, 0), Error: event.IsError}, nil
 	}
-	return nil, nil //nolint:nilnil // a session without a result is no error
+	return nil, nil //nolint:nilnil // a session may have no result
 }

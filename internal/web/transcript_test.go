@@ -34,8 +34,8 @@ func TestTranscriptShowsEachKindOfEvent(t *testing.T) {
 	mustContain(t, body,
 		"claude-haiku with 2 tools: Bash, Read", "I look at the container.",
 		`<strong class="part-name">Bash</strong>`, "docker ps", "Up 3 days",
-		">Failed<", "Exit code 3", "Attempt 1 of 10 follows", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
-		"3 turns · 1.2s · $0.03", "unheard_of", `<span id="line-count">10</span> lines`)
+		">Failed<", "Exit code 3", "Retrying, attempt 1 of 10", ">Stderr<", "npm warn red", ">Stdout<", "not an event",
+		"3 turns · 1.2s · $0.03", "unheard_of", `Lines: <span id="line-count">10</span>`)
 	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
 	mustContain(t, result, "All is well.")
 	raw := s.get("/sessions/1/lines/10")
@@ -63,7 +63,8 @@ func row(body, id string) string {
 
 func TestACallAndItsAnswerAreOneRow(t *testing.T) {
 	s := newSite(t)
-	body := s.page(s.transcript(call("a", "docker ps"), call("b", "curl -f x"), answered("b", "Exit code 22\nno route", true), answered("a", "Up 3 days", false)))
+	body := s.page(s.transcript(call("a", "docker ps"), call("b", "curl -f x"), answered("b", "Exit code 22\nno route", true),
+		answered("a", "Up 3 days", false)))
 	mustContain(t, row(body, "l1-0"), "docker ps", "exit 0", "Up 3 days", "<details class=\"step\">")
 	mustContain(t, row(body, "l2-0"), "curl -f x", "exit 22", "no route", "<details class=\"step\" open>", "is-bad")
 	mustNotContain(t, body, `id="l3-0"`, `id="l4-0"`)
@@ -72,13 +73,17 @@ func TestACallAndItsAnswerAreOneRow(t *testing.T) {
 func TestADeniedCallSaysWhichRuleAndWhy(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{call("a", "docker stop x")}})
-	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", ToolUseID: "a", Input: "docker stop x", Tier: 1, Rule: "R-7", Reason: "Tier 1 only looks."})
+	s.Judge(ids[0], ops.GuardRecord{
+		Gate: ops.GateHook, Tool: "Bash", ToolUseID: "a", Input: "docker stop x", Tier: 1, Rule: "R-7",
+		Reason: "Tier 1 only looks.",
+	})
 	mustContain(t, row(s.page(fmt.Sprintf("/sessions/%d", ids[0])), "l1-0"), "Denied", "R-7", "Tier 1 only looks.", " open>")
 }
 
 func TestRedactionsAreMarked(t *testing.T) {
 	s := newSite(t)
-	body := s.page(s.transcript(call("a", "curl -H [redacted: token] <b>"), `{"type":"assistant","message":{"content":[{"type":"text","text":"It is [redacted]."}]}}`))
+	body := s.page(s.transcript(call("a", "curl -H [redacted: token] <b>"),
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"It is [redacted]."}]}}`))
 	mustContain(t, body, `<mark class="redacted">[redacted: token]</mark> &lt;b&gt;`, `<mark class="redacted">[redacted]</mark>`)
 }
 
@@ -94,7 +99,8 @@ func TestALongTranscriptComesInPieces(t *testing.T) {
 	s := newSite(t)
 	path := s.transcript(numbered(1230)...)
 	first := s.page(path)
-	mustContain(t, first, "Lines 1–<span>100</span> of 1230", "line number 100.", `hx-get="`+path+`/transcript?after=100"`, path+"?after=100#transcript", path+"?end=1#transcript")
+	mustContain(t, first, "Lines 1–<span>100</span> of 1230", "line number 100.", `hx-get="`+path+`/transcript?after=100"`,
+		path+"?after=100#transcript", path+"?end=1#transcript")
 	mustNotContain(t, first, "line number 101.", "Earlier lines…")
 	// Whoever follows the pieces gets every line once.
 	seen := strings.Count(first, "line number ")

@@ -13,11 +13,11 @@ import (
 	"claudeops/internal/web/live"
 )
 
-// Control is what the pages may ask of the running supervisor.
+// Control is what the pages ask of the running supervisor.
 type Control interface {
 	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	Cancel(ctx context.Context, id ops.CycleID, why string) error
-	// Wake says that something the cycle waits for has changed.
+	// Wake reports that something the cycle waits for has changed.
 	Wake(id ops.CycleID)
 }
 
@@ -27,70 +27,73 @@ type Options struct {
 	Control Control
 	Logger  *slog.Logger
 	Clock   ops.Clock // its location is the one in which times are shown
-	// Token opens the pages after a login and the API as a bearer token. Without one everybody who reaches the
-	// listen address may come in, so the daemon then listens on loopback only.
+	// Token gives access to the pages after a login and to the API as a bearer token. Without a token, everybody who
+	// reaches the listen address has access, so the daemon then listens on loopback only.
 	Token string
-	// ReadToken opens the same for looking only. It counts only beside Token.
+	// ReadToken gives read-only access to the same. It is used only together with Token.
 	ReadToken string
 	Version   string
-	// Host is this one among those that share the database.
+	// Host is the name of this host among those that share the database.
 	Host string
-	// ListenHosts are the names under which requests may come beside those of loopback. An address that means
-	// every interface allows every name; the token is what protects then.
+	// ListenHosts are the host names that requests may use, besides loopback names. An address that means every
+	// interface allows every name; the token protects then.
 	ListenHosts  []string
 	Environments []ops.Environment
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
-	// NextCheck returns when each environment is checked next.
+	// NextCheck returns the time of the next check of each environment.
 	NextCheck func() map[string]time.Time
-	// Hub nudges the pages that are open when something was written. Without one they look by themselves, a little later.
+	// Hub tells open pages that something was written. Without a hub they poll, a little later.
 	Hub *live.Hub
-	// Webhooks takes the alerts of other systems under /api/v1/webhooks/. It finds out by itself who sends them.
+	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
-	// Trace names the trace of a cycle; nil where no traces are sent.
+	// Trace returns the trace id of a cycle; nil if tracing is off.
 	Trace func(ops.Cycle) string
-	// KeepTranscripts is how long output is kept; zero means for ever.
+	// KeepTranscripts is how long output is kept; zero means no limit.
 	KeepTranscripts time.Duration
-	// Done ends the streams of open pages, so that they do not hold up a shutdown; nil means never.
+	// Done ends the streams of open pages, so that they do not delay a shutdown; nil means never.
 	Done <-chan struct{}
-	// Trouble says why no session is started here, or nothing; every page shows it.
+	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
-	// Ready says why the supervisor cannot work yet, or nil.
+	// Ready returns why the supervisor is not ready, or nil.
 	Ready func() error
-	// Database says what is known of the database: checking, sound or damaged; nil where nobody looks.
+	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
 	Database func() string
 }
 
 type server struct {
 	Options
-	pages  pageSet
-	assets assetSet
-	pulse  *pulse
-	feeds  *feeds
-	today  *costCache
-	words  *writing
+	pages    pageSet
+	assets   assetSet
+	counters *counterCache
+	feeds    *feeds
+	today    *costCache
+	markdown *markdown
 
-	readers readerCount // of streams
-	beacon  *beacon
-	logins  *logins // nil when no token is set
-	bounds  *limits
+	readers     readerCount // of streams
+	broadcaster *broadcaster
+	logins      *logins // nil when no token is set
+	rateLimits  *rateLimits
 }
 
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
-	s := &server{Options: o, assets: loadAssets(), pulse: &pulse{store: o.Store}, feeds: newFeeds(), today: &costCache{}, words: newWriting(), beacon: &beacon{hub: o.Hub}}
+	s := &server{
+		Options: o, assets: loadAssets(), counters: &counterCache{store: o.Store}, feeds: newFeeds(), today: &costCache{},
+		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
+	}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
 	if s.NextCheck == nil {
 		s.NextCheck = func() map[string]time.Time { return nil }
 	}
-	s.bounds = newLimits()
+	s.rateLimits = newRateLimits()
 	if o.Token != "" {
 		s.logins = newLogins(o.Store, o.Token, o.ReadToken)
 	}
 	s.pages = loadPages(s.assets)
-	return s.guard(s.routes())
+	return s.secure(s.routes())
 }
 
 func (s *server) routes() http.Handler {
@@ -118,16 +121,16 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.nudge,
+		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if forMachines(r.URL.Path) {
+		if isAPI(r.URL.Path) {
 			machine.ServeHTTP(w, r)
 			return
 		}
 		if _, pattern := pages.Handler(r); pattern != "" {
 			if err := r.ParseForm(); err != nil {
-				s.errorPage(w, r, http.StatusBadRequest, "The form could not be read, so nothing was done.")
+				s.errorPage(w, r, http.StatusBadRequest, "The form could not be read. Nothing was changed.")
 				return
 			}
 			pages.ServeHTTP(w, s.withCounts(r))
@@ -135,11 +138,40 @@ func (s *server) routes() http.Handler {
 		}
 		if allowed := otherMethod(pages, r); allowed != "" {
 			w.Header().Set("Allow", allowed)
-			s.errorPage(w, r, http.StatusMethodNotAllowed, fmt.Sprintf("This address only takes %s.", allowed))
+			s.errorPage(w, r, http.StatusMethodNotAllowed, fmt.Sprintf("This address accepts %s only.", allowed))
 			return
 		}
-		s.errorPage(w, r, http.StatusNotFound, "There is no page at this address.")
+		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 	})
+}
+
+// operatorRoutes are the pages where people decide, and those they need for it. Changes are made by POST; a GET of the same
+// URL, for example from a link, only asks for confirmation.
+func (s *server) operatorRoutes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /incidents", s.incidents)
+	pages.HandleFunc("GET /incidents/{id}", s.incident)
+	pages.HandleFunc("GET /incidents/{id}/{action}", s.askIncident)
+	pages.HandleFunc("POST /incidents/{id}/{action}", s.changeIncident)
+	pages.HandleFunc("GET /approvals/{id}", s.approval)
+	pages.HandleFunc("GET /approvals/{id}/{answer}", s.approval)
+	pages.HandleFunc("POST /approvals/{id}/{answer}", s.answer)
+	pages.HandleFunc("GET /services", s.servicesPage)
+	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
+	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
+	pages.HandleFunc("GET /silences", s.silences)
+	pages.HandleFunc("POST /silences", s.addSilence)
+	pages.HandleFunc("GET /silences/{id}/end", s.askSilence)
+	pages.HandleFunc("POST /silences/{id}/end", s.endSilence)
+	pages.HandleFunc("GET /notifications", s.notifications)
+	pages.HandleFunc("POST /notifications/{id}/retry", s.retryNotice)
+	pages.HandleFunc("GET /costs", s.costs)
+	pages.HandleFunc("GET /costs.csv", s.costsCSV)
+	pages.HandleFunc("GET /events", s.events)
+	pages.HandleFunc("GET /memory", s.memory)
+	pages.HandleFunc("POST /memory", s.addMemory)
+	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
+	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
+	pages.HandleFunc("GET /config", s.config)
 }
 
 func otherMethod(pages *http.ServeMux, r *http.Request) string {

@@ -7,16 +7,16 @@ import (
 
 const (
 	webhooksPath = "/api/v1/webhooks/"
-	// maxAlertBody is as much as an alert may say; those who group many of them need more than a form does.
+	// maxAlertBody limits the body of a webhook; grouped alerts are larger than forms.
 	maxAlertBody = 1 << 20
 )
 
-// isWebhook tells the addresses to which other systems send their alerts.
+// isWebhook reports whether a path receives alerts of other systems.
 func (s *server) isWebhook(path string) bool {
 	return s.Webhooks != nil && strings.HasPrefix(path, webhooksPath)
 }
 
-// bodyLimit is how much a request to an address may carry.
+// bodyLimit is the maximum body size for a path.
 func (s *server) bodyLimit(path string) int64 {
 	if s.isWebhook(path) {
 		return maxAlertBody
@@ -24,35 +24,34 @@ func (s *server) bodyLimit(path string) int64 {
 	return maxBody
 }
 
-// alerts is the way in for other systems. They prove who they are to the handler itself, by token or signature, so what
-// people and programs need a login for is not asked of them; everything else that protects this server holds for them too.
-func (s *server) alerts(next http.Handler) http.Handler {
+// serveWebhooks serves webhooks. Their handler authenticates the senders itself, by token or signature, so they need no login; all
+// other protection applies to them too.
+func (s *server) serveWebhooks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isWebhook(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if wait := s.bounds.alerts.take(peer(r), s.Clock()); wait > 0 {
+		if wait := s.rateLimits.alerts.take(peer(r), s.Clock()); wait > 0 {
 			s.tooMany(w, r, wait, "Too many alerts from your address.")
 			return
 		}
-		s.Webhooks.ServeHTTP(&guessWriter{ResponseWriter: w, server: s, request: r}, r)
+		s.Webhooks.ServeHTTP(&wrongTokenWriter{ResponseWriter: w, server: s, request: r}, r)
 	})
 }
 
-// guessWriter counts the answers that say a token or signature was wrong, and answers too many of them like too many
-// wrong tokens anywhere else.
-type guessWriter struct {
+// wrongTokenWriter counts responses that report a wrong token or signature, and limits them like wrong tokens everywhere else.
+type wrongTokenWriter struct {
 	http.ResponseWriter
 	server  *server
 	request *http.Request
-	done    bool // the answer was given in the handler's place
+	done    bool // the limit response has replaced the handler's
 }
 
-// WriteHeader begins the answer.
-func (w *guessWriter) WriteHeader(status int) {
+// WriteHeader starts the response.
+func (w *wrongTokenWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized {
-		if wait := w.server.bounds.wrong.take(peer(w.request), w.server.Clock()); wait > 0 {
+		if wait := w.server.rateLimits.wrongTokens.take(peer(w.request), w.server.Clock()); wait > 0 {
 			w.done = true
 			w.server.tooMany(w.ResponseWriter, w.request, wait, "Too many wrong tokens from your address.")
 			return
@@ -61,13 +60,13 @@ func (w *guessWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write goes on with the answer.
-func (w *guessWriter) Write(b []byte) (int, error) {
+// Write continues the response.
+func (w *wrongTokenWriter) Write(b []byte) (int, error) {
 	if w.done {
 		return len(b), nil
 	}
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap lets the server's own controls through.
-func (w *guessWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap gives http.ResponseController access to the original writer.
+func (w *wrongTokenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

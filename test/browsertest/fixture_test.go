@@ -12,24 +12,34 @@ import (
 
 var (
 	observer = ops.Handler{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "haiku", HandsTo: []string{"tier2"}}
-	fixer    = ops.Handler{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "sonnet", HandsTo: []string{"tier3"}, Fallback: []string{"spare"}}
-	surgeon  = ops.Handler{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "opus", HandsTo: []string{"oncall"}}
-	spare    = ops.Handler{ID: "spare", Tier: 2, Family: "gpt", Agent: "codex", Model: "gpt-5-codex"}
-	manager  = ops.Handler{ID: "manager", Tier: 1, Family: "claude", Agent: "claude", Model: "haiku"}
-	planner  = ops.Handler{ID: "planner", Tier: 2, Family: "claude", Agent: "claude", Model: "opus"}
-	judge    = ops.Handler{ID: "judge", Tier: 1, Family: "gpt", Agent: "codex", Model: "gpt-5-codex"}
+	fixer    = ops.Handler{
+		ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "sonnet", HandsTo: []string{"tier3"},
+		Fallback: []string{"spare"},
+	}
+	surgeon = ops.Handler{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "opus", HandsTo: []string{"oncall"}}
+	spare   = ops.Handler{ID: "spare", Tier: 2, Family: "gpt", Agent: "codex", Model: "gpt-5-codex"}
+	manager = ops.Handler{ID: "manager", Tier: 1, Family: "claude", Agent: "claude", Model: "haiku"}
+	planner = ops.Handler{ID: "planner", Tier: 2, Family: "claude", Agent: "claude", Model: "opus"}
+	judge   = ops.Handler{ID: "judge", Tier: 1, Family: "gpt", Agent: "codex", Model: "gpt-5-codex"}
 )
 
 func limits() []ops.CooldownLimit {
-	return []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 4 * time.Hour}, {Action: "redeployment", Count: 1, Window: 24 * time.Hour}}
+	return []ops.CooldownLimit{
+		{Action: "restart", Count: 2, Window: 4 * time.Hour},
+		{Action: "redeployment", Count: 1, Window: 24 * time.Hour},
+	}
 }
 
 func policy() ops.Policy {
 	return ops.Policy{
-		MaxTier: 3, MaxDepth: 2, Mode: ops.ContextHandoff, Entry: "tier1", ApprovalTier: 3, BudgetChainUSD: 5, BudgetDayUSD: 20, Cooldowns: limits(),
-		Approval: ops.ApprovalPolicy{OnExpiry: "deny"}, Recovery: ops.RecoveryPolicy{Enabled: true}, Process: ops.ProcessManager,
+		MaxTier: 3, MaxDepth: 2, Mode: ops.ContextHandoff, Entry: "tier1", ApprovalTier: 3, BudgetChainUSD: 5, BudgetDayUSD: 20,
+		Cooldowns: limits(),
+		Approval:  ops.ApprovalPolicy{OnExpiry: "deny"}, Recovery: ops.RecoveryPolicy{Enabled: true}, Process: ops.ProcessManager,
 		Manager: "manager", Planner: "planner", Judge: "judge",
-		Handlers: []ops.Handler{observer, fixer, surgeon, spare, manager, planner, judge, {ID: "oncall", Tier: ops.HumanTier, Agent: ops.AgentHuman}},
+		Handlers: []ops.Handler{
+			observer, fixer, surgeon, spare, manager, planner, judge,
+			{ID: "oncall", Tier: ops.HumanTier, Agent: ops.AgentHuman},
+		},
 		Inventory: ops.Inventory{Services: []ops.Service{
 			{Name: "jellyfin", Probed: true}, {Name: "grafana", Probed: true}, {Name: "paperless", Probed: true}, {Name: "postgres", Probed: true},
 		}},
@@ -48,9 +58,18 @@ func environments() []ops.Environment {
 func settings() []web.Setting {
 	return []web.Setting{
 		{Key: "interval", Value: "1h0m0s", Origin: "default", Env: "CLAUDEOPS_INTERVAL", Doc: "Time between cycles."},
-		{Key: "budget.day_usd", Value: "20", Origin: "claudeops.yaml:4", Env: "CLAUDEOPS_BUDGET_DAY_USD", Doc: "What sessions may cost on one day."},
-		{Key: "api_token", Value: "[redacted]", Origin: "environment CLAUDEOPS_API_TOKEN", Env: "CLAUDEOPS_API_TOKEN", Doc: "Opens pages and API."},
-		{Key: "tiers.1.disallowed_tools", Value: "Bash(rm:*),Bash(dd:*),Bash(mkfs:*),Bash(shutdown:*),Bash(reboot:*),Edit,Write,NotebookEdit", Origin: "default", Doc: "What Tier 1 never gets."},
+		{
+			Key: "budget.day_usd", Value: "20", Origin: "claudeops.yaml:4", Env: "CLAUDEOPS_BUDGET_DAY_USD",
+			Doc: "What sessions may cost on one day.",
+		},
+		{
+			Key: "api_token", Value: "[redacted]", Origin: "environment CLAUDEOPS_API_TOKEN", Env: "CLAUDEOPS_API_TOKEN",
+			Doc: "Opens pages and API.",
+		},
+		{
+			Key: "tiers.1.disallowed_tools", Value: "Bash(rm:*),Bash(dd:*),Bash(mkfs:*),Bash(shutdown:*),Bash(reboot:*),Edit,Write,NotebookEdit",
+			Origin: "default", Doc: "What Tier 1 never gets.",
+		},
 	}
 }
 
@@ -95,17 +114,22 @@ func (f *fixture) month(end time.Time) {
 	for day := 30; day >= 1; day-- {
 		f.now = end.AddDate(0, 0, -day)
 		wave := 1 + math.Sin(float64(day))
-		look := run{handler: observer, takes: 18 * time.Second, outcome: ops.OutcomeHealthy, summary: "All services answer.", cost: 0.012 + 0.004*wave, turns: 4, lines: talk("All services answer.")}
+		look := run{
+			handler: observer, takes: 18 * time.Second, outcome: ops.OutcomeHealthy, summary: "All services answer.",
+			cost: 0.012 + 0.004*wave, turns: 4, lines: talk("All services answer."),
+		}
 		if day%4 != 0 {
 			f.play(f.begin(ops.NewCycle{}), finish(ops.CycleHealthy, "All services are healthy."), look)
 			continue
 		}
 		look.outcome, look.handoff, look.summary = ops.OutcomeEscalate, handoff(2, "grafana"), "grafana answers 502."
 		repair := run{
-			handler: fixer, takes: 2 * time.Minute, outcome: ops.OutcomeResolved, summary: "Restarted grafana; it answers again.", cost: 0.2 + 0.15*wave, turns: 17,
+			handler: fixer, takes: 2 * time.Minute, outcome: ops.OutcomeResolved, summary: "Restarted grafana; it answers again.",
+			cost: 0.2 + 0.15*wave, turns: 17,
 			lines: talk("Restarted grafana."),
 		}
-		f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerAlert, Prompt: "grafana 502"}), finish(ops.CycleResolved, "Tier 2 repaired grafana; the probe agrees."), look, repair)
+		f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerAlert, Prompt: "grafana 502"}),
+			finish(ops.CycleResolved, "Tier 2 repaired grafana; the probe agrees."), look, repair)
 	}
 }
 
@@ -141,41 +165,67 @@ func (f *fixture) chainOfAllRoles() {
 			Verdict: ops.VerdictEscalate, At: f.now,
 		}
 	}
-	rung := func(level ops.RecoveryLevel, kind ops.ErrorType, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
+	recovery := func(level ops.RecoveryLevel, kind ops.ErrorType, reason string, before ...ops.RecoveryLevel) *ops.Recovery {
 		return &ops.Recovery{
 			Tier: 2, Level: level, Action: level.Action(), ErrorType: kind, PreviousLevels: before, Reason: reason, Handler: "tier2",
 			NotBefore: ops.Ptr(f.now.Add(30 * time.Second)), Deadline: ops.Ptr(f.now.Add(20 * time.Minute)),
 		}
 	}
 	restart := []ops.GuardRecord{
-		{Gate: ops.GateHook, ToolUseID: "toolu_2", Tool: "Bash", Input: `{"command":"docker restart jellyfin"}`, Allowed: true, Rule: "restart", Reason: "1 of 2 restarts in 4 hours is left.", Mutating: true},
-		{Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"docker logs --tail 50 jellyfin"}`, Allowed: true, Rule: "read", Reason: "It only reads."},
-		{Gate: ops.GateHook, ToolUseID: "toolu_4", Tool: "Bash", Input: `{"command":"rm -rf /var/lib/jellyfin/data"}`, Rule: "never", Reason: "Deleting data is never allowed.", Digest: "4f"},
+		{
+			Gate: ops.GateHook, ToolUseID: "toolu_2", Tool: "Bash", Input: `{"command":"docker restart jellyfin"}`, Allowed: true, Rule: "restart",
+			Reason: "1 of 2 restarts in 4 hours is left.", Mutating: true,
+		},
+		{
+			Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"docker logs --tail 50 jellyfin"}`, Allowed: true, Rule: "read",
+			Reason: "It only reads.",
+		},
+		{
+			Gate: ops.GateHook, ToolUseID: "toolu_4", Tool: "Bash", Input: `{"command":"rm -rf /var/lib/jellyfin/data"}`, Rule: "never",
+			Reason: "Deleting data is never allowed.", Digest: "4f",
+		},
 	}
-	f.repaired = f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerProbe, Prompt: "jellyfin 502"}), finish(ops.CycleResolved, "Tier 3 repaired jellyfin; the judge agrees."),
+	f.repaired = f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerProbe, Prompt: "jellyfin 502"}),
+		finish(ops.CycleResolved, "Tier 3 repaired jellyfin; the judge agrees."),
 		run{
-			handler: observer, takes: 17 * time.Second, outcome: ops.OutcomeEscalate, handoff: handoff(2, "jellyfin"), summary: "jellyfin answers 502.", cost: 0.02, turns: 4,
-			lines: talk("jellyfin answers **502**; the container runs."), decision: route("tier1", "tier2", "tier1 handed jellyfin to tier2, chosen by the manager.", ops.ProcessManager),
+			handler: observer, takes: 17 * time.Second, outcome: ops.OutcomeEscalate, handoff: handoff(2,
+				"jellyfin"), summary: "jellyfin answers 502.", cost: 0.02, turns: 4,
+			lines: talk("jellyfin answers **502**; the container runs."), decision: route("tier1", "tier2",
+				"tier1 handed jellyfin to tier2, chosen by the manager.", ops.ProcessManager),
 			events: []ops.Event{{Level: ops.LevelWarning, Kind: "agent", Service: "jellyfin", Message: "answers 502 since 13:20."}},
 		},
-		run{role: ops.RoleManager, handler: manager, takes: 5 * time.Second, summary: "tier2 may restart it.", cost: 0.01, turns: 1, lines: talk("tier2")},
-		run{handler: fixer, takes: 40 * time.Second, status: ops.SessionFailed, failure: "rate_limit", err: "The model's API answered 429.", unknown: true, lines: []string{start("sonnet"), retry()}},
 		run{
-			handler: fixer, level: ops.RecoveryRetry, retry: true, takes: 90 * time.Second, status: ops.SessionTimedOut, stop: ops.StopLoop, failure: "loop",
-			err: "It repeated the same command 8 times.", cost: 0.11, turns: 12, lines: looping(), guard: restart, reserve: []ops.Reservation{{Service: "jellyfin", Action: "restart"}},
-			recovery: rung(ops.RecoveryRetry, "rate_limit", "The API was busy, so the same session is tried again after 30 seconds."),
+			role: ops.RoleManager, handler: manager, takes: 5 * time.Second, summary: "tier2 may restart it.", cost: 0.01, turns: 1,
+			lines: talk("tier2"),
 		},
 		run{
-			role: ops.RolePlanner, handler: planner, takes: 30 * time.Second, summary: "The database file is locked by a backup.", cost: 0.09, turns: 3, level: ops.RecoveryReplan,
-			lines: talk("1. stop the backup\n2. restart jellyfin"), recovery: rung(ops.RecoveryReplan, "loop", "It went in circles; a new plan is made.", ops.RecoveryRetry),
+			handler: fixer, takes: 40 * time.Second, status: ops.SessionFailed, failure: "rate_limit", err: "The model's API answered 429.",
+			unknown: true, lines: []string{start("sonnet"), retry()},
 		},
 		run{
-			handler: spare, level: ops.RecoveryFallback, takes: 2 * time.Minute, outcome: ops.OutcomeEscalate, handoff: handoff(3, "jellyfin"), cost: 0.21, turns: 15,
+			handler: fixer, level: ops.RecoveryRetry, retry: true, takes: 90 * time.Second, status: ops.SessionTimedOut, stop: ops.StopLoop,
+			failure: "loop",
+			err:     "It repeated the same command 8 times.", cost: 0.11, turns: 12, lines: looping(), guard: restart,
+			reserve:  []ops.Reservation{{Service: "jellyfin", Action: "restart"}},
+			recovery: recovery(ops.RecoveryRetry, "rate_limit", "The API was busy, so the same session is tried again after 30 seconds."),
+		},
+		run{
+			role: ops.RolePlanner, handler: planner, takes: 30 * time.Second, summary: "The database file is locked by a backup.", cost: 0.09,
+			turns: 3, level: ops.RecoveryReplan,
+			lines: talk("1. stop the backup\n2. restart jellyfin"), recovery: recovery(ops.RecoveryReplan, "loop",
+				"It went in circles; a new plan is made.", ops.RecoveryRetry),
+		},
+		run{
+			handler: spare, level: ops.RecoveryFallback, takes: 2 * time.Minute, outcome: ops.OutcomeEscalate, handoff: handoff(3,
+				"jellyfin"), cost: 0.21, turns: 15,
 			summary: "A restart does not help: the database is locked.", lines: talk("The database is locked by `backup.service`."),
-			recovery: rung(ops.RecoveryFallback, "loop", "The plan is tried by the fallback of tier2.", ops.RecoveryRetry, ops.RecoveryReplan),
+			recovery: recovery(ops.RecoveryFallback, "loop", "The plan is tried by the fallback of tier2.", ops.RecoveryRetry, ops.RecoveryReplan),
 			decision: route("spare", "tier3", "spare handed jellyfin to tier3: the root cause is outside its tier.", ops.ProcessTyped),
 		},
-		run{handler: surgeon, takes: 3 * time.Minute, outcome: ops.OutcomeResolved, summary: "Stopped the backup, restarted jellyfin; /health answers 200.", cost: 0.62, turns: 21, lines: rich()},
+		run{
+			handler: surgeon, takes: 3 * time.Minute, outcome: ops.OutcomeResolved,
+			summary: "Stopped the backup, restarted jellyfin; /health answers 200.", cost: 0.62, turns: 21, lines: rich(),
+		},
 		run{
 			role: ops.RoleJudge, handler: judge, takes: 12 * time.Second, summary: "by the record", cost: 0.03, turns: 1, lines: talk("PASS"),
 			verified: &ops.Verification{
@@ -188,19 +238,36 @@ func (f *fixture) chainOfAllRoles() {
 
 // failures are the other ways in which cycles end.
 func (f *fixture) failures() {
-	f.denied = f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerAPI, Prompt: "clean up old images"}), finish(ops.CycleBlocked, "The guard stopped a command, so the cycle ended."),
+	f.denied = f.play(f.begin(ops.NewCycle{Trigger: ops.TriggerAPI, Prompt: "clean up old images"}),
+		finish(ops.CycleBlocked, "The guard stopped a command, so the cycle ended."),
 		run{
-			handler: fixer, takes: 20 * time.Second, status: ops.SessionFailed, stop: ops.StopInvariant, failure: "invariant", err: "A tool ran that no gate had allowed.",
-			lines: []string{start("sonnet"), call("toolu_1", "docker system prune -af"), answer("toolu_1", "Permission denied by rule never: it deletes data.", true)},
-			guard: []ops.GuardRecord{{Gate: ops.GateHook, ToolUseID: "toolu_1", Tool: "Bash", Input: `{"command":"docker system prune -af"}`, Rule: "never", Reason: "It deletes data."}},
-			cost:  0.03, turns: 2,
+			handler: fixer, takes: 20 * time.Second, status: ops.SessionFailed, stop: ops.StopInvariant, failure: "invariant",
+			err: "A tool ran that no gate had allowed.",
+			lines: []string{
+				start("sonnet"), call("toolu_1", "docker system prune -af"),
+				answer("toolu_1", "Permission denied by rule never: it deletes data.", true),
+			},
+			guard: []ops.GuardRecord{{
+				Gate: ops.GateHook, ToolUseID: "toolu_1", Tool: "Bash", Input: `{"command":"docker system prune -af"}`,
+				Rule: "never", Reason: "It deletes data.",
+			}},
+			cost: 0.03, turns: 2,
 		})[0]
 	f.play(f.begin(ops.NewCycle{}), finish(ops.CyclePartial, "Force-done: what is known was written down."),
-		run{handler: observer, takes: time.Minute, status: ops.SessionPartial, failure: "invalid_outcome", err: "Its outcome was no JSON three times.", cost: 0.04, turns: 9, lines: talk("…")})
+		run{
+			handler: observer, takes: time.Minute, status: ops.SessionPartial, failure: "invalid_outcome",
+			err: "Its outcome was no JSON three times.", cost: 0.04, turns: 9, lines: talk("…"),
+		})
 	f.play(f.begin(ops.NewCycle{Environment: "staging"}), finish(ops.CycleFailed, "claude is not installed."),
-		run{handler: observer, takes: time.Second, status: ops.SessionFailed, failure: "start", err: "claude: executable file not found", unknown: true})
+		run{
+			handler: observer, takes: time.Second, status: ops.SessionFailed, failure: "start", err: "claude: executable file not found",
+			unknown: true,
+		})
 	f.play(f.begin(ops.NewCycle{Environment: "staging"}), finish(ops.CycleCancelled, "Stopped from its page."),
-		run{handler: observer, takes: 9 * time.Second, status: ops.SessionCancelled, stop: ops.StopUser, err: "stopped", cost: 0.01, turns: 2, lines: talk("on it")})
+		run{
+			handler: observer, takes: 9 * time.Second, status: ops.SessionCancelled, stop: ops.StopUser, err: "stopped", cost: 0.01, turns: 2,
+			lines: talk("on it"),
+		})
 	f.play(f.begin(ops.NewCycle{}), finish(ops.CycleSuppressed, "paperless is acknowledged by alice."))
 }
 
@@ -208,10 +275,14 @@ func (f *fixture) longTranscript() {
 	lines := []string{start("haiku")}
 	for n := range 240 {
 		id := fmt.Sprintf("toolu_%d", n)
-		lines = append(lines, call(id, fmt.Sprintf("docker inspect container-%03d", n)), answer(id, fmt.Sprintf("container-%03d is running", n), n%60 == 7))
+		lines = append(lines, call(id, fmt.Sprintf("docker inspect container-%03d", n)),
+			answer(id, fmt.Sprintf("container-%03d is running", n), n%60 == 7))
 	}
 	f.long = f.play(f.begin(ops.NewCycle{Environment: "staging"}), finish(ops.CycleHealthy, "All services are healthy."),
-		run{handler: observer, takes: 5 * time.Minute, outcome: ops.OutcomeHealthy, summary: "240 containers run.", cost: 0.4, turns: 240, lines: append(lines, ended("240 containers run."))})[0]
+		run{
+			handler: observer, takes: 5 * time.Minute, outcome: ops.OutcomeHealthy, summary: "240 containers run.", cost: 0.4, turns: 240,
+			lines: append(lines, ended("240 containers run.")),
+		})[0]
 }
 
 // people is what waits for somebody: a question, and incidents in every state.
@@ -235,8 +306,9 @@ func (f *fixture) broken(service, title string, level ops.Level) ops.Incident {
 	f.t.Helper()
 	f.now = f.now.Add(time.Minute)
 	report := &ops.IncidentReport{
-		Title: title, Level: level, Class: "unresolved", Services: []string{service}, Findings: "The disk of `" + service + "` is full since 09:12.",
-		Tried: "Removed temporary files: 12 MB were freed.", Recommendation: "Add space to the volume, then resolve this.", CostUSD: 0.33,
+		Title: title, Level: level, Class: "unresolved", Services: []string{service},
+		Findings: "The disk of `" + service + "` is full since 09:12.",
+		Tried:    "Removed temporary files: 12 MB were freed.", Recommendation: "Add space to the volume, then resolve this.", CostUSD: 0.33,
 		Checks: []ops.CheckResult{{Service: service, CheckType: ops.CheckHTTP, Status: ops.Down, Error: "connection refused"}},
 	}
 	f.play(f.begin(ops.NewCycle{}), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: title, Incident: report},
@@ -258,11 +330,18 @@ func (f *journal) ask(environment, service, reason string) ops.Approval {
 	cycle := f.begin(ops.NewCycle{Environment: environment, Prompt: service + " again"})
 	f.play(cycle, ops.Step{
 		Kind: ops.StepAwait, Reason: reason,
-		Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: reason, ExpiresAt: ops.Ptr(time.Now().Add(2 * time.Hour))},
+		Approval: &ops.Approval{
+			Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: reason,
+			ExpiresAt: ops.Ptr(time.Now().Add(2 * time.Hour)),
+		},
 	}, run{
-		handler: fixer, takes: 3 * time.Minute, outcome: ops.OutcomeEscalate, handoff: handoff(3, service), summary: reason, cost: 0.33, turns: 22, lines: talk("Two restarts did not help."),
+		handler: fixer, takes: 3 * time.Minute, outcome: ops.OutcomeEscalate, handoff: handoff(3,
+			service), summary: reason, cost: 0.33, turns: 22, lines: talk("Two restarts did not help."),
 		decision: &ops.Decision{
-			SourceHandler: "tier2", TargetHandler: "tier3", Reason: reason, Depth: 2, MaxDepth: 2, Path: []string{"tier2", "tier3"}, ProcessMode: ops.ProcessTyped,
+			SourceHandler: "tier2", TargetHandler: "tier3", Reason: reason, Depth: 2, MaxDepth: 2, Path: []string{
+				"tier2",
+				"tier3",
+			}, ProcessMode: ops.ProcessTyped,
 			Verdict: ops.VerdictApproval, Services: []string{service}, At: f.now,
 		},
 	})
@@ -274,31 +353,46 @@ func (f *journal) ask(environment, service, reason string) ops.Approval {
 func (f *fixture) records(end time.Time) {
 	ctx := f.t.Context()
 	for n, m := range []ops.Memory{
-		{Category: "timing", Service: "jellyfin", Observation: "The first start after an upgrade takes ten minutes.", Confidence: 0.9, Source: "operator"},
-		{Category: "root_cause", Service: "postgres", Observation: "Backups at 02:00 lock the database for a minute.", Confidence: 0.7, Source: "agent", SessionID: &f.repaired[6]},
-		{Category: "note", Observation: "The router reboots on the first Sunday of a month.", Confidence: 0.5, Source: "force-done", ExpiresAt: ops.Ptr(end.AddDate(0, 1, 0))},
+		{
+			Category: "timing", Service: "jellyfin", Observation: "The first start after an upgrade takes ten minutes.", Confidence: 0.9,
+			Source: "operator",
+		},
+		{
+			Category: "root_cause", Service: "postgres", Observation: "Backups at 02:00 lock the database for a minute.", Confidence: 0.7,
+			Source: "agent", SessionID: &f.repaired[6],
+		},
+		{
+			Category: "note", Observation: "The router reboots on the first Sunday of a month.", Confidence: 0.5, Source: "force-done",
+			ExpiresAt: ops.Ptr(end.AddDate(0, 1, 0)),
+		},
 	} {
 		m.Environment, m.CreatedAt = "default", end.Add(-time.Duration(n+1)*time.Hour)
 		_, err := f.store.AddMemory(ctx, m)
 		f.must(err)
 	}
 	_, err := f.store.AddSilence(ctx, ops.Silence{
-		Environment: "default", Service: "paper*", Labels: map[string]string{"severity": "warning"}, Reason: "The disk is replaced.", Author: "alice",
+		Environment: "default", Service: "paper*", Labels: map[string]string{"severity": "warning"}, Reason: "The disk is replaced.",
+		Author:    "alice",
 		CreatedAt: end.Add(-time.Hour), From: end.Add(-time.Hour), Until: end.Add(3 * time.Hour),
 	})
 	f.must(err)
 	_, err = f.store.AddNotice(ctx, ops.Notice{
-		Kind: "needs_human", Level: ops.LevelCritical, Title: "paperless needs you", Body: "The disk is full.", Environment: "default", Service: "paperless",
-		NextAt: end, CreatedAt: end,
+		Kind: "needs_human", Level: ops.LevelCritical, Title: "paperless needs you", Body: "The disk is full.", Environment: "default",
+		Service: "paperless",
+		NextAt:  end, CreatedAt: end,
 	})
 	f.must(err)
 	for n := range 70 {
-		e := ops.Event{At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Kind: "probe", Service: "grafana", Message: "answers again."}
+		e := ops.Event{
+			At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Kind: "probe",
+			Service: "grafana", Message: "answers again.",
+		}
 		switch n % 5 {
 		case 1:
 			e.Level, e.Kind, e.Service, e.Message = ops.LevelWarning, "watch", "jellyfin", "answers slower than 2s."
 		case 2:
-			e.Level, e.Kind, e.Service, e.Message, e.SessionID = ops.LevelCritical, "session", "", "The guard refused rm -rf /var/lib/jellyfin/data.", &f.repaired[3]
+			e.Level, e.Kind, e.Service, e.Message, e.SessionID = ops.LevelCritical, "session", "",
+				"The guard refused rm -rf /var/lib/jellyfin/data.", &f.repaired[3]
 		}
 		_, err := f.store.AddEvent(ctx, e)
 		f.must(err)

@@ -43,33 +43,44 @@ func TestHostileTextNeverRuns(t *testing.T) {
 	var ids []ops.SessionID
 	for n, text := range texts {
 		h := ops.Handler{ID: text, Tier: 1, Family: text, Agent: text, Model: text}
-		ids = append(ids, j.play(j.begin(ops.NewCycle{Prompt: text}), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text, Incident: &ops.IncidentReport{
-			Title: text, Level: ops.Level(text), Class: text, Services: []string{fmt.Sprintf("%s %d", text, n)}, Findings: text, Tried: text, Recommendation: text,
-			Checks: []ops.CheckResult{{Service: text, CheckType: ops.CheckType(text), Status: ops.Down, Error: text}},
-		}}, run{
-			handler: h, takes: time.Second, status: ops.SessionFailed, outcome: ops.OutcomeEscalate, failure: text, err: text, handoff: text, summary: text, lines: evil(text),
-			guard: []ops.GuardRecord{{Gate: ops.GateHook, Tool: text, Input: text, Rule: text, Reason: text}},
-			decision: &ops.Decision{
-				SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: text,
-				ProcessMode: ops.ProcessMode(text), Services: []string{text}, At: j.now,
-			},
-			events: []ops.Event{{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}},
-		})...)
+		ids = append(ids, j.play(j.begin(ops.NewCycle{Prompt: text}),
+			ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text, Incident: &ops.IncidentReport{
+				Title: text, Level: ops.Level(text), Class: text, Services: []string{fmt.Sprintf("%s %d", text,
+					n)}, Findings: text, Tried: text, Recommendation: text,
+				Checks: []ops.CheckResult{{Service: text, CheckType: ops.CheckType(text), Status: ops.Down, Error: text}},
+			}}, run{
+				handler: h, takes: time.Second, status: ops.SessionFailed, outcome: ops.OutcomeEscalate, failure: text, err: text, handoff: text,
+				summary: text, lines: evil(text),
+				guard: []ops.GuardRecord{{Gate: ops.GateHook, Tool: text, Input: text, Rule: text, Reason: text}},
+				decision: &ops.Decision{
+					SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: text,
+					ProcessMode: ops.ProcessMode(text), Services: []string{text}, At: j.now,
+				},
+				events: []ops.Event{{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}},
+			})...)
 		j.must(j.store.AddChecks(t.Context(), []ops.Check{{
-			At: j.now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down, Error: text, Purpose: ops.ProbeObserve,
+			At: j.now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down, Error: text,
+			Purpose: ops.ProbeObserve,
 		}}))
-		_, err := j.store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: text, Service: text, Observation: text, Source: text})
+		_, err := j.store.AddMemory(t.Context(), ops.Memory{
+			Environment: "default", Category: text, Service: text, Observation: text,
+			Source: text,
+		})
 		j.must(err)
 		_, err = j.store.AddSilence(t.Context(), ops.Silence{
 			Environment: "default", Service: text, Group: text, Probe: text, Labels: map[string]string{"name": text}, Reason: text, Author: text,
 			CreatedAt: j.now, From: j.now, Until: j.now.Add(time.Hour),
 		})
 		j.must(err)
-		_, err = j.store.AddNotice(t.Context(), ops.Notice{Kind: ops.NoticeKind(text), Level: ops.Level(text), Title: text, Body: text, Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now})
+		_, err = j.store.AddNotice(t.Context(), ops.Notice{
+			Kind: ops.NoticeKind(text), Level: ops.Level(text), Title: text, Body: text,
+			Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now,
+		})
 		j.must(err)
 	}
 	question := j.ask("default", every, every)
-	running := j.play(j.begin(ops.NewCycle{Environment: "staging", Prompt: every}), ops.Step{}, run{handler: ops.Handler{ID: every, Tier: 1, Model: every}, status: ops.SessionRunning, lines: evil(every)})[0]
+	running := j.play(j.begin(ops.NewCycle{Environment: "staging", Prompt: every}), ops.Step{},
+		run{handler: ops.Handler{ID: every, Tier: 1, Model: every}, status: ops.SessionRunning, lines: evil(every)})[0]
 	w := serve(t, j.store, func(o *web.Options) {
 		o.Environments[0].Policy.Handlers[0].ID, o.Environments[0].Notes = every, every
 		o.Settings = []web.Setting{{Key: every, Value: every, Origin: every, Env: every, Doc: every}}
@@ -77,9 +88,12 @@ func TestHostileTextNeverRuns(t *testing.T) {
 
 	query := url.QueryEscape(texts[1])
 	paths := []string{
-		"/", "/sessions", "/sessions?q=" + query, "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze", path("/approvals/%d", question.ID), "/services",
-		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory", "/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",
-		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query), path("/sessions/%d?tab=files", ids[0]), path("/sessions/%d?tab=result", ids[1]),
+		"/", "/sessions", "/sessions?q=" + query, "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze",
+		path("/approvals/%d", question.ID), "/services",
+		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory",
+		"/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",
+		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query), path("/sessions/%d?tab=files",
+			ids[0]), path("/sessions/%d?tab=result", ids[1]),
 	}
 	for _, id := range ids {
 		paths = append(paths, path("/sessions/%d", id))

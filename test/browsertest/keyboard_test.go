@@ -18,7 +18,8 @@ func TestThePagesAreUsedByKeyboard(t *testing.T) {
 
 	// The first stop leads past the navigation.
 	b.press(kb.Tab)
-	b.wait("the skip link comes first and can be seen", `document.activeElement.matches('a.skip') && document.activeElement.getBoundingClientRect().top >= 0 && document.activeElement.getBoundingClientRect().left >= 0`)
+	b.wait("the skip link comes first and can be seen",
+		`document.activeElement.matches('a.skip') && document.activeElement.getBoundingClientRect().top >= 0 && document.activeElement.getBoundingClientRect().left >= 0`)
 	b.press(kb.Enter)
 	b.wait("it leads to the content", `document.activeElement.id === 'main'`)
 

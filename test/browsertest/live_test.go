@@ -34,8 +34,10 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 		{Tier: 1, Handoff: agenttest.Handoff(2, "web"), Steps: steps(agenttest.Init(), agenttest.Text("I look at **web**."), gate(gates, "look"),
 			agenttest.Use("toolu_1", probe), gate(gates, "looked"), agenttest.Answer("toolu_1", "502 Bad Gateway"),
 			agenttest.Text("web answers 502."), gate(gates, "hand-up"), agenttest.Result(0.02, "web is down, Tier 2 should restart it."))},
-		{Tier: 2, Handoff: agenttest.Handoff(3, "web"), Steps: steps(agenttest.Init(), agenttest.Text("A restart did not help."), gate(gates, "give-up"), agenttest.Result(0.31, "Tier 3 must repair the database."))},
-		{Tier: 3, Steps: steps(agenttest.Init(), agenttest.Text("I repair the database."), gate(gates, "repair"), agenttest.Text("web answers 200 again."), agenttest.Result(0.5, "Repaired the database; web answers 200."))},
+		{Tier: 2, Handoff: agenttest.Handoff(3, "web"), Steps: steps(agenttest.Init(), agenttest.Text("A restart did not help."),
+			gate(gates, "give-up"), agenttest.Result(0.31, "Tier 3 must repair the database."))},
+		{Tier: 3, Steps: steps(agenttest.Init(), agenttest.Text("I repair the database."), gate(gates, "repair"),
+			agenttest.Text("web answers 200 again."), agenttest.Result(0.5, "Repaired the database; web answers 200."))},
 	}, "CLAUDEOPS_APPROVAL_TIER=3")
 
 	overview, first := open(t, d.base), open(t, d.base)
@@ -62,12 +64,13 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 
 	d.pass("give-up")
 	overview.sees("Needs you")
-	overview.wait("the navigation counts the question", `document.querySelector('#rail-count')?.checkVisibility() && parseInt(document.querySelector('#rail-count').innerText) === 1`)
+	overview.wait("the navigation counts the question",
+		`document.querySelector('#rail-count')?.checkVisibility() && parseInt(document.querySelector('#rail-count').innerText) === 1`)
 	person := open(t, d.base)
 	person.visit("/incidents")
 	person.sees("Approve: start Tier 3 for web", "Restarted the container; it did not help.")
 	person.follow(`article.decision button[formaction$="/approve"]`)
-	person.sees("Question 1 is approved.")
+	person.sees("Approval 1 is granted.")
 
 	third := open(t, d.base)
 	first.wait("the third tier is in the chain", `document.querySelectorAll('#session-chain table.waterfall tbody tr').length === 3`)
@@ -76,10 +79,12 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	third.sees("I repair the database.", "Escalated from Session #2 (Tier 2)")
 	third.mark()
 	third.click(`#session-tabs a[data-tab="result"]`)
-	third.sees("It has not ended yet.")
+	third.sees("The session is still running.")
 	ticks := eval[string](third, `document.querySelector('#session-chain tfoot [data-since]').innerText`)
-	third.wait("the chain's total counts on", fmt.Sprintf(`document.querySelector('#session-chain tfoot [data-since]').innerText !== %s`, quoted(ticks)))
-	third.wait("the bar of what runs grows to the end", `[...document.querySelectorAll('#waterfall rect[data-until="0"]')].some((e) => parseFloat(e.getAttribute('x')) + parseFloat(e.getAttribute('width')) > 99)`)
+	third.wait("the chain's total counts on", fmt.Sprintf(`document.querySelector('#session-chain tfoot [data-since]').innerText !== %s`,
+		quoted(ticks)))
+	third.wait("the bar of what runs grows to the end",
+		`[...document.querySelectorAll('#waterfall rect[data-until="0"]')].some((e) => parseFloat(e.getAttribute('x')) + parseFloat(e.getAttribute('width')) > 99)`)
 	d.pass("repair")
 	third.sees("Repaired the database; web answers 200.")
 	third.wait("the tab stays", `document.documentElement.dataset.tab === 'result' && document.querySelector('#session-tabs [aria-current]').dataset.tab === 'result'`)
@@ -130,7 +135,10 @@ func TestRunNowWithAPromptThenStop(t *testing.T) {
 	t.Parallel()
 	gates := t.TempDir()
 	look := agenttest.Play{Tier: 1, Attempt: 1, Steps: steps(agenttest.Init(), agenttest.Result(0.01, "All services are healthy."))}
-	hang := agenttest.Play{Tier: 1, Attempt: 2, OnInterrupt: "result", Steps: steps(agenttest.Init(), agenttest.Text("I watch the disk."), agenttest.Step{Hang: true})}
+	hang := agenttest.Play{
+		Tier: 1, Attempt: 2, OnInterrupt: "result",
+		Steps: steps(agenttest.Init(), agenttest.Text("I watch the disk."), agenttest.Step{Hang: true}),
+	}
 	d := startDaemon(t, gates, []agenttest.Play{look, hang})
 	b := open(t, d.base)
 	b.visit("/")
@@ -173,7 +181,10 @@ func TestRunNowWithAPromptThenStop(t *testing.T) {
 func TestAPageComesBackAfterTheServerRestarts(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
-	id := j.play(j.begin(ops.NewCycle{}), ops.Step{}, run{handler: observer, status: ops.SessionRunning, lines: []string{said("line 1"), said("line 2"), said("line 3")}})[0]
+	id := j.play(j.begin(ops.NewCycle{}), ops.Step{}, run{
+		handler: observer, status: ops.SessionRunning,
+		lines: []string{said("line 1"), said("line 2"), said("line 3")},
+	})[0]
 	w := serve(t, j.store)
 	b, list := open(t, w.base()), open(t, w.base())
 	for _, page := range []*tab{b, list} {

@@ -21,7 +21,10 @@ func sights(f *fixture) []sight {
 		{name: "sessions", path: "/sessions"},
 		{name: "filtered sessions", path: "/sessions?status=resolved&tier=2", then: `document.querySelector('#save-view').showModal()`},
 		{name: "sessions without match", path: "/sessions?q=nothing-like-this"},
-		{name: "session with all records", path: path("/sessions/%d", f.repaired[6]), then: `for (const d of document.querySelectorAll('details')) d.open = true`},
+		{
+			name: "session with all records", path: path("/sessions/%d", f.repaired[6]),
+			then: `for (const d of document.querySelectorAll('details')) d.open = true`,
+		},
 		{name: "session with recovery", path: path("/sessions/%d", f.repaired[3])},
 		{name: "handoff of a session", path: path("/sessions/%d?tab=handoff", f.repaired[0])},
 		{name: "result of a session", path: path("/sessions/%d?tab=result", f.repaired[6])},
@@ -75,7 +78,7 @@ func TestTheLoginPageIsAccessible(t *testing.T) {
 	b.visit("/costs")
 	b.must(b.fill("#token", "wrong"))
 	b.follow("main form button")
-	b.sees("This is not the token")
+	b.sees("Wrong token.")
 	if found := b.axe(allRules); len(found) > 0 {
 		t.Error(found)
 	}

@@ -39,7 +39,7 @@ func TestALateClickIsToldWhoWasFaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.follow(`button[formaction$="/approve"]`)
-	b.sees("Already denied by alice", "not on a Friday", "nothing was changed")
+	b.sees("Already denied by alice", "not on a Friday", "Nothing was changed")
 	b.wait("it can be answered no more", `!document.querySelector('main button[data-act]')`)
 	if found := b.axe(allRules); len(found) > 0 {
 		t.Error(found)

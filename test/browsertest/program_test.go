@@ -61,7 +61,10 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 	t.Helper()
 	binary := buildProgram(t)
 	address := freeAddress(t)
-	d := &daemon{t: t, bin: agenttest.Fake(t, agenttest.Scenario{Plays: plays}), gates: gates, base: "http://" + address, log: &lockedBuffer{}, ended: make(chan struct{})}
+	d := &daemon{
+		t: t, bin: agenttest.Fake(t, agenttest.Scenario{Plays: plays}), gates: gates, base: "http://" + address,
+		log: &lockedBuffer{}, ended: make(chan struct{}),
+	}
 	c := exec.Command(binary, "serve")
 	c.Dir = t.TempDir()
 	path := os.Getenv("PATH") //nolint:forbidigo // the program finds its tools where the tests do
@@ -124,7 +127,8 @@ func (d *daemon) pass(gate string) {
 
 // gate is a step in which the agent waits for pass.
 func gate(dir, name string) agenttest.Step {
-	return agenttest.Step{Run: fmt.Sprintf("n=0; until [ -e '%s' ] || [ $n -gt 1200 ]; do sleep 0.05; n=$((n+1)); done", filepath.Join(dir, name))}
+	return agenttest.Step{Run: fmt.Sprintf("n=0; until [ -e '%s' ] || [ $n -gt 1200 ]; do sleep 0.05; n=$((n+1)); done",
+		filepath.Join(dir, name))}
 }
 
 func freeAddress(t testing.TB) string {

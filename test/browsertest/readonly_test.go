@@ -14,12 +14,13 @@ func TestThoseWhoMayOnlyLookSeeNothingToPress(t *testing.T) {
 	b.visit("/login")
 	b.must(b.fill("#token", "only-for-looking"))
 	b.follow("main form button")
-	b.sees("Read only")
+	b.sees("Read-only")
 	const pressable = `[...document.querySelectorAll('form[method="post"] button, [data-act], button[command="show-modal"]')]
 		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && !['keys', 'save-view'].includes(e.getAttribute('commandfor')))
 		.map((e) => e.outerHTML)`
 	for _, p := range []string{
-		"/", "/sessions", path("/sessions/%d", f.running), "/incidents", "/incidents?tab=open", path("/incidents/%d", f.incident.ID), path("/approvals/%d", f.approval.ID),
+		"/", "/sessions", path("/sessions/%d", f.running), "/incidents", "/incidents?tab=open", path("/incidents/%d",
+			f.incident.ID), path("/approvals/%d", f.approval.ID),
 		"/services", "/silences", "/notifications", "/memory", "/config",
 	} {
 		b.visit(p)

@@ -42,7 +42,8 @@ type site struct {
 func serve(t testing.TB, s *store.Store, change ...func(*web.Options)) *site {
 	t.Helper()
 	w := &site{t: t, address: "127.0.0.1:0", options: web.Options{
-		Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().UTC() }, Version: "test",
+		Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().UTC() },
+		Version:      "test",
 		Environments: environments(), Settings: settings(), Hub: live.NewHub(),
 		NextCheck: func() map[string]time.Time { return map[string]time.Time{"default": time.Now().Add(17 * time.Minute)} },
 	}}

@@ -10,12 +10,16 @@ import (
 func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
-	_, err := j.store.AddSilence(t.Context(), ops.Silence{Service: "media-*", Group: "home", Reason: "the disk is replaced", Author: "alice", Until: time.Now().Add(time.Hour)})
+	_, err := j.store.AddSilence(t.Context(), ops.Silence{
+		Service: "media-*", Group: "home", Reason: "the disk is replaced", Author: "alice",
+		Until: time.Now().Add(time.Hour),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = j.store.AddNotice(t.Context(), ops.Notice{
-		Kind: "opened", Level: ops.LevelCritical, Title: "jellyfin is down", Body: "HTTP 502", Status: ops.NoticeDead, Attempts: 6, Error: "no route to host", Service: "jellyfin",
+		Kind: "opened", Level: ops.LevelCritical, Title: "jellyfin is down", Body: "HTTP 502", Status: ops.NoticeDead, Attempts: 6,
+		Error: "no route to host", Service: "jellyfin",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -281,7 +281,8 @@ func (b *tab) press(keys string, options ...chromedp.KeyOption) {
 func (b *tab) strike(key string, code int64) {
 	b.t.Helper()
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
-		_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, WindowsVirtualKeyCode: code, NativeVirtualKeyCode: code})
+		_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent,
+			input.DispatchKeyEventParams{Type: kind, Key: key, WindowsVirtualKeyCode: code, NativeVirtualKeyCode: code})
 		b.must(err)
 	}
 }

@@ -36,7 +36,10 @@ func TestTheTabNoticesWhatNoPageMayDo(t *testing.T) {
 		})
 	}
 	b.visit("/")
-	for _, what := range []string{"script ran: pwned(7)", "console error (): broken", "request that leaves the server: " + other.URL, "thrown"} {
+	for _, what := range []string{
+		"script ran: pwned(7)", "console error (): broken", "request that leaves the server: " + other.URL,
+		"thrown",
+	} {
 		hears(what)
 	}
 	b.visit("/policy")

@@ -16,18 +16,21 @@ func alertBodies(text string) map[string]any {
 	labels := map[string]any{"alertname": text, "service": text, "severity": "critical", "x": text, text: text}
 	words := map[string]any{"summary": text, "description": text, text: text}
 	firing := map[string]any{
-		"status": "firing", "labels": labels, "annotations": words, "fingerprint": text, "generatorURL": text, "silenceURL": text, "dashboardURL": text,
-		"panelURL": text, "startsAt": "2026-11-14T13:00:00Z", "values": map[string]any{text: 1},
+		"status": "firing", "labels": labels, "annotations": words, "fingerprint": text, "generatorURL": text, "silenceURL": text,
+		"dashboardURL": text,
+		"panelURL":     text, "startsAt": "2026-11-14T13:00:00Z", "values": map[string]any{text: 1},
 	}
 	group := map[string]any{
-		"version": "4", "groupKey": text, "receiver": text, "status": "firing", "alerts": []any{firing}, "groupLabels": labels, "commonLabels": labels,
+		"version": "4", "groupKey": text, "receiver": text, "status": "firing", "alerts": []any{firing}, "groupLabels": labels,
+		"commonLabels":      labels,
 		"commonAnnotations": words, "externalURL": text, "title": text, "message": text, "orgId": 1,
 	}
 	return map[string]any{
 		"alertmanager": group,
 		"grafana":      group,
 		"generic": map[string]any{
-			"name": text, "service": text, "status": "firing", "severity": "critical", "summary": text, "message": text, "labels": labels, "url": text, "fingerprint": text,
+			"name": text, "service": text, "status": "firing", "severity": "critical", "summary": text, "message": text, "labels": labels,
+			"url": text, "fingerprint": text,
 		},
 	}
 }
@@ -66,7 +69,8 @@ func TestHostileWebhooksNeverRun(t *testing.T) {
 	b.visit("/sessions/2")
 	b.wait("and ends", `document.querySelector('#session-head').dataset.status !== 'Running'`)
 	for _, p := range []string{
-		"/", "/sessions", "/sessions?trigger=alert", "/sessions/2", "/sessions/2?tab=result", "/sessions/2?tab=handoff", "/services", "/events", "/incidents", "/incidents?tab=open",
+		"/", "/sessions", "/sessions?trigger=alert", "/sessions/2", "/sessions/2?tab=result", "/sessions/2?tab=handoff", "/services", "/events",
+		"/incidents", "/incidents?tab=open",
 		"/silences", "/notifications", "/memory", "/costs?by=service",
 	} {
 		b.visit(p)

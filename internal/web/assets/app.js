@@ -1,11 +1,11 @@
 'use strict';
-// Small additions to pages that work without them. Each part finds its elements by data attributes, so that swapped-in content
+// Optional additions: the pages work without them. Each part finds its elements by data attributes, so that swapped-in content
 // behaves like the first paint.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const byId = (id) => document.getElementById(id);
 
-// ---- The stream chip, and the banner while the server is gone ----
+// ---- The stream status, and the banner while the connection is lost ----
 
 const live = {
   paused: false,
@@ -35,7 +35,7 @@ document.addEventListener('htmx:sse:error', () => { live.set('wait', 'Reconnecti
 document.addEventListener('htmx:sse:close', (e) => { if (e.detail.reason === 'message') live.set('ended', 'Ended'); });
 document.addEventListener('htmx:sse:before:connection', (e) => { if (e.detail.connection.attempt > 1) live.set('wait', 'Reconnecting…'); });
 
-// The first connection is not retried by the extension.
+// The extension does not retry the first connection.
 document.addEventListener('htmx:error', (e) => { if (e.target.id === 'live') again(e.target); });
 document.addEventListener('htmx:response:error', (e) => { if (e.target.id === 'live') again(e.target); });
 function again(element) {
@@ -43,7 +43,7 @@ function again(element) {
   setTimeout(() => { if (element.isConnected) htmx.process(element, true); }, 3000 + 2000 * Math.random());
 }
 
-// ---- Requests: a bar at the top after 300 ms, and aria-busy meanwhile ----
+// ---- Requests: a progress bar after 300 ms, and aria-busy during the request ----
 
 let pending = 0;
 let barTimer = 0;
@@ -62,7 +62,7 @@ document.addEventListener('htmx:finally:request', (e) => {
   if (pending === 0) { clearTimeout(barTimer); byId('progress').hidden = true; }
 });
 
-// ---- Dialogs, for browsers that do not know command and commandfor ----
+// ---- Dialogs, for browsers without support for command and commandfor ----
 
 if (!('commandForElement' in HTMLButtonElement.prototype)) {
   document.addEventListener('click', (e) => {
@@ -131,14 +131,14 @@ document.addEventListener('keydown', (e) => {
   e.preventDefault();
 });
 
-// ---- Filters apply when they change; the button is for those without scripts ----
+// ---- Filters apply when they change; the button is for browsers without scripts ----
 
 document.addEventListener('change', (e) => {
   const form = e.target.closest('form[data-auto]');
   if (form && e.target.matches('select')) form.requestSubmit();
 });
 
-// ---- Durations of what runs ----
+// ---- Durations of running sessions ----
 
 function spanOf(seconds) {
   if (seconds < 60) return Math.max(0, Math.floor(seconds)) + 's';
@@ -155,7 +155,7 @@ setInterval(() => {
   }
 }, 1000);
 
-// The bars of a chain that runs grow, and the others make room for them.
+// The bars of a running cycle grow, and the others shrink.
 setInterval(() => {
   const bars = all('#waterfall rect[data-from]');
   if (document.hidden || !byId('lost')?.hidden || !bars.some((bar) => bar.dataset.until === '0')) return;
@@ -169,7 +169,7 @@ setInterval(() => {
   }
 }, 1000);
 
-// ---- Parts of a page behind tabs: all are there, and the root element names the one that is shown ----
+// ---- Tabs: all tabs are in the page, and the root element names the visible one ----
 
 document.addEventListener('click', (e) => {
   const link = e.target.closest('a[data-tab]');
@@ -231,7 +231,7 @@ if (log) {
       if (following) toEnd(); else { unseen += added; show(); }
     }).observe(lines, { childList: true });
   }
-  // Lines that come in above must not move those one reads.
+  // Lines inserted above must not move the visible ones.
   document.addEventListener('htmx:before:swap', (e) => {
     if (!e.target.matches?.('[data-before]')) return;
     const below = log.scrollHeight - log.scrollTop;
@@ -251,7 +251,7 @@ function findIn(lines) {
   const mark = () => {
     CSS.highlights.set('found', new Highlight(...hits));
     CSS.highlights.set('found-now', new Highlight(...(hits[now] ? [hits[now]] : [])));
-    counter.textContent = box.value.length < 2 ? '' : hits.length === 0 ? 'None here' : (now + 1) + ' of ' + hits.length;
+    counter.textContent = box.value.length < 2 ? '' : hits.length === 0 ? 'No match' : (now + 1) + ' of ' + hits.length;
   };
   const search = () => {
     clearTimeout(timer);
@@ -288,14 +288,14 @@ function findIn(lines) {
     if (e.key === 'Escape') { box.value = ''; search(); return; }
     if (e.key !== 'Enter' || box.value.length < 2) return;
     e.preventDefault();
-    if (box.value !== searched || hits.length === 0) search(); // Enter does not wait for the pause after typing
+    if (box.value !== searched || hits.length === 0) search(); // Enter searches at once
     if (hits.length === 0) { box.form.requestSubmit(); return; }
     go(e.shiftKey ? -1 : 1);
   });
   if (box.value) search();
 }
 
-// ---- A session's state is announced when it changes, not each of its lines ----
+// ---- Screen readers hear changes of a session's state, not every line ----
 
 let status = byId('session-head')?.dataset.status;
 document.addEventListener('htmx:after:swap', () => {

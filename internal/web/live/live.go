@@ -1,5 +1,5 @@
-// Package live nudges readers. It carries no data: rows are the truth, and a reader that was nudged, or missed a nudge,
-// reads on from the row it saw last.
+// Package live tells readers that rows changed. It carries no data: the database is the source of truth, and a reader
+// continues from the last row it read, even if it missed a signal.
 package live
 
 import "sync"
@@ -20,12 +20,12 @@ func (h *Hub) Nudge() {
 	for c := range h.subs {
 		select {
 		case c <- struct{}{}:
-		default: // it has a wake-up waiting and will read this change with it
+		default: // a signal is already waiting and covers this change
 		}
 	}
 }
 
-// Subscribe returns a channel of nudges and the function that ends the subscription.
+// Subscribe returns a channel of signals and the function that ends the subscription.
 func (h *Hub) Subscribe() (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// judgedRows is how many decisions of each kind a page shows, the newest ones.
-	judgedRows = 50
-	judgedText = 300
+	// guardRows is how many of the newest decisions of each kind a page shows.
+	guardRows = 50
+	guardText = 300
 )
 
-// judgedView is what the guard decided in a session.
-type judgedView struct {
+// guardView is what the guard decided in a session.
+type guardView struct {
 	Summary string
 	Count   int
-	Rows    []judgedRow
+	Rows    []guardRow
 }
 
-type judgedRow struct {
+type guardRow struct {
 	At       stamp
 	Badge    badge
 	Gate     string
@@ -35,28 +35,30 @@ type judgedRow struct {
 	Reserved bool
 }
 
-func (m moment) judged(summary store.GuardSummary) judgedView {
-	view := judgedView{Summary: fmt.Sprintf("%d allowed, %d denied", summary.Allowed, summary.Denied), Count: summary.Allowed + summary.Denied}
+func (m moment) guardDecisions(summary store.GuardSummary) guardView {
+	view := guardView{
+		Summary: fmt.Sprintf("%d allowed, %d denied", summary.Allowed, summary.Denied), Count: summary.Allowed + summary.Denied,
+	}
 	if view.Count == 0 {
 		view.Summary = ""
 	}
 	if summary.Allowed+summary.Denied > len(summary.Records) {
-		view.Summary += fmt.Sprintf("; the newest %d of each are shown", judgedRows)
+		view.Summary += fmt.Sprintf("; showing the newest %d of each", guardRows)
 	}
 	slices.SortFunc(summary.Records, func(a, b ops.GuardRecord) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range summary.Records {
-		view.Rows = append(view.Rows, m.judgedRow(r))
+		view.Rows = append(view.Rows, m.guardRow(r))
 	}
 	return view
 }
 
-func (m moment) judgedRow(r ops.GuardRecord) judgedRow {
-	row := judgedRow{
-		At: m.stamp(r.At), Badge: judgedBadge(r.Allowed), Gate: gateText(r.Gate), Tool: plain(r.Tool), Rule: plain(r.Rule), Reason: plain(r.Reason),
-		Reserved: r.Allowed && r.Mutating,
+func (m moment) guardRow(r ops.GuardRecord) guardRow {
+	row := guardRow{
+		At: m.stamp(r.At), Badge: guardBadge(r.Allowed), Gate: gateText(r.Gate), Tool: plain(r.Tool), Rule: plain(r.Rule),
+		Reason: plain(r.Reason), Reserved: r.Allowed && r.Mutating,
 	}
 	whole := plain(commandOf(r.Input))
-	short, cut := clip(whole, judgedText)
+	short, cut := clip(whole, guardText)
 	row.Input = short
 	if cut {
 		row.Input, row.Rest = short+"…", whole
@@ -64,7 +66,7 @@ func (m moment) judgedRow(r ops.GuardRecord) judgedRow {
 	return row
 }
 
-// commandOf shows a shell command as it was written, and every other input as it is.
+// commandOf returns the command of a shell call, and any other input unchanged.
 func commandOf(input string) string {
 	var in map[string]any
 	if json.Unmarshal([]byte(input), &in) != nil {
@@ -76,7 +78,7 @@ func commandOf(input string) string {
 	return input
 }
 
-func judgedBadge(allowed bool) badge {
+func guardBadge(allowed bool) badge {
 	if allowed {
 		return badge{"ok", "circle-check", "Allowed"}
 	}

@@ -12,23 +12,23 @@ import (
 const (
 	viewsPath   = "/sessions/views"
 	viewsCookie = "claudeops_views"
-	// A browser sends its cookies with every request, so there is an end to them.
-	mostViews   = 12
-	mostName    = 40
-	mostFilters = 300 // bytes of one view
+	// A browser sends its cookies with every request, so their size is limited.
+	maxViews     = 12
+	maxViewName  = 40
+	maxViewQuery = 300 // bytes of one view
 )
 
-// savedView is a filter of the list that a visitor gave a name.
+// savedView is a named filter of the list.
 type savedView struct {
 	Name    string `json:"n"`
 	Query   string `json:"q"`
 	Current bool   `json:"-"`
 }
 
-// Path is where it leads.
+// Path is the URL of the filtered list.
 func (v savedView) Path() string { return "/sessions?" + v.Query }
 
-// savedViews reads what a visitor has saved. It lives in a cookie: it is nobody else's matter.
+// savedViews reads the saved views of the visitor from a cookie.
 func savedViews(r *http.Request) []savedView {
 	cookie, err := r.Cookie(viewsCookie)
 	if err != nil {
@@ -40,41 +40,41 @@ func savedViews(r *http.Request) []savedView {
 		return nil
 	}
 	for _, v := range found {
-		if v, ok := usableView(v.Name, v.Query); ok && len(out) < mostViews {
+		if v, ok := usableView(v.Name, v.Query); ok && len(out) < maxViews {
 			out = append(out, v)
 		}
 	}
 	return out
 }
 
-// usableView makes a view out of what a browser sent. Only filters of the list are kept.
+// usableView validates a view sent by a browser. Only filters of the list are kept.
 func usableView(name, query string) (savedView, bool) {
-	name = strings.TrimSpace(firstLine(plain(name), mostName))
+	name = strings.TrimSpace(firstLine(plain(name), maxViewName))
 	fields, err := url.ParseQuery(query)
 	if err != nil || name == "" {
 		return savedView{}, false
 	}
 	_, query, _ = strings.Cut(readSessionsQuery(fields).path(0), "?")
-	return savedView{Name: name, Query: query}, query != "" && len(query) <= mostFilters
+	return savedView{Name: name, Query: query}, query != "" && len(query) <= maxViewQuery
 }
 
-// saveView keeps the filters in force under a name; one that is taken gets the new filters.
+// saveView saves the current filters under a name, and replaces a view of the same name.
 func (s *server) saveView(w http.ResponseWriter, r *http.Request) {
 	v, ok := usableView(r.PostFormValue("name"), r.PostFormValue("query"))
 	if !ok {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "A view needs a name and at least one filter, and not too many of them.")
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "A view needs a name and at least one filter. Long filters cannot be saved.")
 		return
 	}
 	all := slices.DeleteFunc(savedViews(r), func(old savedView) bool { return old.Name == v.Name })
-	if len(all) >= mostViews {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "There are 12 saved views already. Remove one first.")
+	if len(all) >= maxViews {
+		s.errorPage(w, r, http.StatusUnprocessableEntity, "You have 12 saved views already. Remove one first.")
 		return
 	}
 	setViews(w, r, append(all, v))
 	http.Redirect(w, r, v.Path(), http.StatusSeeOther)
 }
 
-// removeView forgets one.
+// removeView removes a saved view.
 func (s *server) removeView(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("name")
 	setViews(w, r, slices.DeleteFunc(savedViews(r), func(v savedView) bool { return v.Name == name }))

@@ -9,10 +9,10 @@ import (
 func TestALimiterKeepsItsMemoryBounded(t *testing.T) {
 	l := newLimiter(2, time.Minute)
 	now := time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC)
-	for i := range mostBuckets + 100 {
+	for i := range maxBuckets + 100 {
 		l.take(fmt.Sprint(i), now)
 	}
-	if len(l.buckets) > mostBuckets {
+	if len(l.buckets) > maxBuckets {
 		t.Errorf("%d addresses are remembered", len(l.buckets))
 	}
 }
@@ -29,9 +29,9 @@ func TestAClockSetBackGivesNothingAway(t *testing.T) {
 }
 
 func TestStreamsHaveAnEnd(t *testing.T) {
-	s := newLimits().streams
+	s := newRateLimits().streams
 	var leave []func()
-	for range mostPeerStreams {
+	for range maxPeerStreams {
 		f, ok := s.enter("192.0.2.1")
 		if !ok {
 			t.Fatal("refused too early")
@@ -48,7 +48,7 @@ func TestStreamsHaveAnEnd(t *testing.T) {
 	if _, ok := s.enter("192.0.2.1"); !ok {
 		t.Error("a place that was left is not given again")
 	}
-	for s.total < mostStreams {
+	for s.total < maxStreams {
 		if _, ok := s.enter("127.0.0.1"); !ok {
 			t.Fatal("this machine's own are refused")
 		}
@@ -56,7 +56,10 @@ func TestStreamsHaveAnEnd(t *testing.T) {
 	if _, ok := s.enter("127.0.0.1"); ok {
 		t.Error("there is no end in all")
 	}
-	for path, want := range map[string]bool{"/stream": true, "/sessions/7/stream": true, "/streams": false, "/sessions": false, "/assets/stream": false} {
+	for path, want := range map[string]bool{
+		"/stream": true, "/sessions/7/stream": true, "/streams": false, "/sessions": false,
+		"/assets/stream": false,
+	} {
 		if isStream(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}

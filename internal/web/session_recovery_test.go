@@ -41,7 +41,8 @@ func TestSessionPageShowsRecoveryAndVerdict(t *testing.T) {
 	})
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
 	mustContain(t, body, "Level 2", "<strong>nudge</strong>", "schema&lt;b&gt;", "1 retry", "The outcome &lt;i&gt;did not fit.",
-		"Verdict of the judge", "Conditional", "72 points, confidence 72 %", "goalAlignment", "It &lt;u&gt;looks&lt;/u&gt; well.", "no proof", "look again")
+		"Judge's verdict", "Conditional", "72 points, confidence 72 %", "goalAlignment", "It &lt;u&gt;looks&lt;/u&gt; well.", "no proof",
+		"look again")
 }
 
 func TestMarkdownIsRenderedAndHTMLIsNot(t *testing.T) {
@@ -49,7 +50,8 @@ func TestMarkdownIsRenderedAndHTMLIsNot(t *testing.T) {
 	body := s.page(s.transcript(said("# Title\n\nSome **bold** `code`, [a link](https://example.org/x), [a bad one](javascript:alert(1)).\n\n" +
 		"- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n<div hx-get=\"/run\">raw</div> ![pixel](https://evil.example/p.png)\n\n```\nx < y\n```")))
 	_, inside, _ := strings.Cut(body, `id="lines"`)
-	mustContain(t, inside, "<p><strong>Title</strong></p>", "<strong>bold</strong>", "<code>code</code>", `<a href="https://example.org/x" rel="nofollow noreferrer noopener" target="_blank">a link</a>`,
+	mustContain(t, inside, "<p><strong>Title</strong></p>", "<strong>bold</strong>", "<code>code</code>",
+		`<a href="https://example.org/x" rel="nofollow noreferrer noopener" target="_blank">a link</a>`,
 		"<li>one</li>", "<td>1</td>", "x &lt; y")
 	mustNotContain(t, inside, "<h1", "javascript:", `hx-get="/run"`, "<img", "evil.example")
 }

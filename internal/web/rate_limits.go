@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// How much is let in. A person or a script in good order never meets these.
+// The rate limits. Normal use never reaches them.
 const (
 	loginBurst = 5
 	loginEvery = 12 * time.Second
@@ -21,28 +21,28 @@ const (
 	alertBurst = 2000
 	alertEvery = time.Millisecond
 
-	mostBuckets     = 10_000
-	mostStreams     = 2000
-	mostPeerStreams = 64 // of one address that is not this machine's
+	maxBuckets     = 10_000
+	maxStreams     = 2000
+	maxPeerStreams = 64 // of one remote address
 )
 
-// limits are what holds back those who ask too much.
-type limits struct {
-	logins  *limiter // attempts to log in, by address
-	wrong   *limiter // wrong tokens, by address
-	api     *limiter // requests of programs, by token
-	alerts  *limiter // webhooks, by address
-	streams *streams
+// rateLimits holds the rate limiters of the server.
+type rateLimits struct {
+	logins      *limiter // attempts to log in, by address
+	wrongTokens *limiter // wrong tokens, by address
+	api         *limiter // API requests, by token
+	alerts      *limiter // webhooks, by address
+	streams     *streams
 }
 
-func newLimits() *limits {
-	return &limits{
-		logins: newLimiter(loginBurst, loginEvery), wrong: newLimiter(wrongBurst, wrongEvery), api: newLimiter(apiBurst, apiEvery),
+func newRateLimits() *rateLimits {
+	return &rateLimits{
+		logins: newLimiter(loginBurst, loginEvery), wrongTokens: newLimiter(wrongBurst, wrongEvery), api: newLimiter(apiBurst, apiEvery),
 		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
 	}
 }
 
-// limiter lets each key do a number of things at once, and one more each time that every has passed.
+// limiter is a token bucket per key: burst at once, then one more per interval.
 type limiter struct {
 	burst float64
 	every time.Duration
@@ -64,14 +64,14 @@ func (l *limiter) filled(b bucket, now time.Time) float64 {
 	return min(l.burst, b.left+max(0, float64(now.Sub(b.at))/float64(l.every)))
 }
 
-// take counts one thing and returns how long to wait where it is one too many.
+// take counts one request and returns how long to wait if the limit is reached.
 func (l *limiter) take(key string, now time.Time) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := l.burst
 	if b, known := l.buckets[key]; known {
 		left = l.filled(b, now)
-	} else if len(l.buckets) >= mostBuckets {
+	} else if len(l.buckets) >= maxBuckets {
 		l.prune(now)
 	}
 	if left < 1 {
@@ -81,30 +81,30 @@ func (l *limiter) take(key string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// prune forgets who has not come for long, or else everybody: memory has an end.
+// prune removes full buckets, or all of them if none is full, to limit memory.
 func (l *limiter) prune(now time.Time) {
 	for key, b := range l.buckets {
 		if l.filled(b, now) >= l.burst {
 			delete(l.buckets, key)
 		}
 	}
-	if len(l.buckets) >= mostBuckets {
+	if len(l.buckets) >= maxBuckets {
 		clear(l.buckets)
 	}
 }
 
-// streams counts the open ones, in all and by address.
+// streams counts open streams, in total and by address.
 type streams struct {
 	mu    sync.Mutex
 	total int
 	open  map[string]int
 }
 
-// enter takes a place; leave gives it back.
+// enter counts a stream until leave is called. It fails if too many are open.
 func (s *streams) enter(address string) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.total >= mostStreams || (s.open[address] >= mostPeerStreams && !local(address)) {
+	if s.total >= maxStreams || (s.open[address] >= maxPeerStreams && !local(address)) {
 		return nil, false
 	}
 	s.total++
@@ -119,22 +119,22 @@ func (s *streams) enter(address string) (leave func(), ok bool) {
 	}, true
 }
 
-// isStream tells the addresses that are answered for as long as somebody reads.
+// isStream reports whether a path is an event stream.
 func isStream(path string) bool {
 	return path == "/stream" || (strings.HasPrefix(path, "/sessions/") && strings.HasSuffix(path, "/stream"))
 }
 
-// bounded holds back callers that ask too much, and streams that are too many.
-func (s *server) bounded(next http.Handler) http.Handler {
+// limited enforces the limits on API requests and streams.
+func (s *server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
-			if wait := s.bounds.api.take(caller(r).Name, s.Clock()); wait > 0 {
+			if wait := s.rateLimits.api.take(caller(r).Name, s.Clock()); wait > 0 {
 				s.tooMany(w, r, wait, "Too many requests.")
 				return
 			}
 		}
 		if isStream(r.URL.Path) {
-			leave, ok := s.bounds.streams.enter(peer(r))
+			leave, ok := s.rateLimits.streams.enter(peer(r))
 			if !ok {
 				s.tooMany(w, r, 10*time.Second, "Too many live pages are open.")
 				return
@@ -151,10 +151,10 @@ func (s *server) tooMany(w http.ResponseWriter, r *http.Request, wait time.Durat
 	s.refuse(w, r, http.StatusTooManyRequests, fmt.Sprintf("%s Try again in %s.", why, plural(max(1, seconds), "second", "seconds")))
 }
 
-// peer is the address a request comes from. What a proxy says about others is not believed: anybody can say it.
-func peer(r *http.Request) string { return bareHost(r.RemoteAddr) }
+// peer is the address a request comes from. Forwarding headers are not trusted, because anybody can send them.
+func peer(r *http.Request) string { return hostname(r.RemoteAddr) }
 
-// local reports whether an address is one of this machine's own.
+// local reports whether an address is a loopback address.
 func local(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && a.Unmap().IsLoopback()

@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// streamEvent is what pages read of a line of an agent's stream. Unknown fields are the raw line's matter.
+// streamEvent holds the fields that pages read from a line of an agent's stream.
 type streamEvent struct {
 	Type      string   `json:"type"`
 	Subtype   string   `json:"subtype"`
@@ -32,7 +32,7 @@ type streamEvent struct {
 	Cost     *float64 `json:"total_cost_usd"`
 }
 
-// block is one piece of a message.
+// block is one content block of a message.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -45,15 +45,15 @@ type block struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// part is one readable piece of a line.
+// part is one readable part of a line.
 type part struct {
-	Kind   string // the word in the margin
+	Kind   string // label in the margin
 	Icon   string
-	Tone   string // colour of the margin; empty for none
+	Tone   string // colour of the margin; may be empty
 	Name   string // the tool
 	Text   string
-	Prose  bool   // it is written in markdown, for reading
-	Code   bool   // keep its columns
+	Prose  bool   // markdown text
+	Code   bool   // preformatted text
 	Call   string // id of the tool call it makes
 	Answer string // id of the tool call it answers
 	Failed bool
@@ -64,7 +64,7 @@ func decodeEvent(line string) (streamEvent, bool) {
 	if !strings.HasPrefix(strings.TrimSpace(line), "{") {
 		return event, false
 	}
-	// A field of a wrong type leaves the others readable.
+	// A field of the wrong type does not affect the others.
 	err := json.Unmarshal([]byte(line), &event)
 	if _, wrongType := err.(*json.UnmarshalTypeError); err != nil && !wrongType { //nolint:errorlint // returned unwrapped
 		return event, false
@@ -72,7 +72,7 @@ func decodeEvent(line string) (streamEvent, bool) {
 	return event, event.Type != ""
 }
 
-// decodeLine makes a line of output readable. The recorder wraps error output, so what is no event was printed among them.
+// decodeLine makes a line of output readable. Standard error is wrapped in events, so any other text is standard output.
 func decodeLine(line string) []part {
 	event, ok := decodeEvent(line)
 	if !ok {
@@ -99,7 +99,7 @@ func systemPart(e streamEvent) part {
 		return part{Kind: "Start", Icon: "play", Text: fmt.Sprintf("%s with %s: %s",
 			e.Model, plural(len(e.Tools), "tool", "tools"), strings.Join(e.Tools, ", "))}
 	case "api_retry":
-		return part{Kind: "Retry", Icon: "rotate-ccw", Tone: "warn", Text: fmt.Sprintf("The model's API failed (%v). Attempt %d of %d follows.",
+		return part{Kind: "Retry", Icon: "rotate-ccw", Tone: "warn", Text: fmt.Sprintf("The model API failed (%v). Retrying, attempt %d of %d.",
 			e.Error, e.Attempt, e.Retries)}
 	}
 	return part{Kind: "System", Icon: "info", Text: e.Subtype}
@@ -144,14 +144,16 @@ func blockPart(b block, speaker part) part {
 		return part{Kind: "Call", Icon: "terminal", Name: b.Name, Text: callText(b.Input), Code: true, Call: b.ID}
 	case "tool_result":
 		if b.IsError {
-			return part{Kind: "Failed", Icon: "octagon-x", Tone: "bad", Text: contentText(b.Content), Code: true, Answer: b.ToolUseID, Failed: true}
+			return part{
+				Kind: "Failed", Icon: "octagon-x", Tone: "bad", Text: contentText(b.Content), Code: true, Answer: b.ToolUseID, Failed: true,
+			}
 		}
 		return part{Kind: "Output", Icon: "corner-down-left", Text: contentText(b.Content), Code: true, Answer: b.ToolUseID}
 	}
 	return part{Kind: "Event", Icon: "info", Text: b.Type}
 }
 
-// callText is the argument that says what a call does, or all of them.
+// callText is the main argument of a call, or all of them.
 func callText(input json.RawMessage) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil {
@@ -166,7 +168,7 @@ func callText(input json.RawMessage) string {
 	return string(input)
 }
 
-// contentText is a tool's answer, which is a string or a list of blocks.
+// contentText is the result of a tool, which is a string or a list of blocks.
 func contentText(content json.RawMessage) string {
 	var said string
 	if json.Unmarshal(content, &said) == nil {
@@ -188,7 +190,7 @@ func contentText(content json.RawMessage) string {
 }
 
 func resultPart(e streamEvent) part {
-	text := e.lastWords()
+	text := e.finalMessage()
 	var figures []string
 	if e.Turns != nil {
 		figures = append(figures, plural(int(*e.Turns), "turn", "turns"))
@@ -208,17 +210,17 @@ func resultPart(e streamEvent) part {
 	return part{Kind: "Result", Icon: "flag", Tone: "ok", Text: text, Prose: true}
 }
 
-func (e streamEvent) lastWords() string {
+func (e streamEvent) finalMessage() string {
 	if e.Result != "" || len(e.Errors) == 0 {
 		return e.Result
 	}
 	return strings.Join(e.Errors, "\n")
 }
 
-// exitCode matches how a failed command begins its answer. Compiled once, never changed.
+// exitCode matches the start of the result of a failed command.
 var exitCode = regexp.MustCompile(`^(?:Error: )?Exit code (\d+)`)
 
-// answerWord says in a word how a call went.
+// answerWord is the result of a call in one word.
 func answerWord(tool string, p part) string {
 	if found := exitCode.FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
 		return "exit " + found[1]
@@ -232,7 +234,7 @@ func answerWord(tool string, p part) string {
 	return "done"
 }
 
-// lineText is the whole text of one piece of a line, as it is shown when all of it is asked for.
+// lineText is the full text of one part of a line.
 func lineText(line ops.Line, piece int) (string, bool) {
 	parts := decodeLine(line.Text)
 	if piece < 0 || piece >= len(parts) {

@@ -19,7 +19,8 @@ func said(text string) string {
 func call(id, command string) string { return agenttest.Use(id, command) }
 
 func answer(id, output string, failed bool) string {
-	return fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":%s,"content":%s,"is_error":%t}]}}`, quoted(id), quoted(output), failed)
+	return fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":%s,"content":%s,"is_error":%t}]}}`,
+		quoted(id), quoted(output), failed)
 }
 
 func retry() string {

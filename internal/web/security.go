@@ -19,13 +19,13 @@ const (
 	maxBody = 64 << 10
 )
 
-// guard is the one way in: what it refuses, no handler sees.
-func (s *server) guard(next http.Handler) http.Handler {
+// secure checks every request before any handler sees it.
+func (s *server) secure(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, http.StatusForbidden, "This request came from another site, so nothing was done.")
+		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
 	}))
-	inside := origins.Handler(s.alerts(s.authenticate(s.bounded(s.permitted(s.audited(next))))))
+	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.denyReadOnly(s.recordActions(next))))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -37,7 +37,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		defer s.recoverPanic(w, r)
 		if !hosts.allow(r.Host) {
 			s.refuse(w, r, http.StatusMisdirectedRequest,
-				"This server does not answer under that name. Use its listen address, or add the name to the configuration.")
+				"This server does not accept that host name. Use its listen address, or add the name to the configuration.")
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, s.bodyLimit(r.URL.Path))
@@ -53,18 +53,18 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared as net/http itself does
 		panic(cause)
 	}
-	s.Logger.ErrorContext(r.Context(), "a page crashed", "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
-	s.refuse(w, r, http.StatusInternalServerError, "The page could not be made. The supervisor's log says why.")
+	s.Logger.ErrorContext(r.Context(), "page handler panicked", "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
+	s.refuse(w, r, http.StatusInternalServerError, "The page could not be rendered. See the log of the supervisor.")
 }
 
-// authenticate finds out who asks, and sends away whoever must be known and is not.
+// authenticate identifies the caller, and refuses unknown callers.
 func (s *server) authenticate(next http.Handler) http.Handler {
 	as := func(w http.ResponseWriter, r *http.Request, c api.Caller) {
 		next.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), c)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.logins == nil || open(r.URL.Path) {
-			as(w, r, api.Caller{Name: peer(r)}) // without a token only loopback is listened on
+		if s.logins == nil || isPublic(r.URL.Path) {
+			as(w, r, api.Caller{Name: peer(r)}) // without a token the daemon listens on loopback only
 			return
 		}
 		if token, given := givenToken(r); given {
@@ -72,8 +72,8 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 				as(w, r, tokenCaller(readOnly))
 				return
 			}
-			// A right token is let in however often others guessed: a neighbour's mistake must lock nobody out.
-			if wait := s.bounds.wrong.take(peer(r), s.Clock()); wait > 0 {
+			// Only wrong tokens are limited, so that wrong guesses from the same address lock nobody out.
+			if wait := s.rateLimits.wrongTokens.take(peer(r), s.Clock()); wait > 0 {
 				s.tooMany(w, r, wait, "Too many wrong tokens from your address.")
 				return
 			}
@@ -84,7 +84,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 			as(w, r, loginCaller(login.ReadOnly))
 			return
 		}
-		if forPrograms(r.URL.Path) {
+		if isForPrograms(r.URL.Path) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
 			s.refuse(w, r, http.StatusUnauthorized, "Send the API token as \"Authorization: Bearer …\".")
 			return
@@ -93,21 +93,21 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// permitted lets those who may only look do nothing else.
-func (s *server) permitted(next http.Handler) http.Handler {
+// denyReadOnly refuses changes by callers with read-only access.
+func (s *server) denyReadOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if by := caller(r); by.ReadOnly && !looks(r.Method) && !ownMatter(r.URL.Path) {
+		if by := caller(r); by.ReadOnly && !isReadMethod(r.Method) && !isPersonal(r.URL.Path) {
 			path, _ := clip(r.URL.EscapedPath(), 200)
-			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: it may only look", r.Method, path))
-			s.refuse(w, r, http.StatusForbidden, "This token may only look. Use the full token to change something.")
+			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the token is read-only", r.Method, path))
+			s.refuse(w, r, http.StatusForbidden, "This token is read-only. Use the full token to make changes.")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// open names what shows nothing of the journal and therefore needs no login.
-func open(path string) bool {
+// isPublic reports whether a path needs no login because it shows no recorded data.
+func isPublic(path string) bool {
 	switch path {
 	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico":
 		return true
@@ -115,20 +115,20 @@ func open(path string) bool {
 	return strings.HasPrefix(path, "/assets/") || strings.HasPrefix(path, "/schemas/")
 }
 
-// forMachines tells the addresses that the API serves from those of pages.
-func forMachines(path string) bool {
+// isAPI reports whether the API serves a path.
+func isAPI(path string) bool {
 	return path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/schemas/") ||
 		path == "/healthz" || path == "/readyz" || path == "/metrics"
 }
 
-// forPrograms tells the addresses that programs ask: all of the API but its page for people.
-func forPrograms(path string) bool {
-	return forMachines(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
+// isForPrograms reports whether a path is for programs: the API except its documentation page.
+func isForPrograms(path string) bool {
+	return isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
 }
 
-// refuse answers with a page, or with a problem document where a program asked.
+// refuse responds with an error page, or with a problem document on API paths.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	if !forPrograms(r.URL.Path) {
+	if !isForPrograms(r.URL.Path) {
 		s.errorPage(w, r, status, detail)
 		return
 	}
@@ -141,8 +141,8 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, deta
 	}{http.StatusText(status), status, detail})
 }
 
-// hostList are the names this server answers under. A page of another site whose name was pointed at our
-// address sends that site's name, and gets nothing.
+// hostList holds the host names this server accepts. It prevents DNS rebinding: another site whose name points to our
+// address sends its own host name, and is refused.
 type hostList struct {
 	any   bool
 	names map[string]bool
@@ -151,7 +151,7 @@ type hostList struct {
 func newHostList(listen []string) hostList {
 	list := hostList{names: map[string]bool{"localhost": true}}
 	for _, host := range listen {
-		host = bareHost(host)
+		host = hostname(host)
 		if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
 			list.any = true
 		}
@@ -167,15 +167,15 @@ func (l hostList) allow(host string) bool {
 	if l.any {
 		return true
 	}
-	name := bareHost(host)
+	name := hostname(host)
 	if address, err := netip.ParseAddr(name); err == nil && address.Unmap().IsLoopback() {
 		return true
 	}
 	return l.names[name]
 }
 
-// bareHost strips the port, the brackets of an IPv6 address and the final dot of a name.
-func bareHost(host string) string {
+// hostname strips the port, the brackets of an IPv6 address and the final dot of a name.
+func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

@@ -9,7 +9,7 @@ import (
 	"claudeops/internal/web/live"
 )
 
-func lit(c <-chan struct{}) bool {
+func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -18,57 +18,57 @@ func lit(c <-chan struct{}) bool {
 	}
 }
 
-func TestABeaconTellsEverybodyOnceForWhatComesTogether(t *testing.T) {
+func TestChangesCloseTogetherWakeEveryReaderOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := live.NewHub()
-		b := &beacon{hub: hub}
+		b := &broadcaster{hub: hub}
 		leaveFirst, leaveSecond := b.join(), b.join()
 		first, second := b.next(), b.next()
 		hub.Nudge()
 		hub.Nudge()
 		synctest.Wait()
-		if lit(first) {
+		if closed(first) {
 			t.Error("it does not wait for what comes with it")
 		}
-		<-time.After(gather)
+		<-time.After(batchWindow)
 		synctest.Wait()
-		if !lit(first) || !lit(second) {
+		if !closed(first) || !closed(second) {
 			t.Error("not everybody is told")
 		}
-		// The second nudge came before the first was told; it may be told again, and never less than that.
+		// The second change came before the first was broadcast; another wake-up may follow.
 		after := b.next()
-		<-time.After(3 * gather)
+		<-time.After(3 * batchWindow)
 		hub.Nudge()
-		<-time.After(2 * gather)
+		<-time.After(2 * batchWindow)
 		synctest.Wait()
-		if !lit(after) {
+		if !closed(after) {
 			t.Error("a later change is not told")
 		}
 		leaveFirst()
-		leaveSecond() // waits for the end of the goroutine; the bubble would complain about one that stays
+		leaveSecond() // waits for the goroutine; synctest reports one that is left
 		leave := b.join()
 		again := b.next()
 		hub.Nudge()
-		<-time.After(2 * gather)
+		<-time.After(2 * batchWindow)
 		synctest.Wait()
-		if !lit(again) {
+		if !closed(again) {
 			t.Error("who comes after everybody left is not told")
 		}
 		leave()
 	})
 }
 
-func TestABeaconWithoutAHubIsNeverLit(t *testing.T) {
-	b := &beacon{}
+func TestWithoutAHubNothingIsBroadcast(t *testing.T) {
+	b := &broadcaster{}
 	defer b.join()()
-	if lit(b.next()) {
+	if closed(b.next()) {
 		t.Error("it is lit")
 	}
 }
 
 func TestManyReadersShareWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{beacon: &beacon{}}
+		s := &server{broadcaster: &broadcaster{}}
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/stream", nil)
 		e, end := s.openStream(httptest.NewRecorder(), r, time.Second)
 		defer end()
@@ -78,7 +78,7 @@ func TestManyReadersShareWhatIsSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin := time.Now()
-			if err := e.share(); err != nil {
+			if err := e.throttle(); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(begin)

@@ -10,8 +10,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// mostFiles is how many calls that name a file are looked at.
-const mostFiles = 200
+// maxFileCalls limits the calls that are searched for files.
+const maxFileCalls = 200
 
 // fileView is one call that reads or changes a file.
 type fileView struct {
@@ -22,13 +22,13 @@ type fileView struct {
 	Raw   string
 }
 
-// filesView is what a session did to files by the tools that name one. What a command did to files, nobody can tell.
+// filesView lists the files that tools read or changed by name. Changes made by shell commands are not known.
 type filesView struct {
 	Rows   []fileView
 	Capped bool
 }
 
-// files finds the calls of a session that name a file.
+// files returns the calls of a session that name a file.
 func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesView, error) {
 	denied, err := s.denials(ctx, id)
 	if err != nil {
@@ -36,11 +36,11 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 	}
 	var out filesView
 	for _, field := range []string{`"file_path"`, `"notebook_path"`} {
-		lines, err := s.Store.FindLines(ctx, id, field, mostFiles)
+		lines, err := s.Store.FindLines(ctx, id, field, maxFileCalls)
 		if err != nil {
 			return nil, fmt.Errorf("find files: %w", err)
 		}
-		out.Capped = out.Capped || len(lines) == mostFiles
+		out.Capped = out.Capped || len(lines) == maxFileCalls
 		for _, line := range lines {
 			out.Rows = append(out.Rows, m.fileCalls(id, line, denied)...)
 		}
@@ -48,7 +48,7 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 	return &out, nil
 }
 
-// fileCalls are the calls of one line that name a file.
+// fileCalls returns the calls in one line that name a file.
 func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]denial) []fileView {
 	event, ok := decodeEvent(line.Text)
 	if !ok || event.Type != "assistant" || event.Message == nil {
@@ -79,7 +79,7 @@ func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]den
 	return out
 }
 
-// fileBadge tells what a tool does to a file.
+// fileBadge shows what a tool does to a file.
 func fileBadge(tool string) badge {
 	switch tool {
 	case "Write":
@@ -89,7 +89,7 @@ func fileBadge(tool string) badge {
 	case "Read":
 		return badge{"ok", "eye", "Read"}
 	}
-	return badge{"unknown", "circle-question-mark", "Named"}
+	return badge{"unknown", "circle-question-mark", "Used"}
 }
 
 const (
@@ -97,11 +97,11 @@ const (
 	rawWithin = 30 * time.Second // for each batch
 )
 
-// rawTranscript answers with every line as it was recorded.
+// rawTranscript responds with every line as recorded.
 func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such session.")
+		s.errorPage(w, r, http.StatusNotFound, "No such session.")
 		return
 	}
 	if _, err := s.Store.Session(r.Context(), id); err != nil {
@@ -114,13 +114,13 @@ func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 	for last := int64(0); ; {
 		lines, err := s.Store.Transcript(r.Context(), id, last, rawBatch)
 		if err != nil {
-			s.Logger.ErrorContext(r.Context(), "cannot read a transcript to its end", "session", id, "error", err)
-			panic(http.ErrAbortHandler) // a cut connection tells that lines are missing
+			s.Logger.ErrorContext(r.Context(), "read transcript failed", "session", id, "error", err)
+			panic(http.ErrAbortHandler) // a cut connection shows that lines are missing
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(rawWithin)) // not every connection has one
+		_ = control.SetWriteDeadline(time.Now().Add(rawWithin)) // not every connection supports it
 		for _, line := range lines {
 			if _, err := w.Write([]byte(plain(line.Text) + "\n")); err != nil {
-				return // the visitor has gone
+				return // the client has disconnected
 			}
 			last = line.Seq
 		}

@@ -11,8 +11,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// pulse shares one look at the counters among all readers, so that a thousand open tabs ask the database once.
-type pulse struct {
+// counterCache shares the change counters among all readers, so that a thousand open tabs cause one query.
+type counterCache struct {
 	store *store.Store
 
 	mu    sync.Mutex
@@ -20,8 +20,8 @@ type pulse struct {
 	value store.Pulse
 }
 
-// look returns counters that are no older than age.
-func (p *pulse) look(ctx context.Context, age time.Duration) (store.Pulse, error) {
+// read returns counters that are not older than age.
+func (p *counterCache) read(ctx context.Context, age time.Duration) (store.Pulse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -36,18 +36,18 @@ func (p *pulse) look(ctx context.Context, age time.Duration) (store.Pulse, error
 	return value, nil
 }
 
-// mark names what the counters tell, so that a browser can say later what it has seen.
-func mark(p store.Pulse) string {
+// revision identifies a state of the counters, so that a browser can report what it has seen.
+func revision(p store.Pulse) string {
 	sum := fnv.New64a()
-	_, _ = fmt.Fprint(sum, p) // a hash takes everything
+	_, _ = fmt.Fprint(sum, p) // a hash never fails
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// costCache keeps what a day has cost so far. That changes only when a session ends.
+// costCache keeps today's cost, which changes only when a session ends.
 type costCache struct {
 	mu    sync.Mutex
 	since time.Time
-	ended string // when the last session ended, as the counters tell
+	ended string // end of the last session, from the counters
 	total float64
 	known bool
 }

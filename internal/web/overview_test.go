@@ -26,19 +26,10 @@ func TestOverviewListsOnlyWhatNobodyHasTaken(t *testing.T) {
 // ends lets a cycle end with a call for a person, and returns the incident.
 func (s *site) ends(service, text string) int64 {
 	s.t.Helper()
-	s.Await(ops.NewCycle{}, guarded(), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text, Incident: reported(service, text)},
+	s.Await(ops.NewCycle{}, guarded(), ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: text,
+		Incident: reported(service, text),
+	},
 		apitest.Run{Tier: 1, Outcome: ops.OutcomeNeedsHuman})
 	return s.newestIncident().ID
-}
-
-func TestEventsNameTheirServiceOnce(t *testing.T) {
-	s := newSite(t)
-	if _, err := s.Store.AddEvent(t.Context(), ops.Event{At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin", Message: "jellyfin is down: HTTP 502"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"/events", "/events?service=jellyfin"} {
-		body := s.page(path)
-		mustContain(t, body, "is down: HTTP 502")
-		mustNotContain(t, body, "jellyfin is down")
-	}
 }

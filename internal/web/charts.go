@@ -15,11 +15,11 @@ const (
 	chartHeight = 190
 	chartTop    = 10
 	chartFoot   = 22 // for the days
-	chartLeft   = 44 // for the amounts, in a drawing of their own: they are as wide on a phone
+	chartLeft   = 44 // for the amounts, in a separate drawing of fixed width
 )
 
-// healthBar draws how a service was: per bucket its worst finding. Height and colour say the same, so that it survives
-// greyscale: full is healthy, two thirds degraded, one third down, and a line at the foot where nothing was checked.
+// healthBar draws the worst state of a service per bucket. Height and colour show the same, so that it is readable in
+// greyscale: full is healthy, two thirds is degraded, one third is down, and a line at the bottom means not checked.
 func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
 	p := &picture{ID: id, Title: title, Head: []string{"From", "To", "Worst state", "Checks", "Degraded", "Down"}}
@@ -28,9 +28,11 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *p
 	for i, b := range h.Buckets {
 		found := healthBadge(b.Worst())
 		height := map[ops.Health]float64{ops.Healthy: barHeight, ops.Degraded: barHeight * 0.62, ops.Down: barHeight * 0.34, "": 2}[b.Worst()]
-		label := fmt.Sprintf("%s to %s: %s", m.stamp(b.From).Text, m.stamp(b.Until).Text, "not checked")
+		label := fmt.Sprintf("%s to %s: ", m.stamp(b.From).Text, m.stamp(b.Until).Text)
 		if b.Checks() > 0 {
-			label = fmt.Sprintf("%s to %s: %s, %s", m.stamp(b.From).Text, m.stamp(b.Until).Text, found.Word, plural(b.Checks(), "check", "checks"))
+			label += found.Word + ", " + plural(b.Checks(), "check", "checks")
+		} else {
+			label += "not checked"
 		}
 		d.rect(pc(float64(i)*width+width*0.09), px(barHeight-height), pc(width*0.82), px(height), "health-bar tone-"+found.Tone, label)
 	}
@@ -39,7 +41,7 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *p
 	return p
 }
 
-// healthRows tells the same in as few rows as states changed.
+// healthRows lists the same data, with one row per change of state.
 func (m moment) healthRows(buckets []store.HealthBucket) [][]string {
 	var rows [][]string
 	for len(buckets) > 0 {
@@ -56,14 +58,15 @@ func (m moment) healthRows(buckets []store.HealthBucket) [][]string {
 			word = "Not checked"
 		}
 		rows = append(rows, []string{
-			m.stamp(sum.From).Text, m.stamp(sum.Until).Text, word, thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)),
+			m.stamp(sum.From).Text, m.stamp(sum.Until).Text, word,
+			thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)),
 		})
 		buckets = buckets[n:]
 	}
 	return rows
 }
 
-// series is one kind of cost over the days. A day without a figure is nil.
+// series is the cost of one group per day. A day without a cost is nil.
 type series struct {
 	Name  string
 	Class string
@@ -71,14 +74,14 @@ type series struct {
 	Total *float64
 }
 
-// swatch is the drawing of a series in the legend.
+// Swatch is the colour sample of a series in the legend.
 func (s series) Swatch() picture {
 	var d drawing
 	d.rect("0", "0", "100%", "100%", "stack "+s.Class, "")
 	return picture{SVG: d.svg(12, s.Name)}
 }
 
-// stackedBars draws one bar per day, put together from the series. Each series has its own colour and its own pattern.
+// stackedBars draws one bar per day, stacked from the series. Each series has its own colour and pattern.
 func stackedBars(id, title string, days []time.Time, all []series) picture {
 	p := picture{ID: id, Title: title, Head: []string{"Day"}}
 	top := 0.0
@@ -111,11 +114,11 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 		if i%every == (len(days)-1)%every {
 			class := "chart-text"
 			if (len(days)-1-i)/every%2 == 1 {
-				class += " chart-spare" // too narrow on a phone
+				class += " chart-optional" // hidden on narrow screens
 			}
 			at, anchor := pc(x+width/2), "middle"
 			if i == len(days)-1 {
-				at, anchor = "100%", "end" // it would stand out of the picture
+				at, anchor = "100%", "end" // keep the last label inside the chart
 			}
 			d.text(at, px(chartHeight-6), anchor, class, day.Format("2 Jan"))
 		}
@@ -134,7 +137,7 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 	return p
 }
 
-// cell is a figure in a table of days: most days have none.
+// cell is a cost in the table of days.
 func cell(usd *float64) string {
 	if usd == nil {
 		return "–"
@@ -152,7 +155,7 @@ func stackHeight(all []series, day int) float64 {
 	return sum
 }
 
-// tick is a round step that divides an axis into two to five parts.
+// tick is a round step that divides the axis into two to five parts.
 func tick(top float64) float64 {
 	if top <= 0 {
 		return 1
@@ -166,7 +169,7 @@ func tick(top float64) float64 {
 	return power * 2
 }
 
-// axis is an amount beside the axis, with as many decimals as its steps need.
+// axis is the label of an amount on the axis, with as many decimals as the step needs.
 func axis(usd, step float64) string {
 	decimals := 2
 	switch {

@@ -10,8 +10,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// costsFile is the same as a file for a spreadsheet. What is not known is empty.
-func (s *server) costsFile(w http.ResponseWriter, r *http.Request) {
+// costsCSV responds with the costs as a CSV file. Unknown values are empty.
+func (s *server) costsCSV(w http.ResponseWriter, r *http.Request) {
 	q, err := readCostQuery(r)
 	if err != nil {
 		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
@@ -27,15 +27,16 @@ func (s *server) costsFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
-		"day_utc", string(q.by), "est_cost_usd", "sessions", "sessions_with_cost", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
+		"day_utc", string(q.by), "est_cost_usd", "sessions", "sessions_with_cost",
+		"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
 	})
 	for _, row := range rows {
 		_ = out.Write([]string{
-			row.Day.Format("2006-01-02"), harmless(row.Key), number(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
+			row.Day.Format("2006-01-02"), csvSafe(row.Key), number(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
 			number(row.InputTokens), number(row.OutputTokens), number(row.CacheReadTokens), number(row.CacheWriteTokens),
 		})
 	}
-	out.Flush() // a visitor that has gone is no error of ours
+	out.Flush() // the client may have disconnected
 }
 
 func number[T int64 | float64](n *T) string {
@@ -45,8 +46,8 @@ func number[T int64 | float64](n *T) string {
 	return strconv.FormatFloat(float64(*n), 'f', -1, 64)
 }
 
-// harmless keeps a spreadsheet from taking a name for a formula.
-func harmless(text string) string {
+// csvSafe prevents a spreadsheet from reading a name as a formula.
+func csvSafe(text string) string {
 	text = firstLine(text, 200)
 	if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t") {
 		return "'" + text

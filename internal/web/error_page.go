@@ -14,8 +14,8 @@ type errorView struct {
 	Status int
 	Title  string
 	Detail string
-	Again  string // the same address, where asking once more may help
-	Copy   string // what to send to whoever looks into it
+	Again  string // the same URL, if a retry may help
+	Copy   string // details for a bug report
 }
 
 func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, detail string) {
@@ -35,23 +35,23 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 		view.Copy += "\ntrace " + plain(trace)
 	}
 	s.render(w, r, status, "error", page{
-		Title: title, Still: true,
+		Title: title, Static: true,
 		Body: view,
 	})
 }
 
-// fail shows an error. What the visitor cannot act upon is logged and not shown.
+// fail shows an error. Internal errors are logged and not shown.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusNotFound, "There is no such "+what+".")
+		s.errorPage(w, r, http.StatusNotFound, "No such "+what+".")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
-		s.errorPage(w, r, http.StatusConflict, "Nothing was done: "+err.Error()+".")
+		s.errorPage(w, r, http.StatusConflict, "Nothing was changed: "+err.Error()+".")
 	case errors.Is(err, context.Canceled):
-		// The visitor has gone.
+		// The client has disconnected.
 	default:
-		s.Logger.ErrorContext(r.Context(), "cannot answer a page request", "what", what, "path", r.URL.Path, "error", err)
+		s.Logger.ErrorContext(r.Context(), "page request failed", "what", what, "path", r.URL.Path, "error", err)
 		s.errorPage(w, r, http.StatusInternalServerError,
-			"The "+what+" could not be read or changed. The supervisor's log says why.")
+			"The "+what+" could not be read or changed. See the log of the supervisor.")
 	}
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// shownText and shownRows are as much of a text as a row shows; the rest is fetched when somebody asks for it.
+	// shownText and shownRows limit the text in a row; the rest is fetched on demand.
 	shownText = 2000
 	shownRows = 24
-	// callLine is as much of a call as stands in the row itself.
+	// callLine limits the text of a call in the row itself.
 	callLine = 300
 )
 
-// entry is one row of a transcript: something said, or a tool call together with its answer.
+// entry is one row of a transcript: a message, or a tool call with its answer.
 type entry struct {
-	ID    string // of the row: its line and the piece of it
+	ID    string // of the row: its line number and the part of the line
 	Seq   int64
 	At    stamp
 	Kind  string
@@ -31,10 +31,10 @@ type entry struct {
 	Text  passage
 	Prose bool
 	Code  bool
-	Raw   string // where the line itself is
+	Raw   string // URL of the raw line
 
 	Call    bool
-	Pending bool // the answer has not come
+	Pending bool // no answer yet
 	Answer  *answer
 	Denied  *denial
 
@@ -49,44 +49,44 @@ type answer struct {
 	Text   passage
 }
 
-// denial is why the guard refused a call.
+// denial is why the guard denied a call.
 type denial struct {
 	Rule, Reason string
 }
 
-// passage is a text as it is shown, and where the whole of it is when that is only its beginning.
+// passage is a text as shown, with the URL of the full text if it was shortened.
 type passage struct {
 	HTML template.HTML
 	Rest string
 	Size string
 }
 
-// Bad reports whether the row is one of those that stay when only errors are asked for.
+// Bad reports whether the row is shown when only errors are shown.
 func (e *entry) Bad() bool {
 	return e.Tone == "bad" || e.Denied != nil || e.Answer != nil && e.Answer.Failed
 }
 
-// entries makes rows of lines. It remembers the calls that wait for their answers.
+// entries turns lines into rows. It remembers the calls that have no answer yet.
 type entries struct {
-	m       moment
-	words   *writing
-	session ops.SessionID
-	denied  map[string]denial
-	waiting map[string]*entry
+	m        moment
+	markdown *markdown
+	session  ops.SessionID
+	denied   map[string]denial
+	waiting  map[string]*entry
 }
 
 func (s *server) entries(m moment, session ops.SessionID, denied map[string]denial) *entries {
-	return &entries{m: m, words: s.words, session: session, denied: denied, waiting: map[string]*entry{}}
+	return &entries{m: m, markdown: s.markdown, session: session, denied: denied, waiting: map[string]*entry{}}
 }
 
-// add takes the next line. It returns the rows the line begins, and the earlier rows that it changes.
+// add takes the next line. It returns the new rows, and the earlier rows that it changes.
 func (t *entries) add(line ops.Line) (fresh, changed []*entry) {
 	for i, p := range decodeLine(line.Text) {
 		if call := t.waiting[p.Answer]; p.Answer != "" && call != nil {
 			delete(t.waiting, p.Answer)
 			call.Pending = false
 			call.Answer = t.answer(call, p, line, i)
-			t.judge(call, p.Answer) // the guard may have been slower than the line with the call
+			t.markDenied(call, p.Answer) // the guard may have recorded its decision after the call line
 			if call.Answer.Failed {
 				call.Tone = "bad"
 			}
@@ -113,12 +113,12 @@ func (t *entries) entry(p part, line ops.Line, piece int) *entry {
 	}
 	e.Line = firstLine(p.Text, callLine)
 	e.Pending = p.Call != ""
-	t.judge(e, p.Call)
+	t.markDenied(e, p.Call)
 	return e
 }
 
-// judge marks a call that the guard refused.
-func (t *entries) judge(e *entry, use string) {
+// markDenied marks a call that the guard denied.
+func (t *entries) markDenied(e *entry, use string) {
 	if why, found := t.denied[use]; found && use != "" {
 		e.Denied, e.Tone = &why, "bad"
 	}
@@ -132,7 +132,7 @@ func (t *entries) answer(call *entry, p part, line ops.Line, piece int) *answer 
 	return a
 }
 
-// passage shows the beginning of a long text and says where the whole is.
+// passage shortens a long text and links to the full text.
 func (t *entries) passage(p part, seq int64, piece int) passage {
 	whole := plain(strings.TrimRight(p.Text, "\n"))
 	short, long := clip(whole, shownText)
@@ -146,24 +146,24 @@ func (t *entries) passage(p part, seq int64, piece int) passage {
 		out.Size = bytesText(len(whole))
 	}
 	if p.Prose {
-		out.HTML = t.words.html(short)
+		out.HTML = t.markdown.html(short)
 	} else {
 		out.HTML = marked(short)
 	}
 	return out
 }
 
-// withheld matches what the recorder put in place of a secret. Compiled once, never changed.
+// withheld matches the replacement of a redacted secret.
 var withheld = regexp.MustCompile(`\[redacted(?:: [a-z ]+)?\]`)
 
-// marked escapes a text and marks what was redacted in it.
+// marked escapes a text and highlights its redactions.
 func marked(text string) template.HTML {
 	return redactions(template.HTMLEscapeString(text))
 }
 
-// redactions marks redactions in text that is escaped already.
+// redactions highlights redactions in escaped text.
 func redactions(safe string) template.HTML {
-	//nolint:gosec // the text is escaped, and the marks hold letters only
+	//nolint:gosec // the text is escaped, and redactions contain letters only
 	return template.HTML(withheld.ReplaceAllStringFunc(safe, func(found string) string {
 		return `<mark class="redacted">` + found + `</mark>`
 	}))

@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// recoveryView is one attempt that the recovery ladder ordered.
+// recoveryView is one attempt that the recovery ladder started.
 type recoveryView struct {
 	At      stamp
 	Level   int
@@ -22,7 +22,7 @@ type recoveryView struct {
 	Facts   []fact
 }
 
-// verdictView is what a judge made of a claimed repair.
+// verdictView is the verdict of a judge on a claimed repair.
 type verdictView struct {
 	At      stamp
 	Badge   badge
@@ -35,8 +35,8 @@ type verdictView struct {
 	Advice  []string
 }
 
-// addLadder adds the recovery transitions of the chain and the judgements of its repairs.
-func (s *server) addLadder(ctx context.Context, m moment, view *sessionView) error {
+// addRecovery adds the recovery attempts of the cycle and the verdicts on its repairs.
+func (s *server) addRecovery(ctx context.Context, m moment, view *sessionView) error {
 	recoveries, err := s.Store.Recoveries(ctx, view.Cycle)
 	if err != nil {
 		return fmt.Errorf("read recoveries: %w", err)
@@ -64,7 +64,7 @@ func (m moment) recovery(r ops.Recovery, current ops.SessionID) recoveryView {
 		for _, l := range r.PreviousLevels {
 			levels = append(levels, fmt.Sprintf("%d %s", int(l), l.Action()))
 		}
-		view.Facts = append(view.Facts, fact{Name: "Levels before", Value: strings.Join(levels, " → ")})
+		view.Facts = append(view.Facts, fact{Name: "Earlier levels", Value: strings.Join(levels, " → ")})
 	}
 	if r.Handler != "" {
 		view.Facts = append(view.Facts, fact{Name: "Handler", Value: plain(r.Handler), Code: true})
@@ -81,7 +81,7 @@ func (m moment) recovery(r ops.Recovery, current ops.SessionID) recoveryView {
 func (m moment) verdict(v ops.Verification) verdictView {
 	view := verdictView{
 		At: m.stamp(v.At), Badge: judgeBadge(v.Verdict), Judge: v.JudgeSessionID, Session: v.SessionID,
-		Score:  fmt.Sprintf("%d points, confidence %.0f %%", v.TotalScore, 100*v.Confidence),
+		Score:  fmt.Sprintf("%s, confidence %.0f %%", plural(v.TotalScore, "point", "points"), 100*v.Confidence),
 		Reason: plain(v.Reasoning),
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Dimensions)) {

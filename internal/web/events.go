@@ -15,7 +15,7 @@ type eventsView struct {
 	Levels       []choice
 	Environments []choice
 	Kind         string
-	Kinds        []string
+	Kinds        []ops.EventKind
 	Service      string
 	Cycle        string
 	Several      bool
@@ -24,18 +24,10 @@ type eventsView struct {
 	Pager        pager
 }
 
-// eventDay are the events of one day.
+// eventDay holds the events of one day.
 type eventDay struct {
 	Day    string
 	Events []eventView
-}
-
-// eventKinds are the kinds that the supervisor writes, offered for filtering; others can be typed.
-func eventKinds() []string {
-	return []string{
-		"agent", "approval", "context", "cooldown_cleared", "cycle", "escalation", "handoff", "incident", "memory", "notice", "notification",
-		"probe", "recovery", "reminder", "session", "silence", "verify",
-	}
 }
 
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +48,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		ok = false
 	}
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "There is no such list of events. A cycle is a number, and a level is info, warning or critical.")
+		s.errorPage(w, r, http.StatusNotFound, "No such list of events. A cycle is a number, and a level is info, warning or critical.")
 		return
 	}
 	found, err := s.Store.Events(r.Context(), f)
@@ -65,10 +57,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := eventsView{
-		Kind: f.Kind, Kinds: eventKinds(), Service: f.Service, Cycle: cycle, Several: len(s.Environments) > 1,
+		Kind: f.Kind, Kinds: ops.EventKinds(), Service: f.Service, Cycle: cycle, Several: len(s.Environments) > 1,
 		Environments: s.environmentChoices(f.Environment),
-		Levels: chosen(string(f.Level), "All levels", choice{Value: "info", Word: "Info"}, choice{Value: "warning", Word: "Warning"},
-			choice{Value: "critical", Word: "Critical"}),
+		Levels: chosen(string(f.Level), "All levels", choice{Value: string(ops.LevelInfo), Word: "Info"},
+			choice{Value: string(ops.LevelWarning), Word: "Warning"}, choice{Value: string(ops.LevelCritical), Word: "Critical"}),
 		Filtered: f.Level != "" || f.Kind != "" || f.Service != "" || f.Environment != "" || cycle != "",
 	}
 	older := int64(0)
@@ -101,4 +93,33 @@ func (m moment) eventDays(events []ops.Event) []eventDay {
 		last.Events = append(last.Events, view)
 	}
 	return days
+}
+
+type eventView struct {
+	ID        int64
+	Badge     badge
+	At        stamp
+	Kind      string
+	Service   string
+	Message   string
+	Session   ops.SessionID
+	Cycle     ops.CycleID
+	CyclePath string
+}
+
+func (m moment) event(e ops.Event) eventView {
+	view := eventView{
+		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(string(e.Kind)), Service: plain(e.Service),
+		Message: plain(e.Message),
+	}
+	if view.Service != "" { // the name is already shown before the message
+		view.Message = strings.TrimPrefix(view.Message, view.Service+" ")
+	}
+	if e.SessionID != nil {
+		view.Session = *e.SessionID
+	}
+	if e.CycleID != nil {
+		view.Cycle, view.CyclePath = *e.CycleID, cyclePath(*e.CycleID)
+	}
+	return view
 }

@@ -1,0 +1,306 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/web"
+	"claudeops/test/apitest"
+)
+
+func withReadToken(token, read string) func(*web.Options) {
+	return func(o *web.Options) { o.Token, o.ReadToken = token, read }
+}
+
+// with makes a request that carries a token or a cookie.
+func (s *site) with(method, path, token string, cookie *http.Cookie) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if cookie != nil {
+		r.AddCookie(cookie)
+	}
+	return s.do(r)
+}
+
+// audits returns what was recorded about people, the oldest first.
+func (s *site) audits() []string {
+	s.t.Helper()
+	events, err := s.Store.Events(s.t.Context(), store.EventFilter{Kind: "audit"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out []string
+	for _, e := range slices.Backward(events) {
+		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message))
+	}
+	return out
+}
+
+func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
+	s := newSite(t, withReadToken("full", "reader"))
+	cycle, ids := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
+	cookie := s.logIn("reader")
+	for _, path := range []string{"/", "/sessions", "/api/v1/cycles", "/api/v1/stats", "/metrics", "/api/docs"} {
+		if got := s.with("GET", path, "reader", nil).StatusCode; got != http.StatusOK {
+			t.Errorf("GET %s with the read-only token: %d", path, got)
+		}
+		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
+			t.Errorf("GET %s with a read-only login: %d", path, got)
+		}
+	}
+	for _, path := range []string{
+		"/run", fmt.Sprintf("/sessions/%d/stop", ids[0]), "/api/v1/cycles", fmt.Sprintf("/api/v1/cycles/%d/cancel", cycle),
+		fmt.Sprintf("/api/v1/sessions/%d/stop", ids[0]), "/api/v1/approvals/1/approve", "/api/v1/incidents/1/ack", "/api/v1/memories",
+	} {
+		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
+			t.Errorf("POST %s with the read-only token: %d", path, got)
+		}
+		if got := s.with("POST", path, "", cookie).StatusCode; got != http.StatusForbidden {
+			t.Errorf("POST %s with a read-only login: %d", path, got)
+		}
+	}
+	for _, method := range []string{"DELETE", "PUT", "PATCH"} {
+		if got := s.with(method, "/api/v1/memories/1", "reader", nil).StatusCode; got != http.StatusForbidden {
+			t.Errorf("%s: %d", method, got)
+		}
+	}
+	if len(s.control.Submitted)+len(s.control.Cancelled) != 0 {
+		t.Errorf("submitted %v, cancelled %v", s.control.Submitted, s.control.Cancelled)
+	}
+	if got := s.audits(); len(got) < 2 || !strings.Contains(got[1], "warning read-only token from 192.0.2.1: POST /run was refused") {
+		t.Errorf("recorded %q", got)
+	}
+	if got := s.with("POST", "/api/v1/cycles", "full", nil).StatusCode; got != http.StatusAccepted {
+		t.Errorf("the full token: %d", got)
+	}
+}
+
+func TestAReadOnlyCookieCannotBecomeAFullOne(t *testing.T) {
+	s := newSite(t, withReadToken("full", "reader"))
+	cookie := *s.logIn("reader")
+	cookie.Value = "f" + cookie.Value[1:]
+	if got := s.with("GET", "/", "", &cookie).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("a changed cookie: %d", got)
+	}
+}
+
+func TestEveryActionIsRecordedWithItsAuthor(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	cookie := s.logIn("secret")
+	s.with("POST", "/api/v1/cycles", "secret", nil)
+	s.with("POST", "/run", "", cookie)
+	s.with("POST", "/api/v1/cycles/99/cancel", "secret", nil)
+	s.with("GET", "/api/v1/cycles", "secret", nil)
+	s.with("POST", "/theme", "", cookie)
+	s.with("POST", "/logout", "", cookie)
+	want := []string{
+		"info token from 192.0.2.1: logged in",
+		"info token from 192.0.2.1: POST /api/v1/cycles (202 Accepted)",
+		"info login from 192.0.2.1: POST /run (303 See Other)",
+		"info token from 192.0.2.1: POST /api/v1/cycles/99/cancel (404 Not Found)",
+		"info login from 192.0.2.1: logged out",
+	}
+	if got := s.audits(); !slices.Equal(got, want) {
+		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestWithoutATokenThePeerIsTheAuthor(t *testing.T) {
+	s := newSite(t)
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/cycles", nil)
+	r.RemoteAddr = "[::1]:4711"
+	s.do(r)
+	if got := s.audits(); !slices.Equal(got, []string{"info ::1: POST /api/v1/cycles (202 Accepted)"}) {
+		t.Errorf("recorded %q", got)
+	}
+}
+
+func TestAnActionThroughTheAPICarriesItsAuthor(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/memories",
+		strings.NewReader(`{"observation":"slow","environment":"default"}`))
+	r.Header.Set("Authorization", "Bearer secret")
+	if a := s.do(r); a.StatusCode != http.StatusCreated {
+		t.Fatalf("status %d: %s", a.StatusCode, a.body)
+	}
+	if got := s.audits(); len(got) != 1 || !strings.HasPrefix(got[0], "info token from") {
+		t.Errorf("recorded %q", got)
+	}
+}
+
+func TestLoginAttemptsAreLimitedByAddress(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	attempt := func(from, token string) answer {
+		r := form(t, "/login", url.Values{"token": {token}})
+		r.RemoteAddr = from + ":1000"
+		return s.do(r)
+	}
+	for i := range 5 {
+		if got := attempt("192.0.2.7", "wrong").StatusCode; got != http.StatusUnauthorized {
+			t.Fatalf("attempt %d: %d", i, got)
+		}
+	}
+	a := attempt("192.0.2.7", "secret")
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "12" || len(a.Cookies()) != 0 {
+		t.Errorf("status %d, Retry-After %q, cookies %v", a.StatusCode, a.Header.Get("Retry-After"), a.Cookies())
+	}
+	if got := attempt("192.0.2.8", "secret").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("another address: %d", got)
+	}
+	s.Now = s.Now.Add(12 * time.Second)
+	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("after the wait: %d", got)
+	}
+	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusTooManyRequests {
+		t.Errorf("at once again: %d", got)
+	}
+}
+
+func TestWrongTokensAreLimitedAndLockNobodyOut(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	for range 10 {
+		if got := s.with("GET", "/api/v1/cycles", "wrong", nil).StatusCode; got != http.StatusUnauthorized {
+			t.Fatalf("status %d", got)
+		}
+	}
+	a := s.with("GET", "/api/v1/cycles", "wrong", nil)
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))
+	}
+	if got := s.with("GET", "/api/v1/cycles", "secret", nil).StatusCode; got != http.StatusOK {
+		t.Errorf("the right token: %d", got)
+	}
+}
+
+func TestTheAPIIsLimitedByToken(t *testing.T) {
+	s := newSite(t, withReadToken("secret", "reader"))
+	var refused int
+	for range 450 {
+		if s.with("GET", "/api/v1/nothing", "secret", nil).StatusCode == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused != 50 {
+		t.Errorf("%d of 450 were refused", refused)
+	}
+	if got := s.with("GET", "/api/v1/nothing", "reader", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("another token: %d", got)
+	}
+	if got := s.with("GET", "/", "secret", nil).StatusCode; got != http.StatusOK {
+		t.Errorf("a page: %d", got)
+	}
+	s.Now = s.Now.Add(time.Second)
+	if got := s.with("GET", "/api/v1/nothing", "secret", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("a second later: %d", got)
+	}
+}
+
+func TestALoginIsRenewedWhileItIsUsed(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	first := s.logIn("secret")
+	if a := s.with("GET", "/", "", first); len(a.Cookies()) != 0 {
+		t.Errorf("a fresh login is replaced at once: %v", a.Cookies())
+	}
+	s.Now = s.Now.Add(2 * time.Hour)
+	a := s.with("GET", "/", "", first)
+	if a.StatusCode != http.StatusOK || len(a.Cookies()) != 1 || a.Cookies()[0].Value == first.Value {
+		t.Fatalf("status %d, cookies %v", a.StatusCode, a.Cookies())
+	}
+	second := a.Cookies()[0]
+	if !second.HttpOnly || second.SameSite != http.SameSiteStrictMode {
+		t.Errorf("cookie %+v", second)
+	}
+	if a := s.with("GET", "/", "", first); a.StatusCode != http.StatusOK || len(a.Cookies()) != 0 {
+		t.Errorf("a request under way with the old one: status %d, cookies %v", a.StatusCode, a.Cookies())
+	}
+	s.Now = s.Now.Add(2 * time.Minute)
+	if got := s.with("GET", "/", "", first).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("the old one later: %d", got)
+	}
+	if got := s.with("GET", "/", "", second).StatusCode; got != http.StatusOK {
+		t.Errorf("the new one: %d", got)
+	}
+}
+
+func TestALoginHasALastDay(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	cookie := s.logIn("secret")
+	begin := s.Now
+	for s.Now.Sub(begin) < 7*24*time.Hour-time.Hour {
+		s.Now = s.Now.Add(6 * time.Hour)
+		a := s.with("GET", "/", "", cookie)
+		if a.StatusCode != http.StatusOK {
+			break
+		}
+		if len(a.Cookies()) > 0 {
+			cookie = a.Cookies()[0]
+		}
+	}
+	if used := s.Now.Sub(begin); used < 6*24*time.Hour {
+		t.Errorf("a login in use ended after %s", used)
+	}
+	s.Now = begin.Add(7*24*time.Hour + time.Second)
+	if got := s.with("GET", "/", "", cookie).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("after a week: %d", got)
+	}
+}
+
+func TestALogoutOutlivesARestart(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	kept, ended := s.logIn("secret"), s.logIn("secret")
+	s.with("POST", "/logout", "", ended)
+	again := siteOver(t, s.Journal, withToken("secret"))
+	if got := again.with("GET", "/", "", kept).StatusCode; got != http.StatusOK {
+		t.Errorf("the login that was kept: %d", got)
+	}
+	if got := again.with("GET", "/", "", ended).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("the login that was ended: %d", got)
+	}
+	if got := siteOver(t, s.Journal, withToken("other")).with("GET", "/", "", kept).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("with another token: %d", got)
+	}
+}
+
+func TestMetricsAreGuardedLikeTheAPI(t *testing.T) {
+	if a := newSite(t).get("/metrics"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "claudeops_build_info") {
+		t.Errorf("on loopback: status %d", a.StatusCode)
+	}
+	s := newSite(t, withToken("secret"))
+	if a := s.get("/metrics"); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("without the token: status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))
+	}
+	if got := s.with("GET", "/metrics", "secret", nil).StatusCode; got != http.StatusOK {
+		t.Errorf("with the token: status %d", got)
+	}
+}
+
+func TestTheDocsPageAsksForALogin(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	if a := s.get("/api/docs"); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?next=%2Fapi%2Fdocs" {
+		t.Errorf("status %d to %q", a.StatusCode, a.Header.Get("Location"))
+	}
+	cookie := s.logIn("secret")
+	for _, path := range []string{
+		"/api/docs", "/api/docs/start.js", "/api/docs/swagger-ui.css", "/api/docs/swagger-ui-bundle.js",
+		"/api/v1/openapi.json",
+	} {
+		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
+			t.Errorf("%s: status %d", path, got)
+		}
+	}
+	if body := s.with("GET", "/api/docs", "", cookie).body; strings.Contains(body, "https://") || strings.Contains(body,
+		" style=") || strings.Contains(body, "<style") {
+		t.Errorf("the page loads from elsewhere or has inline style:\n%s", body)
+	}
+}
