@@ -187,7 +187,8 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	}
 	// What was known of other cycles when this one was claimed holds until it is claimed again.
 	known := now.Journal
-	next.Journal.Spend, next.Journal.Windows, next.Journal.Before, next.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	next.Journal.Spend, next.Journal.Windows = known.Spend, known.Windows
+	next.Journal.Before, next.Journal.LastLook = known.Before, known.LastLook
 	readSessions(next.Journal, known.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
@@ -238,8 +239,8 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 	}
 	for _, e := range append(append([]ops.Event{}, done.Events...), step.Events...) {
 		if e.Level != ops.LevelInfo {
-			a.Logger.WarnContext(ctx, e.Message, append([]any{"kind", e.Kind, "severity", e.Level}, attrs...)...)
+			a.Logger.WarnContext(ctx, "event", append([]any{"message", e.Message, "kind", e.Kind, "severity", e.Level}, attrs...)...)
 		}
 	}
-	a.Logger.InfoContext(ctx, step.Reason, attrs...)
+	a.Logger.InfoContext(ctx, "next step", append([]any{"reason", step.Reason}, attrs...)...)
 }

@@ -21,7 +21,10 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	failpoint.Hit("handoff.read.after")
 	if a.structured(env, r) {
 		if present {
-			r.Events = append(r.Events, a.warn(env, *s, ops.EventHandoff, "the session left a handoff file beside its structured outcome; the file is deleted unread"))
+			r.Events = append(
+				r.Events,
+				a.warn(env, *s, ops.EventHandoff, "the session left a handoff file beside its structured outcome; the file is deleted unread"),
+			)
 		}
 		return
 	}
@@ -37,7 +40,8 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	s.Outcome = decide.Conclude(*s)
 	if s.Structured && !present {
 		// A program that is known to answer, and did not, has said nothing: silence is not health.
-		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, "it ended without a structured outcome and without a handoff file"
+		s.Outcome, s.Failure = ops.OutcomeInconclusive, ops.FailureOutcome
+		s.Error = "it ended without a structured outcome and without a handoff file"
 	}
 }
 

@@ -156,8 +156,10 @@ func started(d *draft) error {
 		return nil // the ladder's own words name it already
 	}
 	d.spec.Prompt = strings.TrimRight(d.spec.Prompt, "\n") + fmt.Sprintf(
-		"\n\n## A command that was cut off\n\nAn earlier session was stopped while this was running. It was started and may have taken effect; look before you repeat it.\n\n%s\n",
-		handoff.Quote(before.OpenTool))
+		"\n\n## A command that was cut off\n\nAn earlier session was stopped while this was running. "+
+			"It was started and may have taken effect; look before you repeat it.\n\n%s\n",
+		handoff.Quote(before.OpenTool),
+	)
 	return nil
 }
 

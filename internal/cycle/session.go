@@ -91,7 +91,10 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	s := r.Session
 	runner, ok := a.Runners[s.Agent]
 	if !ok {
-		return ops.RunResult{Failure: ops.FailureAgentUnknown, Err: fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent)}, nil
+		return ops.RunResult{
+			Failure: ops.FailureAgentUnknown,
+			Err:     fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent),
+		}, nil
 	}
 	able := runner.Able(ctx, env.AgentEnv)
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
@@ -120,7 +123,14 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 }
 
 // guarded runs the agent behind its gates, or says why it was not started.
-func (a *Advancer) guarded(ctx context.Context, env ops.Environment, able ops.Ability, runner Runner, spec ops.SessionSpec, r *ops.Result) (ops.RunResult, string) {
+func (a *Advancer) guarded(
+	ctx context.Context,
+	env ops.Environment,
+	able ops.Ability,
+	runner Runner,
+	spec ops.SessionSpec,
+	r *ops.Result,
+) (ops.RunResult, string) {
 	s := r.Session
 	rec := &recorder{a: a, session: *s}
 	if a.Gates == nil || able.Ungated {
@@ -163,7 +173,8 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
 	r.Notices = append(r.Notices, ops.Notice{
-		CycleID: &r.Session.CycleID, Kind: ops.NoticeLeftDown, Level: ops.LevelCritical, Title: "Claude Ops: A service was left down", Body: message + ".\n",
+		CycleID: &r.Session.CycleID, Kind: ops.NoticeLeftDown, Level: ops.LevelCritical,
+		Title: "Claude Ops: A service was left down", Body: message + ".\n",
 		Status: ops.NoticePending, NextAt: a.Clock(), CreatedAt: a.Clock(),
 	})
 }
@@ -256,7 +267,11 @@ func (r *recorder) Started(ctx context.Context, pid int, processStarted string) 
 
 // Lines stores output that was read, also while the session is being stopped: its end is what explains the stop.
 func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), 30*time.Second, errors.New("the database did not take the output in time"))
+	ctx, cancel := context.WithTimeoutCause(
+		context.WithoutCancel(ctx),
+		30*time.Second,
+		errors.New("the database did not take the output in time"),
+	)
 	defer cancel()
 	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner(), r.session.ID, lines); err != nil {
 		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)

@@ -17,7 +17,12 @@ import (
 
 // consult queues a question about the last session.
 func (v view) consult(role ops.Role, handler ops.Handler, reason string) ops.Step {
-	return ops.Step{Kind: ops.StepQueue, Reason: reason, Session: v.consultation(role, handler), Events: []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)}}
+	return ops.Step{
+		Kind:    ops.StepQueue,
+		Reason:  reason,
+		Session: v.consultation(role, handler),
+		Events:  []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)},
+	}
 }
 
 func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
@@ -155,12 +160,16 @@ func judged(v view) ops.Step {
 	if r.Verdict == judge.Conditional {
 		target := v.worker()
 		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
-		report := v.report(problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"})
+		report := v.report(
+			problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"},
+		)
 		report.Waits = true
 		step = ops.Step{
 			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
-			Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
-			Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where())},
+			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
+			Notices: []ops.Notice{
+				v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where()),
+			},
 		}
 	} else {
 		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
@@ -171,7 +180,8 @@ func judged(v view) ops.Step {
 
 func (v view) verification(r judge.Judgement) *ops.Verification {
 	return &ops.Verification{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.answerOf(ops.RoleJudge).ID, Verdict: string(r.Verdict), Confidence: r.Confidence,
+		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.answerOf(ops.RoleJudge).ID,
+		Verdict: string(r.Verdict), Confidence: r.Confidence,
 		TotalScore: r.TotalScore, Dimensions: dimensions(r.Dimensions), Reasoning: r.Reasoning, FailureReasons: r.FailureReasons,
 		Recommendations: r.Recommendations, At: v.now,
 	}

@@ -27,7 +27,10 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)))
+		step.Events = append(
+			step.Events,
+			v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)),
+		)
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {

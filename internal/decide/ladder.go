@@ -127,11 +127,10 @@ func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move, 
 	t := move.Record(f, class, history, v.now)
 	r := ops.Recovery{
 		CycleID: v.cycle.ID, SessionID: v.last.ID, Tier: v.last.Tier, Level: t.Level, Action: t.Action,
-		ErrorType: t.ErrorType, PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now, Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
+		ErrorType: t.ErrorType, PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now,
+		Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
 	}
-	for _, l := range t.PreviousLevels {
-		r.PreviousLevels = append(r.PreviousLevels, l)
-	}
+	r.PreviousLevels = append(r.PreviousLevels, t.PreviousLevels...)
 	if move.Wait > 0 {
 		r.NotBefore = &t.NotBefore
 	}

@@ -11,7 +11,8 @@ import (
 func (v view) offer() recovery.Offer {
 	handler, _ := v.policy.Handler(v.last.Handler)
 	o := recovery.Offer{
-		CanResume:   v.last.CLISessionID != "" && !v.onAnotherHost(v.last) && v.contextUse() <= int64(v.policy.ContextThreshold*float64(v.window(v.last.Model))),
+		CanResume: v.last.CLISessionID != "" && !v.onAnotherHost(v.last) &&
+			v.contextUse() <= int64(v.policy.ContextThreshold*float64(v.window(v.last.Model))),
 		EarlierTime: v.earlierRecovery(),
 		Planner:     v.policy.Planner, Fallbacks: v.fallbacks(handler), Seed: recovery.Seed(int64(v.cycle.ID), v.last.Attempt),
 	}

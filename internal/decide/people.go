@@ -206,7 +206,13 @@ func (v view) expiry() time.Time {
 // askApproval stops before a tier starts until a human has answered.
 func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
-	p := problem{title: "Approval needed before " + target.ID + " starts", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	p := problem{
+		title:  "Approval needed before " + target.ID + " starts",
+		level:  ops.LevelCritical,
+		reason: d.Reason,
+		todo:   v.advice(d),
+		facts:  h,
+	}
 	report := v.report(p)
 	report.Waits = true
 	why := v.agentReason(h)
@@ -256,8 +262,10 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	if d.Verdict == ops.VerdictNeedsHuman {
 		level = ops.LevelWarning
 	}
-	return v.notifyOnce(ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
-		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.body(p)))
+	return v.notifyOnce(
+		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.body(p)),
+	)
 }
 
 // closed says which incident was closed, by whom and why.
@@ -366,7 +374,10 @@ func (v view) closeAgentIncidents(step ops.Step) ops.Step {
 	if !open || !works || !step.Kind.Leaves() || step.Kind == ops.StepRest || (step.Incident != nil && step.Incident.Class == ops.ClassAgent) {
 		return step
 	}
-	step.Recovered = append(step.Recovered, ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)})
+	step.Recovered = append(
+		step.Recovered,
+		ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)},
+	)
 	return step
 }
 

@@ -216,11 +216,24 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 	use, window := v.contextUse(), v.window(target.Model)
 	switch {
 	case v.last.Agent != target.Agent:
-		return ops.ContextHandoff, fmt.Sprintf("%s cannot continue a conversation of %s; it gets the handoff context instead", target.Agent, v.last.Agent)
+		return ops.ContextHandoff, fmt.Sprintf(
+			"%s cannot continue a conversation of %s; it gets the handoff context instead",
+			target.Agent,
+			v.last.Agent,
+		)
 	case v.onAnotherHost(v.last):
-		return ops.ContextHandoff, fmt.Sprintf("session %d ran on host %s, and conversations do not leave their host; %s gets the handoff context instead", v.last.ID, v.last.Owner, target.Tier)
+		return ops.ContextHandoff, fmt.Sprintf(
+			"session %d ran on host %s, and conversations do not leave their host; %s gets the handoff context instead",
+			v.last.ID,
+			v.last.Owner,
+			target.Tier,
+		)
 	case v.last.CLISessionID == "":
-		return ops.ContextHandoff, fmt.Sprintf("session %d told no conversation id, so %s gets the handoff context instead", v.last.ID, target.Tier)
+		return ops.ContextHandoff, fmt.Sprintf(
+			"session %d told no conversation id, so %s gets the handoff context instead",
+			v.last.ID,
+			target.Tier,
+		)
 	case float64(use) > v.policy.ContextThreshold*float64(window):
 		return ops.ContextHandoff, fmt.Sprintf(
 			"the conversation holds %d of %d tokens (%.0f %%, the limit is %.0f %%), so %s gets the handoff context instead",
@@ -232,7 +245,12 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 // restartWithHandoff gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
 // run again.
 func restartWithHandoff(v view) ops.Step {
-	reason := fmt.Sprintf("session %d could not continue the conversation (%s); %s starts again with the handoff context", v.last.ID, v.last.Error, v.last.Tier)
+	reason := fmt.Sprintf(
+		"session %d could not continue the conversation (%s); %s starts again with the handoff context",
+		v.last.ID,
+		v.last.Error,
+		v.last.Tier,
+	)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{

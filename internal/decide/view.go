@@ -130,7 +130,8 @@ func (v view) overBudget() bool { return v.failed() && v.last.Failure == ops.Fai
 
 // resumeRefused: a nudge whose conversation is gone is a matter of the ladder.
 func (v view) resumeRefused() bool {
-	return v.failed() && v.last.RecoveryLevel != ops.RecoveryNudge && v.last.ContextMode == ops.ContextResume && v.last.Failure == ops.FailureResumeRefused
+	return v.failed() && v.last.RecoveryLevel != ops.RecoveryNudge && v.last.ContextMode == ops.ContextResume &&
+		v.last.Failure == ops.FailureResumeRefused
 }
 
 func (v view) inconclusive() bool { return v.last.Outcome == ops.OutcomeInconclusive }

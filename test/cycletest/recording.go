@@ -73,7 +73,7 @@ func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Tak
 	return b.Bytes()
 }
 
-// decodeRecording reads a Recording back. A field that is no longer known is an error: what was decided from it would be
+// DecodeRecording reads a Recording back. A field that is no longer known is an error: what was decided from it would be
 // decided from something else now.
 func DecodeRecording(raw []byte) (Recording, []Taken, error) {
 	var r Recording
@@ -227,6 +227,7 @@ func Recorded(t testing.TB) []string {
 	return files
 }
 
+// ReadRecording reads one recording.
 func ReadRecording(t testing.TB, file string) (Recording, []Taken) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -240,6 +241,7 @@ func ReadRecording(t testing.TB, file string) (Recording, []Taken) {
 	return r, all
 }
 
+// Differences names every value in which two steps differ.
 func Differences(t testing.TB, was, is ops.Step) []string {
 	t.Helper()
 	return compare("", generic(t, was), generic(t, is))

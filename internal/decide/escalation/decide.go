@@ -198,8 +198,10 @@ func reasoned(r *ruling) (ops.Verdict, string) {
 	if len(same) < 2 || r.proposal.Choice != nil || strings.TrimSpace(r.proposal.Handoff.Reason) != "" {
 		return "", ""
 	}
-	return ops.VerdictRefused, fmt.Sprintf("the handoff gives no reason; several handlers could take over (%s), so name one as target and say why in reason",
-		strings.Join(same, ", "))
+	return ops.VerdictRefused, fmt.Sprintf(
+		"the handoff gives no reason; several handlers could take over (%s), so name one as target and say why in reason",
+		strings.Join(same, ", "),
+	)
 }
 
 // destination is where the manager wants it, or else where the handoff says.
@@ -230,7 +232,12 @@ func independence(r *ruling) (ops.Verdict, string) {
 	case slices.Contains(r.decision.Path, r.target.ID):
 		return ops.VerdictRefused, fmt.Sprintf("%s has already worked on this, and the route demands another handler", r.target.ID)
 	case demand == ops.IndependenceFamily && r.target.Family == family:
-		return ops.VerdictRefused, fmt.Sprintf("%s is of the family %s like %s, and the route demands another family", r.target.ID, family, r.source.ID)
+		return ops.VerdictRefused, fmt.Sprintf(
+			"%s is of the family %s like %s, and the route demands another family",
+			r.target.ID,
+			family,
+			r.source.ID,
+		)
 	}
 	return "", ""
 }
@@ -253,7 +260,11 @@ func held(r *ruling) (ops.Verdict, string) {
 	if r.services = left; len(left) > 0 {
 		return "", ""
 	}
-	return ops.VerdictSuppressed, fmt.Sprintf("escalation to %s was suppressed: a human has it in hand: %s", r.target.ID, strings.Join(why, ", "))
+	return ops.VerdictSuppressed, fmt.Sprintf(
+		"escalation to %s was suppressed: a human has it in hand: %s",
+		r.target.ID,
+		strings.Join(why, ", "),
+	)
 }
 
 func dryRun(r *ruling) (ops.Verdict, string) {
@@ -337,7 +348,11 @@ func approval(r *ruling) (ops.Verdict, string) {
 	case tier > 0 && r.target.Tier >= tier:
 		return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (approval tier is %d)", r.target.Tier, tier)
 	case demanded:
-		return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (the route from %s demands it)", r.target.ID, r.source.ID)
+		return ops.VerdictApproval, fmt.Sprintf(
+			"%s needs a human's approval before it starts (the route from %s demands it)",
+			r.target.ID,
+			r.source.ID,
+		)
 	}
 	return "", ""
 }

@@ -132,7 +132,13 @@ func (x *examination) entry() {
 	case h.Human():
 		x.flaw("entry", "name a handler of Tier 1", "entry handler %q is a human: a cycle begins with an agent that looks", h.ID)
 	case h.Tier.Known() && h.Tier != ops.Tier1:
-		x.flaw("entry", "name a handler of Tier 1", "entry handler %q is %s: a cycle begins with looking, and a dry run starts nothing above Tier 1", h.ID, h.Tier)
+		x.flaw(
+			"entry",
+			"name a handler of Tier 1",
+			"entry handler %q is %s: a cycle begins with looking, and a dry run starts nothing above Tier 1",
+			h.ID,
+			h.Tier,
+		)
 	}
 }
 
@@ -157,7 +163,12 @@ func (x *examination) manager() {
 	}
 	x.role("manager", p.Manager)
 	if p.Manager == p.Entry {
-		x.flaw("manager", "register a handler of its own for it", "manager %q is also the entry handler: a manager never does the work", p.Manager)
+		x.flaw(
+			"manager",
+			"register a handler of its own for it",
+			"manager %q is also the entry handler: a manager never does the work",
+			p.Manager,
+		)
 	}
 	for i, h := range p.Handlers {
 		if h.ID == p.Manager && len(h.HandsTo) > 0 {
@@ -191,7 +202,15 @@ func (x *examination) routes() {
 		case slices.IndexFunc(p.Routes, same) < i:
 			x.flaw(key(""), "keep one of the entries", "the route from %s to %s stands here twice", from.ID, to.ID)
 		case r.Mode == ops.ContextResume && (from.Family != to.Family || from.Agent != to.Agent):
-			x.flaw(key(".mode"), "use mode: handoff", "%s cannot continue the conversation of %s: they are %s and %s", to.ID, from.ID, kindOf(to), kindOf(from))
+			x.flaw(
+				key(".mode"),
+				"use mode: handoff",
+				"%s cannot continue the conversation of %s: they are %s and %s",
+				to.ID,
+				from.ID,
+				kindOf(to),
+				kindOf(from),
+			)
 		}
 	}
 }

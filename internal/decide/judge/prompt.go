@@ -36,7 +36,8 @@ const (
 	longestCall = 1000
 )
 
-const instructions = `You are an independent judge. Another agent claims to have reached a goal. Decide from the record alone whether that is so.
+const instructions = `You are an independent judge. Another agent claims to have reached a goal.
+Decide from the record alone whether that is so.
 You change nothing. You do not see the agent's reasoning, and you do not need it: what counts is what was done and the state at the end.
 You may look for yourself with your read-only tools.
 

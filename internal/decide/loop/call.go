@@ -90,9 +90,11 @@ func flatten(value any, all, values *strings.Builder) {
 // Compiled once; read only.
 var (
 	uuids      = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	timestamps = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:z|[+-]\d{2}:?\d{2})?)?\b|\b\d{2}:\d{2}:\d{2}(?:[.,]\d+)?\b`)
-	hexIDs     = regexp.MustCompile(`\b(?:0x)?[0-9a-f]{7,}\b`)
-	numbers    = regexp.MustCompile(`\d{6,}`)
+	timestamps = regexp.MustCompile(
+		`\b\d{4}-\d{2}-\d{2}(?:[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:z|[+-]\d{2}:?\d{2})?)?\b|\b\d{2}:\d{2}:\d{2}(?:[.,]\d+)?\b`,
+	)
+	hexIDs  = regexp.MustCompile(`\b(?:0x)?[0-9a-f]{7,}\b`)
+	numbers = regexp.MustCompile(`\d{6,}`)
 )
 
 // Normalize writes the arguments of a call so that calls that differ in times and ids only look alike.
@@ -211,7 +213,8 @@ func isName(token string) bool {
 	if strings.HasPrefix(token, "#") { // the digest of what was cut off
 		return true
 	}
-	return !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "<") && strings.ContainsFunc(token, unicode.IsLetter) && !isDuration(token)
+	return !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "<") && strings.ContainsFunc(token, unicode.IsLetter) &&
+		!isDuration(token)
 }
 
 // isDuration reports whether a token is a number with a unit, such as 30s or 10m.

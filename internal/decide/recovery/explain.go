@@ -38,7 +38,11 @@ func notRepeated(f Failure, c Class, l Limits) string {
 	case c.Entry > ops.RecoveryReplan:
 		return ""
 	case f.wait() > l.RetryTotal:
-		return fmt.Sprintf("the provider asks to wait %s, beyond the %s of level 1: levels below 4 are passed over", short(f.wait()), short(l.RetryTotal))
+		return fmt.Sprintf(
+			"the provider asks to wait %s, beyond the %s of level 1: levels below 4 are passed over",
+			short(f.wait()),
+			short(l.RetryTotal),
+		)
 	case f.Mutating && c.Entry == ops.RecoveryRetry:
 		return "an allowed action may have changed something: level 1 is passed over"
 	}
@@ -52,7 +56,13 @@ func (l Limits) words(level ops.RecoveryLevel) string {
 		for n := range l.Retries {
 			waits = append(waits, short(l.backoff(n)))
 		}
-		return fmt.Sprintf("%s, after %s (±%d %%), at most %s of waiting", plural(l.Retries, "try", "tries"), strings.Join(waits, ", "), spread, short(l.RetryTotal))
+		return fmt.Sprintf(
+			"%s, after %s (±%d %%), at most %s of waiting",
+			plural(l.Retries, "try", "tries"),
+			strings.Join(waits, ", "),
+			spread,
+			short(l.RetryTotal),
+		)
 	case ops.RecoveryNudge:
 		return fmt.Sprintf("%s, %s for all", plural(l.Nudges, "variant", "variants"), short(l.NudgeTime))
 	case ops.RecoveryReplan:

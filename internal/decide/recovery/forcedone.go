@@ -53,7 +53,10 @@ func Finish(in Facts) Ending {
 		Result: Result{
 			Status:         "partial",
 			CompletedSteps: visible(in.Completed),
-			FailedAt:       cmp.Or(plain(in.FailedAt), plain(fmt.Sprintf("Tier %d (%s)", in.Failure.Tier, cmp.Or(in.Failure.Handler, "no handler")))),
+			FailedAt: cmp.Or(
+				plain(in.FailedAt),
+				plain(fmt.Sprintf("Tier %d (%s)", in.Failure.Tier, cmp.Or(in.Failure.Handler, "no handler"))),
+			),
 			FailureReason:  plain(in.cause()),
 			EscalationPath: path,
 			Recommendation: plain(in.recommendation()),

@@ -36,7 +36,6 @@ const (
 	TypeUnknown      ops.ErrorType = "unknown_exit"
 )
 
-// row is one line of the matrix. One of its evidences is enough.
 // AgentFailure reports whether a failure is one of the agent or its provider, which says nothing about a service.
 func AgentFailure(t ops.ErrorType) bool {
 	switch t {
@@ -46,6 +45,7 @@ func AgentFailure(t ops.ErrorType) bool {
 	return true
 }
 
+// row is one line of the matrix. One of its evidences is enough.
 type row struct {
 	id         string
 	typ        ops.ErrorType
@@ -74,8 +74,13 @@ func unknown() []row {
 	return []row{
 		on("exit-zero", TypeInconclusive, ops.RecoveryNudge, "the CLI ended without an error, yet nothing usable came of it",
 			evidence{also: exitedZero}),
-		on("unknown-exit", TypeUnknown, ops.RecoveryForceDone, "nobody knows what this failure means, so nothing is repeated and the next scheduled cycle starts afresh",
-			evidence{}),
+		on(
+			"unknown-exit",
+			TypeUnknown,
+			ops.RecoveryForceDone,
+			"nobody knows what this failure means, so nothing is repeated and the next scheduled cycle starts afresh",
+			evidence{},
+		),
 	}
 }
 
@@ -94,8 +99,15 @@ func stops() []row {
 		),
 		on("interrupted-tier-1", TypeInterrupted, ops.RecoveryRetry, "the supervisor ended, not the agent; Tier 1 only looks",
 			evidence{tiers: []int{1}, also: interrupted}),
-		probedFirst(on("interrupted-repair", TypeInterrupted, ops.RecoveryNudge, "the supervisor ended during a repair, so what was started is checked and named first",
-			evidence{also: interrupted})),
+		probedFirst(
+			on(
+				"interrupted-repair",
+				TypeInterrupted,
+				ops.RecoveryNudge,
+				"the supervisor ended during a repair, so what was started is checked and named first",
+				evidence{also: interrupted},
+			),
+		),
 		on("loop-8", TypeLoop, ops.RecoveryForceDone, "the agent repeats itself and nothing has helped",
 			evidence{loop: ops.RecoveryForceDone}),
 		on("loop-5", TypeLoop, ops.RecoveryFallback, "the agent repeats itself; another model may see another way",

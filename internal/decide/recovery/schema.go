@@ -37,8 +37,12 @@ func ForceDoneSchema() []byte { return []byte(forceDoneText) }
 
 // compiled are computed once and only read afterwards.
 var (
-	compiledFailure   = sync.OnceValue(func() *jsonschema.Schema { return compile(FailureSchemaID, failureText) })     //nolint:gochecknoglobals // a constant that takes work to make
-	compiledForceDone = sync.OnceValue(func() *jsonschema.Schema { return compile(ForceDoneSchemaID, forceDoneText) }) //nolint:gochecknoglobals // a constant that takes work to make
+	compiledFailure = sync.OnceValue(
+		func() *jsonschema.Schema { return compile(FailureSchemaID, failureText) },
+	) //nolint:gochecknoglobals // a constant that takes work to make
+	compiledForceDone = sync.OnceValue(
+		func() *jsonschema.Schema { return compile(ForceDoneSchemaID, forceDoneText) },
+	) //nolint:gochecknoglobals // a constant that takes work to make
 )
 
 // compile panics when the embedded document is broken: that is a build mistake no operator can act upon.
@@ -124,7 +128,10 @@ func nameUnknown(report *handoff.Report) {
 	})
 	for _, warning := range report.Warnings {
 		at, message, _ := strings.Cut(warning, ": ")
-		report.Errors = append(report.Errors, handoff.Problem{Pointer: at, Message: strings.Replace(message, "unknown field, ignored", "is an unknown field", 1)})
+		report.Errors = append(
+			report.Errors,
+			handoff.Problem{Pointer: at, Message: strings.Replace(message, "unknown field, ignored", "is an unknown field", 1)},
+		)
 	}
 	report.Warnings = nil
 }

@@ -58,7 +58,8 @@ func mentions(text string, wanted []string) bool {
 func noStatus(f Failure) bool { return f.APIStatus == nil }
 
 func interrupted(f Failure) bool {
-	return f.Interrupted || f.StopCause == string(ops.StopShutdown) || f.StopCause == string(ops.StopCrash) || f.StopCause == string(ops.StopLease)
+	return f.Interrupted || f.StopCause == string(ops.StopShutdown) || f.StopCause == string(ops.StopCrash) ||
+		f.StopCause == string(ops.StopLease)
 }
 
 func harmless(f Failure) bool { return !f.Mutating }
