@@ -62,7 +62,7 @@ fault: ## break a running supervisor in every way it is meant to survive (needs 
 fuzz: ## fuzz the decoders of what agents write, and the guard against bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
-	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
+	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent/claude
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m
 	$(GO) test -run '^$$' -fuzz FuzzDifferential -fuzztime 5m -fuzzminimizetime 5x ./internal/guard

@@ -74,6 +74,12 @@ func (e *Estimate) price(model string) ops.Price {
 	return e.prices[best]
 }
 
+// baseModel strips what a CLI adds to a name, such as "[1m]".
+func baseModel(name string) string {
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
 // part reports whether a name stands in a model's name as whole words: "haiku" does in "claude-haiku-5-5".
 func part(model, name string) bool {
 	words, some := strings.Split(model, "-"), strings.Split(name, "-")

@@ -17,9 +17,17 @@ import (
 // sandboxed fits a sandbox to what the adapter asks for.
 type sandboxed struct{ *wall.Sandbox }
 
-func (w sandboxed) Wrap(tier ops.Tier, c agent.Walled) (agent.Walled, error) {
-	out, err := w.Sandbox.Wrap(tier, c.Path, c.Argv, c.Env, c.Dir)
-	return agent.Walled{Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential}, err
+func (w sandboxed) Prepare(tier ops.Tier) error {
+	if err := w.Check(tier); err != nil {
+		return err
+	}
+	return w.Sandbox.Prepare(tier)
+}
+
+func (w sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
+	out, err := w.Sandbox.Wrap(tier, p.Path, p.Argv, p.Env, p.Dir)
+	p.Path, p.Argv, p.Env, p.Dir, p.Credential = out.Path, out.Argv, out.Env, out.Dir, out.Credential
+	return p, err
 }
 
 // behind puts the desk's sessions behind bubblewrap, as another user if there is one.
@@ -50,8 +58,7 @@ func (d *desk) behind(uid int, repos string) {
 	for tier := ops.Tier1; tier <= ops.LastTier && uid != 0; tier++ {
 		c.UIDs[tier] = uid
 	}
-	w := sandboxed{wall.New(c)}
-	d.options.Walls = func(string) codex.Walls { return w }
+	d.walls = sandboxed{wall.New(c)}
 }
 
 const write = `touch "$FILE" && echo written; env`
@@ -136,7 +143,7 @@ func TestAboveTier1ItRunsOnlyBehindTheWall(t *testing.T) {
 	for _, tier := range []ops.Tier{ops.Tier2, ops.Tier3} {
 		d, file := writing(t)
 		res := d.run(func(s *ops.SessionSpec) { s.Session.Tier = tier })
-		if res.ExitCode != nil || res.Failure != agent.FailLayer || !strings.Contains(res.Err, "sandbox.bubblewrap") || exists(t, file) || len(d.api.Requests()) != 0 {
+		if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "sandbox.bubblewrap") || exists(t, file) || len(d.api.Requests()) != 0 {
 			t.Errorf("%v: %+v", tier, res)
 		}
 		if !slices.Equal(codex.Needs(tier), []string{codex.LayerBubblewrap}) {
@@ -178,7 +185,7 @@ func TestTier1BehindTheWall(t *testing.T) {
 	d, file := writing(t)
 	d.behind(0, "")
 	res := d.run(nil)
-	if res.ExitCode != nil || res.Failure != agent.FailLayer || !strings.Contains(res.Err, "own sandbox cannot be set up") || !strings.Contains(res.Err, "sandbox.uid") || exists(t, file) {
+	if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "own sandbox cannot be set up") || !strings.Contains(res.Err, "sandbox.uid") || exists(t, file) {
 		t.Errorf("root: %+v", res)
 	}
 

@@ -12,9 +12,9 @@ import (
 // maxOutput bounds how much of what a command printed is told.
 const maxOutput = 4 << 10
 
-// Activities are what one line of Codex's output tells of the session's doings. It tells of commands only, and not of all:
-// one that its own sandbox stopped does not show. What the model used stands in the record of the conversation (tail.go).
-func Activities(line string) []ops.Activity {
+// activities are what one line of Codex's output tells of the session. It tells of commands only, and not of all: one that
+// its own sandbox stopped is not printed. What the model used is in the record of the conversation (tail.go).
+func activities(line string) []ops.Activity {
 	if !strings.Contains(line, `"item.`) {
 		return nil
 	}
@@ -40,8 +40,8 @@ func Activities(line string) []ops.Activity {
 	return nil
 }
 
-// Activities are what one line of the program's output tells of the session's doings.
-func (c *Codex) Activities(line string) []ops.Activity { return Activities(line) }
+// Activities reads from one stored line of output what the session did.
+func (c *Codex) Activities(line string) []ops.Activity { return activities(line) }
 
 // isCall reports whether an item is something the agent did, not something it said.
 func isCall(kind string) bool {

@@ -23,9 +23,6 @@ type tail struct {
 	offset int64
 }
 
-// activities are what a line tells, after what the record tells by now.
-func (l *tail) activities(line string) []ops.Activity { return append(l.usage(), Activities(line)...) }
-
 // usage are the calls of the model since it was asked last.
 func (l *tail) usage() (out []ops.Activity) {
 	if l.path == "" {
@@ -35,7 +32,10 @@ func (l *tail) usage() (out []ops.Activity) {
 	}
 	for line := range bytes.Lines(l.more()) {
 		var r recordLine
-		if !bytes.Contains(line, []byte(`"token_usage_record"`)) || json.Unmarshal(line, &r) != nil || r.Type != "token_usage_record" || r.Payload.Usage == nil {
+		if !bytes.Contains(line, []byte(`"token_usage_record"`)) || json.Unmarshal(line, &r) != nil {
+			continue
+		}
+		if r.Type != "token_usage_record" || r.Payload.Usage == nil {
 			continue
 		}
 		u := *r.Payload.Usage
