@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// watcher tells the supervisor what the session does, and keeps a stop that waits for a boundary.
+// watcher passes on what the session does, and keeps a stop that waits for a boundary.
 type watcher struct {
 	tell    func(ops.Activity) *ops.Halt
 	clock   ops.Clock
@@ -14,7 +14,7 @@ type watcher struct {
 	pending *ops.Halt         // waits for a boundary
 }
 
-// newWatcher makes a watcher, or none when nobody wants to be told.
+// newWatcher makes a watcher, or none without a function to call.
 func newWatcher(tell func(ops.Activity) *ops.Halt, clock ops.Clock) *watcher {
 	if tell == nil {
 		return nil

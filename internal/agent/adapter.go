@@ -36,7 +36,7 @@ type Decoder interface {
 	Line(text string) Progress
 	// Activities reads from the same line, redacted, what the session did.
 	Activities(line string) []ops.Activity
-	// Finish adds what the program reported: its figures, its answer, and a failure it told of itself. The exit code and the
+	// Finish adds what the program reported: its figures, its answer, and a failure that it reported. The exit code and the
 	// reason of a stop are already set. LastError is the last line of the error output, redacted.
 	Finish(res *ops.RunResult, lastError string)
 }

@@ -17,7 +17,7 @@ type cgroup struct {
 	path string
 }
 
-// cgroupParents are the folders a session's group may lie in: our own group, so that whoever ends
+// cgroupParents are the folders a session's group may lie in: our own group, so that what ends
 // the supervisor with all its children ends the sessions too, and the root.
 func cgroupParents() []string {
 	root := ""

@@ -112,8 +112,8 @@ func (p *process) own(program Program, files []*os.File, ready chan<- error) {
 func (p *process) spawn(program Program, files []*os.File) error {
 	if signal.Ignored(os.Interrupt) {
 		// A supervisor that was started in the background of a script ignores the signal, and its
-		// children would inherit that: then no session could be stopped politely. It still is
-		// ignored, as nobody reads the channel.
+		// children would inherit that: then no session could be asked to end. We still
+		// ignore it, because the channel is never read.
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	attr := &os.ProcAttr{
@@ -147,7 +147,7 @@ func startRetrying(program Program, attr *os.ProcAttr) (*os.Process, error) {
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 200*time.Millisecond {
 			return proc, err
 		}
-		time.Sleep(pause) //nolint:forbidigo // nobody tells when the writer is done
+		time.Sleep(pause) //nolint:forbidigo // there is no event for the end of the write
 	}
 }
 

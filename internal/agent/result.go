@@ -15,7 +15,7 @@ const (
 	maxSummary  = 200
 )
 
-// result says what became of the session. Everything in it is redacted, except the ids. Stored is why output could not be
+// result builds the result of the session. Everything in it is redacted, except the ids. Stored is why output could not be
 // stored.
 func (s *session) result(stored error) ops.RunResult {
 	res := ops.RunResult{ExitCode: ops.Ptr(-1), Figures: ops.Figures{DurationMS: ops.Ptr(time.Since(s.begun).Milliseconds())}}

@@ -86,7 +86,8 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	res := s.result(s.supervise(ctx, rec))
 	if walls != nil {
 		if err := walls.Collect(spec.Session.May()); err != nil {
-			res.Warnings = append(res.Warnings, s.line(fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err)))
+			text := fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err)
+			res.Warnings = append(res.Warnings, s.line(text))
 		}
 	}
 	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", string(res.Failure))

@@ -42,9 +42,9 @@ type session struct {
 
 	stop    *stopping
 	watch   *watchdog
-	watcher *watcher // nil when nobody wants to be told
+	watcher *watcher // nil without a function to call
 	lines   *recording
-	allowed func(toolUseID string) bool // nil: nobody holds the session to its gate
+	allowed func(toolUseID string) bool // nil: not checked
 
 	lastError string // belongs to the reader of the error output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended

@@ -74,19 +74,19 @@ type Subject struct {
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"a session is recorded, measured and told apart from a failure": answers,
-		"an outcome is given when there is a schema":                    structured,
-		"a failure has a class and a sentence":                          fails,
-		"a crash has an exit code":                                      crashes,
-		"a program that is not there is said so":                        missing,
-		"a stop leaves nothing behind":                                  stops,
-		"a limit stops a session":                                       limits,
-		"a deadline stops a session that prints nothing":                deadline,
-		"a session that was cancelled before is not started":            cancelled,
-		"no secret is recorded":                                         leaks,
-		"a line of any length is read":                                  long,
-		"output that cannot be stored stops the session":                unstored,
-		"a conversation is continued":                                   resumes,
+		"a session is recorded and measured":                 answers,
+		"an outcome is given when there is a schema":         structured,
+		"a failure has a class and a sentence":               fails,
+		"a crash has an exit code":                           crashes,
+		"a missing program is reported":                      missing,
+		"a stop leaves nothing behind":                       stops,
+		"a limit stops a session":                            limits,
+		"a deadline stops a session that prints nothing":     deadline,
+		"a session that was cancelled before is not started": cancelled,
+		"no secret is recorded":                              leaks,
+		"a line of any length is read":                       long,
+		"output that cannot be stored stops the session":     unstored,
+		"a conversation is continued":                        resumes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,7 +207,7 @@ func compact(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatalf("the outcome %q is no JSON: %v", raw, err)
+		t.Fatalf("the outcome %q is not JSON: %v", raw, err)
 	}
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {
@@ -223,7 +223,7 @@ func fails(t *testing.T, s Subject) {
 		t.Errorf("the session: %+v", res)
 	}
 	if res.ExitCode == nil || *res.ExitCode == 0 && !res.IsError {
-		t.Errorf("nothing tells of the failure: %+v", res)
+		t.Errorf("nothing reports the failure: %+v", res)
 	}
 }
 

@@ -125,14 +125,14 @@ func TestNetworkAtTier1IsOffUnlessSwitchedOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		d := newDesk(t, nil)
 		d.api = responsesapi.New(t, responsesapi.Turns(
-			responsesapi.Exec("call_1", `if (exec 3<>/dev/tcp/$HOST) 2>/dev/null; then echo connected; else echo alone; fi`), responsesapi.Text("done"),
+			responsesapi.Exec("call_1", `if (exec 3<>/dev/tcp/$HOST) 2>/dev/null; then echo connected; else echo refused; fi`), responsesapi.Text("done"),
 		))
 		host := strings.TrimSuffix(strings.TrimPrefix(d.api.URL(), "http://"), "/v1")
 		d.spec.Env = slices.DeleteFunc(d.spec.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_BASE_URL=") })
 		d.spec.Env = append(d.spec.Env, "OPENAI_BASE_URL="+d.api.URL(), "HOST="+strings.Replace(host, ":", "/", 1))
 		d.options.Network, d.options.ExtraEnv = on, []string{"HOST"}
 		d.succeeded(d.run(nil))
-		if out := d.output("call_1"); strings.Contains(out, "connected") != on || strings.Contains(out, "alone") == on {
+		if out := d.output("call_1"); strings.Contains(out, "connected") != on || strings.Contains(out, "refused") == on {
 			t.Errorf("network %v: %q", on, out)
 		}
 	}
@@ -175,8 +175,8 @@ func TestBehindTheWallTier2WritesToTheRepositoriesOnly(t *testing.T) {
 	}
 }
 
-// TestTier1BehindTheWall holds that Codex's own sandbox can be set up inside ours by a user, and that a session of root, for
-// whom that does not work, is refused with the reason.
+// TestTier1BehindTheWall holds that Codex's own sandbox can be set up inside ours by a user, and that a session of root, where
+// that does not work, is refused with the reason.
 func TestTier1BehindTheWall(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

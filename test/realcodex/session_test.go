@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// desk is a place where sessions of the real Codex talk to a scripted API.
+// desk runs sessions of the real Codex with a scripted API.
 type desk struct {
 	t       *testing.T
 	api     *responsesapi.Server

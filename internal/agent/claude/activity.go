@@ -56,7 +56,9 @@ func said(m message) (out []ops.Activity) {
 	}
 	for _, b := range m.blocks {
 		if b.kind == "tool_use" && b.id != "" {
-			out = append(out, ops.Activity{Kind: ops.ActivityCall, UseID: keep(b.id), Tool: keep(b.name), Input: shorten(b.input, maxInput)})
+			out = append(out, ops.Activity{
+				Kind: ops.ActivityCall, UseID: keep(b.id), Tool: keep(b.name), Input: shorten(b.input, maxInput),
+			})
 		}
 	}
 	return out
@@ -74,7 +76,7 @@ func answered(m message) (out []ops.Activity) {
 	return out
 }
 
-// contentText is the text of what a tool returned. What is no text, such as an image, stays as it was written.
+// contentText is the text of what a tool returned. What is not text, such as an image, stays as it was written.
 func contentText(content string) string {
 	var text string
 	if json.Unmarshal([]byte(content), &text) == nil {
@@ -97,7 +99,7 @@ func contentText(content string) string {
 	return strings.Join(texts, "\n")
 }
 
-// maxOutput bounds how much of what a tool returned is told.
+// maxOutput bounds how much of a tool's output is passed on.
 const maxOutput = 4 << 10
 
 // shorten returns a copy of a text, or its two ends with a hash of the whole between them: two long texts that differ anywhere

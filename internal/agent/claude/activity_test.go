@@ -74,7 +74,7 @@ func TestTheBudgetIsPassedToAProgramThatKnowsIt(t *testing.T) {
 		want    string
 	}{
 		"known":                {0.25, 0, "2.1.325 (Claude Code)", "0.25"},
-		"continued":            {0.0001, 7, "2.1.325 (Claude Code)", "0.0001"}, // it counts the run alone
+		"continued":            {0.0001, 7, "2.1.325 (Claude Code)", "0.0001"}, // it counts this run only
 		"no limit":             {0, 0, "2.1.325 (Claude Code)", ""},
 		"too old to be sure":   {0.25, 0, "2.1.200 (Claude Code)", ""},
 		"an unknown version":   {0.25, 0, "wrapper", ""},

@@ -110,7 +110,8 @@ func (s sealed) verify() error {
 		return agent.Refuse(ops.FailureStart, "the settings of the agent cannot be read again: %v", err)
 	}
 	if sha256.Sum256(raw) != s.sum {
-		return agent.Refuse(ops.FailureStart, "the settings of the agent were changed before it started: another program writes to %s", s.path)
+		return agent.Refuse(ops.FailureStart,
+			"the settings of the agent were changed before it started: another program writes to %s", s.path)
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func TestVersions(t *testing.T) {
 		known   bool
 	}{
 		{"as Claude Code prints it", agenttest.Scenario{}, "2.1.325", true},
-		{"bare", agenttest.Scenario{Version: "2.1.100"}, "2.1.100", true},
+		{"only the number", agenttest.Scenario{Version: "2.1.100"}, "2.1.100", true},
 		{"not told", agenttest.Scenario{NoVersion: true}, "", false},
 		{"another program", agenttest.Scenario{Version: "usage: claude 1.2.3 [options]"}, "", false},
 	}

@@ -69,7 +69,8 @@ func (d *decoder) Finish(res *ops.RunResult, lastError string) {
 	}
 	switch {
 	case d.resumeRefused(lastError):
-		res.Failure, res.Err = ops.FailureResumeRefused, agent.WithDetail(d.name+" could not continue the conversation", d.refusal(lastError))
+		res.Failure = ops.FailureResumeRefused
+		res.Err = agent.WithDetail(d.name+" could not continue the conversation", d.refusal(lastError))
 	case res.IsError:
 		res.Failure, res.Err = d.reported()
 	}

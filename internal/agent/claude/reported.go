@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// What the CLI itself tells of a failure, as measured with 2.1.325. All of it is an error result (is_error), and the first row
-// that fits decides. Only what the CLI says of itself and of the model's API counts: never the text of a tool.
+// What the CLI itself reports about a failure, as measured with 2.1.325. All of it is an error result (is_error), and the
+// first row that fits decides. Only what the CLI says of itself and of the model's API counts: never the text of a tool.
 //
 //	evidence                                                               class
 //	subtype error_max_turns                                                max_turns
@@ -33,7 +34,7 @@ import (
 // statusOverloaded is what the API answers when it has too much to do.
 const statusOverloaded = 529
 
-// reported is the failure the CLI itself told of.
+// reported is the failure that the CLI itself reported.
 func (d *decoder) reported() (class ops.FailureClass, text string) {
 	st := &d.stream
 	r := st.result
@@ -62,8 +63,8 @@ func (d *decoder) reportedClass() ops.FailureClass {
 		return ops.FailureStructured
 	}
 	status := 0
-	if told := d.apiStatusCode(); told != nil {
-		status = *told
+	if code := d.apiStatusCode(); code != nil {
+		status = *code
 	}
 	switch {
 	case r.StopReason == "refusal" || st.refusal:
@@ -84,8 +85,8 @@ func (d *decoder) reportedClass() ops.FailureClass {
 	return ops.FailureAgent
 }
 
-// apiStatusCode is the HTTP status the API answered last, nil when it did not answer or nobody told. Some versions do not tell the
-// status of an overloaded API, only the class of the error or a text of their own.
+// apiStatusCode is the HTTP status the API answered last, nil when it did not answer or the CLI does not say. Some versions do
+// not report the status of an overloaded API, only the class of the error or a text of their own.
 func (d *decoder) apiStatusCode() *int {
 	st := &d.stream
 	r := st.result
@@ -97,7 +98,8 @@ func (d *decoder) apiStatusCode() *int {
 	}
 	overloaded := st.apiError == "overloaded" ||
 		st.apiError != "" && st.retry != nil && st.retry.class == "overloaded" ||
-		(st.apiError == "server_error" || st.apiError == "unknown" || st.apiError == "rate_limit") && strings.Contains(agent.FirstLine(r.words()), "529")
+		slices.Contains([]string{"server_error", "unknown", "rate_limit"}, st.apiError) &&
+			strings.Contains(agent.FirstLine(r.words()), "529")
 	if overloaded {
 		return ops.Ptr(statusOverloaded)
 	}
@@ -114,9 +116,9 @@ const (
 	longestHonored = time.Minute
 )
 
-// retryAfter is how long the API asked to be left alone, 0 when nobody told. The header itself is not in the stream. What is:
+// retryAfter is how long the API asked to wait, 0 when that is not known. The header itself is not in the stream. What is:
 //   - system/api_retry, before a call is repeated, with retry_delay_ms: the header, or the CLI's own backoff where there is
-//     none. Only more than the backoff can have been asked for; less than that is no reason to wait longer than we would.
+//     none. Only more than the backoff can have been asked for; less than that does not matter.
 //   - nothing, after a 429 whose header is longer than a minute: then it is at least that.
 //   - rate_limit_event with resetsAt, for subscriptions (known from the program's own schema, never seen).
 func (d *decoder) retryAfter() time.Duration {

@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// figure is a number as the CLI wrote it: 3.0 is as good as 3, and something else is no reason to
+// figure is a number as the CLI wrote it: 3.0 counts as 3, and anything else must not
 // lose the figures beside it.
 type figure float64
 
@@ -183,7 +183,7 @@ func (r *resultEvent) structured() json.RawMessage {
 	return r.Structured
 }
 
-// figures are the numbers of this run alone.
+// figures are the numbers of this run only.
 func (st *stream) figures() ops.Figures {
 	f := ops.Figures{}
 	if st.context > 0 {

@@ -9,10 +9,10 @@ import (
 	"claudeops/internal/ops"
 )
 
-// maxOutput bounds how much of what a command printed is told.
+// maxOutput bounds how much of a command's output is passed on.
 const maxOutput = 4 << 10
 
-// activities are what one line of Codex's output tells of the session. It tells of commands only, and not of all: one that
+// activities are what one line of Codex's output says about the session. It reports only commands, and not all: one that
 // its own sandbox stopped is not printed. What the model used is in the record of the conversation (tail.go).
 func activities(line string) []ops.Activity {
 	if !strings.Contains(line, `"item.`) {
@@ -35,7 +35,9 @@ func activities(line string) []ops.Activity {
 		return []ops.Activity{{Kind: ops.ActivityCall, UseID: e.Item.ID, Tool: e.Item.tool(), Input: e.Item.input()}}
 	case "item.completed":
 		failed := e.Item.Status == "failed" || e.Item.Status == "declined" || e.Item.Exit != nil && *e.Item.Exit != 0
-		return []ops.Activity{{Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed}}
+		return []ops.Activity{{
+			Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed,
+		}}
 	}
 	return nil
 }

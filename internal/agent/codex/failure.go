@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// judge adds a failure that Codex itself told of.
+// judge adds a failure that Codex itself reported.
 func (d *decoder) judge(res *ops.RunResult, lastError string) {
 	switch {
 	case d.resumeRefused(res, lastError):
@@ -35,7 +35,7 @@ var (
 	urlShape    = regexp.MustCompile(`, (?:url|request id|cf-ray): [^\s,]+`)
 )
 
-// report is a failure Codex itself told of.
+// report is a failure that Codex itself reported.
 type report struct {
 	class  ops.FailureClass
 	text   string
@@ -80,7 +80,7 @@ type knownMessage struct {
 	words  string
 	class  ops.FailureClass
 	says   string
-	status int // what the API answered, which Codex does not repeat; 0 when nobody knows
+	status int // what the API answered, which Codex does not repeat; 0 when it is not known
 }
 
 // knownMessages are the texts that Codex prints instead of what the API answered.

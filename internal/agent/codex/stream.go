@@ -17,7 +17,7 @@ type stream struct {
 	completed bool
 	failed    bool
 	failure   string // what it said when the turn failed
-	usage     *usage // of the whole conversation, told when the turn is complete
+	usage     *usage // of the whole conversation, reported when the turn is complete
 	said      string // the last message of the agent
 	open      []agent.Call
 	warnings  []string

@@ -49,7 +49,7 @@ func (l *tail) usage() (out []ops.Activity) {
 
 // more returns the whole lines that were added to the record. Whatever is wrong with it, the session goes on.
 func (l *tail) more() []byte {
-	// An agent behind walls can put something else in its place: a link is not followed, a pipe is not waited for.
+	// An agent behind walls can replace the file: a link is not followed, a pipe is not waited for.
 	file, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil

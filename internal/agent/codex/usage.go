@@ -61,13 +61,13 @@ func (d *decoder) figures(res *ops.RunResult, kept ledger) {
 	if kept.window > 0 {
 		res.ContextWindow = ops.Ptr(kept.window)
 	}
-	told := d.stream.usage
-	own := kept.own // a turn that did not complete is told by the record only
-	if told != nil && d.before != nil {
-		own = ops.Ptr(told.minus(*d.before))
+	reported := d.usage
+	own := kept.own // a turn that did not complete is only in the record
+	if reported != nil && d.before != nil {
+		own = ops.Ptr(reported.minus(*d.before))
 	}
 	if own == nil {
-		if told != nil {
+		if reported != nil {
 			res.Warnings = append(res.Warnings,
 				"the tokens of this run are not known: the record of the conversation it continues does not tell what that had used")
 		}

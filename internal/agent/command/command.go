@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Env      []string // NAME=value, the supervisor's environment, to find a program in
 	ExtraEnv []string // names that pass through beside the usual ones
-	// Trusted: the operator vouches for the programs, so they also run without walls. Nobody judges what they do.
+	// Trusted: the operator vouches for the programs, so they also run without walls. No gate judges what they do.
 	Trusted bool
 }
 
@@ -55,7 +55,7 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	}
 	if !c.o.Trusted && (walls == nil || !slices.Contains(walls.Layers(spec.Session.May()), LayerBubblewrap)) {
 		return nil, agent.Refuse(ops.FailureLayer,
-			"nobody judges what a command does, so it runs only behind the sandbox layer %q, which is off: "+
+			"no gate judges what a command does, so it runs only behind the sandbox layer %q, which is off: "+
 				"switch it on (sandbox.bubblewrap: true), or vouch for your programs (agent.command_trusted: true)", LayerBubblewrap)
 	}
 	f, err := agent.MakeFolders(spec)

@@ -18,10 +18,10 @@ type decoder struct {
 	last    string          // the last line that is not empty
 	figures figures
 	whole   strings.Builder
-	dropped bool // whole is not whole
+	dropped bool // whole is incomplete
 }
 
-// figures are what a program may tell of its cost. Later lines add to earlier ones.
+// figures are what a program may report about its cost. Later lines add to earlier ones.
 type figures struct {
 	CostUSD    *float64 `json:"cost_usd"`
 	Turns      *int64   `json:"num_turns"`
@@ -110,8 +110,11 @@ func (f *figures) add(more figures) {
 		f.CostUSD = &sum
 	}
 	for _, pair := range []struct{ to, by **int64 }{
-		{&f.Turns, &more.Turns}, {&f.Input, &more.Input}, {&f.Output, &more.Output},
-		{&f.CacheRead, &more.CacheRead}, {&f.CacheWrite, &more.CacheWrite},
+		{&f.Turns, &more.Turns},
+		{&f.Input, &more.Input},
+		{&f.Output, &more.Output},
+		{&f.CacheRead, &more.CacheRead},
+		{&f.CacheWrite, &more.CacheWrite},
 	} {
 		if *pair.by == nil || **pair.by < 0 {
 			continue
