@@ -23,7 +23,11 @@ func (s *session) result(stored error) ops.RunResult {
 		res.ExitCode = ops.Ptr(s.proc.exitCode())
 	}
 	halt := s.stop.reason()
-	if stored != nil && halt.Cause == ops.StopNone {
+	switch {
+	case halt.Cause != ops.StopNone:
+	case s.breach != nil:
+		halt = *s.breach // it was read after the program had ended
+	case stored != nil:
 		halt = notStored(stored)
 	}
 	res.Stop, res.StopWhy, res.StopCall = halt.Cause, halt.Why, halt.Call

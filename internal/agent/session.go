@@ -46,9 +46,10 @@ type session struct {
 	lines   *recording
 	allowed func(toolUseID string) bool // nil: not checked
 
-	lastError string // belongs to the reader of the error output until it ended
-	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
-	cutOff    string // the tool call that was open when the session was stopped
+	lastError string    // belongs to the reader of the error output until it ended
+	tooLong   bool      // a line of output was; belongs to the reader of the output until it ended
+	breach    *ops.Halt // of a tool that ran without its gate; belongs to the reader of the output until it ended
+	cutOff    string    // the tool call that was open when the session was stopped
 	leftovers int
 	warnings  []string
 }
@@ -214,8 +215,9 @@ func (s *session) decode(line string) {
 		return
 	}
 	for _, id := range p.Ran {
-		if !s.allowed(id) {
-			s.stop.stop(ops.Halt{Cause: ops.StopInvariant, Why: fmt.Sprintf("the tool call %s ran although no gate had allowed it", id)})
+		if !s.allowed(id) && s.breach == nil {
+			s.breach = &ops.Halt{Cause: ops.StopInvariant, Why: fmt.Sprintf("the tool call %s ran although no gate had allowed it", id)}
+			s.stop.stop(*s.breach)
 		}
 	}
 }
