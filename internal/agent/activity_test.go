@@ -83,6 +83,17 @@ func TestAHaltEndsTheSessionWithItsCause(t *testing.T) {
 	}
 }
 
+func TestTheResultCarriesTheCallThatALoopRepeated(t *testing.T) {
+	spec := testSpec(t)
+	spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: ops.StopLoop, Why: "again and again", Call: "Bash: sleep 60"})
+	steps := append(say(agenttest.Init(), agenttest.Use("a", "sleep 60")), agenttest.Step{Hang: true})
+	res := runFake(t.Context(), t, play(steps...), spec, &memory{})
+	wantStop(t, res, ops.StopLoop, ops.FailureLoop)
+	if res.StopCall != "Bash: sleep 60" {
+		t.Errorf("got %q", res.StopCall)
+	}
+}
+
 func TestAHaltAtABoundaryLetsOpenCallsEnd(t *testing.T) {
 	spec, rec := testSpec(t), &memory{}
 	// The fake would die of an early interrupt while its calls are open.
