@@ -68,7 +68,7 @@ fault: ## inject every fault the supervisor must survive (takes an hour; the ful
 fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
-	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent
+	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent/claude
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m
 	$(GO) test -run '^$$' -fuzz FuzzDifferential -fuzztime 5m -fuzzminimizetime 5x ./internal/guard

@@ -2,146 +2,29 @@ package agent
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"claudeops/internal/ops"
 )
 
-// Activities are what one line of Claude Code's output tells of the session's doings, in order: usage first, then calls, then
-// results. It needs nothing but the line, so a stored transcript tells the same as the live stream. Only the watched session
-// itself knows the time and the tool of a result: here both are empty, and the id of the call says which one was answered.
-// A line that was cut when it was stored tells nothing.
-func Activities(line string) []ops.Activity {
-	line = strings.TrimLeft(line, " \t")
-	if !strings.HasPrefix(line, "{") || !strings.Contains(line, `"assistant"`) && !strings.Contains(line, `"tool_result"`) {
-		return nil
-	}
-	e, ok := parseEvent(line)
-	if !ok {
-		return nil
-	}
-	switch e.kind {
-	case "assistant":
-		return said(e.message)
-	case "user":
-		return answered(e.message)
-	}
-	return nil
-}
-
-// Activities are what one line of the program's output tells of the session's doings.
-func (c *Claude) Activities(line string) []ops.Activity { return Activities(line) }
-
-// said is what a message of the model tells.
-func said(m message) (out []ops.Activity) {
-	if m.model == synthetic {
-		return nil
-	}
-	count := func(f *figure) int64 {
-		if n := whole(f); n != nil {
-			return *n
-		}
-		return 0
-	}
-	u := m.usage
-	if m.id != "" {
-		out = append(out, ops.Activity{
-			Kind: ops.ActivityUsage, Message: keep(m.id), Model: keep(m.model), InputTokens: count(u.Input), OutputTokens: count(u.Output),
-			CacheReadTokens: count(u.CacheRead), CacheWriteTokens: count(u.CacheWrite), Written: m.written,
-		})
-	}
-	for _, b := range m.blocks {
-		if b.kind == "tool_use" && b.id != "" {
-			out = append(out, ops.Activity{Kind: ops.ActivityCall, UseID: keep(b.id), Tool: keep(b.name), Input: shorten(b.input, maxInput)})
-		}
-	}
-	return out
-}
-
-// answered is what the results of tool calls tell.
-func answered(m message) (out []ops.Activity) {
-	for _, b := range m.blocks {
-		if b.kind == "tool_result" {
-			out = append(out, ops.Activity{
-				Kind: ops.ActivityResult, UseID: keep(b.toolUseID), Output: shorten(contentText(b.content), maxOutput), Failed: b.isError,
-			})
-		}
-	}
-	return out
-}
-
-// contentText is the text of what a tool returned. What is no text, such as an image, stays as it was written.
-func contentText(content string) string {
-	var text string
-	if json.Unmarshal([]byte(content), &text) == nil {
-		return text
-	}
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if json.Unmarshal([]byte(content), &parts) != nil {
-		return content
-	}
-	texts := make([]string, 0, len(parts))
-	for _, p := range parts {
-		if p.Type != "text" {
-			return content
-		}
-		texts = append(texts, p.Text)
-	}
-	return strings.Join(texts, "\n")
-}
-
-// maxOutput bounds how much of what a tool returned is told.
-const maxOutput = 4 << 10
-
-// shorten returns a copy of a text, or its two ends with a hash of the whole between them: two long texts that differ anywhere
-// stay different.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return strings.Clone(s)
-	}
-	head, tail := limit/2, len(s)-limit/2
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
-	sum := sha256.Sum256([]byte(s))
-	return fmt.Sprintf("%s … [%d bytes, sha256 %s] … %s", s[:head], len(s), hex.EncodeToString(sum[:8]), s[tail:])
-}
-
-// watcher is told what the session does and may stop it.
+// watcher passes on what the session does, and keeps a stop that waits for a boundary.
 type watcher struct {
 	tell    func(ops.Activity) *ops.Halt
-	read    func(line string) []ops.Activity
 	clock   ops.Clock
 	tools   map[string]string // of the calls that are open, by id
 	pending *ops.Halt         // waits for a boundary
-	last    bool              // the call that was answered last ends the session by itself
 }
 
-// structuredTool is how the CLI takes the structured output. Its success ends the session.
-const structuredTool = "StructuredOutput"
-
-// newWatcher makes a watcher, or none when nobody wants to be told.
-func newWatcher(tell func(ops.Activity) *ops.Halt, read func(line string) []ops.Activity, clock ops.Clock) *watcher {
-	if tell == nil || read == nil {
+// newWatcher makes a watcher, or none without a function to call.
+func newWatcher(tell func(ops.Activity) *ops.Halt, clock ops.Clock) *watcher {
+	if tell == nil {
 		return nil
 	}
-	return &watcher{tell: tell, read: read, clock: clock, tools: map[string]string{}}
+	return &watcher{tell: tell, clock: clock, tools: map[string]string{}}
 }
 
-// line tells the watcher of a line and returns the stop that is due, if any. open says whether a tool call is open after it.
-func (w *watcher) line(text string, open bool) *ops.Halt {
-	for _, a := range w.read(text) {
+// saw passes on what a line says and returns the stop that is due, if any. Busy says that no boundary is reached after it.
+func (w *watcher) saw(activities []ops.Activity, busy bool) *ops.Halt {
+	for _, a := range activities {
 		a.At = w.clock()
 		switch a.Kind {
 		case ops.ActivityCall:
@@ -149,9 +32,7 @@ func (w *watcher) line(text string, open bool) *ops.Halt {
 		case ops.ActivityResult:
 			a.Tool = cmp.Or(a.Tool, w.tools[a.UseID])
 			delete(w.tools, a.UseID)
-			w.last = a.Tool == structuredTool && !a.Failed
 		case ops.ActivityUsage:
-			w.last = false
 		}
 		halt := w.tell(a)
 		switch {
@@ -162,7 +43,7 @@ func (w *watcher) line(text string, open bool) *ops.Halt {
 			w.pending = halt
 		}
 	}
-	if open || w.last {
+	if busy {
 		return nil
 	}
 	return w.pending

@@ -1,4 +1,4 @@
-package agent
+package agent_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 )
@@ -63,7 +65,9 @@ func BenchmarkHundredThousandLines(b *testing.B) {
 		b.Fatal(err)
 	}
 	bin := script(b, "cat "+name)
-	c := NewClaude(ClaudeOptions{Bin: bin, Redactor: redact.New([]string{"s3cret/0+Value-7919", "another-secret-value"})})
+	c := agent.NewRunner(claude.New(claude.Options{Bin: bin}), agent.Options{
+		Redactor: redact.New([]string{"s3cret/0+Value-7919", "another-secret-value"}),
+	})
 	b.SetBytes(int64(len(data)))
 	before := cpuTime(b)
 	for b.Loop() {
@@ -79,7 +83,7 @@ func BenchmarkHundredThousandLines(b *testing.B) {
 // BenchmarkShortSession is what a session costs beside its agent: start, record, sweep.
 func BenchmarkShortSession(b *testing.B) {
 	bin := script(b, `echo '{"type":"result","is_error":false}'`)
-	c := NewClaude(ClaudeOptions{Bin: bin})
+	c := newRunner(claude.Options{Bin: bin})
 	for b.Loop() {
 		if res := c.Run(b.Context(), testSpec(b), &nothing{}); !res.Success() {
 			b.Fatal(res.Err)
@@ -90,7 +94,7 @@ func BenchmarkShortSession(b *testing.B) {
 // BenchmarkSweep is the look for processes that are left, which every session ends with.
 func BenchmarkSweep(b *testing.B) {
 	for b.Loop() {
-		if _, err := Sweep(b.Context(), "no-such-session"); err != nil {
+		if _, err := agent.Sweep(b.Context(), "no-such-session"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ type cgroup struct {
 	path string
 }
 
-// cgroupParents are the folders a session's group may lie in: our own group, so that whoever ends
+// cgroupParents are the folders a session's group may lie in: our own group, so that what ends
 // the supervisor with all its children ends the sessions too, and the root.
 func cgroupParents() []string {
 	root := ""
@@ -44,13 +44,13 @@ func cgroupParents() []string {
 	return parents
 }
 
-func cgroupName(key string) (string, bool) {
-	if key == "" || len(key) > 200 || strings.ContainsFunc(key, func(r rune) bool {
+func cgroupName(key string) (string, bool) { return "claudeops-" + key, FileNameSafe(key) }
+
+// FileNameSafe reports whether the key of a session may be part of a file name.
+func FileNameSafe(key string) bool {
+	return key != "" && len(key) <= 200 && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	}) {
-		return "", false
-	}
-	return "claudeops-" + key, true
+	})
 }
 
 // makeCgroup makes the group of a session, or returns nil.
@@ -66,6 +66,16 @@ func makeCgroup(key string) *cgroup {
 		}
 	}
 	return nil
+}
+
+// CgroupAvailable reports whether sessions get a control group of their own here.
+func CgroupAvailable() bool {
+	g := makeCgroup("doctor")
+	if g == nil {
+		return false
+	}
+	g.remove()
+	return true
 }
 
 // findCgroup returns the group that a dead supervisor left behind, or nil.

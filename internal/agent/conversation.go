@@ -4,33 +4,30 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
+	"regexp"
 
 	"claudeops/internal/ops"
 )
 
-// fingerprint looks for the record the CLI keeps of a conversation and says what it holds. Its folder is named after the
-// working folder by a rule of the CLI's own; the id is unique, so it is looked for in all of them.
-func fingerprint(configDir, id string) ops.Fingerprint {
-	if !idShape.MatchString(id) {
-		return ops.Fingerprint{}
-	}
-	found, err := filepath.Glob(filepath.Join(configDir, "projects", "*", id+".jsonl"))
-	if err != nil || len(found) != 1 {
-		return ops.Fingerprint{}
-	}
-	f, err := read(found[0])
+// A conversation id goes back to the CLI as an argument, so it must not look like an option.
+// Compiled once; read only.
+var idShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+
+// ValidConversationID reports whether an id may go back to a CLI as an argument.
+func ValidConversationID(id string) bool { return idShape.MatchString(id) }
+
+// FingerprintOf describes the content of a conversation's record; it is empty when the record cannot be read.
+func FingerprintOf(path string) ops.Fingerprint {
+	f, err := fingerprint(path)
 	if err != nil {
 		return ops.Fingerprint{}
 	}
 	return f
 }
 
-func read(path string) (ops.Fingerprint, error) {
+func fingerprint(path string) (ops.Fingerprint, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return ops.Fingerprint{}, err
@@ -44,42 +41,22 @@ func read(path string) (ops.Fingerprint, error) {
 	return ops.Fingerprint{Path: path, Size: size, SHA: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// intact refuses a conversation whose record is not what its session left: the CLI itself would continue a damaged one
-// without a word, as if the missing part had never been said.
-func intact(spec ops.SessionSpec) error {
+// CheckConversation refuses to continue a conversation whose record is not what its session left: a CLI continues a damaged
+// one without a message, as if the missing part had never been said.
+func CheckConversation(spec ops.SessionSpec) error {
 	want := spec.Conversation
 	if spec.Resume == "" || want.Path == "" {
 		return nil
 	}
-	got, err := read(want.Path)
+	got, err := fingerprint(want.Path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return refused("the record of conversation %s is gone", spec.Resume)
+		return Refuse(ops.FailureResumeRefused, "the record of conversation %s is gone", spec.Resume)
 	case err != nil:
-		return refused("the record of conversation %s cannot be read: %v", spec.Resume, cause(err))
+		return Refuse(ops.FailureResumeRefused, "the record of conversation %s cannot be read: %v", spec.Resume, withoutPath(err))
 	case got != want:
-		return refused("the record of conversation %s was changed since its session ended (%d bytes, were %d)", spec.Resume, got.Size, want.Size)
+		return Refuse(ops.FailureResumeRefused, "the record of conversation %s was changed since its session ended (%d bytes, were %d)",
+			spec.Resume, got.Size, want.Size)
 	}
 	return nil
-}
-
-func refused(format string, args ...any) error {
-	return &startError{class: ops.FailureResumeRefused, text: fmt.Sprintf(format, args...)}
-}
-
-// resumeRefused reports whether the CLI did not know the conversation it was to continue, before it did anything.
-func (s *session) resumeRefused() bool {
-	if !s.resumed {
-		return false
-	}
-	const unknown = "No conversation found"
-	if strings.Contains(s.lastError, unknown) {
-		return true
-	}
-	r := s.stream.result
-	if r == nil || !r.failed() {
-		return false
-	}
-	turns := whole(r.NumTurns)
-	return strings.Contains(r.words(), unknown) || (r.Subtype == "error_during_execution" && (turns == nil || *turns == 0))
 }

@@ -7,12 +7,12 @@ import (
 	"claudeops/internal/ops"
 )
 
-// bytesPerToken is how much text a token stands for, roughly.
+// bytesPerToken is how much text a token holds, roughly.
 const bytesPerToken = 4
 
-// Estimate adds up what a running session has cost so far. It is no bill: while a call of the model runs, the CLI tells what it
-// read but not what it writes, so the output is guessed from the length of the text, and what never shows in the stream (hidden
-// thinking, calls on the side) is missing. The result event tells what it really was. It belongs to one goroutine.
+// Estimate adds up what a running session has cost so far. It is not exact: while a call of the model runs, the CLI reports
+// what it read but not what it writes, so the output is guessed from the length of the text, and what is not in the stream
+// (hidden thinking, calls in the background) is missing. The result event reports the real cost. It belongs to one goroutine.
 type Estimate struct {
 	prices   ops.Prices
 	messages map[string]messageCost
@@ -38,7 +38,7 @@ func (e *Estimate) Add(a ops.Activity) float64 {
 	}
 	m := e.messages[a.Message]
 	t := &m.tokens
-	// The figures of a call are told with each of its lines, and may grow; only the text is new every time.
+	// Each line of a call repeats its figures, which may grow; only the text is new every time.
 	t.InputTokens, t.OutputTokens = max(t.InputTokens, a.InputTokens), max(t.OutputTokens, a.OutputTokens)
 	t.CacheReadTokens, t.CacheWriteTokens = max(t.CacheReadTokens, a.CacheReadTokens), max(t.CacheWriteTokens, a.CacheWriteTokens)
 	m.written += a.Written
@@ -52,29 +52,35 @@ func (e *Estimate) Add(a ops.Activity) float64 {
 	return e.total
 }
 
-// price is that of the model, or of the entry whose name is the longest part of the model's. A model nobody gave a price for is
-// taken for the dearest: a session that stops too early can be continued, spent money cannot be had back.
+// price is that of the model, or of the entry whose name is the longest part of the model's. A model without a price counts as
+// the most expensive one: a session that stops too early can be continued, spent money cannot be recovered.
 func (e *Estimate) price(model string) ops.Price {
 	model = baseModel(model)
 	if p, ok := e.prices.Of(model); ok {
 		return p
 	}
-	best, dearest := "", ops.Price{}
+	best, highest := "", ops.Price{}
 	for name, p := range e.prices {
 		short := baseModel(name)
 		if part(model, short) && (len(short) > len(baseModel(best)) || best == "" || len(short) == len(baseModel(best)) && name < best) {
 			best = name
 		}
-		dearest.Input, dearest.Output = max(dearest.Input, p.Input), max(dearest.Output, p.Output)
-		dearest.CacheRead, dearest.CacheWrite = max(dearest.CacheRead, p.CacheRead), max(dearest.CacheWrite, p.CacheWrite)
+		highest.Input, highest.Output = max(highest.Input, p.Input), max(highest.Output, p.Output)
+		highest.CacheRead, highest.CacheWrite = max(highest.CacheRead, p.CacheRead), max(highest.CacheWrite, p.CacheWrite)
 	}
 	if best == "" {
-		return dearest
+		return highest
 	}
 	return e.prices[best]
 }
 
-// part reports whether a name stands in a model's name as whole words: "haiku" does in "claude-haiku-5-5".
+// baseModel strips what a CLI adds to a name, such as "[1m]".
+func baseModel(name string) string {
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
+// part reports whether a name is part of a model's name in whole words: "haiku" is part of "claude-haiku-5-5".
 func part(model, name string) bool {
 	words, some := strings.Split(model, "-"), strings.Split(name, "-")
 	for i := range len(words) - len(some) + 1 {

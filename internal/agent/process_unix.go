@@ -21,24 +21,12 @@ import (
 const keyName = "CLAUDEOPS_SESSION_KEY"
 
 const (
-	// sweepTime bounds how long the last processes of a session are hunted. One that is stuck in
+	// sweepTime bounds how long the last processes of a session are looked for. One that is stuck in
 	// the kernel cannot be killed at all.
 	sweepTime = 3 * time.Second
 	// drainLimit bounds what is still read of a pipe that something out of reach keeps open.
 	drainLimit = 1 << 20
 )
-
-// command is a program to start.
-type command struct {
-	path  string
-	argv  []string // with the name of the program
-	env   []string
-	dir   string
-	key   string
-	stdin *os.File // nil means /dev/null
-	// credential is who it runs as; nil means as ourselves.
-	credential *syscall.Credential
-}
 
 // process is a started program. Its pipes stay open until close, so that reading its output to the
 // end does not depend on when it is reaped.
@@ -55,21 +43,21 @@ type process struct {
 }
 
 // start starts a program in a process group and, where possible, a control group of its own.
-func start(c command) (*process, error) {
-	p := &process{key: c.key, done: make(chan struct{})}
-	files, err := p.openFiles(c.stdin)
+func start(program Program) (*process, error) {
+	p := &process{key: program.Key, done: make(chan struct{})}
+	files, err := p.openFiles(program.Stdin)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.path, err)
+		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	failpoint.Hit("spawn.before")
-	p.group = makeCgroup(c.key)
+	p.group = makeCgroup(program.Key)
 	ready := make(chan error)
-	go p.own(c, files, ready)
+	go p.own(program, files, ready)
 	err = <-ready
 	closeAll(files)
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("start %s: %w", c.path, err)
+		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	failpoint.Hit("spawn.after")
 	return p, nil
@@ -100,10 +88,10 @@ func (p *process) openFiles(stdin *os.File) ([]*os.File, error) {
 
 // own starts the program and waits for it. The signal a child gets when its parent dies follows the
 // thread that started it, so this goroutine keeps its thread until the child was reaped.
-func (p *process) own(c command, files []*os.File, ready chan<- error) {
+func (p *process) own(program Program, files []*os.File, ready chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := p.spawn(c, files)
+	err := p.spawn(program, files)
 	if err == nil {
 		if st, statErr := readStat(p.proc.Pid); statErr == nil {
 			p.ident = st.ident
@@ -121,24 +109,24 @@ func (p *process) own(c command, files []*os.File, ready chan<- error) {
 	}
 }
 
-func (p *process) spawn(c command, files []*os.File) error {
+func (p *process) spawn(program Program, files []*os.File) error {
 	if signal.Ignored(os.Interrupt) {
 		// A supervisor that was started in the background of a script ignores the signal, and its
-		// children would inherit that: then no session could be stopped politely. It still is
-		// ignored, as nobody reads the channel.
+		// children would inherit that: then no session could be asked to end. We still
+		// ignore it, because the channel is never read.
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	attr := &os.ProcAttr{
-		Dir:   c.dir,
-		Env:   c.env,
+		Dir:   program.Dir,
+		Env:   program.Env,
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT, Credential: c.credential},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT, Credential: program.Credential},
 	}
 	if folder := p.groupFolder(); folder != nil {
 		defer func() { _ = folder.Close() }()
 		attr.Sys.UseCgroupFD = true
 		attr.Sys.CgroupFD = int(folder.Fd())
-		proc, err := startRetrying(c, attr)
+		proc, err := startRetrying(program, attr)
 		if err == nil {
 			p.proc = proc
 			return nil
@@ -147,19 +135,19 @@ func (p *process) spawn(c command, files []*os.File) error {
 		p.group = nil
 		attr.Sys.UseCgroupFD = false
 	}
-	proc, err := startRetrying(c, attr)
+	proc, err := startRetrying(program, attr)
 	p.proc = proc
 	return err
 }
 
 // startRetrying waits a moment for a program that is just being replaced by a newer one.
-func startRetrying(c command, attr *os.ProcAttr) (*os.Process, error) {
+func startRetrying(program Program, attr *os.ProcAttr) (*os.Process, error) {
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		proc, err := os.StartProcess(c.path, c.argv, attr)
+		proc, err := os.StartProcess(program.Path, program.Argv, attr)
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 200*time.Millisecond {
 			return proc, err
 		}
-		time.Sleep(pause) //nolint:forbidigo // nobody tells when the writer is done
+		time.Sleep(pause) //nolint:forbidigo // there is no event for the end of the write
 	}
 }
 
@@ -235,7 +223,7 @@ func Sweep(ctx context.Context, key string) (killed int, err error) {
 	return killed, err
 }
 
-// sweeper hunts the processes of one session.
+// sweeper kills the processes of one session.
 type sweeper struct {
 	key   string
 	group *cgroup

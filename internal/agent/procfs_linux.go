@@ -13,10 +13,10 @@ import (
 // ident names a process. The start time keeps a reused pid from being mistaken for it.
 type ident struct {
 	pid     int
-	started string // as /proc tells it
+	started string // as /proc shows it
 }
 
-// procStat is what /proc tells of a process.
+// procStat is what /proc says about a process.
 type procStat struct {
 	ident
 	parent int
@@ -29,7 +29,7 @@ func readStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	// The name of the program stands in brackets and may itself hold brackets and blanks.
+	// The name of the program is in parentheses and may itself contain parentheses and blanks.
 	_, rest, ok := strings.Cut(string(data[max(0, bytes.LastIndexByte(data, ')')):]), " ")
 	fields := strings.Fields(rest)
 	const state, parent, started = 0, 1, 19

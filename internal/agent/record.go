@@ -70,10 +70,10 @@ func (r *recording) add(text string) {
 	r.pending = append(r.pending, ops.Line{Seq: r.seq, At: r.clock(), Text: text})
 	r.bytes += len(text)
 	if len(r.pending) == 1 {
-		nudge(r.some)
+		wake(r.some)
 	}
 	if len(r.pending) >= flushLines || r.bytes >= flushBytes {
-		nudge(r.full)
+		wake(r.full)
 	}
 }
 
@@ -82,8 +82,8 @@ func (r *recording) close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	nudge(r.some)
-	nudge(r.full)
+	wake(r.some)
+	wake(r.full)
 	<-r.done
 	return r.err
 }
@@ -138,8 +138,8 @@ func (r *recording) fail(err error) {
 	r.failed(err)
 }
 
-// nudge wakes whoever waits for the channel, now or later.
-func nudge(c chan struct{}) {
+// wake wakes the goroutine that waits for the channel, now or later.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -1,245 +1,154 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
-	"math"
-	"strconv"
+	"fmt"
 	"strings"
+	"syscall"
+	"time"
 
 	"claudeops/internal/ops"
 )
 
-// figure is a number as the CLI wrote it: 3.0 is as good as 3, and something else is no reason to
-// lose the figures beside it.
-type figure float64
+const (
+	maxSentence = 400
+	maxSummary  = 200
+)
 
-// UnmarshalJSON reads a number; anything else becomes one that counts as unknown.
-func (f *figure) UnmarshalJSON(data []byte) error {
-	n, err := strconv.ParseFloat(string(data), 64)
-	if err != nil {
-		n = math.NaN()
+// result builds the result of the session. Everything in it is redacted, except the ids. Stored is why output could not be
+// stored.
+func (s *session) result(stored error) ops.RunResult {
+	res := ops.RunResult{ExitCode: ops.Ptr(-1), Figures: ops.Figures{DurationMS: ops.Ptr(time.Since(s.begun).Milliseconds())}}
+	if s.proc.ended() {
+		res.ExitCode = ops.Ptr(s.proc.exitCode())
 	}
-	*f = figure(n)
-	return nil
-}
-
-// resultEvent is the event in which the CLI says how the session went.
-type resultEvent struct {
-	Subtype    string            `json:"subtype"`
-	IsError    json.RawMessage   `json:"is_error"`
-	APIStatus  *figure           `json:"api_error_status"`
-	SessionID  string            `json:"session_id"`
-	UUID       string            `json:"uuid"`
-	Text       *string           `json:"result"`
-	StopReason string            `json:"stop_reason"`
-	Reason     string            `json:"terminal_reason"`
-	Errors     []json.RawMessage `json:"errors"`
-	DurationMS *figure           `json:"duration_ms"`
-	NumTurns   *figure           `json:"num_turns"`
-	TotalCost  *figure           `json:"total_cost_usd"`
-	Cost       *figure           `json:"cost_usd"` // the older name
-	Usage      *usage            `json:"usage"`
-	Models     usageByModel      `json:"modelUsage"`
-	Since      usageByModel      `json:"model_usage_since_last_result"`
-	Denials    []ops.Denial      `json:"permission_denials"`
-	Structured json.RawMessage   `json:"structured_output"`
-}
-
-// usage is what the API says of the calls of the conversation itself.
-type usage struct {
-	Input      *figure `json:"input_tokens"`
-	Output     *figure `json:"output_tokens"`
-	CacheRead  *figure `json:"cache_read_input_tokens"`
-	CacheWrite *figure `json:"cache_creation_input_tokens"`
-}
-
-// modelUsage is what the CLI says of all calls of one model.
-type modelUsage struct {
-	Input      *figure `json:"inputTokens"`
-	Output     *figure `json:"outputTokens"`
-	CacheRead  *figure `json:"cacheReadInputTokens"`
-	CacheWrite *figure `json:"cacheCreationInputTokens"`
-	Cost       *figure `json:"costUSD"`
-	Window     *figure `json:"contextWindow"`
-}
-
-type usageByModel map[string]modelUsage
-
-// plus returns the sum of two shares.
-func (m usageByModel) plus(other usageByModel) usageByModel {
-	out := make(usageByModel, len(m)+len(other))
-	for _, share := range []usageByModel{m, other} {
-		for name, u := range share {
-			sum := out[name]
-			sum.Input = add(sum.Input, u.Input)
-			sum.Output = add(sum.Output, u.Output)
-			sum.CacheRead = add(sum.CacheRead, u.CacheRead)
-			sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
-			sum.Cost = add(sum.Cost, u.Cost)
-			if u.Window != nil {
-				sum.Window = u.Window
-			}
-			out[name] = sum
-		}
-	}
-	return out
-}
-
-// total sums over the models.
-func (m usageByModel) total() modelUsage {
-	var sum modelUsage
-	for _, u := range m {
-		sum.Input = add(sum.Input, u.Input)
-		sum.Output = add(sum.Output, u.Output)
-		sum.CacheRead = add(sum.CacheRead, u.CacheRead)
-		sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
-		sum.Cost = add(sum.Cost, u.Cost)
-	}
-	return sum
-}
-
-// window returns the context window of the first of the models that is listed, or of the one that
-// did most.
-func (m usageByModel) window(models ...string) *int64 {
-	for _, model := range models {
-		for name, u := range m {
-			if model != "" && baseModel(name) == baseModel(model) && whole(u.Window) != nil {
-				return whole(u.Window)
-			}
-		}
-	}
-	var most *int64
-	best := figure(-1)
-	for _, u := range m {
-		did := figure(0)
-		for _, f := range []*figure{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
-			if f != nil {
-				did += *f
-			}
-		}
-		if w := whole(u.Window); w != nil && (did > best || did == best && *w < *most) {
-			most, best = w, did
-		}
-	}
-	return most
-}
-
-// baseModel strips what the CLI adds to a name, such as "[1m]".
-func baseModel(name string) string {
-	name, _, _ = strings.Cut(name, "[")
-	return name
-}
-
-func add(a, b *figure) *figure {
+	halt := s.stop.reason()
 	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
+	case halt.Cause != ops.StopNone:
+	case s.breach != nil:
+		halt = *s.breach // it was read after the program had ended
+	case stored != nil:
+		halt = notStored(stored)
 	}
-	return ops.Ptr(*a + *b)
+	res.Stop, res.StopWhy, res.StopCall = halt.Cause, halt.Why, halt.Call
+	if call, open := s.watch.call(); open && s.cutOff == "" {
+		s.cutOff = call.String()
+	}
+	res.OpenTool = s.cutOff
+	res.Warnings = s.warnings
+	s.decoder.Finish(&res, s.lastError)
+	if halt.Boundary && res.ResultRead && !res.IsError && *res.ExitCode == 0 {
+		// It was to stop at a boundary, and had ended well before it was asked to.
+		res.Stop, res.StopWhy, res.StopCall = ops.StopNone, "", ""
+	}
+	s.judge(&res)
+	s.addWarnings(&res)
+	s.redact(&res)
+	return res
 }
 
-// whole returns a count, or nil for what cannot be one.
-func whole(f *figure) *int64 {
-	if f == nil || !(*f >= 0 && *f <= 1<<53) {
-		return nil
-	}
-	return ops.Ptr(int64(*f))
+func notStored(err error) ops.Halt {
+	return ops.Halt{Cause: ops.StopJournal, Why: fmt.Sprintf("output could not be stored: %v", err)}
 }
 
-func (r *resultEvent) failed() bool {
-	switch string(r.IsError) {
-	case "false":
-		return false
-	case "", "null":
-		return strings.HasPrefix(r.Subtype, "error")
-	}
-	return true
-}
-
-// words are what the agent or the CLI said last.
-func (r *resultEvent) words() string {
-	if r.Text != nil {
-		return *r.Text
-	}
-	var out []string
-	for _, raw := range r.Errors {
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			text = string(raw)
-		}
-		out = append(out, text)
-	}
-	return strings.Join(out, "\n")
-}
-
-// structured returns the structured output, nil when there is none.
-func (r *resultEvent) structured() json.RawMessage {
-	if bytes.Equal(bytes.TrimSpace(r.Structured), []byte("null")) {
-		return nil
-	}
-	return r.Structured
-}
-
-// figures are the numbers of this run alone.
-func (st *stream) figures() ops.Figures {
-	f := ops.Figures{}
-	if st.context > 0 {
-		f.ContextTokens = ops.Ptr(st.context)
-	}
-	r := st.result
-	if r == nil {
-		return f
-	}
-	f.NumTurns, f.DurationMS = whole(r.NumTurns), whole(r.DurationMS)
-	share := st.share()
-	f.CostUSD = price(share.Cost)
-	f.InputTokens, f.OutputTokens = whole(share.Input), whole(share.Output)
-	f.CacheReadTokens, f.CacheWriteTokens = whole(share.CacheRead), whole(share.CacheWrite)
-	f.ContextWindow = st.own.window(st.lastModel, st.model)
-	if f.ContextWindow == nil {
-		f.ContextWindow = r.Models.window(st.lastModel, st.model)
-	}
-	return f
-}
-
-// share is what this run used. What a resumed process reports as its total includes the
-// conversation it continues, so the share the CLI tells apart wins.
-func (st *stream) share() modelUsage {
-	r := st.result
-	var out modelUsage
+// judge says whether the run failed, and why, in one sentence. A stop counts more than what the program reported, and that
+// more than an exit code.
+func (s *session) judge(res *ops.RunResult) {
 	switch {
-	case st.own != nil && len(st.own) == 0:
-		zero := ops.Ptr(figure(0))
-		return modelUsage{Input: zero, Output: zero, CacheRead: zero, CacheWrite: zero, Cost: zero}
-	case st.own != nil:
-		out = st.own.total()
-	case len(r.Models) > 0:
-		out = r.Models.total()
-		out.Cost = nil // the total below is complete, also where a model has no price
-	case r.Usage != nil:
-		u := r.Usage
-		out = modelUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+	case res.Stop != ops.StopNone:
+		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
+	case res.Failure != "":
+	case *res.ExitCode != 0:
+		res.Failure, res.Err = ops.FailureExit, WithDetail(exitText(s.name, *res.ExitCode), s.lastError)
+	case !res.ResultRead:
+		res.Failure, res.Err = ops.FailureNoResult, WithDetail(s.name+" exited 0 without a result event", s.lastError)
 	}
-	if out.Cost == nil {
-		out.Cost = r.total()
-	}
-	return out
 }
 
-// total is what the CLI says the conversation has cost.
-func (r *resultEvent) total() *figure {
-	if r.TotalCost != nil {
-		return r.TotalCost
+func (s *session) addWarnings(res *ops.RunResult) {
+	if s.tooLong {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("a line of output was longer than %d bytes and could not be read", maxLine))
 	}
-	return r.Cost
+	if s.leftovers > 0 && res.Stop == ops.StopNone {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("%d processes that the agent left running were killed", s.leftovers))
+	}
 }
 
-func price(f *figure) *float64 {
-	if f == nil || !(*f >= 0 && *f <= math.MaxFloat64) {
+// redact makes everything fit to be stored.
+func (s *session) redact(res *ops.RunResult) {
+	res.Text = s.show(res.Text, maxRecorded)
+	res.Structured = s.showJSON(res.Structured)
+	for i := range res.Denials {
+		d := &res.Denials[i]
+		d.Tool, d.Input = s.show(d.Tool, maxSummary), s.showJSON(d.Input)
+	}
+	res.OpenTool = s.show(res.OpenTool, maxSummary)
+	res.StopWhy, res.StopCall = s.show(res.StopWhy, maxSentence), s.show(res.StopCall, maxSummary)
+	res.Err = s.line(res.Err)
+	for i := range res.Warnings {
+		res.Warnings[i] = s.line(res.Warnings[i])
+	}
+}
+
+// show makes a text fit to be stored.
+func (s *session) show(text string, limit int) string {
+	return cut(clean(s.redactor.String(text)), limit, 0)
+}
+
+// line makes a text one line that is fit to be stored.
+func (s *session) line(text string) string { return s.show(FirstLine(text), maxSentence) }
+
+func (s *session) showJSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
 		return nil
 	}
-	return ops.Ptr(float64(*f))
+	return json.RawMessage(clean(s.redactor.String(string(raw))))
+}
+
+// failureOf returns the class of a stop.
+func failureOf(cause ops.StopCause) ops.FailureClass {
+	switch cause {
+	case ops.StopLoop:
+		return ops.FailureLoop
+	case ops.StopBudget:
+		return ops.FailureBudget
+	case ops.StopDeadline:
+		return ops.FailureDeadline
+	case ops.StopWall:
+		return ops.FailureWall
+	case ops.StopIdle:
+		return ops.FailureIdle
+	case ops.StopTool:
+		return ops.FailureTool
+	case ops.StopJournal:
+		return ops.FailureJournal
+	case ops.StopInvariant:
+		return ops.FailureInvariant
+	case ops.StopNone:
+		return ""
+	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease:
+		return ops.FailureStopped
+	}
+	return ops.FailureStopped
+}
+
+func exitText(name string, code int) string {
+	if code > 128 && code < 128+64 {
+		return fmt.Sprintf("%s was ended by signal %d (%v)", name, code-128, syscall.Signal(code-128))
+	}
+	return fmt.Sprintf("%s exited with code %d", name, code)
+}
+
+// WithDetail adds a detail to a text, if there is one.
+func WithDetail(text, detail string) string {
+	if detail == "" {
+		return text
+	}
+	return text + ": " + detail
+}
+
+// FirstLine returns the first line of a text.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
 }

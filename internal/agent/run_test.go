@@ -1,4 +1,4 @@
-package agent
+package agent_test
 
 import (
 	"context"
@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
@@ -36,7 +38,7 @@ const superviseMarker = "supervise-one-session"
 
 // supervise runs a session until it is killed: a supervisor in a process of its own.
 func supervise(bin, key, dir string) {
-	NewClaude(ClaudeOptions{Bin: bin}).Run(context.Background(), ops.SessionSpec{
+	newRunner(claude.Options{Bin: bin}).Run(context.Background(), ops.SessionSpec{
 		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: testEnv(),
 	}, &memory{})
 	os.Exit(0)
@@ -95,7 +97,7 @@ func testSpec(t testing.TB) ops.SessionSpec {
 	dir := t.TempDir()
 	key := "test-" + uuid.NewString()
 	t.Cleanup(func() {
-		if killed, err := Sweep(context.Background(), key); err != nil || killed > 0 {
+		if killed, err := agent.Sweep(context.Background(), key); err != nil || killed > 0 {
 			t.Errorf("the test left %d processes of the session (%v)", killed, err)
 		}
 	})
@@ -112,7 +114,7 @@ func testSpec(t testing.TB) ops.SessionSpec {
 }
 
 // testEnv is the least that programs need.
-func testEnv() []string { return []string{"PATH=" + standardPath} }
+func testEnv() []string { return []string{"PATH=" + agent.StandardPath} }
 
 func play(steps ...agenttest.Step) agenttest.Scenario {
 	return agenttest.Scenario{Plays: []agenttest.Play{{Steps: steps}}}
@@ -120,10 +122,14 @@ func play(steps ...agenttest.Step) agenttest.Scenario {
 
 func say(lines ...string) []agenttest.Step { return agenttest.Lines(lines...) }
 
+func newRunner(o claude.Options) *agent.Runner {
+	return agent.NewRunner(claude.New(o), agent.Options{})
+}
+
 // runFake runs a scenario and fails the test when anything of the session is left.
 func runFake(ctx context.Context, t testing.TB, s agenttest.Scenario, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
 	t.Helper()
-	c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, s), Env: testEnv()})
+	c := newRunner(claude.Options{Bin: agenttest.Fake(t, s), Env: testEnv()})
 	res := c.Run(ctx, spec, rec)
 	noneLeft(t, spec.Session.Key)
 	return res
@@ -131,15 +137,15 @@ func runFake(ctx context.Context, t testing.TB, s agenttest.Scenario, spec ops.S
 
 func noneLeft(t testing.TB, key string) {
 	t.Helper()
-	all, err := pids()
+	processes, group, err := agent.Left(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := newEnvironScan(keyName, key).holders(all); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
+	if processes > 0 {
+		t.Errorf("%d processes are left", processes)
 	}
-	if group := findCgroup(key); group != nil {
-		t.Errorf("the control group %s is left", group.path)
+	if group != "" {
+		t.Errorf("the control group %s is left", group)
 	}
 }
 
@@ -148,71 +154,6 @@ func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class ops.Fa
 	if res.Stop != cause || res.Failure != class || res.Success() || res.Err == "" || res.StopWhy == "" {
 		t.Errorf("got stop %q, failure %q, error %q, why %q; want stop %q, failure %q",
 			res.Stop, res.Failure, res.Err, res.StopWhy, cause, class)
-	}
-}
-
-func TestASuccessfulSessionTellsItsFigures(t *testing.T) {
-	spec, rec := testSpec(t), &memory{}
-	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.0315)}}, spec, rec)
-	if !res.Success() || res.Failure != "" || len(res.Warnings) > 0 {
-		t.Fatalf("the session failed: %+v", res)
-	}
-	if res.CLISessionID != spec.Session.PlannedID || res.Model != "haiku" || res.CLIVersion != "2.1.325" || res.Text != "All services are healthy." {
-		t.Errorf("got %+v", res)
-	}
-	got := fmt.Sprint(*res.CostUSD, *res.NumTurns, *res.DurationMS, *res.InputTokens, *res.OutputTokens,
-		*res.CacheReadTokens, *res.CacheWriteTokens, *res.ContextTokens, *res.ContextWindow)
-	if want := "0.0315 2 1180 20 30 2000 200 15 200000"; got != want {
-		t.Errorf("figures: got %s, want %s", got, want)
-	}
-	if len(rec.lines) != 4 || rec.pid == 0 || rec.started == "" {
-		t.Errorf("recorded %d lines of process %d started %q", len(rec.lines), rec.pid, rec.started)
-	}
-	for i, l := range rec.lines {
-		if l.Seq != int64(i+1) || l.At.IsZero() {
-			t.Errorf("line %d has number %d and time %v", i, l.Seq, l.At)
-		}
-	}
-}
-
-func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
-	tests := []struct {
-		name    string
-		play    agenttest.Play
-		failure ops.FailureClass
-		err     string
-	}{
-		{"exit 0 without a result", agenttest.Play{Steps: say(agenttest.Init())}, "no_result", "claude exited 0 without a result event"},
-		{"exit 1 after a good result", agenttest.Play{Steps: say(agenttest.Result(0.1, "fine")), Exit: 1}, "exit", "claude exited with code 1"},
-		{
-			"exit 1 with a word on the error output",
-			agenttest.Play{Steps: []agenttest.Step{{Err: "warning"}, {Err: "error: unknown option '--foo'"}, {Err: " "}}, Exit: 1},
-			"exit", "claude exited with code 1: error: unknown option '--foo'",
-		},
-		{
-			"an API error",
-			agenttest.Play{Steps: say(agenttest.APIError(401, "Invalid API key\nmore")), Exit: 1},
-			"api_error", "the API answered 401: Invalid API key",
-		},
-		{"an API error and exit 0", agenttest.Play{Steps: say(agenttest.APIError(500, ""))}, "api_error", "the API answered 500"},
-		{
-			"no conversation to resume",
-			agenttest.Play{Steps: say(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: x"]}`), Exit: 1},
-			"agent_error", "claude ended with error_during_execution: No conversation found with session ID: x",
-		},
-		{
-			"ended by a signal",
-			agenttest.Play{Steps: []agenttest.Step{{Run: "kill -9 $PPID"}, {Hang: true}}},
-			"exit", "claude was ended by signal 9 (killed)",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
-			if res.Success() || res.Failure != tt.failure || res.Err != tt.err || res.ExitCode == nil {
-				t.Errorf("got %q %q (exit %v), want %q %q", res.Failure, res.Err, res.ExitCode, tt.failure, tt.err)
-			}
-		})
 	}
 }
 
@@ -237,7 +178,7 @@ func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
 			t.Fatalf("line %d is %s", i, l.Text)
 		}
 	}
-	if rec.batches > n/flushLines*4 {
+	if rec.batches > n/agent.FlushLines*4 {
 		t.Errorf("the lines came in %d batches", rec.batches)
 	}
 }
@@ -269,7 +210,7 @@ func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
 		t.Fatalf("recorded %d lines", len(rec.lines))
 	}
 	long := rec.lines[1].Text
-	if len(long) > maxRecorded+100 || !strings.HasSuffix(long, "bytes]") || !strings.Contains(long, "x … [cut: ") {
+	if len(long) > agent.MaxRecorded+100 || !strings.HasSuffix(long, "bytes]") || !strings.Contains(long, "x … [cut: ") {
 		t.Errorf("the long line was recorded as %d bytes, ending in %q", len(long), long[len(long)-40:])
 	}
 }
@@ -310,7 +251,7 @@ func TestSecretsNeverReachTheRecorderOrTheResult(t *testing.T) {
 		Exit: 1,
 	}}})
 	rec := &memory{}
-	c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv(), Redactor: redact.New([]string{secret})})
+	c := agent.NewRunner(claude.New(claude.Options{Bin: bin, Env: testEnv()}), agent.Options{Redactor: redact.New([]string{secret})})
 	res := c.Run(t.Context(), testSpec(t), rec)
 	all, err := json.Marshal(res)
 	if err != nil {
@@ -359,7 +300,7 @@ func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
 	spec := testSpec(t)
 	// A key that cannot name a folder has no control group.
 	spec.Session.Key = "no/group/" + spec.Session.Key
-	if makeCgroup(spec.Session.Key) != nil {
+	if agent.FileNameSafe(spec.Session.Key) {
 		t.Fatal("there is a control group")
 	}
 	begun := time.Now()
@@ -399,7 +340,7 @@ func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st, err := readStat(pid); err == nil && !st.zombie {
+	if _, alive := agent.Alive(pid); alive {
 		t.Errorf("process %d still runs", pid)
 	}
 }
@@ -509,7 +450,7 @@ func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
 
 func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{Steps: append(say("ready"), agenttest.Step{Hang: true})}}})
-	c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv()})
+	c := newRunner(claude.Options{Bin: bin, Env: testEnv()})
 	type running struct {
 		spec   ops.SessionSpec
 		rec    *memory
@@ -535,8 +476,8 @@ func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
 		t.Fatalf("the other session ended, too: %+v", res)
 	default:
 	}
-	if st, err := readStat(both[1].rec.pid); err != nil || st.zombie || st.started != both[1].rec.started {
-		t.Errorf("the other session's process is gone: %+v %v", st, err)
+	if started, alive := agent.Alive(both[1].rec.pid); !alive || started != both[1].rec.started {
+		t.Error("the other session's process is gone")
 	}
 	both[1].cancel(ops.Stop(ops.StopShutdown, "the second"))
 	wantStop(t, <-both[1].done, ops.StopShutdown, "stopped")
@@ -564,71 +505,10 @@ func TestASessionIsNotStartedWhenItIsAlreadyCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ops.Stop(ops.StopUser, "never mind"))
 	bin := agenttest.Fake(t, play(agenttest.Step{Hang: true}))
-	res := NewClaude(ClaudeOptions{Bin: bin}).Run(ctx, testSpec(t), &memory{})
+	res := newRunner(claude.Options{Bin: bin}).Run(ctx, testSpec(t), &memory{})
 	wantStop(t, res, ops.StopUser, "stopped")
 	if res.ExitCode != nil || len(agenttest.Calls(t, bin)) != 0 {
 		t.Errorf("it ran: %+v", res)
-	}
-}
-
-func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
-	dir := t.TempDir()
-	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	broken := filepath.Join(dir, "broken")
-	if err := os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		bin     string
-		failure ops.FailureClass
-		text    string
-	}{
-		{"claude-that-is-not-there", "not_found", "npm install -g @anthropic-ai/claude-code"},
-		{filepath.Join(dir, "none"), "not_found", "CLAUDEOPS_CLAUDE_BIN"},
-		{plain, "not_found", "not executable"},
-		{dir, "not_found", "it is a folder"},
-		{broken, "start", "could not be started"},
-	}
-	for _, tt := range tests {
-		res := NewClaude(ClaudeOptions{Bin: tt.bin}).Run(t.Context(), testSpec(t), &memory{})
-		if res.Failure != tt.failure || !strings.Contains(res.Err, tt.text) || !strings.Contains(res.Err, tt.bin) || res.ExitCode != nil {
-			t.Errorf("%s: got %q %q", tt.bin, res.Failure, res.Err)
-		}
-	}
-}
-
-func TestSweepEndsTheSessionOfADeadSupervisor(t *testing.T) {
-	spec := testSpec(t)
-	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
-		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true}},
-		{Raw: "ready"},
-		{Hang: true},
-	}}}})
-	p, err := start(command{
-		path: bin, argv: []string{bin}, dir: t.TempDir(), key: spec.Session.Key,
-		env: []string{keyName + "=" + spec.Session.Key, "PATH=" + standardPath},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	if _, err := p.stdout.Read(make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
-	killed, err := Sweep(t.Context(), spec.Session.Key)
-	if err != nil || killed < 2 {
-		t.Errorf("killed %d, %v", killed, err)
-	}
-	<-p.done
-	noneLeft(t, spec.Session.Key)
-	if killed, err := Sweep(t.Context(), spec.Session.Key); err != nil || killed != 0 {
-		t.Errorf("again: killed %d, %v", killed, err)
-	}
-	if _, err := Sweep(t.Context(), ""); err == nil {
-		t.Error("a sweep without a key must be refused")
 	}
 }
 
@@ -653,10 +533,10 @@ func TestTheAgentEndsWhenItsSupervisorIsKilled(t *testing.T) {
 	}
 	_ = supervisor.Wait()
 	until(t, "the agent ended", func() bool {
-		st, err := readStat(calls[0].PID)
-		return err != nil || st.zombie
+		_, alive := agent.Alive(calls[0].PID)
+		return !alive
 	})
-	if _, err := Sweep(t.Context(), spec.Session.Key); err != nil {
+	if _, err := agent.Sweep(t.Context(), spec.Session.Key); err != nil {
 		t.Error(err)
 	}
 	noneLeft(t, spec.Session.Key)
@@ -728,7 +608,7 @@ func TestManySessionsLeaveNothingBehind(t *testing.T) {
 		agenttest.Step{Spawn: &agenttest.Child{Command: "sleep 60 & sleep 60 & exit"}},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	c := NewClaude(ClaudeOptions{Bin: bin})
+	c := newRunner(claude.Options{Bin: bin})
 	once := func() {
 		spec := testSpec(t)
 		if res := c.Run(t.Context(), spec, &memory{}); !res.Success() {

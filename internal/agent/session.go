@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,7 @@ const (
 	defaultGrace = 10 * time.Second
 	leaseGrace   = 2 * time.Second // others take over soon after
 	// eofTime is how long the end of the output is awaited once the program exited: something it
-	// started may hold it open for ever.
+	// started may never close it.
 	eofTime = 2 * time.Second
 	// lastTime is the same once everything of the session was killed.
 	lastTime = time.Second
@@ -33,55 +32,47 @@ const (
 // session is one run of a program.
 type session struct {
 	name     string
-	planned  string
-	resumed  bool
-	before   ops.Fingerprint // the record of the conversation that is continued
-	spent    *float64        // what that conversation had cost
 	grace    time.Duration
 	proc     *process
+	decoder  Decoder // belongs to the reader of the output until it ended
 	redactor *redact.Redactor
 	clock    ops.Clock
 	log      *slog.Logger
+	begun    time.Time
 
 	stop    *stopping
 	watch   *watchdog
-	watcher *watcher // nil when nobody is
+	watcher *watcher // nil without a function to call
 	lines   *recording
+	allowed func(toolUseID string) bool // nil: not checked
 
-	other     Decoder // reads the output of a program that does not speak the protocol of Claude Code; nil for one that does
-	stream    stream  // belongs to the reader of the output until it ended
-	lastError string  // belongs to the reader of the error output until it ended
-	allowed   func(toolUseID string) bool
+	lastError string    // belongs to the reader of the error output until it ended
+	tooLong   bool      // a line of output was; belongs to the reader of the output until it ended
+	breach    *ops.Halt // of a tool that ran without its gate; belongs to the reader of the output until it ended
 	cutOff    string    // the tool call that was open when the session was stopped
-	retries   bool      // the CLI is known to repeat a call of the model that failed
-	polite    *ops.Halt // the stop that waited for a boundary; belongs to the reader of the output until it ended
 	leftovers int
-	oddities  []string
+	warnings  []string
 }
 
-func newSession(c *Claude, spec ops.SessionSpec, p *process, log *slog.Logger) *session {
+func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *process, log *slog.Logger) *session {
 	grace := spec.Limits.Grace
 	if grace <= 0 {
 		grace = defaultGrace
 	}
 	s := &session{
-		name: filepath.Base(c.o.Bin), planned: spec.Session.PlannedID, resumed: spec.Resume != "", before: spec.Conversation, spent: spec.SpentUSD, grace: grace,
-		proc: p, redactor: c.o.Redactor, clock: c.o.Clock, log: log,
-		stop: newStopping(), watch: newWatchdog(spec.Limits),
+		name: p.Name, grace: grace, proc: proc, decoder: p.Decoder, redactor: o.Redactor, clock: o.Clock, log: log, begun: time.Now(),
+		stop: newStopping(), watch: newWatchdog(spec.Limits), watcher: newWatcher(spec.Watch, o.Clock), warnings: p.Warnings,
 	}
-	s.watcher = newWatcher(spec.Watch, Activities, c.o.Clock)
-	if spec.Gate != nil && spec.Gate.Allowed != nil {
-		s.allowed, s.stream.held = spec.Gate.Allowed, true
+	if !spec.Deadline.IsZero() {
+		s.watch.setDeadline(spec.Deadline.Sub(o.Clock()))
+	}
+	if spec.Gate != nil {
+		s.allowed = spec.Gate.Allowed
 	}
 	return s
 }
 
-// run runs the session and says what became of it.
-func (s *session) run(ctx context.Context, rec ops.Recorder) ops.RunResult {
-	return s.outcome(s.supervise(ctx, rec))
-}
-
-// supervise sees the program to its end: it is read until nothing more comes, and nothing of it is left. It returns why
+// supervise waits for the end of the program: its output is read to the end, and no process of it is left. It returns why
 // output could not be stored.
 func (s *session) supervise(ctx context.Context, rec ops.Recorder) error {
 	defer s.proc.close()
@@ -89,7 +80,7 @@ func (s *session) supervise(ctx context.Context, rec ops.Recorder) error {
 	keep := context.WithoutCancel(ctx)
 	s.recordStart(keep, rec)
 	s.lines = startRecording(keep, rec, s.clock, func(err error) {
-		s.stop.stop(ops.StopJournal, fmt.Sprintf("output could not be stored: %v", err))
+		s.stop.stop(notStored(err))
 	})
 	var readers, watcher sync.WaitGroup
 	readers.Go(s.readOutput)
@@ -112,11 +103,11 @@ func (s *session) recordStart(ctx context.Context, rec ops.Recorder) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	if err := rec.Started(ctx, s.proc.pid, s.proc.started); err != nil {
-		s.stop.stop(ops.StopJournal, fmt.Sprintf("the start of the session could not be stored: %v", err))
+		s.stop.stop(ops.Halt{Cause: ops.StopJournal, Why: fmt.Sprintf("the start of the session could not be stored: %v", err)})
 	}
 }
 
-// await returns when the program ended, by itself or because it was stopped: politely first, then
+// await returns when the program ended, by itself or because it was stopped: first it is asked to end, then it is killed
 // with everything it started.
 func (s *session) await(ctx context.Context) {
 	select {
@@ -125,18 +116,19 @@ func (s *session) await(ctx context.Context) {
 		s.stop.seal()
 		return
 	case <-ctx.Done():
-		s.stop.stop(causeOf(ctx))
+		cause, why := causeOf(ctx)
+		s.stop.stop(ops.Halt{Cause: cause, Why: why})
 	case <-s.stop.asked:
 	}
 	// Noted now: asked to end, the CLI answers the call itself, as if it had never run.
 	if call, open := s.watch.call(); open {
 		s.cutOff = call.String()
 	}
-	why, text := s.stop.reason()
-	s.log.InfoContext(ctx, "stopping session", "cause", string(why), "why", text)
+	halt := s.stop.reason()
+	s.log.InfoContext(ctx, "stopping session", "cause", string(halt.Cause), "why", halt.Why)
 	s.proc.interrupt()
 	grace := s.grace
-	if why == ops.StopLease {
+	if halt.Cause == ops.StopLease {
 		grace = min(grace, leaseGrace)
 	}
 	if waitFor(s.proc.done, grace) {
@@ -145,7 +137,7 @@ func (s *session) await(ctx context.Context) {
 	s.log.WarnContext(ctx, "session did not end when asked to; killing it", "grace", grace)
 	s.sweep(context.WithoutCancel(ctx))
 	if !waitFor(s.proc.done, reapTime) {
-		s.oddities = append(s.oddities, fmt.Sprintf("process %d of the session does not end although it was killed", s.proc.pid))
+		s.warnings = append(s.warnings, fmt.Sprintf("process %d of the session does not end although it was killed", s.proc.pid))
 	}
 }
 
@@ -173,7 +165,7 @@ func (s *session) sweep(ctx context.Context) {
 	s.leftovers += killed
 	if err != nil {
 		s.log.WarnContext(ctx, "processes of the session are left", "error", err)
-		s.oddities = append(s.oddities, err.Error())
+		s.warnings = append(s.warnings, err.Error())
 	}
 }
 
@@ -203,9 +195,7 @@ func (s *session) readOutput() {
 		s.watch.heard()
 		// Decoded as it came: what the supervisor relies on must not depend on what is redacted.
 		s.decode(shown)
-		if dropped > 0 {
-			s.stream.warn(fmt.Sprintf("a line of output was longer than %d bytes and could not be read", maxLine))
-		}
+		s.tooLong = s.tooLong || dropped > 0
 		if safe := redacted.Line(text); safe != text {
 			shown = clean(safe)
 		}
@@ -214,18 +204,22 @@ func (s *session) readOutput() {
 	}
 }
 
-// decode reads one line and tells the watchdog which tool calls are open.
+// decode reads one line. It stops a session in which a tool ran that its gate had not allowed: then the hook no longer runs,
+// or something bypasses it.
 func (s *session) decode(line string) {
-	if s.other != nil {
-		if open, changed := s.other.Line(line); changed {
-			s.watch.tools(calls(open))
-		}
+	p := s.decoder.Line(line)
+	if p.Changed {
+		s.watch.update(p.Open, p.Ending)
+	}
+	if s.allowed == nil {
 		return
 	}
-	if s.stream.line(line) {
-		s.watch.tools(s.stream.open)
+	for _, id := range p.Ran {
+		if !s.allowed(id) && s.breach == nil {
+			s.breach = &ops.Halt{Cause: ops.StopInvariant, Why: fmt.Sprintf("the tool call %s ran although no gate had allowed it", id)}
+			s.stop.stop(*s.breach)
+		}
 	}
-	s.holdToGate()
 }
 
 // tellWatcher tells the watcher what a line says, redacted as it is stored, so that the stored transcript tells it the same.
@@ -233,34 +227,9 @@ func (s *session) tellWatcher(line string) {
 	if s.watcher == nil {
 		return
 	}
-	_, open := s.watch.call()
-	if halt := s.watcher.line(line, open); halt != nil {
-		if halt.Boundary {
-			s.polite = halt
-		}
-		s.stop.stop(halt.Cause, halt.Why)
+	if halt := s.watcher.saw(s.decoder.Activities(line), s.watch.busy()); halt != nil {
+		s.stop.stop(*halt)
 	}
-}
-
-// endedItself reports whether a session that was to stop at a boundary had ended well before it was asked to.
-func (s *session) endedItself() bool {
-	cause, why := s.stop.reason()
-	if s.polite == nil || cause != s.polite.Cause || why != s.polite.Why {
-		return false
-	}
-	r := s.stream.result
-	return r != nil && !r.failed() && s.proc.ended() && s.proc.exitCode() == 0
-}
-
-// holdToGate stops a session in which a tool ran that its gate had not allowed: the hook no longer fires, or something goes
-// round it.
-func (s *session) holdToGate() {
-	for _, id := range s.stream.ran {
-		if !s.allowed(id) {
-			s.stop.stop(ops.StopInvariant, fmt.Sprintf("the tool call %s ran although no gate had allowed it", id))
-		}
-	}
-	s.stream.ran = s.stream.ran[:0]
 }
 
 // readErrors records the error output to its end.
@@ -289,7 +258,7 @@ func (s *session) readEnded(what string, err error) {
 	}
 }
 
-// errorLine is how a line of the error output stands among the events.
+// errorLine is how a line of the error output is recorded among the events.
 func errorLine(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -300,80 +269,4 @@ func errorLine(text string) string {
 		Text string `json:"text"`
 	}{"stderr", text})
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// outcome says what became of the session. Everything in it is redacted, except the ids.
-func (s *session) outcome(stored error) ops.RunResult {
-	st := &s.stream
-	res := ops.RunResult{
-		ExitCode:     ops.Ptr(-1),
-		CLISessionID: st.sessionID,
-		CLIVersion:   st.version,
-		Model:        st.model,
-		Figures:      st.figures(),
-	}
-	if st.result != nil {
-		res.ReportedUSD = price(st.result.total())
-		if s.resumed && st.own == nil {
-			s.ownShare(&res)
-		}
-	}
-	if s.proc.ended() {
-		res.ExitCode = ops.Ptr(s.proc.exitCode())
-	}
-	if res.Model == "" {
-		res.Model = st.lastModel
-	}
-	if !s.endedItself() {
-		res.Stop, res.StopWhy = s.stop.reason()
-	}
-	if stored != nil && res.Stop == ops.StopNone {
-		res.Stop, res.StopWhy = ops.StopJournal, fmt.Sprintf("output could not be stored: %v", stored)
-	}
-	if n := len(st.open); n > 0 && s.cutOff == "" {
-		s.cutOff = st.open[n-1].String()
-	}
-	res.OpenTool = s.show(s.cutOff, maxSummary)
-	if r := st.result; r != nil {
-		res.ResultRead, res.IsError = true, r.failed()
-		res.Text = s.show(r.words(), maxRecorded)
-		res.Structured = s.showJSON(r.structured())
-		for _, d := range r.Denials {
-			d.Tool, d.Input = s.show(d.Tool, maxSummary), s.showJSON(d.Input)
-			res.Denials = append(res.Denials, d)
-		}
-	}
-	s.judge(&res)
-	if res.Stop == ops.StopNone && res.IsError {
-		res.APIStatus, res.RetryAfter = s.apiStatus(), s.retryAfter()
-	}
-	res.StopWhy = s.show(res.StopWhy, maxSentence)
-	res.Warnings = s.warnings(res)
-	return res
-}
-
-func (s *session) warnings(res ops.RunResult) []string {
-	out := append(s.stream.warnings, s.oddities...)
-	if s.leftovers > 0 && res.Stop == ops.StopNone {
-		out = append(out, fmt.Sprintf("%d processes that the agent left running were killed", s.leftovers))
-	}
-	if s.planned != "" && res.CLISessionID != "" && res.CLISessionID != s.planned {
-		out = append(out, fmt.Sprintf("the CLI used session id %s instead of %s", res.CLISessionID, s.planned))
-	}
-	for i := range out {
-		out[i] = s.show(out[i], maxSentence)
-	}
-	return out
-}
-
-// show makes a text fit to be stored.
-func (s *session) show(text string, limit int) string {
-	return cut(clean(s.redactor.String(text)), limit, 0)
-}
-
-func (s *session) showJSON(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return nil
-	}
-	return json.RawMessage(clean(s.redactor.String(string(raw))))
 }

@@ -11,25 +11,24 @@ import (
 	"claudeops/internal/ops"
 )
 
-// stopping holds why a session is stopped. The first cause wins.
+// stopping holds why a session is stopped. The first reason wins.
 type stopping struct {
 	mu     sync.Mutex
-	cause  ops.StopCause
-	why    string
+	halt   ops.Halt
 	sealed bool
-	asked  chan struct{} // closed with the first cause
+	asked  chan struct{} // closed with the first reason
 }
 
 func newStopping() *stopping { return &stopping{asked: make(chan struct{})} }
 
-func (s *stopping) stop(cause ops.StopCause, why string) {
+func (s *stopping) stop(h ops.Halt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sealed {
 		return
 	}
 	s.sealed = true
-	s.cause, s.why = cause, why
+	s.halt = h
 	close(s.asked)
 }
 
@@ -40,10 +39,10 @@ func (s *stopping) seal() {
 	s.sealed = true
 }
 
-func (s *stopping) reason() (ops.StopCause, string) {
+func (s *stopping) reason() ops.Halt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cause, s.why
+	return s.halt
 }
 
 // causeOf translates the end of a context. A context that ends without a cause ends because the
@@ -60,20 +59,26 @@ func causeOf(ctx context.Context) (ops.StopCause, string) {
 	return ops.StopShutdown, err.Error()
 }
 
-// watchdog stops a session that runs too long, is silent too long, or hangs in one tool call.
+// boundaryTime is how long a session may go on after its deadline until its open tool calls were answered.
+const boundaryTime = 10 * time.Second
+
+// watchdog stops a session that runs too long, prints nothing for too long, or hangs in one tool call.
 type watchdog struct {
-	limits ops.Limits
-	begun  time.Time
+	limits   ops.Limits
+	begun    time.Time
+	deadline time.Time // zero: none
 
 	mu     sync.Mutex
 	output time.Time
 	open   []openSince
+	ending bool          // the program gave its final answer
 	asleep time.Time     // until when run sleeps
 	sooner chan struct{} // there is an earlier limit than that
 }
 
 type openSince struct {
-	toolCall
+	Call
+
 	at time.Time
 }
 
@@ -81,6 +86,9 @@ func newWatchdog(limits ops.Limits) *watchdog {
 	now := time.Now()
 	return &watchdog{limits: limits, begun: now, output: now, sooner: make(chan struct{}, 1)}
 }
+
+// setDeadline sets when the session has to end at the latest. It is called before run.
+func (w *watchdog) setDeadline(left time.Duration) { w.deadline = w.begun.Add(left) }
 
 // heard notes that something was printed.
 func (w *watchdog) heard() {
@@ -90,36 +98,45 @@ func (w *watchdog) heard() {
 	w.mu.Unlock()
 }
 
-// tools notes which tool calls are open now.
-func (w *watchdog) tools(calls []toolCall) {
+// update notes which tool calls are open now, and whether the program is about to end by itself.
+func (w *watchdog) update(calls []Call, ending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	open := w.open
-	w.open = nil
+	w.open, w.ending = nil, ending
 	for _, c := range calls {
 		at := w.output
-		if i := slices.IndexFunc(open, func(o openSince) bool { return o.id == c.id }); i >= 0 {
+		if i := slices.IndexFunc(open, func(o openSince) bool { return o.ID == c.ID }); i >= 0 {
 			at = open[i].at
 		}
-		w.open = append(w.open, openSince{toolCall: c, at: at})
+		w.open = append(w.open, openSince{Call: c, at: at})
 	}
 	if l := w.next(); l.cause != ops.StopNone && l.at.Before(w.asleep) {
-		nudge(w.sooner)
+		wake(w.sooner)
 	}
 }
 
 // call returns the tool call that was opened last and is not answered yet.
-func (w *watchdog) call() (toolCall, bool) {
+func (w *watchdog) call() (Call, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.open) == 0 {
-		return toolCall{}, false
+		return Call{}, false
 	}
-	return w.open[len(w.open)-1].toolCall, true
+	return w.open[len(w.open)-1].Call, true
 }
 
+// busy reports whether the session is not at a boundary: a tool call is open, or it is about to end by itself.
+func (w *watchdog) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.isBusy()
+}
+
+func (w *watchdog) isBusy() bool { return len(w.open) > 0 || w.ending }
+
 // run stops the session at the first limit it reaches; it returns when the context ends.
-func (w *watchdog) run(ctx context.Context, stop func(ops.StopCause, string)) {
+func (w *watchdog) run(ctx context.Context, stop func(ops.Halt)) {
 	const look = time.Hour // without any limit there may be one later
 	timer := time.NewTimer(look)
 	defer timer.Stop()
@@ -134,7 +151,7 @@ func (w *watchdog) run(ctx context.Context, stop func(ops.StopCause, string)) {
 		wait := w.asleep.Sub(now)
 		w.mu.Unlock()
 		if wait <= 0 {
-			stop(l.cause, w.why(l))
+			stop(ops.Halt{Cause: l.cause, Why: w.why(l), Boundary: l.cause == ops.StopDeadline})
 			return
 		}
 		timer.Reset(wait)
@@ -154,7 +171,7 @@ type limit struct {
 	tool  string
 }
 
-// next returns the first limit as things stand.
+// next returns the first limit that will be reached if nothing changes.
 func (w *watchdog) next() limit {
 	var first limit
 	earlier := func(since time.Time, length time.Duration, cause ops.StopCause, tool string) {
@@ -170,7 +187,15 @@ func (w *watchdog) next() limit {
 		earlier(w.output, w.limits.Idle, ops.StopIdle, "")
 	}
 	for _, o := range w.open {
-		earlier(o.at, w.limits.Tool, ops.StopTool, o.name)
+		earlier(o.at, w.limits.Tool, ops.StopTool, o.Name)
+	}
+	if at := w.deadline; !at.IsZero() {
+		if w.isBusy() {
+			at = at.Add(boundaryTime)
+		}
+		if first.cause == ops.StopNone || at.Before(first.at) {
+			first = limit{at: at, cause: ops.StopDeadline}
+		}
 	}
 	return first
 }
@@ -181,6 +206,8 @@ func (w *watchdog) why(l limit) string {
 		return fmt.Sprintf("the session ran longer than its limit of %v", w.limits.Wall)
 	case ops.StopIdle:
 		return fmt.Sprintf("the agent printed nothing for %v while no tool call was open", w.limits.Idle)
+	case ops.StopDeadline:
+		return "the time of its recovery level is over"
 	default:
 		return fmt.Sprintf("the tool call %s ran longer than its limit of %v", l.tool, w.limits.Tool)
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestWatchdog(t *testing.T) {
 	limits := ops.Limits{Wall: 30 * time.Minute, Idle: 10 * time.Minute, Tool: 20 * time.Minute}
-	bash := []toolCall{{id: "t1", name: "Bash"}}
+	bash := []Call{{ID: "t1", Name: "Bash"}}
 	tests := []struct {
 		name   string
 		limits ops.Limits
@@ -28,27 +28,27 @@ func TestWatchdog(t *testing.T) {
 		{"an open tool call may be silent", limits, func(w *watchdog) {
 			pass(time.Minute)
 			w.heard()
-			w.tools(bash)
+			w.update(bash, false)
 		}, ops.StopTool, 21 * time.Minute},
 		{"output does not prolong a tool call", limits, func(w *watchdog) {
-			w.tools(bash)
+			w.update(bash, false)
 			pass(15 * time.Minute)
 			w.heard()
 		}, ops.StopTool, 20 * time.Minute},
 		{"a second call has its own time", limits, func(w *watchdog) {
-			w.tools(bash)
+			w.update(bash, false)
 			pass(5 * time.Minute)
 			w.heard()
-			w.tools([]toolCall{{id: "t1"}, {id: "t2"}})
+			w.update([]Call{{ID: "t1"}, {ID: "t2"}}, false)
 			pass(5 * time.Minute)
 			w.heard()
-			w.tools([]toolCall{{id: "t2"}})
+			w.update([]Call{{ID: "t2"}}, false)
 		}, ops.StopTool, 25 * time.Minute},
 		{"silence counts from the answer", limits, func(w *watchdog) {
-			w.tools(bash)
+			w.update(bash, false)
 			pass(15 * time.Minute)
 			w.heard()
-			w.tools(nil)
+			w.update(nil, false)
 		}, ops.StopIdle, 25 * time.Minute},
 		{"the wall", limits, func(w *watchdog) {
 			for range 7 {
@@ -68,7 +68,7 @@ func TestWatchdog(t *testing.T) {
 					after time.Duration
 				}
 				stopped := make(chan stop, 1)
-				go w.run(t.Context(), func(cause ops.StopCause, _ string) { stopped <- stop{cause, time.Since(begun)} })
+				go w.run(t.Context(), func(h ops.Halt) { stopped <- stop{h.Cause, time.Since(begun)} })
 				tt.act(w)
 				if got := <-stopped; got.cause != tt.cause || got.after != tt.after {
 					t.Errorf("stopped with %q after %v, want %q after %v", got.cause, got.after, tt.cause, tt.after)
@@ -78,13 +78,79 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+func TestADeadlineStopsASilentSession(t *testing.T) {
+	const after = 5 * time.Minute
+	limits := ops.Limits{Wall: time.Hour, Idle: 10 * time.Minute, Tool: 20 * time.Minute}
+	bash := []Call{{ID: "t1", Name: "Bash"}}
+	for name, tt := range map[string]struct {
+		limits ops.Limits
+		act    func(w *watchdog)
+		cause  ops.StopCause
+		after  time.Duration
+	}{
+		"nothing is printed": {limits, func(*watchdog) {}, ops.StopDeadline, after},
+		"no other limit":     {ops.Limits{}, func(*watchdog) {}, ops.StopDeadline, after},
+		"an earlier limit":   {ops.Limits{Idle: time.Minute}, func(*watchdog) {}, ops.StopIdle, time.Minute},
+		"a call that is open does not end": {limits, func(w *watchdog) {
+			w.update(bash, false)
+		}, ops.StopDeadline, after + boundaryTime},
+		"a call that is open is answered": {limits, func(w *watchdog) {
+			w.update(bash, false)
+			pass(after + 3*time.Second)
+			w.update(nil, false)
+		}, ops.StopDeadline, after + 3*time.Second},
+		"a call is answered before": {limits, func(w *watchdog) {
+			w.update(bash, false)
+			pass(time.Minute)
+			w.update(nil, false)
+		}, ops.StopDeadline, after},
+		"calls follow each other": {limits, func(w *watchdog) {
+			w.update(bash, false)
+			pass(after + 3*time.Second)
+			w.update([]Call{{ID: "t2"}}, false)
+		}, ops.StopDeadline, after + boundaryTime},
+		"it gave its answer": {limits, func(w *watchdog) { w.update(nil, true) }, ops.StopDeadline, after + boundaryTime},
+		"a tool limit comes first": {ops.Limits{Tool: after + time.Second}, func(w *watchdog) {
+			w.update(bash, false)
+		}, ops.StopTool, after + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				w := newWatchdog(tt.limits)
+				w.setDeadline(after)
+				stopped := make(chan ops.Halt, 1)
+				go w.run(t.Context(), func(h ops.Halt) { stopped <- h })
+				tt.act(w)
+				got := <-stopped
+				if took := time.Since(begun); got.Cause != tt.cause || took != tt.after || got.Why == "" {
+					t.Errorf("stopped with %+v after %v, want %q after %v", got, took, tt.cause, tt.after)
+				}
+			})
+		})
+	}
+}
+
+func TestADeadlineThatHasPassedStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatchdog(ops.Limits{})
+		w.setDeadline(-time.Minute)
+		begun := time.Now()
+		w.run(t.Context(), func(h ops.Halt) {
+			if h.Cause != ops.StopDeadline || time.Since(begun) != 0 {
+				t.Errorf("stopped with %+v after %v", h, time.Since(begun))
+			}
+		})
+	})
+}
+
 func TestAWatchdogWithoutLimitsEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			newWatchdog(ops.Limits{}).run(ctx, func(cause ops.StopCause, _ string) { t.Errorf("stopped with %q", cause) })
+			newWatchdog(ops.Limits{}).run(ctx, func(h ops.Halt) { t.Errorf("stopped with %q", h.Cause) })
 		}()
 		pass(1000 * time.Hour)
 		cancel()
@@ -94,17 +160,17 @@ func TestAWatchdogWithoutLimitsEndsWithItsContext(t *testing.T) {
 
 func TestTheFirstCauseOfAStopWins(t *testing.T) {
 	s := newStopping()
-	s.stop(ops.StopIdle, "first")
-	s.stop(ops.StopUser, "second")
+	s.stop(ops.Halt{Cause: ops.StopIdle, Why: "first"})
+	s.stop(ops.Halt{Cause: ops.StopUser, Why: "second"})
 	s.seal()
-	if cause, why := s.reason(); cause != ops.StopIdle || why != "first" {
-		t.Errorf("got %q %q", cause, why)
+	if h := s.reason(); h.Cause != ops.StopIdle || h.Why != "first" {
+		t.Errorf("got %+v", h)
 	}
 	s = newStopping()
 	s.seal()
-	s.stop(ops.StopUser, "too late")
-	if cause, _ := s.reason(); cause != ops.StopNone {
-		t.Errorf("a process that ended was stopped by %q", cause)
+	s.stop(ops.Halt{Cause: ops.StopUser, Why: "too late"})
+	if h := s.reason(); h.Cause != ops.StopNone {
+		t.Errorf("a process that ended was stopped by %q", h.Cause)
 	}
 }
 

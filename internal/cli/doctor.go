@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -112,14 +112,14 @@ func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
 	}
 	path, err := exec.LookPath(cfg.Agent.Bin)
 	if err != nil {
-		return finding{"agent", "problem", fmt.Sprintf("%q is not on this machine", cfg.Agent.Bin), agent.InstallHint}
+		return finding{"agent", "problem", fmt.Sprintf("%q is not on this machine", cfg.Agent.Bin), claude.InstallHint}
 	}
-	version, known := agent.NewClaude(agent.ClaudeOptions{Bin: path, Logger: a.logger(), Clock: time.Now}).Version(ctx)
+	version, known := claude.New(claude.Options{Bin: path}).Version(ctx)
 	switch {
 	case !known:
 		return finding{"agent", "warning", path + " does not tell its version", "It runs without what only a known version can do"}
-	case agent.TooOld(version):
-		return finding{"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, agent.OldestVersion), "Update it: npm install -g @anthropic-ai/claude-code"}
+	case claude.TooOld(version):
+		return finding{"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion), "Update it: npm install -g @anthropic-ai/claude-code"}
 	}
 	return finding{"agent", "ok", fmt.Sprintf("%s, version %s", path, version), ""}
 }

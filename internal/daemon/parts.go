@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/cycle"
@@ -50,40 +51,16 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	if s := h.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
-	walls := h.walls()
+	common := agent.Options{Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls()}
+	extra := h.Config.Agent.Env
 	return map[string]cycle.Runner{
-		"claude": agent.NewClaude(agent.ClaudeOptions{
-			Bin: h.Config.Agent.Bin, Redactor: r, Logger: h.Logger, Clock: h.Clock, ExtraEnv: h.Config.Agent.Env,
-			Walls: walls,
-		}),
-		"scripted": agent.NewClaude(agent.ClaudeOptions{
-			Bin: h.Self, Argv0Extra: scripted, Redactor: r, Logger: h.Logger, Clock: h.Clock, ExtraEnv: h.Config.Agent.Env,
-			Walls:   walls,
+		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), common),
+		"scripted": agent.NewRunner(claude.New(claude.Options{
+			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
-		}),
-		"codex": codex.New(codex.Options{
-			Bin: h.Config.Agent.CodexBin, ExtraEnv: h.Config.Agent.Env, Prices: h.Config.Prices, Redactor: r, Logger: h.Logger, Clock: h.Clock,
-			Walls: layered[codex.Walls](walls),
-		}),
-		"command": command.New(command.Options{
-			ExtraEnv: h.Config.Agent.Env, Trusted: h.Config.Agent.CommandTrusted, Redactor: r, Logger: h.Logger, Clock: h.Clock,
-			Walls: layered[command.Walls](walls),
-		}),
-	}
-}
-
-// layered hands the walls to an agent that must know which layers are on; nil where there are none.
-func layered[W any](walls func(string) agent.Walls) func(string) W {
-	return func(environment string) W {
-		var none W
-		if walls == nil {
-			return none
-		}
-		w, ok := walls(environment).(W)
-		if !ok {
-			return none
-		}
-		return w
+		}), common),
+		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), common),
+		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), common),
 	}
 }
 

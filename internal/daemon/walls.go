@@ -44,7 +44,15 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 // sandboxed fits a sandbox to what the agent asks for.
 type sandboxed struct{ *wall.Sandbox }
 
-func (w sandboxed) Wrap(tier ops.Tier, c agent.Walled) (agent.Walled, error) {
-	out, err := w.Sandbox.Wrap(tier, c.Path, c.Argv, c.Env, c.Dir)
-	return agent.Walled{Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential}, err
+func (w sandboxed) Prepare(tier ops.Tier) error {
+	if err := w.Check(tier); err != nil {
+		return err
+	}
+	return w.Sandbox.Prepare(tier)
+}
+
+func (w sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
+	out, err := w.Sandbox.Wrap(tier, p.Path, p.Argv, p.Env, p.Dir)
+	p.Path, p.Argv, p.Env, p.Dir, p.Credential = out.Path, out.Argv, out.Env, out.Dir, out.Credential
+	return p, err
 }

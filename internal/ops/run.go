@@ -54,6 +54,9 @@ type SessionSpec struct {
 	Gate         *GateSpec // nil: the CLI's own lists are all there is
 	Command      []string  // agent command: the program and its arguments
 	BudgetUSD    float64   // what the session may spend; 0 means no limit
+	// Deadline is when the session has to end, also when it prints nothing; zero means none. A tool call that is open then may
+	// take ten seconds more.
+	Deadline time.Time
 	// Watch is told what the session does, as it does it, in order. A stop it returns ends the session: at once, or where
 	// Boundary is set when no tool call is open.
 	Watch func(Activity) *Halt
@@ -117,7 +120,8 @@ type Price struct {
 type Halt struct {
 	Cause    StopCause
 	Why      string
-	Boundary bool // let an open tool call end first
+	Boundary bool   // let an open tool call end first
+	Call     string // the tool call that a loop repeated
 }
 
 // GateSpec is how a session is tied to its gates.
@@ -164,6 +168,7 @@ type RunResult struct {
 	Warnings     []string // oddities of the stream worth an event
 	Stop         StopCause
 	StopWhy      string
+	StopCall     string // the tool call that a loop repeated
 	Err          string // why it failed, in one sentence; empty on success
 	Failure      FailureClass
 	APIStatus    *int

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,13 +23,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Runner is an agent adapter.
-type Runner interface {
-	Able(ctx context.Context, env []string) ops.Ability
-	Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult
-	Activities(line string) []ops.Activity
-}
-
 // Task is what the agent behind an adapter is to do. The adapter's test makes it do so.
 type Task string
 
@@ -37,7 +31,8 @@ const (
 	Answer Task = "answer" // says Said; with a schema, the outcome Outcome
 	Fail   Task = "fail"   // ends with an error of its own or of its API
 	Crash  Task = "crash"  // exits with a code other than 0 and says nothing
-	Hang   Task = "hang"   // runs Place.Command, which never ends
+	Hang   Task = "hang"   // runs Fixture.Command, which never ends
+	Silent Task = "silent" // prints no answer and never ends, without a tool call
 	Leak   Task = "leak"   // says the secret
 	Many   Task = "many"   // prints a line of more than a megabyte on the way, then does as Answer
 )
@@ -49,24 +44,24 @@ const Said = "all is well"
 const Secret = "sk-conformance-5dd4f1c09b"
 
 // Outcome is what the agent answers when a schema is given, byte for byte but for spaces and the order of fields.
-const Outcome = `{"schema_version":1,"outcome":"healthy","summary":"all is well","check_results":[{"service":"web","check_type":"http","status":"healthy","error":""}],` +
+const Outcome = `{"schema_version":1,"outcome":"healthy","summary":"all is well",` +
+	`"check_results":[{"service":"web","check_type":"http","status":"healthy","error":""}],` +
 	`"actions":[],"events":[],"memories":[]}`
 
-// Any stands for a figure that has to be there, whatever it is.
+// Any is a figure that has to be there, whatever it is.
 const Any = -1
 
-// Place is where a task is done.
-type Place struct {
-	Command  string // of Hang: starts a process in a session of its own, and waits
-	Redactor *redact.Redactor
+// Fixture is what a task needs.
+type Fixture struct {
+	Command string // of Hang: starts a process in a session of its own, and waits
 }
 
 // Subject is an adapter with an agent that can be told what to do.
 type Subject struct {
 	// Make returns the adapter, and the session as far as the adapter's own things go: the model, the environment, a command.
-	Make func(t *testing.T, task Task, at Place) (Runner, ops.SessionSpec)
+	Make func(t *testing.T, task Task, with Fixture) (agent.Adapter, ops.SessionSpec)
 	// Missing is the adapter of a program that is not there.
-	Missing func(t *testing.T) (Runner, ops.SessionSpec)
+	Missing func(t *testing.T) (agent.Adapter, ops.SessionSpec)
 	Resumes bool // it continues conversations
 	// Input and Output are the tokens a run of Answer took, its own share also when it continues a conversation; nil when the
 	// agent tells none, Any when they cannot be known before.
@@ -79,18 +74,19 @@ type Subject struct {
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"a session is recorded, measured and told apart from a failure": answers,
-		"an outcome is given when there is a schema":                    structured,
-		"a failure has a class and a sentence":                          fails,
-		"a crash has an exit code":                                      crashes,
-		"a program that is not there is said so":                        missing,
-		"a stop leaves nothing behind":                                  stops,
-		"a limit stops a session":                                       limits,
-		"a session that was cancelled before is not started":            cancelled,
-		"no secret is recorded":                                         leaks,
-		"a line of any length is read":                                  long,
-		"output that cannot be stored stops the session":                unstored,
-		"a conversation is continued":                                   resumes,
+		"a session is recorded and measured":                 answers,
+		"an outcome is given when there is a schema":         structured,
+		"a failure has a class and a sentence":               fails,
+		"a crash has an exit code":                           crashes,
+		"a missing program is reported":                      missing,
+		"a stop leaves nothing behind":                       stops,
+		"a limit stops a session":                            limits,
+		"a deadline stops a session that prints nothing":     deadline,
+		"a session that was cancelled before is not started": cancelled,
+		"no secret is recorded":                              leaks,
+		"a line of any length is read":                       long,
+		"output that cannot be stored stops the session":     unstored,
+		"a conversation is continued":                        resumes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,16 +96,15 @@ func Run(t *testing.T, s Subject) {
 }
 
 // make makes a session of a task.
-func (s Subject) make(t *testing.T, task Task) (Runner, ops.SessionSpec) {
+func (s Subject) make(t *testing.T, task Task) (*agent.Runner, ops.SessionSpec) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "hang.sh")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	at := Place{Command: script, Redactor: redact.New([]string{Secret})}
-	runner, spec := s.Make(t, task, at)
+	adapter, spec := s.Make(t, task, Fixture{Command: script})
 	s.fill(t, &spec)
-	return runner, spec
+	return agent.NewRunner(adapter, agent.Options{Redactor: redact.New([]string{Secret})}), spec
 }
 
 // fill adds what does not depend on the adapter.
@@ -153,7 +148,7 @@ func answers(t *testing.T, s Subject) {
 		if line.Seq != int64(i+1) || line.At.IsZero() {
 			t.Errorf("line %d has number %d and time %v", i, line.Seq, line.At)
 		}
-		runner.Activities(line.Text) // must stand any line
+		runner.Activities(line.Text) // any line must be accepted
 	}
 	s.measured(t, res)
 	if s.Resumes != (res.CLISessionID != "") {
@@ -179,7 +174,7 @@ func (s Subject) measured(t *testing.T, res ops.RunResult) {
 	}
 	same("input tokens", res.InputTokens, s.Input)
 	same("output tokens", res.OutputTokens, s.Output)
-	if (res.CostUSD == nil) != (s.CostUSD == nil) || res.CostUSD != nil && (*res.CostUSD-*s.CostUSD > 1e-9 || *s.CostUSD-*res.CostUSD > 1e-9) {
+	if (res.CostUSD == nil) != (s.CostUSD == nil) || res.CostUSD != nil && math.Abs(*res.CostUSD-*s.CostUSD) > 1e-9 {
 		t.Errorf("cost: %v, want %v", res.CostUSD, s.CostUSD)
 	}
 	if res.DurationMS == nil || *res.DurationMS < 0 {
@@ -212,7 +207,7 @@ func compact(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatalf("the outcome %q is no JSON: %v", raw, err)
+		t.Fatalf("the outcome %q is not JSON: %v", raw, err)
 	}
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {
@@ -228,23 +223,23 @@ func fails(t *testing.T, s Subject) {
 		t.Errorf("the session: %+v", res)
 	}
 	if res.ExitCode == nil || *res.ExitCode == 0 && !res.IsError {
-		t.Errorf("nothing tells of the failure: %+v", res)
+		t.Errorf("nothing reports the failure: %+v", res)
 	}
 }
 
 func crashes(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Crash)
 	res := runner.Run(t.Context(), spec, &Recorder{})
-	if res.Success() || res.ExitCode == nil || *res.ExitCode == 0 || res.Failure != agent.FailExit || res.Err == "" {
+	if res.Success() || res.ExitCode == nil || *res.ExitCode == 0 || res.Failure != ops.FailureExit || res.Err == "" {
 		t.Errorf("the session: %+v", res)
 	}
 }
 
 func missing(t *testing.T, s Subject) {
-	runner, spec := s.Missing(t)
+	adapter, spec := s.Missing(t)
 	s.fill(t, &spec)
-	res := runner.Run(t.Context(), spec, &Recorder{})
-	if res.Success() || res.ExitCode != nil || res.Failure != agent.FailNotFound || res.Err == "" {
+	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &Recorder{})
+	if res.Success() || res.ExitCode != nil || res.Failure != ops.FailureNotFound || res.Err == "" {
 		t.Errorf("the session: %+v", res)
 	}
 }
@@ -266,7 +261,7 @@ func long(t *testing.T, s Subject) {
 func unstored(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
 	res := runner.Run(t.Context(), spec, &Recorder{fail: true})
-	if res.Success() || res.Stop != ops.StopJournal || res.Failure != "journal" {
+	if res.Success() || res.Stop != ops.StopJournal || res.Failure != ops.FailureJournal {
 		t.Errorf("the session: %+v", res)
 	}
 }

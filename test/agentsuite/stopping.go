@@ -36,7 +36,7 @@ func stops(t *testing.T, s Subject) {
 	if left := processes(t, spec.Session.Key); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
-	if res.Stop != ops.StopUser || res.StopWhy != "a user stopped it" || res.Success() || res.Failure != "stopped" {
+	if res.Stop != ops.StopUser || res.StopWhy != "a user stopped it" || res.Success() || res.Failure != ops.FailureStopped {
 		t.Errorf("the session: %+v", res)
 	}
 	if took := time.Since(begun); took > 15*time.Second {
@@ -48,8 +48,25 @@ func limits(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Hang)
 	spec.Limits.Wall = 2 * time.Second
 	res := runner.Run(t.Context(), spec, &Recorder{})
-	if res.Stop != ops.StopWall || res.Success() || res.Failure != "wall_limit" {
+	if res.Stop != ops.StopWall || res.Success() || res.Failure != ops.FailureWall {
 		t.Errorf("the session: %+v", res)
+	}
+	if left := processes(t, spec.Session.Key); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// deadline is reached while the agent prints nothing.
+func deadline(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Silent)
+	spec.Deadline = time.Now().Add(2 * time.Second)
+	begun := time.Now()
+	res := runner.Run(t.Context(), spec, &Recorder{})
+	if res.Stop != ops.StopDeadline || res.Success() || res.Failure != ops.FailureDeadline {
+		t.Errorf("the session: %+v", res)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the stop took %v", took)
 	}
 	if left := processes(t, spec.Session.Key); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/agent/scripted"
@@ -46,10 +47,10 @@ func TestClaude(t *testing.T) {
 	const keep = `mkdir -p "$CLAUDE_CONFIG_DIR/projects/x" && echo '{"type":"user"}' > "$CLAUDE_CONFIG_DIR/projects/x/{{session_id}}.jsonl"`
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(20)), Output: ops.Ptr(int64(30)), CostUSD: ops.Ptr(cost),
-		Missing: func(*testing.T) (agentsuite.Runner, ops.SessionSpec) {
-			return agent.NewClaude(agent.ClaudeOptions{Bin: "no-such-program"}), session()
+		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
+			return claude.New(claude.Options{Bin: "no-such-program"}), session()
 		},
-		Make: func(t *testing.T, task agentsuite.Task, at agentsuite.Place) (agentsuite.Runner, ops.SessionSpec) {
+		Make: func(t *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
 			answer := append(agenttest.Lines(agenttest.Init(), agenttest.Text(agentsuite.Said), result(agentsuite.Said)), agenttest.Step{Run: keep})
 			unknown := `{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"errors":["No conversation found with session ID: x"]}`
 			plays := map[agentsuite.Task][]agenttest.Play{
@@ -57,12 +58,13 @@ func TestClaude(t *testing.T) {
 				agentsuite.Answer: {{Attempt: 4, Steps: agenttest.Lines(unknown), Exit: 1}, {Steps: answer}},
 				agentsuite.Fail:   {{Steps: agenttest.Lines(agenttest.Init(), agenttest.APIError(500, "boom")), Exit: 1}},
 				agentsuite.Crash:  {{Steps: []agenttest.Step{{Err: "boom"}}, Exit: 3}},
-				agentsuite.Hang:   {{Steps: []agenttest.Step{{Out: agenttest.Init()}, {Out: agenttest.Use("toolu_1", at.Command), Run: at.Command}}}},
+				agentsuite.Hang:   {{Steps: []agenttest.Step{{Out: agenttest.Init()}, {Out: agenttest.Use("toolu_1", with.Command), Run: with.Command}}}},
+				agentsuite.Silent: {{Steps: []agenttest.Step{{Out: agenttest.Init()}, {Hang: true}}}},
 				agentsuite.Leak:   {{Steps: agenttest.Lines(agenttest.Init(), agenttest.Text(agentsuite.Secret), result(agentsuite.Secret))}},
 				agentsuite.Many:   {{Steps: append([]agenttest.Step{{Out: agenttest.Text("{{pad}}"), Size: 2 << 20}}, answer...)}},
 			}
 			bin := agenttest.Fake(t, agenttest.Scenario{Plays: plays[task]})
-			return agent.NewClaude(agent.ClaudeOptions{Bin: bin, Redactor: at.Redactor}), session()
+			return claude.New(claude.Options{Bin: bin}), session()
 		},
 	})
 }
@@ -76,16 +78,17 @@ func TestScripted(t *testing.T) {
 	able := &ops.Ability{Version: "scripted", Known: true, Structured: true}
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(agentsuite.Any)), Output: ops.Ptr(int64(agentsuite.Any)), CostUSD: ops.Ptr(0.02),
-		Missing: func(*testing.T) (agentsuite.Runner, ops.SessionSpec) {
-			return agent.NewClaude(agent.ClaudeOptions{Bin: "/no/such/program", Ability: able}), session()
+		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
+			return claude.New(claude.Options{Bin: "/no/such/program", Ability: able}), session()
 		},
-		Make: func(t *testing.T, task agentsuite.Task, at agentsuite.Place) (agentsuite.Runner, ops.SessionSpec) {
+		Make: func(t *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
 			ending := "    result: " + agentsuite.Said + "\n    outcome: " + agentsuite.Outcome + "\n"
 			script := map[agentsuite.Task]string{
 				agentsuite.Answer: "    steps: [{say: " + agentsuite.Said + "}]\n" + ending,
 				agentsuite.Fail:   "    steps: [{say: hm}]\n    result: boom\n    is_error: true\n",
 				agentsuite.Crash:  "    steps: [{say: hm}]\n    no_result: true\n    exit: 3\n    stderr: boom\n",
-				agentsuite.Hang:   "    steps: [{bash: " + at.Command + "}]\n" + ending,
+				agentsuite.Hang:   "    steps: [{bash: " + with.Command + "}]\n" + ending,
+				agentsuite.Silent: "    steps: [{say: hm}]\n    hang: true\n",
 				agentsuite.Leak:   "    steps: [{say: " + agentsuite.Secret + "}]\n    result: " + agentsuite.Secret + "\n",
 				agentsuite.Many:   "    steps: [{say: " + strings.Repeat("x", 2<<20) + "}, {say: " + agentsuite.Said + "}]\n" + ending,
 			}[task]
@@ -94,8 +97,8 @@ func TestScripted(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Under the race detector a program sleeps a second before it exits, unless it is told not to.
-			return agent.NewClaude(agent.ClaudeOptions{
-				Bin: self, Argv0Extra: []string{scriptedArg, "--scenario", file}, Ability: able, Redactor: at.Redactor, ExtraEnv: []string{"GORACE"},
+			return claude.New(claude.Options{
+				Bin: self, Prefix: []string{scriptedArg, "--scenario", file}, Ability: able, ExtraEnv: []string{"GORACE"},
 			}), session("GORACE=atexit_sleep_ms=0")
 		},
 	})
@@ -105,24 +108,25 @@ func TestCommand(t *testing.T) {
 	t.Parallel()
 	agentsuite.Run(t, agentsuite.Subject{
 		Structured: true, Input: ops.Ptr(int64(7)), Output: ops.Ptr(int64(3)), CostUSD: ops.Ptr(0.5),
-		Missing: func(*testing.T) (agentsuite.Runner, ops.SessionSpec) {
+		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
 			spec := session()
 			spec.Command = []string{"/no/such/program"}
 			return command.New(command.Options{Trusted: true}), spec
 		},
-		Make: func(_ *testing.T, task agentsuite.Task, at agentsuite.Place) (agentsuite.Runner, ops.SessionSpec) {
+		Make: func(_ *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
 			answer := "cat >/dev/null; echo looking; echo '{\"type\":\"figures\",\"cost_usd\":0.5,\"input_tokens\":7,\"output_tokens\":3}'; echo '" + agentsuite.Outcome + "'"
 			script := map[agentsuite.Task]string{
 				agentsuite.Answer: answer,
 				agentsuite.Fail:   "echo boom >&2; exit 2",
 				agentsuite.Crash:  "exit 3",
-				agentsuite.Hang:   at.Command,
+				agentsuite.Hang:   with.Command,
+				agentsuite.Silent: "sleep 300",
 				agentsuite.Leak:   "echo " + agentsuite.Secret,
 				agentsuite.Many:   "head -c 2000000 /dev/zero | tr '\\0' x; echo; " + answer,
 			}[task]
 			spec := session()
 			spec.Command = []string{"sh", "-c", script}
-			return command.New(command.Options{Trusted: true, Redactor: at.Redactor}), spec
+			return command.New(command.Options{Trusted: true}), spec
 		},
 	})
 }
@@ -135,10 +139,10 @@ func TestCodex(t *testing.T) {
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(90)), Output: ops.Ptr(int64(5)),
 		CostUSD: ops.Ptr((90*2 + 10*0.5 + 5*10) / 1e6),
-		Missing: func(*testing.T) (agentsuite.Runner, ops.SessionSpec) {
+		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
 			return codex.New(codex.Options{Bin: "no-such-program"}), session()
 		},
-		Make: func(t *testing.T, task agentsuite.Task, at agentsuite.Place) (agentsuite.Runner, ops.SessionSpec) {
+		Make: func(t *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
 			// As the strict form of the schema makes the model answer: null where ours leaves a field out.
 			strict := strings.Replace(agentsuite.Outcome, `"error":""`, `"error":"","response_time_ms":null`, 1)
 			strict = strings.Replace(strict, `"actions"`, `"handoff":null,"actions"`, 1)
@@ -152,7 +156,8 @@ func TestCodex(t *testing.T) {
 				agentsuite.Answer: answer,
 				agentsuite.Fail:   responsesapi.Turns(responsesapi.Fail(401, "the key is wrong")),
 				agentsuite.Crash:  answer,
-				agentsuite.Hang:   responsesapi.Turns(responsesapi.Exec("call_1", at.Command), responsesapi.Text("done")),
+				agentsuite.Hang:   responsesapi.Turns(responsesapi.Exec("call_1", with.Command), responsesapi.Text("done")),
+				agentsuite.Silent: responsesapi.Turns(responsesapi.Hang()),
 				agentsuite.Leak:   responsesapi.Turns(responsesapi.Exec("call_1", "echo "+agentsuite.Secret), responsesapi.Text(agentsuite.Secret)),
 				agentsuite.Many:   responsesapi.Turns(responsesapi.Exec("call_1", `head -c 3000000 /dev/zero | tr '\0' x`), responsesapi.Text(agentsuite.Said)),
 			}
@@ -162,7 +167,7 @@ func TestCodex(t *testing.T) {
 			if task == agentsuite.Crash {
 				spec.Prompt = strings.Repeat("x", 1<<20+1) // more than Codex takes
 			}
-			return codex.New(codex.Options{Bin: path, Prices: prices, Redactor: at.Redactor}), spec
+			return codex.New(codex.Options{Bin: path, Prices: prices}), spec
 		},
 	})
 }

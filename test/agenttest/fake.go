@@ -50,7 +50,9 @@ func runFake(dir string, args []string) (int, error) {
 	}
 	for _, p := range s.Plays {
 		if p.fits(call) {
-			f := &fake{play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10), refused: map[string]string{}, open: map[string]bool{}}
+			f := &fake{
+				play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10), refused: map[string]string{}, open: map[string]bool{},
+			}
 			settings, _ := call.Option("--settings")
 			if f.hook, err = pretool.In(settings); err != nil {
 				return 0, err
@@ -58,7 +60,8 @@ func runFake(dir string, args []string) (int, error) {
 			return f.run()
 		}
 	}
-	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d as %s (handler %q)", call.Attempt, call.Tier, call.Role, call.Handler)
+	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d as %s (handler %q)",
+		call.Attempt, call.Tier, call.Role, call.Handler)
 }
 
 func (p Play) fits(c Call) bool {
@@ -125,7 +128,7 @@ type fake struct {
 	hook    pretool.Hook      // asked before every tool call; empty when there is none
 	refused map[string]string // by the id of the call: why
 	open    map[string]bool   // the tool calls that were not answered yet
-	asked   chan os.Signal    // to end at the next boundary; nil when the play does not heed it
+	asked   chan os.Signal    // to end at the next boundary; nil when the play ignores it
 }
 
 func (f *fake) run() (int, error) {

@@ -37,15 +37,17 @@ func InOrder(tier int, plays ...Play) []Play {
 }
 
 // Retry is what the CLI prints before it repeats a call of the model that failed. Without it a 429 means that the API asked to
-// be left alone for longer than the CLI waits.
+// wait longer than the CLI does.
 func Retry(attempt int, delay time.Duration, status int, class string) string {
-	return fmt.Sprintf(`{"type":"system","subtype":"api_retry","attempt":%d,"max_retries":2,"retry_delay_ms":%d,"error_status":%d,"error":%s,"session_id":"{{session_id}}"}`,
+	return fmt.Sprintf(`{"type":"system","subtype":"api_retry","attempt":%d,"max_retries":2,"retry_delay_ms":%d,`+
+		`"error_status":%d,"error":%s,"session_id":"{{session_id}}"}`,
 		attempt, delay.Milliseconds(), status, quote(class))
 }
 
 // MadeUp is the message the CLI writes itself when a call of the model failed.
 func MadeUp(class, words string) string {
-	return fmt.Sprintf(`{"type":"assistant","message":{"id":"made-up","model":"<synthetic>","content":[{"type":"text","text":%s}]},"parent_tool_use_id":null,`+
+	return fmt.Sprintf(`{"type":"assistant","message":{"id":"made-up","model":"<synthetic>",`+
+		`"content":[{"type":"text","text":%s}]},"parent_tool_use_id":null,`+
 		`"session_id":"{{session_id}}","error":%s,"is_api_error_message":true}`, quote(words), quote(class))
 }
 
@@ -65,32 +67,38 @@ func RateLimited(wait time.Duration) Play {
 	case wait <= time.Minute:
 		lines = append(lines, Retry(1, wait, 429, "rate_limit"))
 	}
-	return Play{Steps: Lines(append(lines, MadeUp("rate_limit", "API Error"), APIError(429, "API Error: Request rejected (429)"))...), Exit: 1}
+	lines = append(lines, MadeUp("rate_limit", "API Error"), APIError(429, "API Error: Request rejected (429)"))
+	return Play{Steps: Lines(lines...), Exit: 1}
 }
 
 // Overloaded is a run that ends with a 529.
 func Overloaded() Play {
 	return Play{Exit: 1, Steps: Lines(
-		Init(), Retry(1, 589*time.Millisecond, 529, "overloaded"), MadeUp("server_error", "API Error: 529"), APIError(529, "API Error: 529 Overloaded."),
+		Init(), Retry(1, 589*time.Millisecond, 529, "overloaded"), MadeUp("server_error", "API Error: 529"),
+		APIError(529, "API Error: 529 Overloaded."),
 	)}
 }
 
 // Disconnected is a run whose API could not be reached.
 func Disconnected() Play {
 	result := Failed("success", "")
-	return Play{Exit: 1, Steps: Lines(Init(), MadeUp("server_error", "API Error: Connection error. (ECONNRESET)"), result[:len(result)-1]+`,"result":"API Error: Connection error. (ECONNRESET)"}`)}
+	const words = "API Error: Connection error. (ECONNRESET)"
+	return Play{Exit: 1, Steps: Lines(Init(), MadeUp("server_error", words), result[:len(result)-1]+`,"result":"`+words+`"}`)}
 }
 
 // ModelNotFound is a run whose model does not exist.
 func ModelNotFound() Play {
-	return Play{Exit: 1, Steps: Lines(Init(), MadeUp("model_not_found", "API Error"), APIError(404, "There's an issue with the selected model."))}
+	return Play{Exit: 1, Steps: Lines(
+		Init(), MadeUp("model_not_found", "API Error"), APIError(404, "There's an issue with the selected model."),
+	)}
 }
 
 // Refuses is a run whose model refuses to answer.
 func Refuses() Play {
 	result := Failed("success", "")
 	return Play{Exit: 1, Steps: Lines(
-		Init(), `{"type":"system","subtype":"model_refusal_no_fallback","session_id":"{{session_id}}"}`, MadeUp("invalid_request", "API Error"),
+		Init(), `{"type":"system","subtype":"model_refusal_no_fallback","session_id":"{{session_id}}"}`,
+		MadeUp("invalid_request", "API Error"),
 		result[:len(result)-1]+`,"stop_reason":"refusal","result":"API Error: the model can't help with this."}`,
 	)}
 }
@@ -112,7 +120,9 @@ func Exits(code int) Play {
 
 // Answers is a run that gives a structured output, whatever it is: an outcome, or the answer of another role.
 func Answers(cost float64, output string) Play {
-	return Play{Steps: Lines(Init(), Use("toolu_1", "curl -s http://127.0.0.1/healthz"), Answer("toolu_1", "ok"), Structured(cost, "done", output))}
+	return Play{Steps: Lines(
+		Init(), Use("toolu_1", "curl -s http://127.0.0.1/healthz"), Answer("toolu_1", "ok"), Structured(cost, "done", output),
+	)}
 }
 
 // InvalidOutcome is a run whose structured output is no outcome.
@@ -160,7 +170,9 @@ func Judge(goal, actions, evidence, state int) Play {
 	}
 	return Answers(0.01, marshal(map[string]any{
 		"verdict": verdict, "confidence": 0.9, "totalScore": total, "reasoning": "by the record",
-		"dimensions": map[string]any{"goalAlignment": goal, "actionCompleteness": actions, "evidenceOfCompletion": evidence, "finalStateCoherence": state},
+		"dimensions": map[string]any{
+			"goalAlignment": goal, "actionCompleteness": actions, "evidenceOfCompletion": evidence, "finalStateCoherence": state,
+		},
 	})).As("judge")
 }
 
@@ -187,7 +199,8 @@ func Polls(n int, cost float64, output string) Play {
 	steps := Lines(Init())
 	for i := range n {
 		id := fmt.Sprintf("toolu_%d", i)
-		steps = append(steps, Lines(Use(id, "curl -s http://127.0.0.1/healthz"), Answer(id, fmt.Sprintf("starting, %d of %d done", i, n)))...)
+		answer := Answer(id, fmt.Sprintf("starting, %d of %d done", i, n))
+		steps = append(steps, Lines(Use(id, "curl -s http://127.0.0.1/healthz"), answer)...)
 	}
 	return Play{Steps: append(steps, Lines(Structured(cost, "done", output))...)}
 }

@@ -27,7 +27,7 @@ type Scenario struct {
 // Play is one run.
 type Play struct {
 	Tier    int    // 0 fits every tier
-	Attempt int    // the how manieth run of the tier in the role, from 1; 0 fits every one
+	Attempt int    // the number of the run of the tier in the role, from 1; 0 fits every one
 	Role    string // empty is work
 	Handler string // empty fits every handler
 	Cycle   int    // 0 fits every cycle
@@ -49,7 +49,7 @@ type Step struct {
 	Err    string // a line on the error output
 	Repeat int    // how often, 1 when 0
 	Size   int    // bytes of {{pad}}
-	Chunk  int    // write in pieces of so many bytes instead of at once
+	Chunk  int    // write in pieces of this many bytes instead of at once
 	Sleep  time.Duration
 	Hang   bool   // never go on
 	Spawn  *Child // leave a process behind
@@ -121,7 +121,8 @@ func Fake(tb testing.TB, s Scenario) (bin string) {
 	}
 	// The test binary is slow to start, so the script tells the version itself. Under the race detector a program sleeps a
 	// second before it exits, unless it is told not to.
-	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --version ]; then\n%s\nfi\n%s exec '%s' %s '%s' \"$@\"\n", s.tellVersion(), raceOption, self, marker, dir)
+	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --version ]; then\n%s\nfi\n%s exec '%s' %s '%s' \"$@\"\n",
+		s.tellVersion(), raceOption, self, marker, dir)
 	bin = filepath.Join(dir, programName)
 	if err := os.Mkdir(filepath.Join(dir, callsFolder), 0o700); err != nil {
 		tb.Fatalf("make folder: %v", err)

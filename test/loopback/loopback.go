@@ -1,4 +1,4 @@
-// Package loopback is what the scripted APIs of tests have in common: a server on loopback that records who asked what, and
+// Package loopback is what the scripted APIs of tests have in common: a server on loopback that records the requests, and
 // that ends with the test, also when an answer hangs.
 package loopback
 
@@ -62,14 +62,14 @@ func (s *Server[R]) Requests() []R {
 	return slices.Clone(s.requests)
 }
 
-// Others are the requests that were no call of the model, as "METHOD path".
+// Others are the requests that were not calls of the model, as "METHOD path".
 func (s *Server[R]) Others() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.others)
 }
 
-// Note records a request that is no call of the model.
+// Note records a request that is not a call of the model.
 func (s *Server[R]) Note(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

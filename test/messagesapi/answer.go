@@ -66,7 +66,7 @@ func (a Answer) Call(id, tool string, input any) Answer {
 	if !ok {
 		var err error
 		if data, err = json.Marshal(input); err != nil {
-			panic(fmt.Sprintf("the input of %s is no JSON: %v", tool, err)) // a mistake in the test
+			panic(fmt.Sprintf("the input of %s is not JSON: %v", tool, err)) // a mistake in the test
 		}
 	}
 	a.Content = append(a.Content[:len(a.Content):len(a.Content)], Block{Type: "tool_use", ID: id, Name: tool, Input: data})
@@ -144,7 +144,7 @@ func pick(answers []Answer, i int) Answer {
 func refuse(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The client going away is its own business.
+	// A client that went away does not matter.
 	_ = json.NewEncoder(w).Encode(errorBody(status, message))
 }
 

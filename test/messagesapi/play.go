@@ -152,12 +152,12 @@ func encode(v any) []byte {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("an answer is no JSON: %v", err)) // a mistake in the test
+		panic(fmt.Sprintf("an answer is not JSON: %v", err)) // a mistake in the test
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// send writes at once. The client going away is its own business.
+// send writes at once. A client that went away does not matter.
 func send(w http.ResponseWriter, data []byte) {
 	_, _ = w.Write(data)
 	_ = http.NewResponseController(w).Flush()

@@ -80,7 +80,7 @@ type Result struct {
 	IsError bool
 }
 
-// Result returns what the tool call with this id answered, wherever it stands in the conversation.
+// Result returns what the tool call with this id answered, wherever it is in the conversation.
 func (r Request) Result(id string) (Result, bool) {
 	for _, m := range r.Messages {
 		for _, b := range m.Content {

@@ -283,9 +283,9 @@ func TestADamagedConversationIsRefused(t *testing.T) {
 	}{
 		"whole":                {call + "," + result, 200},
 		"a notice in between":  {call + `,{"role":"system","content":"n"},` + result, 200},
-		"a call alone":         {call, 400},
+		"a call only":          {call, 400},
 		"a call passed over":   {call + `,{"role":"user","content":"go on"}`, 400},
-		"a result alone":       {result, 400},
+		"a result only":        {result, 400},
 		"a result of long ago": {call + "," + result + `,{"role":"assistant","content":"ok"},` + result, 400},
 	} {
 		status, _, body, err := c.post(`{"model":"m","messages":[` + tc.messages + `]}`)

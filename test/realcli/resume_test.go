@@ -12,7 +12,7 @@ import (
 	"claudeops/test/messagesapi"
 )
 
-// snapshotOff makes the program write the system prompt and the tools anew on a resume.
+// snapshotOff makes the program write the system prompt and the tools again on a resume.
 var snapshotOff = []string{"--system-prompt-snapshot", "off"}
 
 // tiers plays three tiers of one conversation; each looks once and then ends.

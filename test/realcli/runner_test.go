@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcli"
@@ -23,7 +24,7 @@ import (
 type runner struct {
 	t      *testing.T
 	api    *messagesapi.Server
-	claude *agent.Claude
+	runner *agent.Runner
 	state  string
 	env    []string
 	lines  []string
@@ -31,7 +32,7 @@ type runner struct {
 
 func newRunner(t *testing.T, script messagesapi.Script, env ...string) *runner {
 	t.Helper()
-	r := &runner{t: t, api: messagesapi.New(t, script), claude: agent.NewClaude(agent.ClaudeOptions{Bin: realcli.Path(t)}), state: t.TempDir()}
+	r := &runner{t: t, api: messagesapi.New(t, script), runner: agent.NewRunner(claude.New(claude.Options{Bin: realcli.Path(t)}), agent.Options{}), state: t.TempDir()}
 	r.env = append(realcli.Env(t, r.api.URL()), env...)
 	return r
 }
@@ -59,7 +60,7 @@ func (r *runner) run(prompt string, change func(*ops.SessionSpec)) ops.RunResult
 	if change != nil {
 		change(&spec)
 	}
-	return r.claude.Run(r.t.Context(), spec, r)
+	return r.runner.Run(r.t.Context(), spec, r)
 }
 
 func TestTheRunnerTellsFailuresOfTheAPIApart(t *testing.T) {
@@ -177,7 +178,7 @@ func TestTheWatcherStopsTheRealProgramAtABoundary(t *testing.T) {
 	}
 	results := 0
 	for _, line := range r.lines {
-		for _, a := range r.claude.Activities(line) {
+		for _, a := range r.runner.Activities(line) {
 			if a.Kind == ops.ActivityResult && a.Output == "turn" {
 				results++
 			}

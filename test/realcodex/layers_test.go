@@ -17,9 +17,17 @@ import (
 // sandboxed fits a sandbox to what the adapter asks for.
 type sandboxed struct{ *wall.Sandbox }
 
-func (w sandboxed) Wrap(tier ops.Tier, c agent.Walled) (agent.Walled, error) {
-	out, err := w.Sandbox.Wrap(tier, c.Path, c.Argv, c.Env, c.Dir)
-	return agent.Walled{Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential}, err
+func (w sandboxed) Prepare(tier ops.Tier) error {
+	if err := w.Check(tier); err != nil {
+		return err
+	}
+	return w.Sandbox.Prepare(tier)
+}
+
+func (w sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
+	out, err := w.Sandbox.Wrap(tier, p.Path, p.Argv, p.Env, p.Dir)
+	p.Path, p.Argv, p.Env, p.Dir, p.Credential = out.Path, out.Argv, out.Env, out.Dir, out.Credential
+	return p, err
 }
 
 // behind puts the desk's sessions behind bubblewrap, as another user if there is one.
@@ -50,8 +58,7 @@ func (d *desk) behind(uid int, repos string) {
 	for tier := ops.Tier1; tier <= ops.LastTier && uid != 0; tier++ {
 		c.UIDs[tier] = uid
 	}
-	w := sandboxed{wall.New(c)}
-	d.options.Walls = func(string) codex.Walls { return w }
+	d.walls = sandboxed{wall.New(c)}
 }
 
 const write = `touch "$FILE" && echo written; env`
@@ -118,14 +125,14 @@ func TestNetworkAtTier1IsOffUnlessSwitchedOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		d := newDesk(t, nil)
 		d.api = responsesapi.New(t, responsesapi.Turns(
-			responsesapi.Exec("call_1", `if (exec 3<>/dev/tcp/$HOST) 2>/dev/null; then echo connected; else echo alone; fi`), responsesapi.Text("done"),
+			responsesapi.Exec("call_1", `if (exec 3<>/dev/tcp/$HOST) 2>/dev/null; then echo connected; else echo refused; fi`), responsesapi.Text("done"),
 		))
 		host := strings.TrimSuffix(strings.TrimPrefix(d.api.URL(), "http://"), "/v1")
 		d.spec.Env = slices.DeleteFunc(d.spec.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_BASE_URL=") })
 		d.spec.Env = append(d.spec.Env, "OPENAI_BASE_URL="+d.api.URL(), "HOST="+strings.Replace(host, ":", "/", 1))
 		d.options.Network, d.options.ExtraEnv = on, []string{"HOST"}
 		d.succeeded(d.run(nil))
-		if out := d.output("call_1"); strings.Contains(out, "connected") != on || strings.Contains(out, "alone") == on {
+		if out := d.output("call_1"); strings.Contains(out, "connected") != on || strings.Contains(out, "refused") == on {
 			t.Errorf("network %v: %q", on, out)
 		}
 	}
@@ -136,7 +143,7 @@ func TestAboveTier1ItRunsOnlyBehindTheWall(t *testing.T) {
 	for _, tier := range []ops.Tier{ops.Tier2, ops.Tier3} {
 		d, file := writing(t)
 		res := d.run(func(s *ops.SessionSpec) { s.Session.Tier = tier })
-		if res.ExitCode != nil || res.Failure != agent.FailLayer || !strings.Contains(res.Err, "sandbox.bubblewrap") || exists(t, file) || len(d.api.Requests()) != 0 {
+		if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "sandbox.bubblewrap") || exists(t, file) || len(d.api.Requests()) != 0 {
 			t.Errorf("%v: %+v", tier, res)
 		}
 		if !slices.Equal(codex.Needs(tier), []string{codex.LayerBubblewrap}) {
@@ -168,8 +175,8 @@ func TestBehindTheWallTier2WritesToTheRepositoriesOnly(t *testing.T) {
 	}
 }
 
-// TestTier1BehindTheWall holds that Codex's own sandbox can be set up inside ours by a user, and that a session of root, for
-// whom that does not work, is refused with the reason.
+// TestTier1BehindTheWall holds that Codex's own sandbox can be set up inside ours by a user, and that a session of root, where
+// that does not work, is refused with the reason.
 func TestTier1BehindTheWall(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -178,7 +185,7 @@ func TestTier1BehindTheWall(t *testing.T) {
 	d, file := writing(t)
 	d.behind(0, "")
 	res := d.run(nil)
-	if res.ExitCode != nil || res.Failure != agent.FailLayer || !strings.Contains(res.Err, "own sandbox cannot be set up") || !strings.Contains(res.Err, "sandbox.uid") || exists(t, file) {
+	if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "own sandbox cannot be set up") || !strings.Contains(res.Err, "sandbox.uid") || exists(t, file) {
 		t.Errorf("root: %+v", res)
 	}
 

@@ -34,11 +34,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// desk is a place where sessions of the real Codex talk to a scripted API.
+// desk runs sessions of the real Codex with a scripted API.
 type desk struct {
 	t       *testing.T
 	api     *responsesapi.Server
 	options codex.Options
+	walls   agent.Walls // nil: none
 	spec    ops.SessionSpec
 	rec     *agentsuite.Recorder
 }
@@ -72,7 +73,8 @@ func (d *desk) runIn(ctx context.Context, change func(*ops.SessionSpec)) ops.Run
 		change(&spec)
 	}
 	d.rec = &agentsuite.Recorder{}
-	res := codex.New(d.options).Run(ctx, spec, d.rec)
+	runner := agent.NewRunner(codex.New(d.options), agent.Options{Walls: func(string) agent.Walls { return d.walls }})
+	res := runner.Run(ctx, spec, d.rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		d.t.Errorf("the session left %d processes (%v)", killed, err)
 	}
@@ -339,7 +341,7 @@ func TestWithoutAKeyItSaysSo(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, responsesapi.Turns(responsesapi.Text("done")))
 	d.spec.Env = slices.DeleteFunc(d.spec.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_API_KEY=") })
-	if res := d.run(nil); res.Failure != agent.FailAgent || !strings.Contains(res.Err, "OPENAI_API_KEY") {
+	if res := d.run(nil); res.Failure != ops.FailureAgent || !strings.Contains(res.Err, "OPENAI_API_KEY") {
 		t.Errorf("result: %+v", res)
 	}
 }

@@ -171,7 +171,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 		http.StatusUnauthorized: "invalid_api_key", http.StatusTooManyRequests: "rate_limit_exceeded",
 		http.StatusNotFound: "model_not_found", http.StatusInternalServerError: "server_error",
 	}
-	// The client going away is its own business.
+	// A client that went away does not matter.
 	_, _ = w.Write(encode(event{"error": event{"message": message, "type": "error", "code": kinds[status]}}))
 }
 
@@ -181,7 +181,7 @@ func encode(v any) []byte {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("an answer is no JSON: %v", err)) // a mistake in the test
+		panic(fmt.Sprintf("an answer is not JSON: %v", err)) // a mistake in the test
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

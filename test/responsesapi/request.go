@@ -83,7 +83,7 @@ func join(parts []Part) string {
 	return strings.Join(texts, "\n")
 }
 
-// Output returns what the tool call with this id answered, wherever it stands in the conversation.
+// Output returns what the tool call with this id answered, wherever it is in the conversation.
 func (r Request) Output(id string) (string, bool) {
 	for _, i := range r.Input {
 		if i.isOutput() && i.CallID == id {

@@ -9,12 +9,12 @@ import (
 	"claudeops/internal/ops"
 )
 
-// maxOutput bounds how much of what a command printed is told.
+// maxOutput bounds how much of a command's output is passed on.
 const maxOutput = 4 << 10
 
-// Activities are what one line of Codex's output tells of the session's doings. It tells of commands only, and not of all:
-// one that its own sandbox stopped does not show. What the model used stands in the record of the conversation (tail.go).
-func Activities(line string) []ops.Activity {
+// activities are what one line of Codex's output says about the session. It reports only commands, and not all: one that
+// its own sandbox stopped is not printed. What the model used is in the record of the conversation (tail.go).
+func activities(line string) []ops.Activity {
 	if !strings.Contains(line, `"item.`) {
 		return nil
 	}
@@ -35,13 +35,15 @@ func Activities(line string) []ops.Activity {
 		return []ops.Activity{{Kind: ops.ActivityCall, UseID: e.Item.ID, Tool: e.Item.tool(), Input: e.Item.input()}}
 	case "item.completed":
 		failed := e.Item.Status == "failed" || e.Item.Status == "declined" || e.Item.Exit != nil && *e.Item.Exit != 0
-		return []ops.Activity{{Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed}}
+		return []ops.Activity{{
+			Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed,
+		}}
 	}
 	return nil
 }
 
-// Activities are what one line of the program's output tells of the session's doings.
-func (c *Codex) Activities(line string) []ops.Activity { return Activities(line) }
+// Activities reads from one stored line of output what the session did.
+func (c *Codex) Activities(line string) []ops.Activity { return activities(line) }
 
 // isCall reports whether an item is something the agent did, not something it said.
 func isCall(kind string) bool {

@@ -31,8 +31,8 @@ func switchedOff() []string {
 	}
 }
 
-// arguments builds what stands behind the name of the program, and the prompt, which always travels by the standard input.
-func (c *Codex) arguments(spec ops.SessionSpec, h holding, schema string) (args []string, prompt string) {
+// arguments builds what comes after the name of the program, and the prompt, which always goes to the standard input.
+func (c *Codex) arguments(spec ops.SessionSpec, readOnly bool, schema string) (args []string, prompt string) {
 	prompt = strings.ReplaceAll(spec.Prompt, "\x00", "")
 	system := strings.ReplaceAll(spec.SystemPrompt, "\x00", "")
 	if len(system) > maxSetting {
@@ -47,7 +47,7 @@ func (c *Codex) arguments(spec ops.SessionSpec, h holding, schema string) (args 
 		args = append(args, "--disable", feature)
 	}
 	settings := c.settings(spec)
-	maps.Copy(settings, c.sandboxSettings(h.readOnly))
+	maps.Copy(settings, c.sandboxSettings(readOnly))
 	if system != "" {
 		settings["developer_instructions"] = quote(system)
 	}
@@ -81,10 +81,11 @@ func (c *Codex) settings(spec ops.SessionSpec) map[string]string {
 		// The key of the session must reach the commands, or they could not be found again; that of the API must not.
 		"shell_environment_policy": `{inherit="all",ignore_default_excludes=true,exclude=["OPENAI_*","CODEX_API_KEY"]}`,
 		"model_provider":           quote(providerName),
-		// Failures are judged here, not waited for there; the time without a word is below our own idle limit. Under the name
+		// Failures are judged here, not waited for there; the time without output is below our own idle limit. Under the name
 		// "OpenAI" Codex would rely on things that only that API does, such as summing up a conversation on the server.
 		"model_providers." + providerName: fmt.Sprintf(
-			`{name="claudeops",base_url=%s,env_key=%s,wire_api="responses",request_max_retries=2,stream_max_retries=1,stream_idle_timeout_ms=300000,`+
+			`{name="claudeops",base_url=%s,env_key=%s,wire_api="responses",`+
+				`request_max_retries=2,stream_max_retries=1,stream_idle_timeout_ms=300000,`+
 				`env_http_headers={"OpenAI-Organization"="OPENAI_ORGANIZATION","OpenAI-Project"="OPENAI_PROJECT"}}`,
 			quote(url), quote(keyVariable)),
 	}
@@ -130,7 +131,7 @@ func (c *Codex) environment(spec ops.SessionSpec, f agent.Folders, home string) 
 		}
 		return slices.Contains(c.o.ExtraEnv, name)
 	}
-	return agent.Environment(spec, f, passes, map[string]string{"CODEX_HOME": home})
+	return agent.Environment(spec, f, agent.Variables{Passes: passes, Set: map[string]string{"CODEX_HOME": home}})
 }
 
 // homeName is CODEX_HOME in the home of the agents, which they can write to behind walls, too.
@@ -140,12 +141,12 @@ const homeName = ".codex"
 // such as instructions or settings that an agent may have left there, is read by Codex even when it is told not to.
 const keptInHome = "sessions"
 
-// makeHome makes CODEX_HOME and empties it of everything but the conversations. The agents had their hands in there, so no
-// link out of their home is followed.
+// makeHome makes CODEX_HOME and empties it of everything but the conversations. The agents can write there, so no link out of
+// their home is followed.
 func makeHome(f agent.Folders) (string, error) {
 	home := filepath.Join(f.Home, homeName)
 	if err := emptyHome(f.Home); err != nil {
-		return "", agent.Refuse(agent.FailStart, "the folder %s cannot be prepared: %v", home, err)
+		return "", agent.Refuse(ops.FailureStart, "the folder %s cannot be prepared: %v", home, err)
 	}
 	return home, nil
 }

@@ -7,29 +7,26 @@ import (
 	"strconv"
 	"strings"
 
-	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
-// judge says whether the run failed, and why, in one sentence.
-func (c *Codex) judge(res *ops.RunResult, spec ops.SessionSpec, st *stream, end agent.Ended) {
-	class, text := end.Judge(name)
+// judge adds a failure that Codex itself reported.
+func (d *decoder) judge(res *ops.RunResult, lastError string) {
 	switch {
-	case end.Stop != ops.StopNone:
-	case resumeRefused(spec, st, end):
-		class, text = ops.FailureResumeRefused, name+" could not continue the conversation: "+end.LastError
-	case st.failed:
-		r := reported(st.failure)
-		class, text, res.APIStatus = r.class, r.text, r.status
-	case class == "" && !st.completed:
-		class, text = agent.FailNoResult, name+" exited 0 without the end of its turn"
+	case d.resumeRefused(res, lastError):
+		res.Failure, res.Err = ops.FailureResumeRefused, name+" could not continue the conversation: "+lastError
+	case d.failed:
+		r := reported(d.failure)
+		res.Failure, res.Err = r.class, r.text
+		if res.Stop == ops.StopNone {
+			res.APIStatus = r.status
+		}
 	}
-	res.Failure, res.Err = class, agent.Sentence(c.o.Redactor, text)
 }
 
 // resumeRefused reports whether Codex did not know the conversation it was to continue, before it did anything.
-func resumeRefused(spec ops.SessionSpec, st *stream, end agent.Ended) bool {
-	return spec.Resume != "" && !st.began && end.ExitCode != 0 && strings.Contains(end.LastError, "thread/fork")
+func (d *decoder) resumeRefused(res *ops.RunResult, lastError string) bool {
+	return d.spec.Resume != "" && !d.began && *res.ExitCode != 0 && strings.Contains(lastError, "thread/fork")
 }
 
 // Compiled once; read only. Codex puts the status of the API into its message.
@@ -38,7 +35,7 @@ var (
 	urlShape    = regexp.MustCompile(`, (?:url|request id|cf-ray): [^\s,]+`)
 )
 
-// report is a failure Codex itself told of.
+// report is a failure that Codex itself reported.
 type report struct {
 	class  ops.FailureClass
 	text   string
@@ -83,10 +80,10 @@ type knownMessage struct {
 	words  string
 	class  ops.FailureClass
 	says   string
-	status int // what the API answered, which Codex does not repeat; 0 when nobody knows
+	status int // what the API answered, which Codex does not repeat; 0 when it is not known
 }
 
-// knownMessages are the texts of its own in which Codex hides what the API answered.
+// knownMessages are the texts that Codex prints instead of what the API answered.
 func knownMessages() []knownMessage {
 	const api = "the API failed"
 	return []knownMessage{
@@ -95,6 +92,6 @@ func knownMessages() []knownMessage {
 		{"rate limit exceeded", ops.FailureAPI, api, http.StatusTooManyRequests},
 		{"experiencing high demand", ops.FailureAPI, api, http.StatusInternalServerError},
 		{"does not exist or you do not have access to it", ops.FailureModelNotFound, api, http.StatusNotFound},
-		{"Missing environment variable", agent.FailAgent, name + " has no key for the API", 0},
+		{"Missing environment variable", ops.FailureAgent, name + " has no key for the API", 0},
 	}
 }

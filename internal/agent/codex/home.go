@@ -20,7 +20,7 @@ func emptyHome(parent string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return errors.New("it is no folder")
+		return errors.New("it is not a folder")
 	}
 	folder, err := root.Open(homeName)
 	if err != nil {

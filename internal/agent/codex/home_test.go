@@ -171,7 +171,7 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	c := New(Options{})
 	spec := ops.SessionSpec{Session: ops.Session{Model: "m"}, Prompt: "p\x00q", SystemPrompt: strings.Repeat("s", maxSetting+1), Resume: thread}
-	args, prompt := c.arguments(spec, holding{}, "/schema")
+	args, prompt := c.arguments(spec, false, "/schema")
 	if len(args) < 3 || args[0] != "exec" || args[1] != "fork" || !slices.Equal(args[len(args)-2:], []string{thread, "-"}) {
 		t.Errorf("arguments: %q", args)
 	}
@@ -189,7 +189,7 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	spec.Resume = ""
-	args, _ = c.arguments(spec, holding{readOnly: true}, "")
+	args, _ = c.arguments(spec, true, "")
 	if slices.Contains(args, "fork") || slices.Contains(args, "--output-schema") || !slices.Contains(args, `sandbox_mode="read-only"`) {
 		t.Errorf("arguments: %q", args)
 	}
@@ -197,15 +197,14 @@ func TestArguments(t *testing.T) {
 
 func TestWhoOnlySpeaksIsReadOnly(t *testing.T) {
 	t.Parallel()
-	c := New(Options{})
 	for name, s := range map[string]ops.Session{
 		"Tier 1": {Tier: ops.Tier1}, "a judge": {Tier: ops.Tier3, Role: ops.RoleJudge}, "rights of Tier 1": {Tier: ops.Tier2, Permissions: ops.Tier1},
 	} {
-		if h, err := c.hold(ops.SessionSpec{Session: s}); err != nil || !h.readOnly {
-			t.Errorf("%s: %+v, %v", name, h, err)
+		if readOnly, err := sandboxFor(ops.SessionSpec{Session: s}, nil); err != nil || !readOnly {
+			t.Errorf("%s: read-only %v, %v", name, readOnly, err)
 		}
 	}
-	if _, err := c.hold(ops.SessionSpec{Session: ops.Session{Tier: ops.Tier1, Permissions: ops.Tier2}}); err == nil {
+	if _, err := sandboxFor(ops.SessionSpec{Session: ops.Session{Tier: ops.Tier1, Permissions: ops.Tier2}}, nil); err == nil {
 		t.Error("rights of Tier 2 are given without a wall")
 	}
 }
@@ -227,8 +226,9 @@ func TestAVersionThatIsNotKnownIsRefused(t *testing.T) {
 			if able := c.Able(t.Context(), nil); able.Structured {
 				t.Errorf("it can %+v", able)
 			}
-			res := c.Run(t.Context(), ops.SessionSpec{Session: ops.Session{Tier: ops.Tier1, Key: "test-version-" + name}, StateDir: t.TempDir()}, nil)
-			if res.Failure != agent.FailTooOld || !strings.Contains(res.Err, tc.words) || res.ExitCode != nil {
+			spec := ops.SessionSpec{Session: ops.Session{Tier: ops.Tier1, Key: "test-version-" + name}, StateDir: t.TempDir()}
+			res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, nil)
+			if res.Failure != ops.FailureTooOld || !strings.Contains(res.Err, tc.words) || res.ExitCode != nil {
 				t.Errorf("result: %+v", res)
 			}
 		})

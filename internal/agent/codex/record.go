@@ -19,7 +19,7 @@ const maxRecord = 1 << 30
 
 // ledger is what the record of a conversation says of its tokens.
 type ledger struct {
-	calls   int64  // of the model, in this thread alone
+	calls   int64  // of the model, in this thread only
 	own     *usage // their sum
 	thread  *usage // of the thread with the conversation it was forked from
 	context int64  // tokens of the last call
@@ -28,7 +28,7 @@ type ledger struct {
 
 // findRecord returns the file in which Codex keeps a conversation, or nothing.
 func findRecord(home, thread string) string {
-	if !agent.ConversationID(thread) {
+	if !agent.ValidConversationID(thread) {
 		return ""
 	}
 	found, err := fs.Glob(os.DirFS(home), path.Join(keptInHome, "*", "*", "*", "rollout-*-"+thread+".jsonl"))
@@ -36,7 +36,7 @@ func findRecord(home, thread string) string {
 		return ""
 	}
 	file := filepath.Join(home, found[0])
-	// Opening something else, such as a pipe, could wait for ever.
+	// Opening something else, such as a pipe, could wait without end.
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}

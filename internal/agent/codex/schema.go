@@ -16,7 +16,10 @@ type object = map[string]any
 
 // unsupported are the keywords the strict form does not know. The supervisor checks the answer itself.
 func unsupported() []string {
-	return []string{"$schema", "$id", "title", "default", "examples", "minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties", "if", "then", "else"}
+	return []string{
+		"$schema", "$id", "title", "default", "examples", "minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties",
+		"if", "then", "else",
+	}
 }
 
 // strictSchema turns a schema into the strict form.
@@ -84,7 +87,7 @@ func strict(schema object) object {
 // nullable lets a property be null where our own schema lets it be left out.
 func nullable(property object) object {
 	if text, ok := property["description"].(string); ok {
-		property["description"] = text + " Here null takes the place of leaving it out."
+		property["description"] = text + " Use null to leave it out."
 	}
 	return object{"anyOf": []any{property, object{"type": "null"}}}
 }
@@ -100,7 +103,7 @@ func required(schema object) []string {
 	return out
 }
 
-// normalized reads the answer as our own schema means it. Nothing comes back when it is no JSON object.
+// normalized reads the answer as our own schema means it. It returns nothing when the answer is not a JSON object.
 func normalized(schemaText, answer string) []byte {
 	schema, err := decode(schemaText)
 	if err != nil {
@@ -120,7 +123,7 @@ func normalized(schemaText, answer string) []byte {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// withoutNulls takes out the nulls of what may be left out. One that stands for something required is left to be refused.
+// withoutNulls removes the nulls of optional fields. A null for a required field stays, and is refused later.
 func withoutNulls(schema object, value any) {
 	switch v := value.(type) {
 	case object:

@@ -60,7 +60,7 @@ func TestStrictSchema(t *testing.T) {
 	}
 	const null = `{"type":"null"}`
 	want := `{"additionalProperties":false,"properties":{"a":{"type":"string"},` +
-		`"b":{"anyOf":[{"description":"B. Here null takes the place of leaving it out.","type":"integer"},` + null + `]},` +
+		`"b":{"anyOf":[{"description":"B. Use null to leave it out.","type":"integer"},` + null + `]},` +
 		`"c":{"anyOf":[{"enum":[1]},` + null + `]},` +
 		`"d":{"anyOf":[{"items":{"additionalProperties":false,"properties":{"e":{"anyOf":[{"type":"string"},` + null + `]}},"required":["e"],"type":"object"},"type":"array"},` + null + `]}},` +
 		`"required":["a","b","c","d"],"type":"object"}`

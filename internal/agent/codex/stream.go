@@ -17,7 +17,7 @@ type stream struct {
 	completed bool
 	failed    bool
 	failure   string // what it said when the turn failed
-	usage     *usage // of the whole conversation, told when the turn is complete
+	usage     *usage // of the whole conversation, reported when the turn is complete
 	said      string // the last message of the agent
 	open      []agent.Call
 	warnings  []string
@@ -43,15 +43,16 @@ type item struct {
 	Query   string `json:"query"`
 }
 
-// Line reads one line of Codex's output. A line that is no event is none of its business.
-func (st *stream) Line(text string) (open []agent.Call, changed bool) {
+// line reads one line of Codex's output and reports whether the open tool calls changed. A line that is not an event is left
+// out.
+func (st *stream) line(text string) (changed bool) {
 	text = strings.TrimLeft(text, " \t")
 	if !strings.HasPrefix(text, "{") {
-		return st.open, false
+		return false
 	}
 	var e streamEvent
 	if json.Unmarshal([]byte(text), &e) != nil {
-		return st.open, false
+		return false
 	}
 	switch e.Type {
 	case "thread.started":
@@ -72,7 +73,7 @@ func (st *stream) Line(text string) (open []agent.Call, changed bool) {
 	case "item.completed":
 		changed = e.Item != nil && st.closed(*e.Item)
 	}
-	return st.open, changed
+	return changed
 }
 
 // opened notes a call of a tool.

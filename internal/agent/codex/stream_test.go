@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
 func read(lines ...string) *stream {
 	st := &stream{}
 	for _, line := range lines {
-		st.Line(line)
+		st.line(line)
 	}
 	return st
 }
@@ -47,26 +46,26 @@ func TestTheStreamIsUnderstood(t *testing.T) {
 
 func TestACallIsOpenUntilItIsCompleted(t *testing.T) {
 	t.Parallel()
-	st := &stream{}
-	open, changed := st.Line(running)
-	if !changed || len(open) != 1 || open[0].ID != "item_1" || !strings.Contains(open[0].Input, "sleep 9") {
-		t.Fatalf("open: %+v", open)
+	d := &decoder{}
+	p := d.Line(running)
+	if !p.Changed || len(p.Open) != 1 || p.Open[0].ID != "item_1" || !strings.Contains(p.Open[0].Input, "sleep 9") {
+		t.Fatalf("open: %+v", p.Open)
 	}
-	if _, again := st.Line(running); again {
+	if d.Line(running).Changed {
 		t.Error("the same call was opened twice")
 	}
-	if open, changed := st.Line(ran); !changed || len(open) != 0 {
-		t.Errorf("still open: %+v", open)
+	if p := d.Line(ran); !p.Changed || len(p.Open) != 0 {
+		t.Errorf("still open: %+v", p.Open)
 	}
-	st.Line(running)
-	if open, changed := st.Line(completed); !changed || len(open) != 0 {
-		t.Errorf("open behind the end: %+v", open)
+	d.Line(running)
+	if p := d.Line(completed); !p.Changed || len(p.Open) != 0 {
+		t.Errorf("open after the end: %+v", p.Open)
 	}
 }
 
 func TestActivities(t *testing.T) {
 	t.Parallel()
-	call, result := Activities(running), Activities(ran)
+	call, result := activities(running), activities(ran)
 	if len(call) != 1 || call[0].Kind != ops.ActivityCall || call[0].UseID != "item_1" || call[0].Tool != "Bash" || call[0].Input != `{"command":"sleep 9"}` {
 		t.Errorf("call: %+v", call)
 	}
@@ -74,7 +73,7 @@ func TestActivities(t *testing.T) {
 		t.Errorf("result: %+v", result)
 	}
 	for _, line := range []string{started, said, warned, completed, "", "x", `{"type":"item.started"`} {
-		if got := Activities(line); got != nil {
+		if got := activities(line); got != nil {
 			t.Errorf("%s tells of %+v", line, got)
 		}
 	}
@@ -115,7 +114,7 @@ func TestReported(t *testing.T) {
 		`{"error":{"message":"bad schema","code":"x"}}`:                                                        {ops.FailureAPI, "the API answered 400: bad schema", 400},
 		"Quota exceeded. Check your plan and billing details.":                                                 {ops.FailureBilling, "the API failed: Quota exceeded. Check your plan and billing details.", 429},
 		"something new": {ops.FailureAPI, "the API failed: something new", 0},
-		"Missing environment variable: `OPENAI_API_KEY`.": {agent.FailAgent, "codex has no key for the API: Missing environment variable: `OPENAI_API_KEY`.", 0},
+		"Missing environment variable: `OPENAI_API_KEY`.": {ops.FailureAgent, "codex has no key for the API: Missing environment variable: `OPENAI_API_KEY`.", 0},
 	} {
 		got := reported(message)
 		status := 0

@@ -23,9 +23,6 @@ type tail struct {
 	offset int64
 }
 
-// activities are what a line tells, after what the record tells by now.
-func (l *tail) activities(line string) []ops.Activity { return append(l.usage(), Activities(line)...) }
-
 // usage are the calls of the model since it was asked last.
 func (l *tail) usage() (out []ops.Activity) {
 	if l.path == "" {
@@ -35,7 +32,10 @@ func (l *tail) usage() (out []ops.Activity) {
 	}
 	for line := range bytes.Lines(l.more()) {
 		var r recordLine
-		if !bytes.Contains(line, []byte(`"token_usage_record"`)) || json.Unmarshal(line, &r) != nil || r.Type != "token_usage_record" || r.Payload.Usage == nil {
+		if !bytes.Contains(line, []byte(`"token_usage_record"`)) || json.Unmarshal(line, &r) != nil {
+			continue
+		}
+		if r.Type != "token_usage_record" || r.Payload.Usage == nil {
 			continue
 		}
 		u := *r.Payload.Usage
@@ -49,7 +49,7 @@ func (l *tail) usage() (out []ops.Activity) {
 
 // more returns the whole lines that were added to the record. Whatever is wrong with it, the session goes on.
 func (l *tail) more() []byte {
-	// An agent behind walls can put something else in its place: a link is not followed, a pipe is not waited for.
+	// An agent behind walls can replace the file: a link is not followed, a pipe is not waited for.
 	file, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil

@@ -1,9 +1,6 @@
 package codex
 
-import (
-	"claudeops/internal/agent"
-	"claudeops/internal/ops"
-)
+import "claudeops/internal/ops"
 
 // usage are tokens as Codex counts them: what was cached is part of the input, reasoning is part of the output.
 type usage struct {
@@ -22,7 +19,10 @@ func (u usage) minus(o usage) usage {
 }
 
 func (u usage) plus(o usage) usage {
-	return usage{Input: u.Input + o.Input, Cached: u.Cached + o.Cached, CacheWrite: u.CacheWrite + o.CacheWrite, Output: u.Output + o.Output}
+	return usage{
+		Input: u.Input + o.Input, Cached: u.Cached + o.Cached,
+		CacheWrite: u.CacheWrite + o.CacheWrite, Output: u.Output + o.Output,
+	}
 }
 
 // fresh is the input that was neither read from the cache nor written to it.
@@ -34,11 +34,12 @@ func cost(p ops.Price, u usage) float64 {
 	if p.CacheWrite == 0 {
 		p.CacheWrite = p.Input // a table for models that do not charge it apart leaves it out
 	}
-	return (float64(u.fresh())*p.Input + float64(u.Cached)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite + float64(u.Output)*p.Output) / million
+	return (float64(u.fresh())*p.Input + float64(u.Cached)*p.CacheRead +
+		float64(u.CacheWrite)*p.CacheWrite + float64(u.Output)*p.Output) / million
 }
 
 // before is what the conversation that is continued had used. Codex goes on counting from there.
-func (c *Codex) before(spec ops.SessionSpec, home string) *usage {
+func before(spec ops.SessionSpec, home string) *usage {
 	if spec.Resume == "" {
 		return &usage{}
 	}
@@ -49,8 +50,8 @@ func (c *Codex) before(spec ops.SessionSpec, home string) *usage {
 	return readRecord(path).thread
 }
 
-// figures are the numbers of this run alone. The four kinds of tokens do not overlap, as with the other agents.
-func (c *Codex) figures(res *ops.RunResult, spec ops.SessionSpec, r *readied, st *stream, kept ledger) {
+// figures are the numbers of this run only. The four kinds of tokens do not overlap, as with the other agents.
+func (d *decoder) figures(res *ops.RunResult, kept ledger) {
 	if kept.calls > 0 {
 		res.NumTurns = ops.Ptr(kept.calls)
 	}
@@ -60,21 +61,21 @@ func (c *Codex) figures(res *ops.RunResult, spec ops.SessionSpec, r *readied, st
 	if kept.window > 0 {
 		res.ContextWindow = ops.Ptr(kept.window)
 	}
-	own := kept.own // a turn that did not complete is told by the record only
-	if st.usage != nil && r.before != nil {
-		own = ops.Ptr(st.usage.minus(*r.before))
+	reported := d.usage
+	own := kept.own // a turn that did not complete is only in the record
+	if reported != nil && d.before != nil {
+		own = ops.Ptr(reported.minus(*d.before))
 	}
 	if own == nil {
-		if st.usage != nil {
-			res.Warnings = append(res.Warnings, "the tokens of this run are not known: the record of the conversation it continues does not tell what that had used")
+		if reported != nil {
+			res.Warnings = append(res.Warnings,
+				"the tokens of this run are not known: the record of the conversation it continues does not tell what that had used")
 		}
 		return
 	}
 	res.InputTokens, res.OutputTokens = ops.Ptr(own.fresh()), ops.Ptr(own.Output)
 	res.CacheReadTokens, res.CacheWriteTokens = ops.Ptr(own.Cached), ops.Ptr(own.CacheWrite)
-	if price, ok := c.o.Prices.Of(spec.Session.Model); ok {
+	if price, ok := d.prices.Of(d.spec.Session.Model); ok {
 		res.CostUSD = ops.Ptr(cost(price, *own))
 	}
 }
-
-var _ agent.Decoder = (*stream)(nil)

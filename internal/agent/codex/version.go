@@ -58,22 +58,25 @@ func (c *Codex) askVersion(ctx context.Context, path string, env []string) strin
 	defer func() { _ = os.RemoveAll(home) }()
 	key := "version-" + uuid.NewString()
 	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	vars := agent.Environment(spec, agent.Folders{Home: home, State: home}, func(string) bool { return false }, map[string]string{"CODEX_HOME": home})
-	a := agent.Ask(ctx, agent.Program{Path: path, Argv: []string{c.o.Bin, "--version"}, Env: vars, Dir: home, Key: key}, c.o.Logger)
+	vars := agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
+	a := agent.Ask(ctx, agent.Program{Path: path, Argv: []string{c.o.Bin, "--version"}, Env: vars, Dir: home, Key: key})
 	if m := versionShape.FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// checkVersion refuses a program that nothing is known about: its flags are what holds it.
+// checkVersion refuses a program of an unknown version: only its flags hold it to its tier.
 func (c *Codex) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (string, error) {
 	v := c.versionOf(ctx, path, spec.Env)
 	switch {
 	case v.text == "":
-		return "", agent.Refuse(agent.FailTooOld, "%s does not tell its version, so nobody knows whether it can be held to its tier: %s", c.o.Bin, hint)
+		return "", agent.Refuse(ops.FailureTooOld,
+			"%s does not tell its version, so it is not known whether it can be held to its tier: %s", c.o.Bin, hint)
 	case agent.OlderVersion(v.text, OldestVersion):
-		return "", agent.Refuse(agent.FailTooOld, "%s is version %s, but at least %s is needed: update it with npm install -g @openai/codex@latest", c.o.Bin, v.text, OldestVersion)
+		return "", agent.Refuse(ops.FailureTooOld,
+			"%s is version %s, but at least %s is needed: update it with npm install -g @openai/codex@latest",
+			c.o.Bin, v.text, OldestVersion)
 	}
 	return v.text, nil
 }

@@ -30,6 +30,13 @@ func (l *lines) Lines(_ context.Context, batch []ops.Line) error {
 // run runs a shell script as an agent.
 func run(t *testing.T, o command.Options, script string, change func(*ops.SessionSpec)) (ops.RunResult, string) {
 	t.Helper()
+	return runBehind(t, o, nil, script, change)
+}
+
+func runBehind(
+	t *testing.T, o command.Options, walls func(string) agent.Walls, script string, change func(*ops.SessionSpec),
+) (ops.RunResult, string) {
+	t.Helper()
 	dir := t.TempDir()
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Model: "m", Handler: "other", Key: "test-" + uuid.NewString()},
@@ -41,7 +48,7 @@ func run(t *testing.T, o command.Options, script string, change func(*ops.Sessio
 		change(&spec)
 	}
 	rec := &lines{}
-	res := command.New(o).Run(t.Context(), spec, rec)
+	res := agent.NewRunner(command.New(o), agent.Options{Walls: walls}).Run(t.Context(), spec, rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		t.Errorf("the session left %d processes (%v)", killed, err)
 	}
@@ -118,7 +125,7 @@ func TestFiguresAddUp(t *testing.T) {
 func TestAnExitCodeIsAFailure(t *testing.T) {
 	t.Parallel()
 	res, _ := run(t, command.Options{Trusted: true}, "echo boom >&2; exit 4", nil)
-	if res.Failure != agent.FailExit || *res.ExitCode != 4 || res.Err != "sh exited with code 4: boom" || res.ResultRead {
+	if res.Failure != ops.FailureExit || *res.ExitCode != 4 || res.Err != "sh exited with code 4: boom" || res.ResultRead {
 		t.Errorf("result: %+v", res)
 	}
 }
@@ -126,18 +133,19 @@ func TestAnExitCodeIsAFailure(t *testing.T) {
 func TestItRunsOnlyBehindAWallUnlessTrusted(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	for name, walls := range map[string]func(string) command.Walls{
-		"none": nil, "none for the environment": func(string) command.Walls { return nil }, "another": func(string) command.Walls { return paper{"uid"} },
+	for name, walls := range map[string]func(string) agent.Walls{
+		"none": nil, "none for the environment": func(string) agent.Walls { return nil }, "another": func(string) agent.Walls { return paper{"uid"} },
 	} {
-		res, _ := run(t, command.Options{Walls: walls}, "touch "+file, nil)
-		if res.Failure != agent.FailLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.bubblewrap") {
+		res, _ := runBehind(t, command.Options{}, walls, "touch "+file, nil)
+		if res.Failure != ops.FailureLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.bubblewrap") {
 			t.Errorf("%s: %+v", name, res)
 		}
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it ran")
 	}
-	if res, _ := run(t, command.Options{Walls: func(string) command.Walls { return paper{command.LayerBubblewrap} }}, "true", nil); !res.Success() {
+	walls := func(string) agent.Walls { return paper{command.LayerBubblewrap} }
+	if res, _ := runBehind(t, command.Options{}, walls, "true", nil); !res.Success() {
 		t.Errorf("behind the wall: %+v", res)
 	}
 }
@@ -145,17 +153,16 @@ func TestItRunsOnlyBehindAWallUnlessTrusted(t *testing.T) {
 // paper are walls that hold nothing.
 type paper struct{ layer string }
 
-func (p paper) Layers(ops.Tier) []string                            { return []string{p.layer} }
-func (paper) Check(ops.Tier) error                                  { return nil }
-func (paper) Prepare(ops.Tier) error                                { return nil }
-func (paper) Wrap(_ ops.Tier, w agent.Walled) (agent.Walled, error) { return w, nil }
-func (paper) Collect(ops.Tier) error                                { return nil }
+func (p paper) Layers(ops.Tier) []string                              { return []string{p.layer} }
+func (paper) Prepare(ops.Tier) error                                  { return nil }
+func (paper) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
+func (paper) Collect(ops.Tier) error                                  { return nil }
 
 func TestAHandlerWithoutAProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, argv := range [][]string{nil, {""}} {
 		res, _ := run(t, command.Options{Trusted: true}, "", func(s *ops.SessionSpec) { s.Command = argv })
-		if res.Failure != agent.FailNotFound || !strings.Contains(res.Err, "other") {
+		if res.Failure != ops.FailureNotFound || !strings.Contains(res.Err, "other") {
 			t.Errorf("result: %+v", res)
 		}
 	}

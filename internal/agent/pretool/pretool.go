@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// limit is longer than a hook takes to give up by itself.
+	// limit is longer than the time limit of a hook itself.
 	limit = 15 * time.Second
 	grace = time.Second
 )
 
-// Hook is the command that is asked before every tool call; empty when nobody is.
+// Hook is the command that is asked before every tool call; empty when there is none.
 type Hook string
 
 // In finds the hook in settings, which are a file or inline JSON.
@@ -68,8 +68,8 @@ type Call struct {
 	ID        string          `json:"tool_use_id"`
 }
 
-// Ask asks about a call and returns why it is refused, in the words of the CLI; empty when it is allowed or nobody is to be
-// asked. Whatever is no clear yes is a no. Without env the hook has that of this process.
+// Ask asks about a call and returns why it is refused, in the words of the CLI; empty when it is allowed or there is
+// no hook. Any answer other than allow is a refusal. Without env the hook has the environment of this process.
 func (h Hook) Ask(ctx context.Context, c Call, env []string) (refused string) {
 	if h == "" {
 		return ""

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/ops"
 )
 
@@ -130,7 +131,7 @@ tiers:
 	var calls, outputs []string
 	usage := 0
 	for _, line := range p.lines {
-		for _, a := range Activities(line) {
+		for _, a := range claude.New(claude.Options{}).Activities(line) {
 			switch a.Kind {
 			case ops.ActivityCall:
 				calls = append(calls, a.Tool+a.Input)

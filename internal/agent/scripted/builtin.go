@@ -12,7 +12,7 @@ import (
 // DemoScenario is the name of the built-in scenario that is played when none is named.
 const DemoScenario = "demo"
 
-// builtinPrefix marks the name of a built-in scenario where a file name could stand.
+// builtinPrefix marks the name of a built-in scenario where a file name is expected.
 const builtinPrefix = "builtin:"
 
 // scenarios is read only; the compiler fills it.

@@ -15,7 +15,7 @@ import (
 const (
 	// maxOutput is how much of a command's output is answered.
 	maxOutput = 30_000
-	// commandGrace is between the polite and the final signal to a command.
+	// commandGrace is between the first and the final signal to a command.
 	commandGrace = time.Second
 )
 
@@ -50,7 +50,7 @@ func runCommand(ctx context.Context, command, dir string, environ []string) (com
 	}
 	err = cmd.Wait()
 	if ctx.Err() != nil {
-		// Members of the group that did not follow the polite signal. Nothing to do when there are none.
+		// Members of the group that did not end on the first signal. Nothing to do when there are none.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return commandEnd{}, context.Cause(ctx)
 	}

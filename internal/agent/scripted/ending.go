@@ -67,7 +67,8 @@ func (c *conversation) brokenOff(e Ending, stderr io.Writer) error {
 	class := errorClass(e.APIStatus)
 	if e.RetryAfter > 0 {
 		err := c.stream.write(retryEvent{
-			Type: "system", Subtype: "api_retry", Attempt: 1, MaxRetries: 1, DelayMS: e.RetryAfter.Milliseconds(), Status: e.APIStatus, Error: class, SessionID: c.sessionID,
+			Type: "system", Subtype: "api_retry", Attempt: 1, MaxRetries: 1, DelayMS: e.RetryAfter.Milliseconds(),
+			Status: e.APIStatus, Error: class, SessionID: c.sessionID,
 		})
 		if err != nil {
 			return err
@@ -76,12 +77,16 @@ func (c *conversation) brokenOff(e Ending, stderr io.Writer) error {
 	words := cmp.Or(e.Result, fmt.Sprintf("API Error: %d", e.APIStatus))
 	err := c.stream.write(messageEvent{
 		Type: "assistant", SessionID: c.sessionID, UUID: uuid.NewString(), Error: class,
-		Message: message{ID: newID("msg_"), Type: "message", Role: "assistant", Model: "<synthetic>", Content: []block{{Type: "text", Text: words}}},
+		Message: message{
+			ID: newID("msg_"), Type: "message", Role: "assistant", Model: "<synthetic>", Content: []block{{Type: "text", Text: words}},
+		},
 	})
 	if err != nil {
 		return err
 	}
-	return c.result(resultEvent{Subtype: subtypeSuccess, IsError: true, APIErrorStatus: &e.APIStatus, Result: &words, TerminalReason: reasonAPIError})
+	return c.result(resultEvent{
+		Subtype: subtypeSuccess, IsError: true, APIErrorStatus: &e.APIStatus, Result: &words, TerminalReason: reasonAPIError,
+	})
 }
 
 // errorClass is how the real program names a failure of the API.

@@ -75,8 +75,8 @@ func (e environment) expand(text string) (string, error) {
 	return out, nil
 }
 
-// attempt counts the runs of a script in its cycle, this one included. The supervisor's own numbers will not do: it also counts
-// the sessions of other roles.
+// attempt counts the runs of a script in its cycle, this one included. The supervisor's own numbers cannot be used: it also
+// counts the sessions of other roles.
 func (e environment) attempt(script string) (int, error) {
 	base := e.configDir()
 	if base == "" {
@@ -103,7 +103,7 @@ func (e environment) attempt(script string) (int, error) {
 	return int(info.Size()), nil
 }
 
-// configDir is where the agent keeps what outlives a session; empty when there is no place for it.
+// configDir is where the agent keeps files between sessions; empty when there is no such folder.
 func (e environment) configDir() string {
 	if base, _ := e.lookup(envConfigDir); base != "" {
 		return base
@@ -114,7 +114,7 @@ func (e environment) configDir() string {
 	return ""
 }
 
-// projectDir is where the conversations held in a working folder are kept; empty when there is no place for them.
+// projectDir is where the conversations held in a working folder are kept; empty when there is no such folder.
 func (e environment) projectDir(cwd string) string {
 	base := e.configDir()
 	if base == "" {

@@ -49,7 +49,7 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 }
 
 func complain(stderr io.Writer, err error) int {
-	// Nobody is left to be told when this fails too.
+	// If this fails too, the error cannot be reported.
 	_, _ = fmt.Fprintf(stderr, "error: %v\n", err)
 	return 1
 }
@@ -173,7 +173,8 @@ func (c *conversation) run(ctx context.Context, script Script, stderr io.Writer)
 	if err == nil && c.opts.budget > 0 && c.cost > c.opts.budget {
 		// As with the real program, what would have been the answer is lost.
 		return 1, c.result(resultEvent{
-			Subtype: subtypeBudget, IsError: true, Errors: []string{fmt.Sprintf("Reached maximum budget ($%v)", c.opts.budget)}, TerminalReason: reasonBudget,
+			Subtype: subtypeBudget, IsError: true, TerminalReason: reasonBudget,
+			Errors: []string{fmt.Sprintf("Reached maximum budget ($%v)", c.opts.budget)},
 		})
 	}
 	if err == nil {

@@ -82,7 +82,7 @@ func (d *decoder) object(n *yaml.Node, what string, keys map[string]func(*yaml.N
 				key.Value, what, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 		}
 		if seen[key.Value] {
-			return d.fail(key, "the key %q stands twice in %s", key.Value, what)
+			return d.fail(key, "the key %q appears twice in %s", key.Value, what)
 		}
 		seen[key.Value] = true
 		if err := set(resolve(value)); err != nil {
@@ -252,7 +252,7 @@ func (d *decoder) scripts(n *yaml.Node, what string) (Script, error) {
 	return s, err
 }
 
-// value returns what stands behind a key of a mapping, nil when it is not there.
+// value returns the value of a key of a mapping, nil when it is not there.
 func value(n *yaml.Node, key string) *yaml.Node {
 	n = resolve(n)
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
@@ -293,11 +293,13 @@ func (d *decoder) endingKeys(e *Ending) map[string]func(*yaml.Node) error {
 		"stderr":      d.text(&e.Stderr),
 		"api_status":  scalar(d, &e.APIStatus, "an HTTP status from 400 to 599", func(v int) bool { return v >= 400 && v <= 599 }),
 		"retry_after": scalar(d, &e.RetryAfter, "a duration such as 3s", func(v time.Duration) bool { return v > 0 }),
-		"subtype":     scalar(d, &e.Subtype, "a subtype that begins with error_", func(v string) bool { return strings.HasPrefix(v, "error_") }),
-		"is_error":    d.flag(&e.IsError),
-		"no_result":   d.flag(&e.NoResult),
-		"hang":        d.flag(&e.Hang),
-		"linger":      d.flag(&e.Linger),
+		"subtype": scalar(d, &e.Subtype, "a subtype that begins with error_", func(v string) bool {
+			return strings.HasPrefix(v, "error_")
+		}),
+		"is_error":  d.flag(&e.IsError),
+		"no_result": d.flag(&e.NoResult),
+		"hang":      d.flag(&e.Hang),
+		"linger":    d.flag(&e.Linger),
 	}
 }
 

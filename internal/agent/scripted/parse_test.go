@@ -63,7 +63,7 @@ func TestAWrongScenarioIsRefusedWithFileAndLine(t *testing.T) {
 		"two documents":      {"tiers: {1: {}}\n---\ntiers: {1: {}}\n", "only one YAML document"},
 		"unknown key":        {"tiers:\n  1:\n    colour: red", `s.yaml:3: unknown key "colour" in Tier 1; known are: api_status, cost_usd, exit`},
 		"unknown tier":       {"tiers:\n  4: {}", `s.yaml:2: unknown key "4" in tiers; known are: 1, 2, 3`},
-		"doubled key":        {"tiers:\n  1: {}\n  1: {}", `s.yaml:3: the key "1" stands twice`},
+		"doubled key":        {"tiers:\n  1: {}\n  1: {}", `s.yaml:3: the key "1" appears twice`},
 		"cost":               {"tiers:\n  1:\n    cost_usd: much", `s.yaml:3: want an amount of 0 or more, found "much"`},
 		"negative cost":      {"tiers: {1: {cost_usd: -1}}", "s.yaml:1: want an amount"},
 		"cost is no number":  {"tiers: {1: {cost_usd: .nan}}", "s.yaml:1: want an amount"},

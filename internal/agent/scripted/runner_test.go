@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/ops"
 )
 
@@ -30,10 +31,10 @@ func supervised(t *testing.T, state, scenario string, change func(*ops.SessionSp
 	if err := os.WriteFile(file, []byte(scenario), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := agent.NewClaude(agent.ClaudeOptions{
-		Bin: self, Argv0Extra: []string{agentArg, "--scenario", file}, ExtraEnv: []string{"GORACE"},
+	c := agent.NewRunner(claude.New(claude.Options{
+		Bin: self, Prefix: []string{agentArg, "--scenario", file}, ExtraEnv: []string{"GORACE"},
 		Ability: &ops.Ability{Version: programName, Known: true, Structured: true},
-	})
+	}), agent.Options{})
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 1, CycleID: 1, Tier: ops.Tier1, Model: "haiku", Key: uuid.NewString(), PlannedID: uuid.NewString()},
 		Prompt:  "look around", StateDir: state, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"},

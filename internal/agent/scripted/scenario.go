@@ -8,7 +8,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Scenario is what the agent does at each tier, and in place of certain handlers and in other roles than work.
+// Scenario is what the agent does at each tier, for certain handlers, and in other roles than work.
 type Scenario struct {
 	Name     string
 	Tiers    map[ops.Tier]Script
@@ -37,7 +37,7 @@ type Ending struct {
 
 	IsError    bool          // the result says that it is an error
 	APIStatus  int           // the model's API failed with this status
-	RetryAfter time.Duration // and asked to be left alone for so long
+	RetryAfter time.Duration // and asked to wait this long before the next call
 	Subtype    string        // of the result of a program that ended itself, such as error_max_turns
 
 	NoResult bool // the process ends without a result event

@@ -104,7 +104,7 @@ func (c *conversation) path(path string) (string, error) {
 	return path, nil
 }
 
-// write writes a file as a tool call. That the file cannot be written is told to the agent, not to the caller.
+// write writes a file as a tool call. An error is reported to the agent, not to the caller.
 func (c *conversation) write(ctx context.Context, path, content string) error {
 	path, err := c.path(path)
 	if err != nil {

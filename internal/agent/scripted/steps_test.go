@@ -24,7 +24,7 @@ func TestAToolThatIsNotGivenIsRefusedAndReported(t *testing.T) {
 		"in the list":              {tools: "Read,Bash", command: "echo ran"},
 		"not in the list":          {tools: "Read,Grep", command: "echo ran", refused: true},
 		"empty list":               {args: []string{"--tools", ""}, command: "echo ran", refused: true},
-		"denied by bare name":      {tools: "Bash", args: []string{"--disallowedTools", "Task,Bash"}, command: "echo ran", refused: true},
+		"denied by its plain name": {tools: "Bash", args: []string{"--disallowedTools", "Task,Bash"}, command: "echo ran", refused: true},
 		"denied by rule":           {tools: "Bash", args: []string{"--disallowedTools", "Task,Bash(echo ran:*)"}, command: "echo ran now", refused: true},
 		"rule of another command":  {tools: "Bash", args: []string{"--disallowedTools", "Bash(docker restart:*)"}, command: "echo ran"},
 		"rule ends inside a word":  {tools: "Bash", args: []string{"--disallowedTools", "Bash(echo ra:*)"}, command: "echo ran"},

@@ -38,13 +38,13 @@ func toolList(values []string) []string {
 	return out
 }
 
-// available lists the tools of this session: those given, less those denied by their bare name.
+// available lists the tools of this session: those given, less those denied by their plain name.
 func (o options) available() []string {
 	return slices.DeleteFunc(slices.Clone(o.tools), func(tool string) bool { return slices.Contains(o.denied, tool) })
 }
 
 // refuse says why a tool call must not happen; empty when it may. The rules of the form Bash(prefix:*) are compared with
-// the start of the command text only, as the real program in essence does: they are no boundary.
+// the start of the command text only, as the real program in essence does: they are not a security boundary.
 func (o options) refuse(tool, command string) string {
 	if !slices.Contains(o.available(), tool) {
 		return "No such tool available: " + tool

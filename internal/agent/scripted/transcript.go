@@ -31,7 +31,7 @@ type record struct {
 
 // transcript keeps a conversation, so that a later process can continue it.
 type transcript struct {
-	file      *os.File // nil when there is no place to keep it
+	file      *os.File // nil when there is no folder to keep it in
 	sessionID string
 	cwd       string
 	last      *string

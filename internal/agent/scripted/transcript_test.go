@@ -62,7 +62,7 @@ func TestAForkCarriesTheHistoryAndLeavesTheParentAlone(t *testing.T) {
 		t.Errorf("input tokens %d after %d: the history is not counted", b.Usage.Input, a.Usage.Input)
 	}
 	if *b.TotalCostUSD != 0.5 {
-		t.Errorf("cost %v is not of this run alone", *b.TotalCostUSD)
+		t.Errorf("cost %v is not of this run only", *b.TotalCostUSD)
 	}
 	after, err := os.ReadFile(parent)
 	if err != nil || string(after) != string(before) {

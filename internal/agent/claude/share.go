@@ -1,4 +1,4 @@
-package agent
+package claude
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 // ownShare takes out of the figures of a resumed run what the conversation had used before, for a CLI that does not tell the
 // share apart. Its totals go on from a line that the run before left at the end of the record; without that line they
 // begin at zero.
-func (s *session) ownShare(res *ops.RunResult) {
-	if u := s.stream.result.Usage; u != nil {
+func (d *decoder) ownShare(res *ops.RunResult) {
+	if u := d.result.Usage; u != nil {
 		res.InputTokens, res.OutputTokens = whole(u.Input), whole(u.Output)
 		res.CacheReadTokens, res.CacheWriteTokens = whole(u.CacheRead), whole(u.CacheWrite)
 	}
-	if res.ReportedUSD == nil || s.spent == nil || !carriesCost(s.before.Path) {
+	if res.ReportedUSD == nil || d.spent == nil || !carriesCost(d.before.Path) {
 		return
 	}
-	res.CostUSD = ops.Ptr(max(*res.ReportedUSD-*s.spent, 0))
+	res.CostUSD = ops.Ptr(max(*res.ReportedUSD-*d.spent, 0))
 }
 
 // carriesCost reports whether the record of a conversation ends with the sum of its cost.

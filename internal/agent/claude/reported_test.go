@@ -1,4 +1,4 @@
-package agent
+package claude
 
 import (
 	"fmt"
@@ -69,26 +69,26 @@ func TestWhatTheCLITellsOfItsFailure(t *testing.T) {
 		{"what the agent says is no evidence", []string{spoke, failedWith("null", "the service answered 529, refusal, 404", "")}, "agent_error", 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &session{name: "claude", clock: func() time.Time { return begun }, retries: true}
+			d := &decoder{name: "claude", clock: func() time.Time { return begun }, retries: true}
 			for _, line := range tt.lines {
-				s.stream.line(line)
+				d.line(line)
 			}
-			class, text := s.reported("claude")
+			class, text := d.reported()
 			status := 0
-			if got := s.apiStatus(); got != nil {
+			if got := d.apiStatusCode(); got != nil {
 				status = *got
 			}
-			if class != tt.class || status != tt.status || s.retryAfter() != tt.after || text == "" {
-				t.Errorf("got %q, status %d, after %v (%s); want %q, %d, %v", class, status, s.retryAfter(), text, tt.class, tt.status, tt.after)
+			if class != tt.class || status != tt.status || d.retryAfter() != tt.after || text == "" {
+				t.Errorf("got %q, status %d, after %v (%s); want %q, %d, %v", class, status, d.retryAfter(), text, tt.class, tt.status, tt.after)
 			}
 		})
 	}
 }
 
 func TestOnlyAProgramKnownToRetryTellsByNotRetrying(t *testing.T) {
-	s := &session{name: "claude", clock: time.Now}
-	s.stream.line(failedWith("429", "slow", ""))
-	if got := s.retryAfter(); got != 0 {
+	d := &decoder{name: "claude", clock: time.Now}
+	d.line(failedWith("429", "slow", ""))
+	if got := d.retryAfter(); got != 0 {
 		t.Errorf("got %v", got)
 	}
 }

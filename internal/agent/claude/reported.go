@@ -1,18 +1,20 @@
-package agent
+package claude
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
-// What the CLI itself tells of a failure, as measured with 2.1.325. All of it is an error result (is_error), and the first row
-// that fits decides. Only what the CLI says of itself and of the model's API counts: never the text of a tool.
+// What the CLI itself reports about a failure, as measured with 2.1.325. All of it is an error result (is_error), and the
+// first row that fits decides. Only what the CLI says of itself and of the model's API counts: never the text of a tool.
 //
 //	evidence                                                               class
 //	subtype error_max_turns                                                max_turns
@@ -32,25 +34,25 @@ import (
 // statusOverloaded is what the API answers when it has too much to do.
 const statusOverloaded = 529
 
-// reported is the failure the CLI itself told of.
-func (s *session) reported(name string) (class ops.FailureClass, text string) {
-	st := &s.stream
+// reported is the failure that the CLI itself reported.
+func (d *decoder) reported() (class ops.FailureClass, text string) {
+	st := &d.stream
 	r := st.result
-	class, words := s.reportedClass(), firstLine(r.words())
+	class, words := d.reportedClass(), agent.FirstLine(r.words())
 	status := whole(cmp.Or(r.APIStatus, st.apiStatus))
 	switch {
 	case status != nil:
-		return class, joinText(fmt.Sprintf("the API answered %d", *status), words)
+		return class, agent.WithDetail(fmt.Sprintf("the API answered %d", *status), words)
 	case st.apiError != "":
-		return class, joinText("the API failed with "+st.apiError, words)
+		return class, agent.WithDetail("the API failed with "+st.apiError, words)
 	case r.Subtype != "" && r.Subtype != "success":
-		return class, joinText(name+" ended with "+r.Subtype, words)
+		return class, agent.WithDetail(d.name+" ended with "+r.Subtype, words)
 	}
-	return class, joinText(name+" reported an error", words)
+	return class, agent.WithDetail(d.name+" reported an error", words)
 }
 
-func (s *session) reportedClass() ops.FailureClass {
-	st := &s.stream
+func (d *decoder) reportedClass() ops.FailureClass {
+	st := &d.stream
 	r := st.result
 	switch r.Subtype {
 	case "error_max_turns":
@@ -61,8 +63,8 @@ func (s *session) reportedClass() ops.FailureClass {
 		return ops.FailureStructured
 	}
 	status := 0
-	if told := s.apiStatus(); told != nil {
-		status = *told
+	if code := d.apiStatusCode(); code != nil {
+		status = *code
 	}
 	switch {
 	case r.StopReason == "refusal" || st.refusal:
@@ -83,10 +85,10 @@ func (s *session) reportedClass() ops.FailureClass {
 	return ops.FailureAgent
 }
 
-// apiStatus is the HTTP status the API answered last, nil when it did not answer or nobody told. Some versions do not tell the
-// status of an overloaded API, only the class of the error or a text of their own.
-func (s *session) apiStatus() *int {
-	st := &s.stream
+// apiStatusCode is the HTTP status the API answered last, nil when it did not answer or the CLI does not say. Some versions do
+// not report the status of an overloaded API, only the class of the error or a text of their own.
+func (d *decoder) apiStatusCode() *int {
+	st := &d.stream
 	r := st.result
 	if r == nil {
 		return nil
@@ -96,7 +98,8 @@ func (s *session) apiStatus() *int {
 	}
 	overloaded := st.apiError == "overloaded" ||
 		st.apiError != "" && st.retry != nil && st.retry.class == "overloaded" ||
-		(st.apiError == "server_error" || st.apiError == "unknown" || st.apiError == "rate_limit") && strings.Contains(firstLine(r.words()), "529")
+		slices.Contains([]string{"server_error", "unknown", "rate_limit"}, st.apiError) &&
+			strings.Contains(agent.FirstLine(r.words()), "529")
 	if overloaded {
 		return ops.Ptr(statusOverloaded)
 	}
@@ -113,18 +116,18 @@ const (
 	longestHonored = time.Minute
 )
 
-// retryAfter is how long the API asked to be left alone, 0 when nobody told. The header itself is not in the stream. What is:
+// retryAfter is how long the API asked to wait, 0 when that is not known. The header itself is not in the stream. What is:
 //   - system/api_retry, before a call is repeated, with retry_delay_ms: the header, or the CLI's own backoff where there is
-//     none. Only more than the backoff can have been asked for; less than that is no reason to wait longer than we would.
+//     none. Only more than the backoff can have been asked for; less than that does not matter.
 //   - nothing, after a 429 whose header is longer than a minute: then it is at least that.
 //   - rate_limit_event with resetsAt, for subscriptions (known from the program's own schema, never seen).
-func (s *session) retryAfter() time.Duration {
-	st := &s.stream
+func (d *decoder) retryAfter() time.Duration {
+	st := &d.stream
 	if at := whole(st.resetsAt); at != nil {
-		return max(time.Unix(*at, 0).Sub(s.clock()), 0)
+		return max(time.Unix(*at, 0).Sub(d.clock()), 0)
 	}
 	if st.retry == nil {
-		if status := s.apiStatus(); s.retries && status != nil && *status == http.StatusTooManyRequests {
+		if status := d.apiStatusCode(); d.retries && status != nil && *status == http.StatusTooManyRequests {
 			return longestHonored
 		}
 		return 0

@@ -1,25 +1,27 @@
-package agent
+package claude
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
-const (
-	versionTime = 5 * time.Second
-	// oldestVersion is the first whose hooks can be told to block when they fail.
-	oldestVersion = "2.1.295"
-)
+const versionTime = 5 * time.Second
+
+// OldestVersion is the oldest Claude Code that may run above Tier 1: the first whose hooks can be told to block when they fail.
+const OldestVersion = "2.1.295"
+
+// TooOld reports whether a known version may not run above Tier 1.
+func TooOld(version string) bool { return agent.OlderVersion(version, OldestVersion) }
 
 // programVersion is what a program said of itself. It holds until the program is replaced.
 type programVersion struct {
@@ -32,7 +34,7 @@ type programVersion struct {
 
 // Version asks the program for its version. It is asked once; known is false when it does not tell.
 func (c *Claude) Version(ctx context.Context) (version string, known bool) {
-	path, err := c.find(nil)
+	path, err := agent.Find(c.o.Bin, hint, c.o.Env)
 	if err != nil {
 		return "", false
 	}
@@ -73,60 +75,53 @@ func (c *Claude) versionOf(ctx context.Context, path string, env []string) progr
 // Compiled once; read only.
 var versionShape = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
 
-// askVersion runs the program with --version, as carefully as a session.
+// askVersion runs the program with --version.
 func (c *Claude) askVersion(ctx context.Context, path string, env []string) (version string, known bool) {
 	home, err := os.MkdirTemp("", "claudeops-version-*")
 	if err != nil {
 		return "", false
 	}
 	defer func() { _ = os.RemoveAll(home) }()
-	vars := passing(env, isPlain)
-	vars.standard("PATH", standardPath)
-	vars.standard("DISABLE_AUTOUPDATER", "1")
-	vars["HOME"] = home
 	key := "version-" + uuid.NewString()
-	vars[keyName] = key
-	argv := append(append([]string{c.o.Bin}, c.o.Argv0Extra...), "--version")
-	a := ask(ctx, command{path: path, argv: argv, env: vars.list(), dir: home, key: key}, c.o.Logger)
-	match := versionShape.FindStringSubmatch(strings.TrimSpace(a.Line))
-	if a.ExitCode != 0 || match == nil {
+	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
+	answer := agent.Ask(ctx, agent.Program{
+		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, []string{"--version"}), Dir: home, Key: key,
+		Env: agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
+			Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
+		}),
+	})
+	match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line))
+	if answer.ExitCode != 0 || match == nil {
 		return "", false
 	}
 	return match[1], true
 }
 
+// abilities are what the version of a program says that it can do.
+type abilities struct {
+	version string
+	// snapshots: the program keeps the system prompt and the tools of a conversation it continues, unless told otherwise.
+	snapshots bool
+	budgets   bool // it stops by itself when it has spent what it may
+	retries   bool // it repeats a call of the model that failed
+}
+
 // checkVersion refuses a program that is known to be too old for the tier.
-func (c *Claude) checkVersion(ctx context.Context, r *readied, path string, spec ops.SessionSpec) error {
-	if c.o.Ability != nil {
-		r.version, r.budgets = c.o.Ability.Version, c.o.Ability.Known
-		return nil
+func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (can abilities, warnings []string, err error) {
+	if a := c.o.Ability; a != nil {
+		return abilities{version: a.Version, budgets: a.Known}, nil, nil
 	}
 	v := c.versionOf(ctx, path, spec.Env)
 	switch {
 	case !v.known:
-		r.warnings = append(r.warnings, fmt.Sprintf("%s does not tell its version, so it is run without what only a known version can do", c.o.Bin))
-	case !olderVersion(v.text, oldestVersion):
-		r.version, r.snapshots, r.budgets, r.retries = v.text, true, true, true
+		return can, []string{c.o.Bin + " does not tell its version, so it is run without what only a known version can do"}, nil
+	case !TooOld(v.text):
+		return abilities{version: v.text, snapshots: true, budgets: true, retries: true}, nil, nil
 	case spec.Session.May() > ops.Tier1:
-		return &startError{class: ops.FailureTooOld, text: fmt.Sprintf(
+		return can, nil, agent.Refuse(ops.FailureTooOld,
 			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",
-			c.o.Bin, v.text, spec.Session.May(), oldestVersion)}
-	default:
-		r.version = v.text
-		r.warnings = append(r.warnings, fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, oldestVersion))
+			c.o.Bin, v.text, spec.Session.May(), OldestVersion)
 	}
-	return nil
-}
-
-// olderVersion reports whether version a comes before b.
-func olderVersion(a, b string) bool {
-	left, right := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(left), len(right)) {
-		x, _ := strconv.Atoi(left[i])
-		y, _ := strconv.Atoi(right[i])
-		if d := cmp.Compare(x, y); d != 0 {
-			return d < 0
-		}
-	}
-	return false
+	warning := fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, OldestVersion)
+	return abilities{version: v.text}, []string{warning}, nil
 }

@@ -1,4 +1,4 @@
-package agent
+package claude
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
 )
@@ -30,10 +31,10 @@ func TestAToolThatNoGateAllowedStopsTheSession(t *testing.T) {
 	}{"allowed": {"toolu_1", ops.StopNone}, "not allowed": {"toolu_2", ops.StopInvariant}} {
 		t.Run(name, func(t *testing.T) {
 			bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.01)}})
-			c := NewClaude(ClaudeOptions{Bin: bin})
+			c := New(Options{Bin: bin})
 			spec := testSpec(t)
 			spec.Gate = &ops.GateSpec{Settings: []byte(`{"hooks":{}}`), ShellPrefix: "/bin/true", Allowed: func(id string) bool { return id == tt.allow }}
-			res := c.Run(t.Context(), spec, &memory{})
+			res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})
 			if res.Stop != tt.stop {
 				t.Errorf("stopped by %q: %s", res.Stop, res.StopWhy)
 			}
@@ -49,7 +50,7 @@ func TestSettingsThatAreNotJSONStartNothing(t *testing.T) {
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.01)}})
 	spec := testSpec(t)
 	spec.Gate = &ops.GateSpec{Settings: []byte(`{"hooks":`)}
-	res := NewClaude(ClaudeOptions{Bin: bin}).Run(t.Context(), spec, &memory{})
+	res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{})
 	if res.ExitCode != nil || res.Err == "" || len(agenttest.Calls(t, bin)) != 0 {
 		t.Errorf("got %+v", res)
 	}
@@ -58,11 +59,11 @@ func TestSettingsThatAreNotJSONStartNothing(t *testing.T) {
 // meddling walls do something to the agent's files between their making and the start.
 type meddling struct{ do func() error }
 
-func (m meddling) Check(ops.Tier) error   { return nil }
-func (m meddling) Prepare(ops.Tier) error { return m.do() }
-func (m meddling) Collect(ops.Tier) error { return nil }
+func (m meddling) Layers(ops.Tier) []string { return nil }
+func (m meddling) Prepare(ops.Tier) error   { return m.do() }
+func (m meddling) Collect(ops.Tier) error   { return nil }
 
-func (m meddling) Wrap(_ ops.Tier, w Walled) (Walled, error) { return w, nil }
+func (m meddling) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
 
 func TestSettingsThatWereChangedStartNothing(t *testing.T) {
 	const hooks = `{"hooks":{"PreToolUse":[]}}`
@@ -70,7 +71,7 @@ func TestSettingsThatWereChangedStartNothing(t *testing.T) {
 		meddle func(settings string) error
 		words  string // of the refusal; empty: the session starts
 	}{
-		"left alone":    {func(string) error { return nil }, ""},
+		"untouched":     {func(string) error { return nil }, ""},
 		"written again": {func(f string) error { return os.WriteFile(f, []byte(hooks), 0o600) }, ""},
 		"emptied":       {func(f string) error { return os.Truncate(f, 0) }, "were changed"},
 		"replaced":      {func(f string) error { return os.WriteFile(f, []byte(`{"hooks":{}}`), 0o600) }, "were changed"},
@@ -87,7 +88,8 @@ func TestSettingsThatWereChangedStartNothing(t *testing.T) {
 			spec.Gate = &ops.GateSpec{Settings: []byte(hooks), Allowed: func(string) bool { return true }}
 			settings := filepath.Join(spec.StateDir, "agent", "settings-"+spec.Session.Key+".json")
 			walls := meddling{func() error { return tt.meddle(settings) }}
-			res := NewClaude(ClaudeOptions{Bin: bin, Walls: func(string) Walls { return walls }}).Run(t.Context(), spec, &memory{})
+			runner := agent.NewRunner(New(Options{Bin: bin}), agent.Options{Walls: func(string) agent.Walls { return walls }})
+			res := runner.Run(t.Context(), spec, &memory{})
 			calls := agenttest.Calls(t, bin)
 			if tt.words == "" {
 				if !res.Success() || len(calls) != 1 {

@@ -1,8 +1,7 @@
-package agent
+package claude
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,16 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
 )
 
 // called runs a session and returns how the program saw it.
-func called(t *testing.T, spec ops.SessionSpec, o ClaudeOptions) agenttest.Call {
+func called(t *testing.T, spec ops.SessionSpec, o Options) agenttest.Call {
 	t.Helper()
 	o.Bin = agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.1)}})
 	o.Env = testEnv()
-	if res := NewClaude(o).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(o).Run(t.Context(), spec, &memory{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	return agenttest.Calls(t, o.Bin)[0]
@@ -29,7 +29,7 @@ func TestArgumentsOfAFreshSession(t *testing.T) {
 	spec := testSpec(t)
 	spec.SystemPrompt = "Environment: home"
 	spec.Tools = ops.ToolLists{Tools: []string{"Bash", "Read"}, Allowed: []string{"Read"}, Disallowed: []string{"Task", "Bash(rm:*)"}}
-	call := called(t, spec, ClaudeOptions{})
+	call := called(t, spec, Options{})
 	settings := filepath.Join(spec.StateDir, "agent", "settings-"+spec.Session.Key+".json")
 	want := []string{
 		"-p", "Look at the services.", "--output-format", "stream-json", "--verbose", "--model", "haiku",
@@ -55,7 +55,7 @@ func TestArgumentsOfAResumedSession(t *testing.T) {
 	spec := testSpec(t)
 	spec.Resume = "75da5a0e-3c1c-4b7e-9d55-0d9f6a2c1e11"
 	spec.OutcomeJSON = `{"type":"object"}`
-	call := called(t, spec, ClaudeOptions{Argv0Extra: nil})
+	call := called(t, spec, Options{Prefix: nil})
 	text := strings.Join(call.Args, "\x00")
 	for _, want := range [][]string{
 		{"--resume", spec.Resume, "--fork-session", "--session-id", spec.Session.PlannedID},
@@ -79,7 +79,7 @@ func TestTheSettingsAreAFileOnlyWeCanRead(t *testing.T) {
 		agenttest.Step{Run: `stat -c %a "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json "$HOME" "$CLAUDE_CONFIG_DIR" > ` + out + ` && cat "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json >> ` + out},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := NewClaude(ClaudeOptions{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	data, err := os.ReadFile(out)
@@ -100,7 +100,7 @@ func TestLongTextsTravelByFile(t *testing.T) {
 		agenttest.Step{Run: `cp "$CLAUDEOPS_STATE_DIR"/agent/system-*.md ` + seen},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := NewClaude(ClaudeOptions{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	call := agenttest.Calls(t, bin)[0]
@@ -121,7 +121,7 @@ func TestLongTextsTravelByFile(t *testing.T) {
 func TestAPromptThatLooksLikeAnOptionIsNoArgument(t *testing.T) {
 	spec := testSpec(t)
 	spec.Prompt = "--dangerously-skip-permissions"
-	if call := called(t, spec, ClaudeOptions{}); slices.Contains(call.Args, spec.Prompt) || call.Stdin != spec.Prompt {
+	if call := called(t, spec, Options{}); slices.Contains(call.Args, spec.Prompt) || call.Stdin != spec.Prompt {
 		t.Errorf("arguments %q, standard input %q", call.Args, call.Stdin)
 	}
 }
@@ -137,15 +137,15 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 		"MY_VAR=mine", "AWS_SECRET_ACCESS_KEY=no", "HOME=/root", "CLAUDEOPS_API_TOKEN=no", "CLAUDEOPS_SESSION_KEY=other",
 		"SSH_AUTH_SOCK=no", "BROKEN", "=x",
 	}
-	call := called(t, spec, ClaudeOptions{ExtraEnv: []string{"MY_VAR", "HOME"}})
-	agent := filepath.Join(spec.StateDir, "agent")
+	call := called(t, spec, Options{ExtraEnv: []string{"MY_VAR", "HOME"}})
+	folder := filepath.Join(spec.StateDir, "agent")
 	want := []string{
 		"ANTHROPIC_API_KEY=k", "API_TIMEOUT_MS=300000", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
 		"CLAUDEOPS_CYCLE_ID=7", "CLAUDEOPS_DRY_RUN=true", "CLAUDEOPS_HANDLER=", "CLAUDEOPS_ROLE=work", "CLAUDEOPS_SESSION_ID=18", "CLAUDEOPS_SESSION_KEY=" + spec.Session.Key,
 		"CLAUDEOPS_STATE_DIR=" + spec.StateDir, "CLAUDEOPS_TIER=2",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=o",
-		"CLAUDE_CONFIG_DIR=" + filepath.Join(agent, "config"), "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=0",
-		"HOME=" + filepath.Join(agent, "home"), "LANG=C.UTF-8", "LC_ALL=C", "MY_VAR=mine", "NO_PROXY=x", "PATH=/usr/bin:/bin",
+		"CLAUDE_CONFIG_DIR=" + filepath.Join(folder, "config"), "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=0",
+		"HOME=" + filepath.Join(folder, "home"), "LANG=C.UTF-8", "LC_ALL=C", "MY_VAR=mine", "NO_PROXY=x", "PATH=/usr/bin:/bin",
 		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p:1",
 	}
 	// The shell that starts the fake adds some of its own.
@@ -166,19 +166,19 @@ func TestVersions(t *testing.T) {
 		known   bool
 	}{
 		{"as Claude Code prints it", agenttest.Scenario{}, "2.1.325", true},
-		{"bare", agenttest.Scenario{Version: "2.1.100"}, "2.1.100", true},
+		{"only the number", agenttest.Scenario{Version: "2.1.100"}, "2.1.100", true},
 		{"not told", agenttest.Scenario{NoVersion: true}, "", false},
 		{"another program", agenttest.Scenario{Version: "usage: claude 1.2.3 [options]"}, "", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := NewClaude(ClaudeOptions{Bin: agenttest.Fake(t, tt.s), Env: testEnv()})
+			c := New(Options{Bin: agenttest.Fake(t, tt.s), Env: testEnv()})
 			if version, known := c.Version(t.Context()); version != tt.version || known != tt.known {
 				t.Errorf("got %q, %v", version, known)
 			}
 		})
 	}
-	if _, known := NewClaude(ClaudeOptions{Bin: "/nonexistent/claude"}).Version(t.Context()); known {
+	if _, known := New(Options{Bin: "/nonexistent/claude"}).Version(t.Context()); known {
 		t.Error("a program that is not there has no version")
 	}
 }
@@ -195,7 +195,7 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := NewClaude(ClaudeOptions{Bin: bin})
+	c := New(Options{Bin: bin})
 	for _, version := range []string{"2.1.300", "2.1.3000"} {
 		write(version)
 		for range 3 {
@@ -214,7 +214,7 @@ func TestAProgramThatHangsWhenAskedForItsVersionIsGivenUp(t *testing.T) {
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\nsleep 60 & sleep 60\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := NewClaude(ClaudeOptions{Bin: bin})
+	c := New(Options{Bin: bin})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
@@ -242,11 +242,11 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 	for _, tt := range tests {
 		tt.s.Plays = []agenttest.Play{agenttest.Healthy(0.1)}
 		bin := agenttest.Fake(t, tt.s)
-		c := NewClaude(ClaudeOptions{Bin: bin, Env: testEnv()})
+		c := New(Options{Bin: bin, Env: testEnv()})
 		c.Version(t.Context())
 		spec := testSpec(t)
 		spec.Session.Tier = tt.tier
-		res := c.Run(t.Context(), spec, &memory{})
+		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})
 		if refused := res.Failure == "too_old" && strings.Contains(res.Err, "2.1.295"); refused != tt.refused || res.Success() == tt.refused {
 			t.Errorf("%+v at %v: got %q %q", tt.s.Version, tt.tier, res.Failure, res.Err)
 		}
@@ -256,31 +256,5 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		if warned := len(res.Warnings) > 0; warned != tt.warned {
 			t.Errorf("%+v at %v: warnings %q", tt.s.Version, tt.tier, res.Warnings)
 		}
-	}
-}
-
-func TestEnvironmentEntriesAreMatchedAsAWhole(t *testing.T) {
-	entry := []byte("KEY=abc")
-	for environ, want := range map[string]bool{
-		"":                          false,
-		"KEY=abc\x00":               true,
-		"A=1\x00KEY=abc\x00B=2\x00": true,
-		"A=1\x00KEY=abc":            true,
-		"KEY=abcd\x00":              false,
-		"XKEY=abc\x00":              false,
-		"A=KEY=abc\x00":             false,
-		"KEY=abcd\x00KEY=abc\x00":   true,
-	} {
-		if got := holdsEntry([]byte(environ), entry); got != want {
-			t.Errorf("%q: got %v", environ, got)
-		}
-	}
-}
-
-func TestErrorOutputBecomesOneLineOfJSON(t *testing.T) {
-	got := errorLine("a \"quoted\" <b> & ü\t")
-	var line struct{ Type, Text string }
-	if err := json.Unmarshal([]byte(got), &line); err != nil || line.Type != "stderr" || line.Text != "a \"quoted\" <b> & ü\t" || strings.Contains(got, "\n") {
-		t.Errorf("got %s (%v)", got, err)
 	}
 }

@@ -11,16 +11,17 @@ import (
 // maxWhole bounds how much of the output is kept to be read as one document.
 const maxWhole = 1 << 20
 
-// output is what a program printed so far, as far as it matters for its end.
-type output struct {
+// decoder keeps what a program printed so far, as far as it matters for its end.
+type decoder struct {
+	model   string
 	object  json.RawMessage // the last line that is an outcome
 	last    string          // the last line that is not empty
 	figures figures
 	whole   strings.Builder
-	dropped bool // whole is not whole
+	dropped bool // whole is incomplete
 }
 
-// figures are what a program may tell of its cost. Later lines add to earlier ones.
+// figures are what a program may report about its cost. Later lines add to earlier ones.
 type figures struct {
 	CostUSD    *float64 `json:"cost_usd"`
 	Turns      *int64   `json:"num_turns"`
@@ -30,20 +31,20 @@ type figures struct {
 	CacheWrite *int64   `json:"cache_write_tokens"`
 }
 
-// Line reads one line. A program has no tool calls that we know of.
-func (o *output) Line(text string) (open []agent.Call, changed bool) {
-	if o.whole.Len()+len(text) < maxWhole {
-		o.whole.WriteString(text + "\n")
+// Line reads one line. No tool calls of a program are known.
+func (d *decoder) Line(text string) agent.Progress {
+	if d.whole.Len()+len(text) < maxWhole {
+		d.whole.WriteString(text + "\n")
 	} else {
-		o.dropped = true
+		d.dropped = true
 	}
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
-		return nil, false
+		return agent.Progress{}
 	}
-	o.last = strings.Clone(text)
+	d.last = strings.Clone(text)
 	if !strings.HasPrefix(trimmed, "{") {
-		return nil, false
+		return agent.Progress{}
 	}
 	var line struct {
 		Type string `json:"type"`
@@ -51,11 +52,29 @@ func (o *output) Line(text string) (open []agent.Call, changed bool) {
 	}
 	switch {
 	case isOutcome(trimmed):
-		o.object = json.RawMessage(strings.Clone(trimmed))
+		d.object = json.RawMessage(strings.Clone(trimmed))
 	case json.Unmarshal([]byte(trimmed), &line) == nil && line.Type == "figures":
-		o.figures.add(line.figures)
+		d.figures.add(line.figures)
 	}
-	return nil, false
+	return agent.Progress{}
+}
+
+// Activities are what a line tells: nothing, whatever it says.
+func (d *decoder) Activities(string) []ops.Activity { return nil }
+
+// Finish adds the outcome and the figures. The exit code decides whether there is a result.
+func (d *decoder) Finish(res *ops.RunResult, _ string) {
+	res.Model = d.model
+	res.ResultRead = res.Stop == ops.StopNone && *res.ExitCode == 0
+	raw, summary := d.outcome()
+	if res.ResultRead {
+		res.Structured = raw
+	}
+	if summary == "" {
+		summary = d.last
+	}
+	res.Text = strings.TrimSpace(summary)
+	d.figures.fill(res)
 }
 
 // isOutcome tells an outcome from any other object a program may print.
@@ -69,9 +88,9 @@ func isOutcome(text string) bool {
 }
 
 // outcome returns the outcome and its summary: the last line that is one, or the whole output.
-func (o *output) outcome() (raw json.RawMessage, summary string) {
-	raw = o.object
-	if whole := strings.TrimSpace(o.whole.String()); raw == nil && !o.dropped && isOutcome(whole) {
+func (d *decoder) outcome() (raw json.RawMessage, summary string) {
+	raw = d.object
+	if whole := strings.TrimSpace(d.whole.String()); raw == nil && !d.dropped && isOutcome(whole) {
 		raw = json.RawMessage(whole)
 	}
 	var said struct {
@@ -91,7 +110,11 @@ func (f *figures) add(more figures) {
 		f.CostUSD = &sum
 	}
 	for _, pair := range []struct{ to, by **int64 }{
-		{&f.Turns, &more.Turns}, {&f.Input, &more.Input}, {&f.Output, &more.Output}, {&f.CacheRead, &more.CacheRead}, {&f.CacheWrite, &more.CacheWrite},
+		{&f.Turns, &more.Turns},
+		{&f.Input, &more.Input},
+		{&f.Output, &more.Output},
+		{&f.CacheRead, &more.CacheRead},
+		{&f.CacheWrite, &more.CacheWrite},
 	} {
 		if *pair.by == nil || **pair.by < 0 {
 			continue

@@ -1,17 +1,17 @@
-package agent
+package claude
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"claudeops/internal/agent"
 )
 
 const (
 	maxWarnings = 20
-	maxSummary  = 200
 	synthetic   = "<synthetic>" // the model of messages the CLI makes up itself, such as API errors
 )
 
@@ -23,6 +23,7 @@ type stream struct {
 	model     string // of the conversation, as the CLI was started
 	lastModel string // that wrote the last message
 	open      []toolCall
+	ending    bool   // it gave its structured output, so it ends by itself
 	context   int64  // tokens in the last call of the model, 0 when unknown
 	apiError  string // class of the last error the API answered with
 	apiStatus *figure
@@ -38,19 +39,21 @@ type stream struct {
 	ran       []string // the calls that did, since somebody looked
 }
 
-// toolCall is a call of a tool that was not answered yet.
+// toolCall is a tool call that was not answered yet.
 type toolCall struct {
-	id      string
-	name    string
-	input   string // JSON
+	agent.Call
+
 	message string
 	parent  string // the call of the subagent that made it
 }
 
+// structuredTool is how the CLI takes the structured output. Its success ends the session.
+const structuredTool = "StructuredOutput"
+
 const typePrefix = `{"type":"`
 
 // line reads one line of the CLI's output and reports whether the open tool calls changed. A line
-// that is no event is none of its business.
+// that is not an event is left out.
 func (st *stream) line(text string) (changed bool) {
 	text = strings.TrimLeft(text, " \t")
 	if !strings.HasPrefix(text, "{") {
@@ -128,14 +131,10 @@ func (st *stream) system(e event) {
 	}
 }
 
-// A conversation id goes back to the CLI as an argument, so it must not look like an option.
-// Compiled once; read only.
-var idShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
-
 func (st *stream) session(id string) {
 	switch {
 	case id == "":
-	case idShape.MatchString(id):
+	case agent.ValidConversationID(id):
 		st.sessionID = id
 	default:
 		st.warn("the CLI reported a session id that cannot be used, so the conversation cannot be resumed")
@@ -143,6 +142,9 @@ func (st *stream) session(id string) {
 }
 
 func (st *stream) assistant(e event) (changed bool) {
+	if e.message.id != "" && e.message.model != synthetic {
+		changed, st.ending = st.ending, false
+	}
 	if e.err != "" {
 		st.apiError, st.apiStatus, st.cutBy = e.err, e.apiStatus, e.cutBy
 	}
@@ -162,36 +164,19 @@ func (st *stream) assistant(e event) (changed bool) {
 		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool {
 			return c.parent == e.parent && c.message != e.message.id
 		})
-		changed = len(st.open) != before
+		changed = changed || len(st.open) != before
 	}
 	for _, b := range e.message.blocks {
 		if b.kind != "tool_use" || b.id == "" {
 			continue
 		}
 		st.open = append(st.open, toolCall{
-			id: keep(b.id), name: keep(b.name), input: keep(b.input), message: keep(e.message.id), parent: keep(e.parent),
+			Call:    agent.Call{ID: keep(b.id), Name: keep(b.name), Input: keep(b.input)},
+			message: keep(e.message.id), parent: keep(e.parent),
 		})
 		changed = true
 	}
 	return changed
-}
-
-// String says in a few words what a tool was called with.
-func (c toolCall) String() string {
-	var fields struct {
-		Command string `json:"command"`
-		Path    string `json:"file_path"`
-		URL     string `json:"url"`
-		Pattern string `json:"pattern"`
-	}
-	// A field of another type is simply not shown.
-	_ = json.Unmarshal([]byte(c.input), &fields)
-	for _, text := range []string{fields.Command, fields.Path, fields.URL, fields.Pattern} {
-		if text != "" {
-			return c.name + ": " + text
-		}
-	}
-	return c.name
 }
 
 func (st *stream) user(e event) (changed bool) {
@@ -203,7 +188,10 @@ func (st *stream) user(e event) (changed bool) {
 			st.ran = append(st.ran, b.toolUseID)
 		}
 		before := len(st.open)
-		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.id == b.toolUseID })
+		st.ending = !b.isError && slices.ContainsFunc(st.open, func(c toolCall) bool {
+			return c.ID == b.toolUseID && c.Name == structuredTool
+		})
+		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.ID == b.toolUseID })
 		changed = changed || len(st.open) != before
 	}
 	return changed

@@ -1,4 +1,4 @@
-package agent
+package claude
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func (c *cursor) space() {
 	}
 }
 
-// peek returns the next byte that is no white space, or 0.
+// peek returns the next byte that is not white space, or 0.
 func (c *cursor) peek() byte {
 	c.space()
 	if c.i < len(c.s) {
@@ -79,7 +79,7 @@ func (c *cursor) object(read func(key string) bool) {
 	}
 }
 
-// raw returns what stands between the quotes of the next value, if it is a string.
+// raw returns what is between the quotes of the next value, if it is a string.
 func (c *cursor) raw() (string, bool) {
 	if !c.take('"') {
 		return "", false
@@ -132,7 +132,7 @@ func (c *cursor) number() *figure {
 	return nil
 }
 
-// value returns the text of the next value as it stands.
+// value returns the text of the next value as it is written.
 func (c *cursor) value() string {
 	c.space()
 	from := c.i

@@ -1,8 +1,8 @@
-package agent
+package claude
 
 import "strings"
 
-// event is an event of the stream that is no result, as far as it matters.
+// event is an event of the stream other than the result, with the fields that matter.
 type event struct {
 	kind      string
 	subtype   string
@@ -26,7 +26,7 @@ type retry struct {
 	delayMS *figure
 }
 
-// rateLimit is how a subscription stands.
+// rateLimit is the state of a subscription.
 type rateLimit struct {
 	status   string
 	resetsAt *figure // seconds since 1970

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"claudeops/internal/ops"
+)
+
+// Adapter knows one agent CLI. The Runner asks it for everything that differs between CLIs.
+type Adapter interface {
+	// Able tells what the program can do. Env is the environment a session would have.
+	Able(ctx context.Context, env []string) ops.Ability
+	// Prepare makes everything a session needs except its process. Walls are nil where none are on; the Runner sets them up.
+	Prepare(ctx context.Context, spec ops.SessionSpec, walls Walls) (*Prepared, error)
+	// Activities reads from one stored line of output what the session did.
+	Activities(line string) []ops.Activity
+}
+
+// Prepared is a session that is ready to be started.
+type Prepared struct {
+	Name     string // what the program is called in messages
+	Program  Program
+	Decoder  Decoder
+	Files    []string     // removed after the session
+	Verify   func() error // called after the walls were set up, right before the start; may be nil
+	Warnings []string
+	Attrs    []slog.Attr // for the log line of the start
+}
+
+// Decoder reads the output of one session. Line and Activities are called from one goroutine, Finish after it ended.
+type Decoder interface {
+	// Line reads one line as it was printed. It is not redacted.
+	Line(text string) Progress
+	// Activities reads from the same line, redacted, what the session did.
+	Activities(line string) []ops.Activity
+	// Finish adds what the program reported: its figures, its answer, and a failure that it reported. The exit code and the
+	// reason of a stop are already set. LastError is the last line of the error output, redacted.
+	Finish(res *ops.RunResult, lastError string)
+}
+
+// Progress is what one line changed.
+type Progress struct {
+	Changed bool     // Open or Ending is not what it was
+	Open    []Call   // the tool calls that are not answered; only read when Changed is set
+	Ending  bool     // the program gave its final answer and ends by itself; only read when Changed is set
+	Ran     []string // the ids of the tool calls that ran
+}
+
+// Call is a tool call that was not answered yet.
+type Call struct {
+	ID    string
+	Name  string
+	Input string // JSON
+}
+
+// String names the tool and its most telling argument.
+func (c Call) String() string {
+	var fields struct {
+		Command string `json:"command"`
+		Path    string `json:"file_path"`
+		URL     string `json:"url"`
+		Pattern string `json:"pattern"`
+	}
+	// A field of another type is not shown.
+	_ = json.Unmarshal([]byte(c.Input), &fields)
+	for _, text := range []string{fields.Command, fields.Path, fields.URL, fields.Pattern} {
+		if text != "" {
+			return c.Name + ": " + text
+		}
+	}
+	return c.Name
+}
+
+// startError is why a session could not be started.
+type startError struct {
+	class ops.FailureClass
+	text  string
+}
+
+func (e *startError) Error() string { return e.text }
+
+// Refuse is the error of a session that is not started.
+func Refuse(class ops.FailureClass, format string, args ...any) error {
+	return &startError{class: class, text: fmt.Sprintf(format, args...)}
+}

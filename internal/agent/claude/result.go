@@ -1,0 +1,245 @@
+package claude
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// figure is a number as the CLI wrote it: 3.0 counts as 3, and anything else must not
+// lose the figures beside it.
+type figure float64
+
+// UnmarshalJSON reads a number; anything else becomes one that counts as unknown.
+func (f *figure) UnmarshalJSON(data []byte) error {
+	n, err := strconv.ParseFloat(string(data), 64)
+	if err != nil {
+		n = math.NaN()
+	}
+	*f = figure(n)
+	return nil
+}
+
+// resultEvent is the event in which the CLI says how the session went.
+type resultEvent struct {
+	Subtype    string            `json:"subtype"`
+	IsError    json.RawMessage   `json:"is_error"`
+	APIStatus  *figure           `json:"api_error_status"`
+	SessionID  string            `json:"session_id"`
+	UUID       string            `json:"uuid"`
+	Text       *string           `json:"result"`
+	StopReason string            `json:"stop_reason"`
+	Reason     string            `json:"terminal_reason"`
+	Errors     []json.RawMessage `json:"errors"`
+	DurationMS *figure           `json:"duration_ms"`
+	NumTurns   *figure           `json:"num_turns"`
+	TotalCost  *figure           `json:"total_cost_usd"`
+	Cost       *figure           `json:"cost_usd"` // the older name
+	Usage      *usage            `json:"usage"`
+	Models     usageByModel      `json:"modelUsage"`
+	Since      usageByModel      `json:"model_usage_since_last_result"`
+	Denials    []ops.Denial      `json:"permission_denials"`
+	Structured json.RawMessage   `json:"structured_output"`
+}
+
+// usage is what the API says of the calls of the conversation itself.
+type usage struct {
+	Input      *figure `json:"input_tokens"`
+	Output     *figure `json:"output_tokens"`
+	CacheRead  *figure `json:"cache_read_input_tokens"`
+	CacheWrite *figure `json:"cache_creation_input_tokens"`
+}
+
+// modelUsage is what the CLI says of all calls of one model.
+type modelUsage struct {
+	Input      *figure `json:"inputTokens"`
+	Output     *figure `json:"outputTokens"`
+	CacheRead  *figure `json:"cacheReadInputTokens"`
+	CacheWrite *figure `json:"cacheCreationInputTokens"`
+	Cost       *figure `json:"costUSD"`
+	Window     *figure `json:"contextWindow"`
+}
+
+type usageByModel map[string]modelUsage
+
+// plus returns the sum of two shares.
+func (m usageByModel) plus(other usageByModel) usageByModel {
+	out := make(usageByModel, len(m)+len(other))
+	for _, share := range []usageByModel{m, other} {
+		for name, u := range share {
+			sum := out[name]
+			sum.Input = add(sum.Input, u.Input)
+			sum.Output = add(sum.Output, u.Output)
+			sum.CacheRead = add(sum.CacheRead, u.CacheRead)
+			sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
+			sum.Cost = add(sum.Cost, u.Cost)
+			if u.Window != nil {
+				sum.Window = u.Window
+			}
+			out[name] = sum
+		}
+	}
+	return out
+}
+
+// total sums over the models.
+func (m usageByModel) total() modelUsage {
+	var sum modelUsage
+	for _, u := range m {
+		sum.Input = add(sum.Input, u.Input)
+		sum.Output = add(sum.Output, u.Output)
+		sum.CacheRead = add(sum.CacheRead, u.CacheRead)
+		sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
+		sum.Cost = add(sum.Cost, u.Cost)
+	}
+	return sum
+}
+
+// window returns the context window of the first of the models that is listed, or of the one that
+// did most.
+func (m usageByModel) window(models ...string) *int64 {
+	for _, model := range models {
+		for name, u := range m {
+			if model != "" && baseModel(name) == baseModel(model) && whole(u.Window) != nil {
+				return whole(u.Window)
+			}
+		}
+	}
+	var most *int64
+	best := figure(-1)
+	for _, u := range m {
+		did := figure(0)
+		for _, f := range []*figure{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+			if f != nil {
+				did += *f
+			}
+		}
+		if w := whole(u.Window); w != nil && (did > best || did == best && *w < *most) {
+			most, best = w, did
+		}
+	}
+	return most
+}
+
+// baseModel strips what the CLI adds to a name, such as "[1m]".
+func baseModel(name string) string {
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
+func add(a, b *figure) *figure {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return ops.Ptr(*a + *b)
+}
+
+// whole returns a count, or nil for what cannot be one.
+func whole(f *figure) *int64 {
+	if f == nil || !(*f >= 0 && *f <= 1<<53) {
+		return nil
+	}
+	return ops.Ptr(int64(*f))
+}
+
+func (r *resultEvent) failed() bool {
+	switch string(r.IsError) {
+	case "false":
+		return false
+	case "", "null":
+		return strings.HasPrefix(r.Subtype, "error")
+	}
+	return true
+}
+
+// words are what the agent or the CLI said last.
+func (r *resultEvent) words() string {
+	if r.Text != nil {
+		return *r.Text
+	}
+	var out []string
+	for _, raw := range r.Errors {
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "\n")
+}
+
+// structured returns the structured output, nil when there is none.
+func (r *resultEvent) structured() json.RawMessage {
+	if bytes.Equal(bytes.TrimSpace(r.Structured), []byte("null")) {
+		return nil
+	}
+	return r.Structured
+}
+
+// figures are the numbers of this run only.
+func (st *stream) figures() ops.Figures {
+	f := ops.Figures{}
+	if st.context > 0 {
+		f.ContextTokens = ops.Ptr(st.context)
+	}
+	r := st.result
+	if r == nil {
+		return f
+	}
+	f.NumTurns, f.DurationMS = whole(r.NumTurns), whole(r.DurationMS)
+	share := st.share()
+	f.CostUSD = price(share.Cost)
+	f.InputTokens, f.OutputTokens = whole(share.Input), whole(share.Output)
+	f.CacheReadTokens, f.CacheWriteTokens = whole(share.CacheRead), whole(share.CacheWrite)
+	f.ContextWindow = st.own.window(st.lastModel, st.model)
+	if f.ContextWindow == nil {
+		f.ContextWindow = r.Models.window(st.lastModel, st.model)
+	}
+	return f
+}
+
+// share is what this run used. What a resumed process reports as its total includes the
+// conversation it continues, so the share the CLI tells apart wins.
+func (st *stream) share() modelUsage {
+	r := st.result
+	var out modelUsage
+	switch {
+	case st.own != nil && len(st.own) == 0:
+		zero := ops.Ptr(figure(0))
+		return modelUsage{Input: zero, Output: zero, CacheRead: zero, CacheWrite: zero, Cost: zero}
+	case st.own != nil:
+		out = st.own.total()
+	case len(r.Models) > 0:
+		out = r.Models.total()
+		out.Cost = nil // the total below is complete, also where a model has no price
+	case r.Usage != nil:
+		u := r.Usage
+		out = modelUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+	}
+	if out.Cost == nil {
+		out.Cost = r.total()
+	}
+	return out
+}
+
+// total is what the CLI says the conversation has cost.
+func (r *resultEvent) total() *figure {
+	if r.TotalCost != nil {
+		return r.TotalCost
+	}
+	return r.Cost
+}
+
+func price(f *figure) *float64 {
+	if f == nil || !(*f >= 0 && *f <= math.MaxFloat64) {
+		return nil
+	}
+	return ops.Ptr(float64(*f))
+}

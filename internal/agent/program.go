@@ -1,0 +1,199 @@
+package agent
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"claudeops/internal/ops"
+)
+
+// Program is a program to start.
+type Program struct {
+	Path       string
+	Argv       []string // with the name of the program
+	Env        []string
+	Dir        string
+	Key        string              // of the session
+	Stdin      *os.File            // nil means /dev/null; closed once the program was started
+	Credential *syscall.Credential // the user it runs as; nil means our own
+}
+
+// Behind sets walls up and returns the program as it is started behind them. Without walls it stays as it is.
+func (p Program) Behind(walls Walls, tier ops.Tier) (Program, error) {
+	if walls == nil {
+		return p, nil
+	}
+	if err := walls.Prepare(tier); err != nil {
+		return Program{}, Refuse(ops.FailureLayer, "%v", err)
+	}
+	out, err := walls.Wrap(tier, p)
+	if err != nil {
+		return Program{}, Refuse(ops.FailureLayer, "%v", err)
+	}
+	return out, nil
+}
+
+// errNotInPath says that no folder of a PATH holds a program.
+var errNotInPath = errors.New("it is in no folder of PATH")
+
+// Find looks for a program by its path, or in the first PATH among the environments. The hint tells the operator what to
+// do when it is not there.
+func Find(bin, hint string, envs ...[]string) (string, error) {
+	path, err := lookFor(bin, searchPath(envs...))
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, errNotInPath):
+		return "", Refuse(ops.FailureNotFound, "the agent program %q was not found in PATH: %s", bin, hint)
+	}
+	return "", Refuse(ops.FailureNotFound, "the agent program %s cannot be run (%v): %s", bin, withoutPath(err), hint)
+}
+
+// lookFor finds a program by its name or its path.
+func lookFor(bin, searched string) (string, error) {
+	if strings.ContainsRune(bin, filepath.Separator) {
+		path, err := filepath.Abs(bin)
+		if err == nil {
+			err = executable(path)
+		}
+		return path, err
+	}
+	for dir := range strings.SplitSeq(searched, string(os.PathListSeparator)) {
+		if !filepath.IsAbs(dir) {
+			continue // a file in the working folder must not replace the agent
+		}
+		if path := filepath.Join(dir, bin); executable(path) == nil {
+			return path, nil
+		}
+	}
+	return "", errNotInPath
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a folder")
+	case info.Mode()&0o111 == 0:
+		return errors.New("it is not executable")
+	}
+	return nil
+}
+
+// withoutPath strips the path from a file error whose message names it already.
+func withoutPath(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// TextFile returns an unnamed file that holds a text, to be a program's standard input.
+func TextFile(dir, text string) (*os.File, error) {
+	file, err := os.CreateTemp(dir, "prompt-*")
+	if err == nil {
+		err = os.Remove(file.Name())
+	}
+	if err == nil {
+		_, err = io.WriteString(file, text)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, Refuse(ops.FailureStart, "the prompt cannot be written: %v", err)
+	}
+	return file, nil
+}
+
+// WriteFile writes a file that lives as long as the session.
+func (p *Prepared) WriteFile(name, text string) error {
+	p.Files = append(p.Files, name)
+	// A file of another mode could have been left there.
+	_ = os.Remove(name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		return Refuse(ops.FailureStart, "a file of the agent cannot be written: %v", err)
+	}
+	return nil
+}
+
+// Answer is what a program said to a question such as --version.
+type Answer struct {
+	ExitCode int    // -1 when it did not end in time or could not be started
+	Line     string // the first of its output
+	Error    string // the last of its error output, or why it could not be asked
+}
+
+const answerText = 4 << 10
+
+// Ask runs a program that answers at once. No process of it is left, as with a session.
+func Ask(ctx context.Context, program Program) Answer {
+	a := Answer{ExitCode: -1}
+	p, err := start(program)
+	if err != nil {
+		a.Error = err.Error()
+		return a
+	}
+	defer p.close()
+	first, last := make(chan string, 1), make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(io.LimitReader(p.stdout, answerText)).ReadString('\n')
+		_, _ = io.Copy(io.Discard, p.stdout)
+		first <- line
+	}()
+	go func() { last <- lastLine(p.stderr) }()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	if p.ended() {
+		a.ExitCode = p.exitCode()
+	}
+	_, err = p.sweep(context.WithoutCancel(ctx))
+	p.stdout.expire()
+	p.stderr.expire()
+	a.Line, a.Error = <-first, <-last
+	if err != nil {
+		a.ExitCode, a.Error = -1, err.Error()
+	}
+	return a
+}
+
+// lastLine reads to the end and returns the last line that is not empty.
+func lastLine(in io.Reader) string {
+	r := newLineReader(in)
+	last := ""
+	for {
+		line, _, err := r.next()
+		if err != nil {
+			return last
+		}
+		if text := strings.TrimSpace(clean(string(line))); text != "" {
+			last = cut(text, maxSummary, 0)
+		}
+	}
+}
+
+// OlderVersion reports whether version a comes before b.
+func OlderVersion(a, b string) bool {
+	left, right := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(left), len(right)) {
+		x, _ := strconv.Atoi(left[i])
+		y, _ := strconv.Atoi(right[i])
+		if d := cmp.Compare(x, y); d != 0 {
+			return d < 0
+		}
+	}
+	return false
+}

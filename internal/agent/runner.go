@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"claudeops/internal/guard/redact"
+	"claudeops/internal/ops"
+)
+
+// Options are the same for every adapter.
+type Options struct {
+	Redactor *redact.Redactor
+	Logger   *slog.Logger
+	Clock    ops.Clock
+	Walls    func(environment string) Walls // nil, or nil for an environment: none
+}
+
+// Walls are the layers of the operating system around an agent's processes.
+type Walls interface {
+	// Layers names the layers that are on for a tier.
+	Layers(tier ops.Tier) []string
+	// Prepare sets the layers up. It comes after the agent's files were written and before Wrap, and fails when a layer that
+	// is on cannot be set up.
+	Prepare(tier ops.Tier) error
+	// Wrap returns the program as it is started behind the walls.
+	Wrap(tier ops.Tier, p Program) (Program, error)
+	// Collect brings back what the agent left behind the walls.
+	Collect(tier ops.Tier) error
+}
+
+// Runner runs the sessions of one adapter.
+type Runner struct {
+	Adapter
+
+	o Options
+}
+
+// NewRunner makes a runner.
+func NewRunner(a Adapter, o Options) *Runner {
+	if o.Redactor == nil {
+		o.Redactor = redact.New(nil)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Runner{Adapter: a, o: o}
+}
+
+// Run runs one session to its end. When the context ends, the session is stopped; the cause of the context says why. No
+// process of the session is left when Run returns.
+func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+	if ctx.Err() != nil {
+		cause, why := causeOf(ctx)
+		return ops.RunResult{Stop: cause, StopWhy: why, Failure: failureOf(cause), Err: why}
+	}
+	if spec.Session.Key == "" || strings.ContainsRune(spec.Session.Key, 0) {
+		return r.notStarted(Refuse(ops.FailureStart, "the session has no key, so its processes could not be found again"))
+	}
+	var walls Walls
+	if r.o.Walls != nil {
+		walls = r.o.Walls(spec.Environment)
+	}
+	p, err := r.Prepare(ctx, spec, walls)
+	if err != nil {
+		return r.notStarted(err)
+	}
+	defer p.RemoveFiles()
+	log := r.o.Logger.With("cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)
+	proc, err := p.start(spec, walls)
+	if err != nil {
+		return r.notStarted(err)
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, "session started", append([]slog.Attr{
+		slog.Int("pid", proc.pid), slog.Int("tier", int(spec.Session.Tier)), slog.String("model", spec.Session.Model),
+	}, p.Attrs...)...)
+	s := newSession(r.o, spec, p, proc, log)
+	res := s.result(s.supervise(ctx, rec))
+	if walls != nil {
+		if err := walls.Collect(spec.Session.May()); err != nil {
+			text := fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err)
+			res.Warnings = append(res.Warnings, s.line(text))
+		}
+	}
+	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", string(res.Failure))
+	return res
+}
+
+// start sets up the walls and starts the program.
+func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*process, error) {
+	program, err := p.Program.Behind(walls, spec.Session.May())
+	if err == nil && p.Verify != nil {
+		err = p.Verify()
+	}
+	if err != nil {
+		if p.Program.Stdin != nil {
+			_ = p.Program.Stdin.Close()
+		}
+		return nil, err
+	}
+	program.Key = spec.Session.Key
+	proc, err := start(program)
+	if err != nil {
+		return nil, Refuse(ops.FailureStart, "%s could not be started: %v", p.Name, err)
+	}
+	return proc, nil
+}
+
+// RemoveFiles removes the files of the session.
+func (p *Prepared) RemoveFiles() {
+	for _, name := range p.Files {
+		_ = os.Remove(name)
+	}
+}
+
+// notStarted is the result of a session that could not be started.
+func (r *Runner) notStarted(err error) ops.RunResult {
+	res := ops.RunResult{Failure: ops.FailureStart, Err: r.o.Redactor.String(err.Error())}
+	var refused *startError
+	if errors.As(err, &refused) {
+		res.Failure = refused.class
+	}
+	return res
+}
