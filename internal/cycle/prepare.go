@@ -47,6 +47,7 @@ func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Cla
 	if s.Role == ops.RoleJudge {
 		d.calls = a.calls(ctx, d)
 	}
+	d.spec.Deadline = d.brief.Deadline()
 	for _, step := range steps(s) {
 		if err := step(d); err != nil {
 			return ops.SessionSpec{}, d.warnings, fmt.Errorf("prepare session %d: %w", s.ID, err)

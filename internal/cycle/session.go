@@ -115,7 +115,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	if problem != "" {
 		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, warnings
 	}
-	s.LoopCount, s.LoopCall = watcher.count, watcher.repeated
+	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
 	if _, told := runner.(replayer); told && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}

@@ -3,9 +3,7 @@ package cycle
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"claudeops/internal/decide"
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/ops"
 )
@@ -23,14 +21,11 @@ type watch struct {
 	calls    map[string]ops.Activity
 	step     int
 	count    int
-	repeated string // the call that was repeated
-	called   bool   // it used a tool
+	called   bool // it used a tool
 	estimate func(ops.Activity) float64
 	budget   float64
-	deadline time.Time
 	turns    map[string]bool
 	maxTurns int
-	clock    ops.Clock
 }
 
 // structuredTool is what an agent calls to give its outcome.
@@ -40,7 +35,7 @@ const structuredTool = "StructuredOutput"
 const maxTurns = 20
 
 func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, runner Runner, spec ops.SessionSpec) *watch {
-	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, clock: a.Clock}
+	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD}
 	if a.Estimate != nil {
 		w.estimate = a.Estimate()
 	}
@@ -48,7 +43,6 @@ func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, ru
 		w.maxTurns = maxTurns
 		return w
 	}
-	w.deadline = decide.BriefFor(now, s).Deadline()
 	if now.Cycle.Policy.Recovery.Enabled {
 		w.loops = loop.New(loop.Defaults())
 		w.remember(ctx, a, now.Journal, runner)
@@ -91,9 +85,6 @@ func (w *watch) saw(a ops.Activity) *ops.Halt {
 	if h := w.spending(a); h != nil {
 		return h
 	}
-	if !w.deadline.IsZero() && w.clock().After(w.deadline) {
-		return &ops.Halt{Cause: ops.StopDeadline, Boundary: true, Why: "the time of its recovery level is over"}
-	}
 	return nil
 }
 
@@ -102,8 +93,8 @@ func (w *watch) looping(a ops.Activity) *ops.Halt {
 	if !ok || found.Level == 0 {
 		return nil
 	}
-	w.count, w.repeated = found.Count, found.Call
-	return &ops.Halt{Cause: ops.StopLoop, Why: fmt.Sprintf("it repeated itself %d times without progress: %s", found.Count, found.Call)}
+	w.count = found.Count
+	return &ops.Halt{Cause: ops.StopLoop, Call: found.Call, Why: fmt.Sprintf("it repeated itself %d times without progress: %s", found.Count, found.Call)}
 }
 
 // action pairs a call with its result and asks the detector.
