@@ -259,7 +259,7 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 		"a resolved incident says when":              `INSERT INTO incidents (environment, title, level, status, opened_at, updated_at) VALUES ('home', 'x', 'info', 'resolved', ` + at + `, ` + at + `)`,
 		"output belongs to a session":                `INSERT INTO transcript (session_id, seq, at, line) VALUES (99, 1, ` + at + `, 'x')`,
 		"a transcript has all its lines":             `DELETE FROM transcript WHERE session_id = 1 AND seq = 1`,
-		"every row that is named exists":             `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
+		"every referenced row exists":                `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
 		"what was taken down and brought up again belongs together": `INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at, covered_by)
 			VALUES ('home', 'web', 'x', 1, 1, 'reserved', TRUE, ` + at + `, NULL), ('home', 'web', 'x', 2, 2, 'reserved', TRUE, ` + at + `, 1)`,
 	} {
@@ -314,7 +314,7 @@ func TestVerifyTellsDamage(t *testing.T) {
 	defer closeStore(t, opened)
 	for _, full := range []bool{false, true} {
 		flaws, err := opened.Verify(t.Context(), full)
-		if err != nil || len(flaws) == 0 || flaws[0].Check != "the file is sound" {
+		if err != nil || len(flaws) == 0 || flaws[0].Check != "the file is not damaged" {
 			t.Errorf("full %v: %+v, %v", full, flaws, err)
 		}
 	}

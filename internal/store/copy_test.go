@@ -181,8 +181,8 @@ func TestACopyTellsWhatCannotBeCarried(t *testing.T) {
 	server := openServer(t, pgtest.URL(t))
 	copied := copyAll(t, openFile(t, path), server)
 	i := slices.IndexFunc(copied, func(c store.Copied) bool { return c.Table == "transcript" })
-	if copied[i].Mended != 2 {
-		t.Errorf("mended %d texts", copied[i].Mended)
+	if copied[i].Replaced != 2 {
+		t.Errorf("replaced %d texts", copied[i].Replaced)
 	}
 	lines, err := server.Transcript(t.Context(), 2, 99, 10)
 	if err != nil || len(lines) != 2 || !strings.Contains(lines[0].Text, "\uFFFD") {
