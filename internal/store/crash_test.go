@@ -104,7 +104,7 @@ func everything(t *testing.T, path string) string {
 	if out["events"], err = s.Events(t.Context(), store.EventFilter{}); err != nil {
 		t.Fatal(err)
 	}
-	if out["notices"], err = s.Notices(t.Context(), 0); err != nil {
+	if out["notices"], err = s.NoticeList(t.Context(), store.NoticeFilter{}); err != nil {
 		t.Fatal(err)
 	}
 	if out["decisions"], err = s.Decisions(t.Context(), 1); err != nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -106,23 +105,6 @@ func (s *Store) GuardDecisions(ctx context.Context, session ops.SessionID) ([]op
 		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
 	}
 	return out, nil
-}
-
-// GuardAllowed reports whether the hook allowed a tool call. A call without an id was never allowed.
-func (s *Store) GuardAllowed(ctx context.Context, session ops.SessionID, toolUseID string) (bool, error) {
-	if toolUseID == "" {
-		return false, nil
-	}
-	_, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT id FROM guard_decisions
-		WHERE session_id = ? AND tool_use_id = ? AND gate = ? AND verdict = ? LIMIT 1`,
-		session, toolUseID, ops.GateHook, verdictAllow)
-	if errors.Is(err, ops.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look up judgement of %s in session %d: %w", toolUseID, session, err)
-	}
-	return true, nil
 }
 
 // maxDenials bounds how many refusals a page has to hold.

@@ -100,20 +100,6 @@ func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string
 	return c, nil
 }
 
-// CancelRequests returns the cycles that somebody asked to cancel and that have not ended yet.
-func (s *Store) CancelRequests(ctx context.Context) ([]ops.Cycle, error) {
-	return s.openCycles(ctx, "list cancel requests", `c.cancel_requested_at IS NOT NULL`)
-}
-
-// Runnable returns the cycles a worker could claim now, oldest first: queued ones, and waiting ones whose time has come
-// or that somebody asked to cancel.
-func (s *Store) Runnable(ctx context.Context, now time.Time) ([]ops.Cycle, error) {
-	return s.openCycles(ctx, "list runnable cycles",
-		`((c.status = ? AND (c.wake_at IS NULL OR c.wake_at <= ? OR c.cancel_requested_at IS NOT NULL))
-		OR (c.status = ? AND (c.wake_at <= ? OR c.cancel_requested_at IS NOT NULL)))`,
-		ops.CycleQueued, db.Time(now), ops.CycleWaitingHuman, db.Time(now))
-}
-
 // Unfinished returns the cycles that have not ended, oldest first.
 func (s *Store) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
 	return s.openCycles(ctx, "list unfinished cycles", `TRUE`)

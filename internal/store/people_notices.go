@@ -23,15 +23,6 @@ func scanNotice(r db.Row) (ops.Notice, error) {
 // toldFor is how long people need not be told the same again.
 const toldFor = 6 * time.Hour
 
-// Notices returns the newest notices, newest first.
-func (s *Store) Notices(ctx context.Context, limit int) ([]ops.Notice, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` ORDER BY n.id DESC LIMIT ?`, db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list notices: %w", err)
-	}
-	return out, nil
-}
-
 // DueNotices returns the notices to try now, the longest due first.
 func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
 	// The status stands in the text, not in an argument: only so can the partial index answer it.
@@ -123,15 +114,6 @@ func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time
 		db.OptID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, db.Time(n.NextAt),
 		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key).Scan(&id)
 	return id, err
-}
-
-// NoticesBy returns the newest notices of a status, newest first.
-func (s *Store) NoticesBy(ctx context.Context, status ops.NoticeStatus, limit int) ([]ops.Notice, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = ? ORDER BY n.id DESC LIMIT ?`, status, db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list %s notices: %w", status, err)
-	}
-	return out, nil
 }
 
 // RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.

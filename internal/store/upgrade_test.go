@@ -209,7 +209,7 @@ func readEverything(t *testing.T, s *store.Store) {
 		"events":        func() (int, error) { v, err := s.Events(ctx, store.EventFilter{}); return len(v), err },
 		"incidents":     func() (int, error) { v, err := s.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
 		"approvals":     func() (int, error) { v, err := s.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
-		"notices":       func() (int, error) { v, err := s.Notices(ctx, 0); return len(v), err },
+		"notices":       func() (int, error) { v, err := s.NoticeList(ctx, store.NoticeFilter{}); return len(v), err },
 		"memories":      func() (int, error) { v, err := s.Memories(ctx, store.MemoryFilter{}); return len(v), err },
 		"silences":      func() (int, error) { v, err := s.SilencesSince(ctx, "home", since); return len(v), err },
 		"guard":         func() (int, error) { v, err := s.GuardDecisions(ctx, 2); return len(v), err },

@@ -225,7 +225,7 @@ func settledGoes(t *testing.T, f *Fixture) {
 	must(t, err)
 	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, pending))
 	f.removeAll(t, forADay(), Start.Add(decade))
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	if len(notices) != 1 || notices[0].Title != "pending" {
 		t.Errorf("notices left: %+v", notices)
