@@ -40,7 +40,7 @@ func scanDone(r db.Row) (done, error) {
 }
 
 // fitting chooses the limits of an action on a service: its own, or else the general ones.
-func fitting(limits []ops.CooldownLimit, service, action string) []ops.CooldownLimit {
+func limitsFor(limits []ops.CooldownLimit, service, action string) []ops.CooldownLimit {
 	var own, general []ops.CooldownLimit
 	for _, l := range limits {
 		switch {
@@ -113,7 +113,7 @@ func cooldowns(ctx context.Context, q db.Querier, environment string, limits []o
 		if n < 0 {
 			n = len(rows)
 		}
-		left := allowed(fitting(limits, first.service, first.action), rows[:n], m)
+		left := allowed(limitsFor(limits, first.service, first.action), rows[:n], m)
 		rows = rows[n:]
 		if left.within == 0 {
 			continue

@@ -12,15 +12,15 @@ import (
 func wholeProject(project string) string { return "compose:" + project }
 
 // half is a redeployment that the session has begun.
-type half struct {
+type takenDown struct {
 	id      int64
 	service string
 	project string
 	open    bool
 }
 
-func scanHalf(r db.Row) (half, error) {
-	var h half
+func scanTakenDown(r db.Row) (takenDown, error) {
+	var h takenDown
 	var status string
 	err := r.Scan(&h.id, &h.service, &h.project, &status)
 	h.open = status == actionOpen
@@ -30,7 +30,7 @@ func scanHalf(r db.Row) (half, error) {
 // cover finds the redeployment of this cycle that an action completes, closes it and records the action as paid for. Who
 // comes after a session that left something down must be able to bring it up.
 func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
-	halves, err := db.List(ctx, p.tx, scanHalf, `SELECT id, service, project, status FROM cooldown_actions
+	halves, err := db.List(ctx, p.tx, scanTakenDown, `SELECT id, service, project, status FROM cooldown_actions
 		WHERE cycle_id = ? AND half = ? AND status IN (?, ?) ORDER BY id`,
 		p.record.CycleID, ops.HalfOpen, actionOpen, actionClosed)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
 }
 
 // completes reports whether bringing w up belongs to what was taken down with h.
-func (p reserving) completes(ctx context.Context, w ops.Reservation, h half) (bool, error) {
+func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown) (bool, error) {
 	switch {
 	case h.service == w.Service:
 		return h.open, nil
@@ -83,7 +83,7 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h half) (bo
 }
 
 // OpenHalves returns the services that a session has taken down and not brought up again.
-func (s *Store) OpenHalves(ctx context.Context, session ops.SessionID) ([]string, error) {
+func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
 	out, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT service FROM cooldown_actions
 		WHERE session_id = ? AND status = ? ORDER BY service`, session, actionOpen)
 	if err != nil {

@@ -84,7 +84,7 @@ func (p reserving) reserve(ctx context.Context, w ops.Reservation) (reason strin
 		}
 	case ops.HalfOpen, ops.HalfNone:
 	}
-	if reason, err := p.full(ctx, w); reason != "" || err != nil {
+	if reason, err := p.refusal(ctx, w); reason != "" || err != nil {
 		return reason, err
 	}
 	status := actionReserved
@@ -116,8 +116,8 @@ func (p reserving) repeated(ctx context.Context, w ops.Reservation) (bool, error
 }
 
 // full is the reason to refuse an action, empty if there is a place.
-func (p reserving) full(ctx context.Context, w ops.Reservation) (string, error) {
-	limits := fitting(p.limits, w.Service, w.Action)
+func (p reserving) refusal(ctx context.Context, w ops.Reservation) (string, error) {
+	limits := limitsFor(p.limits, w.Service, w.Action)
 	if len(limits) == 0 {
 		return "", nil
 	}

@@ -94,7 +94,7 @@ func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) 
 }
 
 // because adds a reason to a sentence, if there is one.
-func because(what, reason string) string {
+func withReason(what, reason string) string {
 	if reason == "" {
 		return what
 	}
@@ -102,7 +102,7 @@ func because(what, reason string) string {
 }
 
 // known is a pointer to an id, nil for none.
-func known[T ~int64](id T) *T {
+func idOrNil[T ~int64](id T) *T {
 	if id == 0 {
 		return nil
 	}

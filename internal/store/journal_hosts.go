@@ -31,7 +31,7 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 		if err != nil {
 			return err
 		}
-		if err := free(ctx, tx, h, now); err != nil {
+		if err := requireFreeName(ctx, tx, h, now); err != nil {
 			return err
 		}
 		labels, err := db.JSON(db.OrEmpty(h.Labels))
@@ -43,7 +43,7 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 			return err
 		}
 		if lease != 0 {
-			if _, err := s.giveAway(ctx, tx, h.Name, now, func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }); err != nil {
+			if _, err := s.requeueCycles(ctx, tx, h.Name, now, func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }); err != nil {
 				return err
 			}
 		}
@@ -61,7 +61,7 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 }
 
 // free refuses a name that somebody else uses.
-func free(ctx context.Context, tx db.Querier, h ops.Host, now time.Time) error {
+func requireFreeName(ctx context.Context, tx db.Querier, h ops.Host, now time.Time) error {
 	var identity string
 	var expires *time.Time
 	err := tx.QueryRowContext(ctx, `SELECT identity, expires_at FROM hosts WHERE host = ?`, h.Name).Scan(&identity, db.ToOptTime(&expires))
@@ -158,7 +158,7 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 		}
 		slices.Sort(dead)
 		for _, host := range dead {
-			cycles, err := s.takeFrom(ctx, tx, host, now)
+			cycles, err := s.takeOver(ctx, tx, host, now)
 			if err != nil {
 				return fmt.Errorf("take over from %s: %w", host, err)
 			}
@@ -173,15 +173,15 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 }
 
 // takeFrom returns what a host whose term has ended held: its duties, and its cycles to the queue.
-func (s *Store) takeFrom(ctx context.Context, tx db.Querier, host string, now time.Time) ([]ops.CycleID, error) {
+func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now time.Time) ([]ops.CycleID, error) {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ?`, host); err != nil {
 		return nil, err
 	}
-	return s.giveAway(ctx, tx, host, now, func(ops.Cycle) bool { return true })
+	return s.requeueCycles(ctx, tx, host, now, func(ops.Cycle) bool { return true })
 }
 
 // giveAway returns what a host held to the queue. What ran there is marked as interrupted.
-func (s *Store) giveAway(ctx context.Context, tx db.Querier, host string, now time.Time, which func(ops.Cycle) bool) ([]ops.CycleID, error) {
+func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time, which func(ops.Cycle) bool) ([]ops.CycleID, error) {
 	held, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
 	if err != nil {
 		return nil, err

@@ -18,12 +18,12 @@ const (
 )
 
 // untouchable are the cycles of which nothing is removed: they go on, or somebody still has to look at what they found.
-const untouchable = `(SELECT id FROM cycles WHERE ended_at IS NULL
+const protectedCycles = `(SELECT id FROM cycles WHERE ended_at IS NULL
 	UNION SELECT first_cycle_id FROM incidents WHERE resolved_at IS NULL AND first_cycle_id IS NOT NULL
 	UNION SELECT last_cycle_id FROM incidents WHERE resolved_at IS NULL AND last_cycle_id IS NOT NULL)`
 
 // storyOfOpen are the events that tell what people did with an incident, where one is open.
-const storyOfOpen = `(kind = '` + kindIncident + `' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
+const openIncidentEvents = `(kind = '` + kindIncident + `' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
 
 // RemoveOld removes a small part of what is kept of a kind for longer than it should be, or beyond its size. It returns how many
 // rows went, and whether more may be left to do.
@@ -34,7 +34,7 @@ func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retenti
 			removed, more, err = r.transcripts(ctx)
 			return err
 		}
-		removed, err = r.some(ctx, what)
+		removed, err = r.batch(ctx, what)
 		more = removed > 0
 		return err
 	})
@@ -45,27 +45,27 @@ func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retenti
 }
 
 // some removes a batch of whatever is a row each.
-func (r removal) some(ctx context.Context, what ops.Record) (int64, error) {
+func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 	switch what {
 	case ops.RecordTranscripts: // has its own way
 	case ops.RecordChecks:
 		return r.rows(ctx, `checks`, r.keep.Checks, `cycle_id IS NULL`)
 	case ops.RecordEvents:
-		n, err := r.rows(ctx, `events`, r.keep.Events, `(cycle_id IS NULL OR cycle_id NOT IN `+untouchable+`) AND NOT `+storyOfOpen)
+		n, err := r.rows(ctx, `events`, r.keep.Events, `(cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+`) AND NOT `+openIncidentEvents)
 		if n > 0 || err != nil {
 			return n, err
 		}
-		return r.rows(ctx, `checks`, r.keep.Events, `cycle_id IS NOT NULL AND cycle_id NOT IN `+untouchable)
+		return r.rows(ctx, `checks`, r.keep.Events, `cycle_id IS NOT NULL AND cycle_id NOT IN `+protectedCycles)
 	case ops.RecordGuard:
 		return r.guard(ctx)
 	case ops.RecordNotices:
-		return r.settled(ctx, `notifications`, `status <> 'pending' AND created_at < ? AND (cycle_id IS NULL OR cycle_id NOT IN `+untouchable+`)`, r.keep.Notices)
+		return r.settled(ctx, `notifications`, `status <> 'pending' AND created_at < ? AND (cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+`)`, r.keep.Notices)
 	case ops.RecordAlerts:
 		n, err := r.settled(ctx, `alerts`, `status = 'resolved' AND last_at < ? AND NOT pending`, r.keep.Alerts)
 		if n > 0 || err != nil {
 			return n, err
 		}
-		return r.settled(ctx, `causes`, `resolved_at IS NOT NULL AND at < ? AND cycle_id NOT IN `+untouchable, r.keep.Alerts)
+		return r.settled(ctx, `causes`, `resolved_at IS NOT NULL AND at < ? AND cycle_id NOT IN `+protectedCycles, r.keep.Alerts)
 	case ops.RecordHours:
 		return r.hours(ctx)
 	}
@@ -154,7 +154,7 @@ func (r removal) guard(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	whose, err := db.List(ctx, r.tx, db.ScanInt, `DELETE FROM guard_decisions WHERE id IN (SELECT id FROM guard_decisions
-		WHERE id < ? AND cycle_id NOT IN `+untouchable+` ORDER BY id LIMIT ?) RETURNING session_id`, first, removedRows)
+		WHERE id < ? AND cycle_id NOT IN `+protectedCycles+` ORDER BY id LIMIT ?) RETURNING session_id`, first, removedRows)
 	if err != nil {
 		return 0, err
 	}

@@ -12,7 +12,7 @@ import (
 // transcripts removes the output of sessions that ended long ago, and the oldest of what is too much. It counts lines; a batch
 // that only looked at sessions without any is one all the same.
 func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err error) {
-	for _, batch := range []func(context.Context) (int64, bool, error){r.begun, r.endedBefore, r.measure, r.tooMuch} {
+	for _, batch := range []func(context.Context) (int64, bool, error){r.continueTranscript, r.endedBefore, r.measure, r.overSize} {
 		if removed, more, err = batch(ctx); more || err != nil {
 			return removed, more, err
 		}
@@ -21,7 +21,7 @@ func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err
 }
 
 // tooMuch removes the oldest of what is beyond the size of all.
-func (r removal) tooMuch(ctx context.Context) (int64, bool, error) {
+func (r removal) overSize(ctx context.Context) (int64, bool, error) {
 	if r.keep.TranscriptBytes <= 0 {
 		return 0, false, nil
 	}
@@ -34,23 +34,23 @@ func (r removal) tooMuch(ctx context.Context) (int64, bool, error) {
 }
 
 // victim is a session whose output goes.
-type victim struct{ id, lines, bytes int64 }
+type oldTranscript struct{ id, lines, bytes int64 }
 
-func scanVictim(r db.Row) (victim, error) {
-	var v victim
+func scanOldTranscript(r db.Row) (oldTranscript, error) {
+	var v oldTranscript
 	err := r.Scan(&v.id, &v.lines, &v.bytes)
 	return v, err
 }
 
-const selectVictims = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0) FROM sessions
-	WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL AND cycle_id NOT IN ` + untouchable
+const selectOldTranscripts = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0) FROM sessions
+	WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL AND cycle_id NOT IN ` + protectedCycles
 
 // halfRemoved stands for the size of a transcript of which some lines have gone and others have not.
-const halfRemoved = -1
+const partlyRemoved = -1
 
 // begun goes on with a transcript that was too large for one batch.
-func (r removal) begun(ctx context.Context) (int64, bool, error) {
-	victims, err := db.List(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`, halfRemoved)
+func (r removal) continueTranscript(ctx context.Context) (int64, bool, error) {
+	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`, partlyRemoved)
 	if err != nil {
 		return 0, false, err
 	}
@@ -62,7 +62,7 @@ func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
 	if !ok {
 		return 0, false, nil
 	}
-	victims, err := db.List(ctx, r.tx, scanVictim, selectVictims+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`, before, removedSessions)
+	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`, before, removedSessions)
 	if err != nil {
 		return 0, false, err
 	}
@@ -71,7 +71,7 @@ func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
 
 // oldest removes whole transcripts, the oldest first, until so many bytes are gone.
 func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
-	victims, err := db.List(ctx, r.tx, scanVictim, selectVictims+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`, removedSessions)
+	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`, removedSessions)
 	if err != nil {
 		return 0, false, err
 	}
@@ -85,7 +85,7 @@ func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 }
 
 // lines removes as many lines as a batch may. A session is marked when its last line has gone.
-func (r removal) lines(ctx context.Context, victims []victim) (removed int64, more bool, err error) {
+func (r removal) lines(ctx context.Context, victims []oldTranscript) (removed int64, more bool, err error) {
 	for _, v := range victims {
 		n, err := db.Affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
 			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-removed)
@@ -93,7 +93,7 @@ func (r removal) lines(ctx context.Context, victims []victim) (removed int64, mo
 			return 0, false, err
 		}
 		if removed += n; removed >= removedLines {
-			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, halfRemoved, v.id)
+			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, partlyRemoved, v.id)
 			return removed, true, err
 		}
 		_, err = r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_removed_at = ?, transcript_bytes = 0 WHERE id = ?`, db.Time(r.now), v.id)
@@ -109,7 +109,7 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	if r.keep.TranscriptBytes <= 0 {
 		return 0, false, nil
 	}
-	ids, err := db.List(ctx, r.tx, scanVictim, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
+	ids, err := db.List(ctx, r.tx, scanOldTranscript, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
 		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, removedSessions)
 	if err != nil {
 		return 0, false, err

@@ -56,7 +56,7 @@ func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time
 func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
 	return s.answerIncident(ctx, "resolve", id, by, reason, at, "resolved", func(tx db.Querier) error {
-		return resolve(ctx, tx, id, by, reason, at)
+		return resolveIncident(ctx, tx, id, by, reason, at)
 	})
 }
 
@@ -66,7 +66,7 @@ func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, r
 ) (ops.Incident, error) {
 	var out ops.Incident
 	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) error {
-		if err := named(by); err != nil {
+		if err := requireName(by); err != nil {
 			return err
 		}
 		if err := change(tx); err != nil {
@@ -77,8 +77,8 @@ func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, r
 			return err
 		}
 		_, err = insertEvent(ctx, tx, ops.Event{
-			CycleID: known(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
-			Message: because(fmt.Sprintf("%s %s %s", by, did, describe(out)), reason),
+			CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
+			Message: withReason(fmt.Sprintf("%s %s %s", by, did, describeIncident(out)), reason),
 		}, at)
 		return err
 	})
@@ -144,7 +144,7 @@ func (s *Store) Reminded(ctx context.Context, id int64, next *time.Time, notice 
 }
 
 // named refuses an answer of nobody.
-func named(by string) error {
+func requireName(by string) error {
 	if strings.TrimSpace(by) == "" {
 		return errors.New("nobody is named: say who answers")
 	}

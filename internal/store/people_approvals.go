@@ -115,11 +115,11 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
-		if err := answerable(status, by); err != nil {
+		if err := checkAnswer(status, by); err != nil {
 			return err
 		}
 		var err error
-		if out, err = settle(ctx, tx, id, status, by, reason, at); err != nil {
+		if out, err = settleApproval(ctx, tx, id, status, by, reason, at); err != nil {
 			return err
 		}
 		return wakeCycle(ctx, tx, out.CycleID, at)
@@ -131,7 +131,7 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 }
 
 // settle writes the answer to a pending question and tells of it.
-func settle(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
+func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE id = ? AND status = ?`, status, db.Time(at), by, reason, id, ops.ApprovalPending))
 	if err != nil {
@@ -142,11 +142,11 @@ func settle(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalSta
 		return ops.Approval{}, err
 	}
 	if !ok {
-		return ops.Approval{}, fmt.Errorf("%s: %w", answered(a), ops.ErrConflict)
+		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 	}
 	_, err = insertEvent(ctx, tx, ops.Event{
-		CycleID: &a.CycleID, SessionID: known(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
-		Message: because(answered(a), reason),
+		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
+		Message: withReason(describeAnswer(a), reason),
 	}, at)
 	return a, err
 }
@@ -160,14 +160,14 @@ func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 		return err
 	}
 	for _, id := range overdue {
-		if _, err := settle(ctx, tx, id, ops.ApprovalExpired, supervisor, "nobody answered in time", at); err != nil {
+		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, supervisor, "nobody answered in time", at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func answerable(status ops.ApprovalStatus, by string) error {
+func checkAnswer(status ops.ApprovalStatus, by string) error {
 	switch status {
 	case ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired:
 	case ops.ApprovalPending:
@@ -175,11 +175,11 @@ func answerable(status ops.ApprovalStatus, by string) error {
 	default:
 		return fmt.Errorf("%q is no answer", status)
 	}
-	return named(by)
+	return requireName(by)
 }
 
 // answered says who answered what, and when.
-func answered(a ops.Approval) string {
+func describeAnswer(a ops.Approval) string {
 	what := a.Tier.String()
 	if a.Kind == ops.ApprovalReview {
 		what = "the repair of " + a.Tier.String()

@@ -106,14 +106,14 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 			return err
 		}
 		for _, i := range rows {
-			if err := resolve(ctx, tx, i.ID, supervisor, r.How, at); err != nil {
+			if err := resolveIncident(ctx, tx, i.ID, supervisor, r.How, at); err != nil {
 				return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 			}
 			i.Resolution = r.How
 			over = append(over, i)
 			_, err := insertEvent(ctx, tx, ops.Event{
 				CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
-				Message: because(describe(i)+" is over", r.How),
+				Message: withReason(describeIncident(i)+" is over", r.How),
 			}, at)
 			if err != nil {
 				return err
@@ -123,12 +123,12 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 	if len(over) == 0 {
 		return nil
 	}
-	_, err := insertNotice(ctx, tx, overNotice(cycle, over), at)
+	_, err := insertNotice(ctx, tx, resolvedNotice(cycle, over), at)
 	return err
 }
 
 // resolve ends an incident that is open and wakes who waited for that.
-func resolve(ctx context.Context, tx db.Querier, id int64, by, how string, at time.Time) error {
+func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how string, at time.Time) error {
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, resolved_at = ?, resolved_by = ?, resolution = ?,
 		updated_at = ?, remind_at = NULL WHERE id = ? AND resolved_at IS NULL`,
 		ops.IncidentResolved, db.Time(at), by, how, db.Time(at), id))
@@ -142,7 +142,7 @@ func resolve(ctx context.Context, tx db.Querier, id int64, by, how string, at ti
 }
 
 // describe names an incident in a sentence.
-func describe(i ops.Incident) string {
+func describeIncident(i ops.Incident) string {
 	what := i.Title
 	if i.Service != "" && !strings.Contains(i.Title, i.Service) {
 		what = i.Service + ": " + i.Title
@@ -150,14 +150,14 @@ func describe(i ops.Incident) string {
 	return fmt.Sprintf("incident %d (%s)", i.ID, what)
 }
 
-func overNotice(cycle held, over []ops.Incident) ops.Notice {
+func resolvedNotice(cycle held, over []ops.Incident) ops.Notice {
 	title := fmt.Sprintf("%s: %d incidents are over", cycle.environment, len(over))
 	if len(over) == 1 {
-		title = fmt.Sprintf("%s: %s is over", cycle.environment, describe(over[0]))
+		title = fmt.Sprintf("%s: %s is over", cycle.environment, describeIncident(over[0]))
 	}
 	var body strings.Builder
 	for _, i := range over {
-		fmt.Fprintf(&body, "- %s, open since %s: %s\n", describe(i), i.OpenedAt.Format(time.RFC3339), i.Resolution)
+		fmt.Fprintf(&body, "- %s, open since %s: %s\n", describeIncident(i), i.OpenedAt.Format(time.RFC3339), i.Resolution)
 	}
 	return ops.Notice{CycleID: &cycle.id, Kind: "resolved", Level: ops.LevelInfo, Title: title, Body: body.String()}
 }

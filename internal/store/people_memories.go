@@ -23,7 +23,7 @@ const (
 const (
 	firstConfidence  = 0.5
 	raisedConfidence = 0.1 // each time that it is seen again
-	mostConfidence   = 0.95
+	maxConfidence   = 0.95
 )
 
 // memoryLife is how long what an agent or the supervisor learnt is told.
@@ -168,7 +168,7 @@ func learn(ctx context.Context, tx db.Querier, cycle held, source string, sessio
 
 // raise is the confidence in something that was seen again; what was surer stays as sure.
 func raise(confidence float64) float64 {
-	return max(confidence, min(mostConfidence, confidence+raisedConfidence))
+	return max(confidence, min(maxConfidence, confidence+raisedConfidence))
 }
 
 func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, error) {

@@ -21,7 +21,7 @@ func scanNotice(r db.Row) (ops.Notice, error) {
 }
 
 // toldFor is how long people need not be told the same again.
-const toldFor = 6 * time.Hour
+const noticeRepeatAfter = 6 * time.Hour
 
 // DueNotices returns the notices to try now, the longest due first.
 func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
@@ -103,7 +103,7 @@ func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time
 	}
 	if n.Key != "" {
 		told, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at > ? ORDER BY id DESC LIMIT 1`,
-			n.Key, db.Time(n.CreatedAt.Add(-toldFor)))
+			n.Key, db.Time(n.CreatedAt.Add(-noticeRepeatAfter)))
 		if !errors.Is(err, ops.ErrNotFound) {
 			return told, err
 		}

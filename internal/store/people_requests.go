@@ -14,7 +14,7 @@ const (
 	// requestLife is how long an answer is given again.
 	requestLife = 24 * time.Hour
 	// requestPatience is how long a request may take; one that takes longer was cut off by a crash.
-	requestPatience = 2 * time.Minute
+	requestTimeout = 2 * time.Minute
 )
 
 // Request is one that came with a key, so that it can come again without doing anything twice.
@@ -68,7 +68,7 @@ func (s *Store) BeginRequest(ctx context.Context, r Request) (before *Answer, er
 		case known.status != nil:
 			before = &known.answer
 			return nil
-		case r.At.Sub(known.at) < requestPatience:
+		case r.At.Sub(known.at) < requestTimeout:
 			return fmt.Errorf("the same request is being worked on: %w", ops.ErrConflict)
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO api_requests (caller, key, digest, at) VALUES (?, ?, ?, ?)

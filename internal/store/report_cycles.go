@@ -108,7 +108,7 @@ func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, e
 
 // chainReach is how many cycles one page looks through for what no index finds. A rare match does not make a page slow: the
 // page says how far it looked, and the next one goes on there.
-const chainReach = 5000
+const searchedCycles = 5000
 
 // ChainFilter chooses cycles for a list; the zero value means all.
 type ChainFilter struct {
@@ -181,7 +181,7 @@ func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
 		w.Add(`c.id < ?`, before)
 		lowest := ops.CycleID(1)
 		if f.searched() {
-			lowest = max(1, before-chainReach)
+			lowest = max(1, before-searchedCycles)
 			w.Add(`c.id >= ?`, lowest)
 		}
 		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+w.Where()+` ORDER BY c.id DESC LIMIT ?`, append(w.Args, limit+1)...)
@@ -193,7 +193,7 @@ func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
 			cycles = cycles[:limit]
 			out.Next = cycles[limit-1].ID
 		case lowest > 1:
-			if err := f.goOn(ctx, tx, lowest, &out); err != nil {
+			if err := f.setNext(ctx, tx, lowest, &out); err != nil {
 				return err
 			}
 		}
@@ -209,7 +209,7 @@ func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
 }
 
 // goOn says where the search goes on, unless everything further back is older than what is asked for.
-func (f ChainFilter) goOn(ctx context.Context, q db.Querier, lowest ops.CycleID, out *ChainPage) error {
+func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.CycleID, out *ChainPage) error {
 	if !f.Since.IsZero() {
 		created, err := db.One(ctx, q, db.ScanString, `SELECT COALESCE(MAX(created_at), '') FROM cycles WHERE id = ?`, lowest)
 		if err != nil || created < db.Time(f.Since) {

@@ -183,7 +183,7 @@ func (s *Store) FeedTotals(ctx context.Context, after Marks) (guard, recoveries 
 }
 
 // Standing is what stands at one moment.
-type Standing struct {
+type Gauges struct {
 	Running          []Count // sessions by tier
 	OpenIncidents    []Count // by level
 	Notices          []Count // settled ones, by status
@@ -193,8 +193,8 @@ type Standing struct {
 }
 
 // Standing reads what stands now. The environments are those whose last success is wanted.
-func (s *Store) Standing(ctx context.Context, environments []string) (Standing, error) {
-	out := Standing{LastSuccess: map[string]time.Time{}}
+func (s *Store) Gauges(ctx context.Context, environments []string) (Gauges, error) {
+	out := Gauges{LastSuccess: map[string]time.Time{}}
 	err := s.db.Read(ctx, func(tx db.Querier) (err error) {
 		if out.Running, err = counts(ctx, tx, 1, `SELECT CAST(tier AS TEXT), COUNT(*) FROM sessions WHERE status = ? GROUP BY 1`, ops.SessionRunning); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (s *Store) Standing(ctx context.Context, environments []string) (Standing, 
 		return lastSuccesses(ctx, tx, environments, out.LastSuccess)
 	})
 	if err != nil {
-		return Standing{}, fmt.Errorf("read what stands: %w", err)
+		return Gauges{}, fmt.Errorf("read what stands: %w", err)
 	}
 	return out, nil
 }

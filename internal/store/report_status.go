@@ -13,7 +13,7 @@ import (
 
 // Pulse tells whether anything changed that a page shows, and holds the counts that every page shows. Two equal ones mean that
 // nothing was written in between, by whichever host; the output of sessions is not among it.
-type Pulse struct {
+type PageState struct {
 	Approvals int // questions nobody has answered
 	Incidents int // nobody has taken them; without those a question is asked about
 	Running   int // sessions whose process may exist
@@ -24,8 +24,8 @@ type Pulse struct {
 }
 
 // Pulse reads the counters. All of them are looked up, none is counted over a whole table.
-func (s *Store) Pulse(ctx context.Context) (Pulse, error) {
-	var p Pulse
+func (s *Store) PageState(ctx context.Context) (PageState, error) {
+	var p PageState
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
 		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
@@ -44,7 +44,7 @@ func (s *Store) Pulse(ctx context.Context) (Pulse, error) {
 		Scan(&p.Approvals, &p.Incidents, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)
 	if err != nil {
-		return Pulse{}, fmt.Errorf("read pulse: %w", err)
+		return PageState{}, fmt.Errorf("read pulse: %w", err)
 	}
 	return p, nil
 }

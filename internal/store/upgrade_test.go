@@ -231,9 +231,9 @@ func readEverything(t *testing.T, s *store.Store) {
 		},
 		"hosts":      func() (int, error) { v, err := s.Hosts(ctx); return len(v), err },
 		"unfinished": func() (int, error) { v, err := s.Unfinished(ctx); return len(v), err },
-		"pulse":      func() (int, error) { _, err := s.Pulse(ctx); return 1, err },
+		"pulse":      func() (int, error) { _, err := s.PageState(ctx); return 1, err },
 		"attention":  func() (int, error) { v, err := s.Attention(ctx, storetest.Start); return v.NeedYou(), err },
-		"standing":   func() (int, error) { _, err := s.Standing(ctx, []string{"home"}); return 1, err },
+		"standing":   func() (int, error) { _, err := s.Gauges(ctx, []string{"home"}); return 1, err },
 		"removed":    func() (int, error) { _, err := s.Removed(ctx, 1); return 1, err },
 	} {
 		if n, err := read(); err != nil || n < 1 {

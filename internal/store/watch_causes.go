@@ -40,13 +40,13 @@ func (s *Store) Causes(ctx context.Context, environment string, since time.Time)
 func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
 	started := false
 	err := s.db.Write(ctx, "open_cause", func(tx db.Querier) error {
-		found, err := seenBy(ctx, tx, c, since)
+		found, err := cycleThatFound(ctx, tx, c, since)
 		switch {
 		case err == nil:
 			c.Cycle = found
 		case errors.Is(err, ops.ErrNotFound):
 			started = true
-			if err := s.startFor(ctx, tx, &c, n, checks, notice); err != nil {
+			if err := s.startCycle(ctx, tx, &c, n, checks, notice); err != nil {
 				return err
 			}
 		default:
@@ -61,7 +61,7 @@ func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 }
 
 // seenBy finds a cycle, started by no cause, whose probes found the same services bad and whose agent is or was at work.
-func seenBy(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
+func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
 	args := []any{c.Environment, db.Time(since)}
 	for _, name := range c.Services {
 		args = append(args, name)
@@ -73,7 +73,7 @@ func seenBy(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (o
 	return ops.CycleID(id), err
 }
 
-func (s *Store) startFor(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
+func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
 	options, err := db.JSON(n.Options)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
 			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
-		if err := overWith(ctx, tx, rows, how, at); err != nil {
+		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		if notice == nil {
@@ -162,14 +162,14 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 }
 
 // overWith resolves incidents, each with its event.
-func overWith(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
-		if err := resolve(ctx, tx, i.ID, supervisor, how, at); err != nil {
+		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
 		_, err := insertEvent(ctx, tx, ops.Event{
-			CycleID: known(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
-			Message: because(describe(i)+" is over", how),
+			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
+			Message: withReason(describeIncident(i)+" is over", how),
 		}, at)
 		if err != nil {
 			return err
@@ -189,15 +189,15 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if err := overWith(ctx, tx, rows, how, at); err != nil {
+		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		for n := range rows {
 			rows[n].Resolution = how
 		}
 		closed = len(rows)
-		n := overNotice(held{id: rows[closed-1].LastCycle, environment: environment}, rows)
-		n.CycleID = known(rows[closed-1].LastCycle)
+		n := resolvedNotice(held{id: rows[closed-1].LastCycle, environment: environment}, rows)
+		n.CycleID = idOrNil(rows[closed-1].LastCycle)
 		n.Environment, n.Service = environment, service
 		_, err = insertNotice(ctx, tx, n, at)
 		return err

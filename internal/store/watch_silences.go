@@ -32,7 +32,7 @@ func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 	if q.From.IsZero() {
 		q.From = q.CreatedAt
 	}
-	if err := usable(q); err != nil {
+	if err := checkSilence(q); err != nil {
 		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
 	}
 	labels := "{}"
@@ -50,7 +50,7 @@ func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 		if err != nil {
 			return err
 		}
-		return tellSilence(ctx, tx, q, fmt.Sprintf("%s silenced %s until %s", q.Author, matched(q), q.Until.UTC().Format(time.RFC3339)), q.CreatedAt)
+		return recordSilenceEvent(ctx, tx, q, fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339)), q.CreatedAt)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
@@ -58,7 +58,7 @@ func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 	return q, nil
 }
 
-func usable(q ops.Silence) error {
+func checkSilence(q ops.Silence) error {
 	switch {
 	case q.Author == "":
 		return errors.New("it has no author: say who wants it")
@@ -73,7 +73,7 @@ func usable(q ops.Silence) error {
 }
 
 // matched names what a silence is about.
-func matched(q ops.Silence) string {
+func describeSilence(q ops.Silence) string {
 	var parts []string
 	for _, p := range []struct{ name, pattern string }{{"service", q.Service}, {"group", q.Group}, {"probe", q.Probe}} {
 		if p.pattern != "" {
@@ -86,9 +86,9 @@ func matched(q ops.Silence) string {
 	return strings.Join(parts, ", ")
 }
 
-func tellSilence(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
+func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
 	_, err := insertEvent(ctx, tx, ops.Event{
-		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"), Message: because(did, q.Reason),
+		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"), Message: withReason(did, q.Reason),
 	}, at)
 	return err
 }
@@ -98,7 +98,7 @@ func (s *Store) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 	at = s.orNow(at)
 	var q ops.Silence
 	err := s.db.Write(ctx, "silence", func(tx db.Querier) error {
-		if err := named(by); err != nil {
+		if err := requireName(by); err != nil {
 			return err
 		}
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE silences SET ends_at = ? WHERE id = ? AND ends_at > ?`, db.Time(at), id, db.Time(at)))
@@ -111,7 +111,7 @@ func (s *Store) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 		if !ok {
 			return fmt.Errorf("it ended at %s: %w", q.Until.Format(time.RFC3339), ops.ErrConflict)
 		}
-		return tellSilence(ctx, tx, q, fmt.Sprintf("%s ended the silence of %s", by, matched(q)), at)
+		return recordSilenceEvent(ctx, tx, q, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("end silence %d: %w", id, err)
@@ -147,16 +147,16 @@ func (s *Store) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, e
 }
 
 // mostSilences bounds what is judged by: more than these nobody has written by hand.
-const mostSilences = 1000
+const maxSilences = 1000
 
 // SilencesSince returns what held in an environment at a time or later, for judging what fails.
 func (s *Store) SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error) {
-	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: mostSilences})
+	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
 }
 
 // silencesAt returns the silences that hold in an environment at a time.
 func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
 	now := db.Time(at)
 	return db.List(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
-		ORDER BY q.id LIMIT ?`, now, now, environment, mostSilences)
+		ORDER BY q.id LIMIT ?`, now, now, environment, maxSilences)
 }

@@ -17,27 +17,27 @@ type pulse struct {
 
 	mu    sync.Mutex
 	at    time.Time
-	value store.Pulse
+	value store.PageState
 }
 
 // look returns counters that are no older than age.
-func (p *pulse) look(ctx context.Context, age time.Duration) (store.Pulse, error) {
+func (p *pulse) look(ctx context.Context, age time.Duration) (store.PageState, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if !p.at.IsZero() && now.Sub(p.at) <= age {
 		return p.value, nil
 	}
-	value, err := p.store.Pulse(ctx)
+	value, err := p.store.PageState(ctx)
 	if err != nil {
-		return store.Pulse{}, err
+		return store.PageState{}, err
 	}
 	p.value, p.at = value, now
 	return value, nil
 }
 
 // mark names what the counters tell, so that a browser can say later what it has seen.
-func mark(p store.Pulse) string {
+func mark(p store.PageState) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, p) // a hash takes everything
 	return hex.EncodeToString(sum.Sum(nil))

@@ -33,7 +33,7 @@ type page struct {
 
 	// What follows is filled in by render.
 	Trouble      string // why no session is started
-	Counts       store.Pulse
+	Counts       store.PageState
 	Seen         string // what of the journal the page shows, for its stream
 	MadeAt       stamp
 	Theme        string
@@ -82,8 +82,8 @@ func (s *server) withCounts(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), countsKey{}, counts))
 }
 
-func counts(r *http.Request) store.Pulse {
-	found, _ := r.Context().Value(countsKey{}).(store.Pulse)
+func counts(r *http.Request) store.PageState {
+	found, _ := r.Context().Value(countsKey{}).(store.PageState)
 	return found
 }
 

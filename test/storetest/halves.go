@@ -31,7 +31,7 @@ func up(service, project string) ops.Reservation {
 
 func (f *Fixture) wantDown(t *testing.T, s ops.Session, want ...string) {
 	t.Helper()
-	got, err := f.Store.OpenHalves(t.Context(), s.ID)
+	got, err := f.Store.ServicesLeftDown(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "down", got, want)
 }

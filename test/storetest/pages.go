@@ -134,14 +134,14 @@ func sessionEffectsAreTold(t *testing.T, f *Fixture) {
 }
 
 func pulseMoves(t *testing.T, f *Fixture) {
-	last, err := f.Store.Pulse(t.Context())
+	last, err := f.Store.PageState(t.Context())
 	must(t, err)
-	again, err := f.Store.Pulse(t.Context())
+	again, err := f.Store.PageState(t.Context())
 	must(t, err)
 	equal(t, "nothing happened", again, last)
 	moved := func(what string) {
 		t.Helper()
-		now, err := f.Store.Pulse(t.Context())
+		now, err := f.Store.PageState(t.Context())
 		must(t, err)
 		if now == last {
 			t.Errorf("the pulse does not tell of %s", what)
