@@ -41,7 +41,10 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 		func() { must(f.Start(t, session.ID, "planned", storetest.Start)) },
 		func() { must(s.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
 		func() {
-			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "a"}, {Seq: 2, At: storetest.Start}}))
+			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
+				{Seq: 1, At: storetest.Start, Text: "a"},
+				{Seq: 2, At: storetest.Start},
+			}))
 		},
 		func() { f.Commit(t, f.Escalation(session, 1)) },
 		func() {

@@ -12,14 +12,14 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// done is an action that counts.
+// done is an action that counts against a limit.
 type done struct {
 	service string
 	action  string
 	at      moment
 }
 
-// selectDone finds what may lie within a window: by the time of day, or by the uptime, whatever the time of day was.
+// selectDone finds actions that may lie inside a window: by the time of day, or by the uptime, whatever the time of day was.
 const selectDone = `SELECT service, action, reserved_at, boot, uptime_us FROM cooldown_actions
 	WHERE environment = ? AND counts AND (reserved_at > ? OR boot = ?)`
 
@@ -39,7 +39,7 @@ func scanDone(r db.Row) (done, error) {
 	return d, err
 }
 
-// fitting chooses the limits of an action on a service: its own, or else the general ones.
+// limitsFor chooses the limits of an action on a service: the service's own, or else the general ones.
 func limitsFor(limits []ops.CooldownLimit, service, action string) []ops.CooldownLimit {
 	var own, general []ops.CooldownLimit
 	for _, l := range limits {
@@ -57,15 +57,15 @@ func limitsFor(limits []ops.CooldownLimit, service, action string) []ops.Cooldow
 	return general
 }
 
-// allowance is how often an action is still possible and, if it is not, how long it takes until it is.
+// allowance is how often an action is still possible and, if it is not, how long until it is.
 type allowance struct {
 	count  int
 	wait   time.Duration
-	never  bool // no wait will do
+	never  bool // not even after a wait
 	within int  // how many actions lie within a window
 }
 
-// allowed computes what limits leave after what was done. All limits must leave something.
+// allowed computes what the limits leave after the actions done. Every limit must leave something.
 func allowed(limits []ops.CooldownLimit, done []done, now moment) allowance {
 	var out allowance
 	for i, l := range limits {
@@ -91,8 +91,8 @@ func allowed(limits []ops.CooldownLimit, done []done, now moment) allowance {
 	return out
 }
 
-// Cooldowns tells, for everything that was done within a window, how often it is still possible. Where nothing is left,
-// Until is when the next one is, or zero if a limit permits none at all.
+// Cooldowns returns, for every action done inside a window, how often it is still possible. Where none is left, Until is when the
+// next one is possible, or zero if a limit permits none at all.
 func (s *Store) Cooldowns(ctx context.Context, environment string, limits []ops.CooldownLimit, now time.Time) ([]ops.Cooldown, error) {
 	out, err := cooldowns(ctx, s.db.Reader(), environment, limits, s.moment(now))
 	if err != nil {
@@ -127,15 +127,15 @@ func cooldowns(ctx context.Context, q db.Querier, environment string, limits []o
 	return out, nil
 }
 
-// ClearCooldown makes what was done to a service count no longer, and records who wanted that and why. An empty action
-// means every one. It needs no owner: a person may do it beside a running daemon.
+// ClearCooldown makes the past actions on a service no longer count, and records who asked for that and why. An empty action
+// means every action. It needs no owner: a person may do it next to a running daemon.
 func (s *Store) ClearCooldown(ctx context.Context, environment, service, action, reason, by string, at time.Time) (cleared int, err error) {
 	err = s.db.Write(ctx, "clear_cooldown", func(tx db.Querier) error {
 		if strings.TrimSpace(reason) == "" {
 			return errors.New("no reason given: say why it may be done again")
 		}
 		at := s.orNow(at)
-		// The status stays: what is under way may still run, and what is down may still come up.
+		// The status stays: a running action may go on, and a service that is down may be brought up.
 		r, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET counts = FALSE, cleared_at = ?
 			WHERE environment = ? AND service = ? AND (action = ? OR ? = '') AND counts`,
 			db.Time(at), environment, service, action, action)

@@ -34,9 +34,9 @@ func scanGuard(r db.Row) (ops.GuardRecord, error) {
 	return g, err
 }
 
-// RecordGuard records a judgement and, where it allows something, reserves the actions it wants in the same transaction.
-// The record it returns is the answer to give: without a free place it is a refusal, and nothing is reserved. With an error
-// nothing was written, and the caller must refuse.
+// RecordGuard records a judgement and, where it allows something, reserves the wanted actions in the same transaction. The
+// returned record is the answer to give: if a limit is reached it is a refusal, and nothing is reserved. With an error nothing
+// was written, and the caller must refuse.
 func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation,
 	limits []ops.CooldownLimit,
 ) (ops.GuardRecord, error) {
@@ -65,12 +65,12 @@ func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRec
 		return err
 	})
 	if err != nil {
-		return ops.GuardRecord{}, fmt.Errorf("record judgement of %s in session %d: %w", r.Tool, r.SessionID, err)
+		return ops.GuardRecord{}, fmt.Errorf("record guard decision of %s in session %d: %w", r.Tool, r.SessionID, err)
 	}
 	return r, nil
 }
 
-// sessionRuns refuses a write that only a running session takes.
+// sessionRuns refuses a write that needs a running session.
 func sessionRuns(ctx context.Context, tx db.Querier, cycle held, id ops.SessionID) error {
 	if err := cycle.running(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Store) guardPage(ctx context.Context, session ops.SessionID, verdict st
 	return out, nil
 }
 
-// GuardSummary returns the refusals and the newest permissions of a session, at most so many of each.
+// GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.
 func (s *Store) GuardSummary(ctx context.Context, session ops.SessionID, limit int) (GuardSummary, error) {
 	var out GuardSummary
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN verdict = ? THEN 1 ELSE 0 END), 0), COUNT(*)
@@ -150,11 +150,11 @@ func (s *Store) GuardSummary(ctx context.Context, session ops.SessionID, limit i
 	return out, nil
 }
 
-// maxEffects is how many judgements of a kind another attempt is told about.
+// maxEffects is how many judgements of a kind the next attempt is given.
 const maxEffects = 20
 
 // effectsOfCycle reads what the gates let the sessions of a cycle change, and what they refused. A tool call that passed both
-// gates is told once, as the first of them saw it.
+// gates is listed once, as the first gate saw it.
 func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[ops.SessionID]ops.Effects, error) {
 	judged, err := db.List(ctx, q, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
 		AND (g.verdict = ? OR g.mutating) ORDER BY g.id`, cycle, verdictDeny)

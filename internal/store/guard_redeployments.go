@@ -11,7 +11,7 @@ import (
 // wholeProject is the name under which an action on every service of a compose project is reserved.
 func wholeProject(project string) string { return "compose:" + project }
 
-// half is a redeployment that the session has begun.
+// takenDown is a redeployment that has taken a service down.
 type takenDown struct {
 	id      int64
 	service string
@@ -27,8 +27,8 @@ func scanTakenDown(r db.Row) (takenDown, error) {
 	return h, err
 }
 
-// cover finds the redeployment of this cycle that an action completes, closes it and records the action as paid for. Who
-// comes after a session that left something down must be able to bring it up.
+// cover finds the redeployments of this cycle that an action completes, closes them and records the action as covered by them. A
+// later session must be able to bring up what an earlier one left down.
 func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
 	halves, err := db.List(ctx, p.tx, scanTakenDown, `SELECT id, service, project, status FROM cooldown_actions
 		WHERE cycle_id = ? AND half = ? AND status IN (?, ?) ORDER BY id`,
@@ -63,7 +63,7 @@ func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
 	return true, nil
 }
 
-// completes reports whether bringing w up belongs to what was taken down with h.
+// completes reports whether bringing w up belongs to taking h down.
 func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown) (bool, error) {
 	switch {
 	case h.service == w.Service:
@@ -75,14 +75,14 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown
 	case h.service != wholeProject(w.Project):
 		return false, nil
 	}
-	// A project that was taken down as a whole may come back one service after the other, each once.
+	// A project that was taken down as a whole may be brought up one service at a time, each once.
 	back, err := db.One(ctx, p.tx, db.ScanInt, `SELECT COUNT(*) FROM cooldown_actions
 		WHERE covered_by = ? AND status = ? AND service IN (?, ?)`,
 		h.id, actionCovered, w.Service, h.service)
 	return back == 0, err
 }
 
-// OpenHalves returns the services that a session has taken down and not brought up again.
+// ServicesLeftDown returns the services that a session has taken down and not brought up again.
 func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
 	out, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT service FROM cooldown_actions
 		WHERE session_id = ? AND status = ? ORDER BY service`, session, actionOpen)
@@ -92,8 +92,8 @@ func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]
 	return out, nil
 }
 
-// ReleaseActions gives back what a tool call reserved, for a call that is known never to have started. What passed the
-// shell gate stays.
+// ReleaseActions gives back what a tool call reserved, for a call that is known never to have started. Actions that passed the
+// shell gate stay.
 func (s *Store) ReleaseActions(ctx context.Context, owner ops.Owner, session ops.SessionID, toolUseID string) (released int, err error) {
 	err = s.db.Write(ctx, "release_actions", func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, session); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) ReleaseActions(ctx context.Context, owner ops.Owner, session ops
 		if toolUseID == "" {
 			return ops.ErrNotFound
 		}
-		// What the call would have brought up is still down.
+		// The services that the call would have brought up are still down.
 		_, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET status = ? WHERE session_id = ? AND status = ? AND closed_by IN (
 			SELECT id FROM cooldown_actions WHERE session_id = ? AND tool_use_id = ? AND status = ? AND used_at IS NULL)`,
 			actionOpen, session, actionClosed, session, toolUseID, actionCovered)

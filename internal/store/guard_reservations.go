@@ -15,23 +15,23 @@ const (
 	actionUsed     = "used"     // its command passed the shell gate
 	actionOpen     = "open"     // taken down, not yet brought up again
 	actionClosed   = "closed"   // taken down and brought up again
-	actionCovered  = "covered"  // the bringing up, which the taking down has paid for
+	actionCovered  = "covered"  // brought up again, as part of a redeployment that counts already
 	actionReleased = "released" // it never started
 )
 
 const actionRedeployment = "redeployment"
 
-// reserving is one pass over the actions that a judgement wants.
+// reserving handles the actions that one judgement wants.
 type reserving struct {
 	tx          db.Querier
 	environment string
 	record      ops.GuardRecord
 	limits      []ops.CooldownLimit
 	now         moment
-	taken       map[int64]bool // rows that already stand for one of the wanted actions
+	taken       map[int64]bool // rows that belong to one of the wanted actions already
 }
 
-// rule is the rule of a refusal at this gate.
+// rule names the rule of a refusal at this gate.
 func (p reserving) rule() string {
 	if p.record.Gate == ops.GateShell {
 		return ruleUnreserved
@@ -39,7 +39,7 @@ func (p reserving) rule() string {
 	return ruleCooldown
 }
 
-// all reserves, or at the shell uses, every wanted action. With a reason to refuse one of them, none is.
+// all reserves every wanted action, or at the shell gate uses its reservation. If one is refused, none is reserved.
 func (p reserving) all(ctx context.Context, want []ops.Reservation) (reason string, err error) {
 	take := p.reserve
 	switch p.record.Gate {
@@ -72,7 +72,7 @@ func (p reserving) all(ctx context.Context, want []ops.Reservation) (reason stri
 	return "", err
 }
 
-// reserve takes a place for one action, unless it has one.
+// reserve reserves one action, unless it is reserved already.
 func (p reserving) reserve(ctx context.Context, w ops.Reservation) (reason string, err error) {
 	if again, err := p.repeated(ctx, w); again || err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (p reserving) reserve(ctx context.Context, w ops.Reservation) (reason strin
 	return "", err
 }
 
-// repeated finds the place that an earlier question about the same tool call took.
+// repeated finds the reservation of an earlier question about the same tool call.
 func (p reserving) repeated(ctx context.Context, w ops.Reservation) (bool, error) {
 	if p.record.ToolUseID == "" {
 		return false, nil
@@ -115,7 +115,7 @@ func (p reserving) repeated(ctx context.Context, w ops.Reservation) (bool, error
 	return false, nil
 }
 
-// full is the reason to refuse an action, empty if there is a place.
+// refusal is the reason to refuse an action, empty if a limit leaves one.
 func (p reserving) refusal(ctx context.Context, w ops.Reservation) (string, error) {
 	limits := limitsFor(p.limits, w.Service, w.Action)
 	if len(limits) == 0 {
@@ -138,7 +138,7 @@ func (p reserving) refusal(ctx context.Context, w ops.Reservation) (string, erro
 	}
 }
 
-// roundUp is the first whole second at which t has come.
+// roundUp is t rounded up to a whole second.
 func roundUp(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
@@ -157,7 +157,7 @@ func (p reserving) insert(ctx context.Context, w ops.Reservation, status string,
 	return id, err
 }
 
-// use marks the place that the hook took for an action; the shell takes none of its own.
+// use marks the reservation that the hook made for an action; the shell gate makes none of its own.
 func (p reserving) use(ctx context.Context, w ops.Reservation) (reason string, err error) {
 	rows, err := db.List(ctx, p.tx, db.ScanInt, `SELECT id FROM cooldown_actions
 		WHERE session_id = ? AND service = ? AND action = ? AND half = ? AND used_at IS NULL AND status IN (?, ?, ?, ?)
@@ -170,7 +170,7 @@ func (p reserving) use(ctx context.Context, w ops.Reservation) (reason string, e
 	if len(rows) == 0 {
 		return fmt.Sprintf("No %s of %s is reserved for this command, so it may not run.", w.Action, w.Service), nil
 	}
-	// Halves keep their status: it tells whether the service is still down.
+	// Redeployments keep their status, which says whether the service is still down.
 	_, err = p.tx.ExecContext(ctx, `UPDATE cooldown_actions SET used_at = ?, status = CASE WHEN status = ? THEN ? ELSE status END
 		WHERE id = ?`, db.Time(p.now.at), actionReserved, actionUsed, rows[0])
 	return "", err

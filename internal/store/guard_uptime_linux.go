@@ -14,7 +14,7 @@ func systemUptime() Uptime {
 	boot := sync.OnceValue(func() string {
 		id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		if err != nil {
-			return "" // hidden from this process: the time of day must do
+			return "" // not readable: only the time of day is used
 		}
 		return strings.TrimSpace(string(id))
 	})

@@ -10,8 +10,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// grant is what a session may spend: the least of what is limited, nil without a limit. Nothing is left where that is not
-// at least a millionth of a dollar.
+// grant is what a session may spend: the smallest of its limits, nil without a limit. Less than a millionth of a dollar is
+// nothing.
 func grant(ctx context.Context, tx db.Querier, environment string, id ops.SessionID, ask ops.BudgetAsk, at time.Time) (*float64, error) {
 	if ask == (ops.BudgetAsk{}) {
 		return nil, nil
@@ -29,7 +29,7 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 			amount = left
 		}
 	}
-	// Sums of cents leave crumbs that are no money.
+	// Sums of floating-point amounts leave tiny remainders.
 	amount = math.Floor(amount*1e6+0.5) / 1e6
 	if amount <= 0 {
 		return nil, ops.ErrBudget
@@ -37,11 +37,11 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 	return &amount, nil
 }
 
-// spent is what sessions of an environment have cost since the day of at began, with what running ones have reserved. cond
+// spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. cond
 // chooses the sessions.
 func spent(ctx context.Context, q db.Querier, environment string, at time.Time, cond string, arg any) (float64, error) {
 	var ended, reserved float64
-	// The status stands in the text, not in an argument: only so can the partial index answer it.
+	// The status is in the text and not an argument, so that the partial index is used.
 	err := q.QueryRowContext(ctx, `SELECT
 		(SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions WHERE ended_at >= ? AND environment = ? AND `+cond+`),
 		(SELECT COALESCE(SUM(budget_usd), 0.0) FROM sessions WHERE status = 'running' AND environment = ? AND `+cond+`)`,

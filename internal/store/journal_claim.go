@@ -9,14 +9,14 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Claim makes the owner the one that advances a cycle, and returns all that is known of it. The first claim stores the
-// policy, narrowed by the cycle's options; later ones keep it, and after a wait for a human the stricter of it and the
-// current one holds. A cycle left running by an older term of the same host is adopted, and so is one of the same term whose
-// worker could not release it: the engine runs one worker per cycle.
+// Claim makes the owner the one that advances a cycle, and returns everything known about it. The first claim stores the policy,
+// narrowed by the cycle's options; later ones keep it, and after a wait for a human the stricter of it and the current one
+// applies. A cycle that an older term of the same host left running is adopted, and so is one of the same term whose worker could
+// not release it: the engine runs one worker per cycle.
 //
-// A cycle that waits for a human can be claimed from its time on, and when it was answered: its question, or all of its
-// incidents. A question whose time is over has expired then. ops.ErrSlotBusy means that another cycle of the environment is
-// running, ops.ErrConflict that this one has ended or waits.
+// A cycle that waits for a human can be claimed when its time has come, or when its question or all of its incidents are
+// answered. A question whose time is over expires then. ops.ErrSlotBusy means that another cycle of the environment is running,
+// ops.ErrConflict that this one has ended or waits.
 func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
 	at = s.orNow(at)
 	var out ops.Claimed
@@ -46,9 +46,9 @@ func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, poli
 	return out, nil
 }
 
-// claimable says why a cycle cannot be claimed, if it cannot.
+// claimable returns the reason why a cycle cannot be claimed.
 func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
-	// A request to cancel ends every wait: somebody must be able to end the cycle.
+	// A request to cancel ends every wait: the cycle must be claimed so that it can end.
 	woken := c.CancelRequestedAt != nil || (c.WakeAt != nil && !c.WakeAt.After(at))
 	switch {
 	case c.Status.Ended():

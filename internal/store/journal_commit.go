@@ -9,8 +9,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Commit writes one transition in one transaction, and returns the cycle and its journal as they read now. What the
-// journal knows of other cycles (spend, windows) is left out: the caller has it from its claim.
+// Commit writes one transition in one transaction, and returns the cycle and its journal as they are afterwards. It leaves out
+// what the journal knows of other cycles (spend, windows): the caller has it from its claim.
 func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
 	if t.Empty() {
 		return s.Load(ctx, t.Cycle)
@@ -66,7 +66,7 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	return recordEvents(ctx, tx, cycle, t.Result.Events, t.At)
 }
 
-// recordStep writes the decision and everything that must stand before the step is taken.
+// recordStep writes the decision and everything that must be stored before the step is taken.
 func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
 	if d := t.Step.Decision; d != nil {
 		if err := insertDecision(ctx, tx, cycle.id, *d, t.At); err != nil {
@@ -110,7 +110,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 	return nil
 }
 
-// recordAttempt writes what is made of an attempt: the verdict on its claim, what was learnt, and the next one.
+// recordAttempt writes what follows from an attempt: the verdict on its claim, the next attempt, and the lessons.
 func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
 	if v := t.Step.Verified; v != nil {
 		if err := insertVerification(ctx, tx, cycle.id, *v, t.At); err != nil {
@@ -125,8 +125,8 @@ func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transit
 	return recordLessons(ctx, tx, cycle, sourceForceDone, nil, t.Step.Lessons, t.At)
 }
 
-// recordPeople writes what people are told to look at, and what they are asked. What is over ends first: a problem that is
-// reported in the same step is a new one.
+// recordPeople closes incidents, opens new ones and asks for approval. It closes first: a problem that is reported in the same
+// step is a new one.
 func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
 	if err := closeRecovered(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
 		return fmt.Errorf("close incidents: %w", err)
@@ -144,7 +144,9 @@ func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	return nil
 }
 
-func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, lessons []ops.Lesson, at time.Time) error {
+func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, lessons []ops.Lesson,
+	at time.Time,
+) error {
 	for _, l := range lessons {
 		if err := learn(ctx, tx, cycle, source, session, l, at); err != nil {
 			return fmt.Errorf("remember %s: %w", l.Category, err)
@@ -166,17 +168,17 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 	return nil
 }
 
-// finishCycle ends the cycle; its owner stays on record.
+// finishCycle ends the cycle; its owner stays recorded.
 func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
-		return fmt.Errorf("finish: %q is no end of a cycle", t.Step.Status)
+		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), ended_at = ?, wake_at = NULL
 		WHERE id = ?`, t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
-	// What was intended and never ran will not run any more.
+	// Queued sessions will not run any more.
 	_, err = tx.ExecContext(ctx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
 		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {

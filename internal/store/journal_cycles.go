@@ -25,7 +25,7 @@ func scanCycle(r db.Row) (ops.Cycle, error) {
 	return c, err
 }
 
-// SubmitCycle queues a cycle and returns its id; it needs no owner, since anybody may ask.
+// SubmitCycle queues a cycle and returns its id. It needs no owner.
 func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
 	if n.Environment == "" {
 		return 0, errors.New("submit cycle: no environment given")
@@ -70,7 +70,8 @@ func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options str
 	return id, nil
 }
 
-// RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each one wakes.
+// RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the
+// cycle.
 func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := s.db.Write(ctx, "cancel", func(tx db.Querier) error {
@@ -146,7 +147,7 @@ func scanEnding(r db.Row) (ops.Ending, error) {
 	return e, err
 }
 
-// Endings are how the environment's last cycles ended, the newest first.
+// Endings are how the environment's last cycles ended, newest first.
 func (s *Store) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
 	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
 	if err != nil {

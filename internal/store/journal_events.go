@@ -68,7 +68,7 @@ func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) 
 	return out, nil
 }
 
-// AddEvent records an event that belongs to no transition.
+// AddEvent records an event outside a transition.
 func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 	var id int64
 	err := s.db.Write(ctx, "event", func(tx db.Querier) error {
@@ -93,7 +93,7 @@ func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) 
 	return id, err
 }
 
-// because adds a reason to a sentence, if there is one.
+// withReason adds a reason to a sentence, if there is one.
 func withReason(what, reason string) string {
 	if reason == "" {
 		return what
@@ -101,7 +101,7 @@ func withReason(what, reason string) string {
 	return what + ": " + reason
 }
 
-// known is a pointer to an id, nil for none.
+// idOrNil is a pointer to an id, nil for 0.
 func idOrNil[T ~int64](id T) *T {
 	if id == 0 {
 		return nil

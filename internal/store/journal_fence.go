@@ -48,7 +48,8 @@ func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id 
 	var h held
 	var holder ops.Owner
 	var term *int64
-	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term, (SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id).
+	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term,
+		(SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id).
 		Scan(&h.id, &h.environment, &h.status, db.ToText(&holder.Host), &holder.Term, &term)
 	if errors.Is(err, sql.ErrNoRows) {
 		if err := fenceTerm(ctx, tx, owner); err != nil {
@@ -69,7 +70,7 @@ func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id 
 	return h, nil
 }
 
-// running refuses a write that only a running cycle takes.
+// running refuses a write that needs a running cycle.
 func (h held) running() error {
 	if h.status != ops.CycleRunning {
 		return fmt.Errorf("the cycle is %s: %w", h.status, ops.ErrConflict)

@@ -12,15 +12,14 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// RegisterHost begins a new term of a host that shares its database with nobody. Every writer that carries an older one is
-// refused from now on.
+// RegisterHost begins a new term of the only host of a database. From now on, writes with an older term are refused.
 func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
 	return s.Enlist(ctx, ops.Host{Name: host}, 0)
 }
 
-// Enlist begins a new term of a host, with a lease of the given length; zero means none. A name that a living host on
-// another machine has is ops.ErrConflict; its own earlier life is followed at once. What that held of environments that the host
-// no longer works for is left to others.
+// Enlist begins a new term of a host, with a lease of the given length; zero means none. A name that a live host on another
+// machine uses is ops.ErrConflict; after a restart on the same machine the host continues at once. Its cycles in environments
+// that it no longer works for go back to the queue.
 func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (ops.Owner, error) {
 	if h.Name == "" {
 		return ops.Owner{}, errors.New("register host: no name given")
@@ -43,12 +42,13 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 			return err
 		}
 		if lease != 0 {
-			if _, err := s.requeueCycles(ctx, tx, h.Name, now, func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }); err != nil {
+			left := func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }
+			if _, err := s.requeueCycles(ctx, tx, h.Name, now, left); err != nil {
 				return err
 			}
 		}
-		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at, identity, version, labels, environments, draining, seen_at, expires_at)
-			VALUES (?, 1, ?, ?, ?, ?, ?, FALSE, ?, ?)
+		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at, identity, version, labels, environments, draining,
+			seen_at, expires_at) VALUES (?, 1, ?, ?, ?, ?, ?, FALSE, ?, ?)
 			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at, identity = excluded.identity,
 				version = excluded.version, labels = excluded.labels, environments = excluded.environments, draining = FALSE,
 				seen_at = excluded.seen_at, expires_at = excluded.expires_at
@@ -60,7 +60,7 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 	return owner, nil
 }
 
-// free refuses a name that somebody else uses.
+// requireFreeName refuses a name that another machine uses.
 func requireFreeName(ctx context.Context, tx db.Querier, h ops.Host, now time.Time) error {
 	var identity string
 	var expires *time.Time
@@ -71,7 +71,7 @@ func requireFreeName(ctx context.Context, tx db.Querier, h ops.Host, now time.Ti
 	case err != nil:
 		return err
 	case expires != nil && expires.After(now) && identity != h.Identity:
-		return fmt.Errorf("another machine works under this name; give each host a name of its own (CLAUDEOPS_HOST): %w", ops.ErrConflict)
+		return fmt.Errorf("another machine uses this name; give each host its own name (CLAUDEOPS_HOST): %w", ops.ErrConflict)
 	}
 	return nil
 }
@@ -83,8 +83,8 @@ func leaseEnd(now time.Time, length time.Duration) any {
 	return db.Time(now.Add(length))
 }
 
-// Renew is a host's sign of life: its lease and its duties last for the length from now on. It tells whether the host was asked
-// to take no new work. A host whose work was given to others is refused with ops.ErrFenced.
+// Renew extends a host's lease and duties by the length from now. It reports whether the host was asked to take no new work. A
+// host whose work was given to others gets ops.ErrFenced.
 func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration) (draining bool, err error) {
 	err = s.db.WriteUrgent(ctx, "renew", func(tx db.Querier) error {
 		now, err := s.db.Now(ctx, tx)
@@ -109,7 +109,7 @@ func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration
 	return draining, nil
 }
 
-// Retire gives up a host's lease and its duties, because it stops in good order.
+// Retire ends the lease and the duties of a host that stops.
 func (s *Store) Retire(ctx context.Context, owner ops.Owner) error {
 	err := s.db.Write(ctx, "retire", func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE hosts SET expires_at = NULL WHERE host = ? AND term = ?`, owner.Host, owner.Term); err != nil {
@@ -124,8 +124,8 @@ func (s *Store) Retire(ctx context.Context, owner ops.Owner) error {
 	return nil
 }
 
-// Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. What ran there is marked as
-// interrupted: it may have taken effect, and is never repeated without that knowledge.
+// Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. Sessions that ran there are marked
+// as interrupted: they may have taken effect, so they are not simply repeated.
 func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error) {
 	var due int64
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -150,7 +150,7 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
-		// One statement: a host that renews its lease at this very moment either comes before it, and keeps its term, or is refused.
+		// One statement: a host that renews its lease at the same moment either comes first and keeps its term, or is refused.
 		dead, err := db.List(ctx, tx, db.ScanString, `UPDATE hosts SET term = term + 1, expires_at = NULL WHERE expires_at < ? AND host <> ?
 			RETURNING host`, db.Time(now), owner.Host)
 		if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 	return out, nil
 }
 
-// takeFrom returns what a host whose term has ended held: its duties, and its cycles to the queue.
+// takeOver ends the duties of a host whose term has ended and puts its cycles back into the queue.
 func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now time.Time) ([]ops.CycleID, error) {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ?`, host); err != nil {
 		return nil, err
@@ -180,8 +180,10 @@ func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now ti
 	return s.requeueCycles(ctx, tx, host, now, func(ops.Cycle) bool { return true })
 }
 
-// giveAway returns what a host held to the queue. What ran there is marked as interrupted.
-func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time, which func(ops.Cycle) bool) ([]ops.CycleID, error) {
+// requeueCycles puts a host's running cycles back into the queue. Sessions that ran there are marked as interrupted.
+func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time,
+	which func(ops.Cycle) bool,
+) ([]ops.CycleID, error) {
 	held, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
 	if err != nil {
 		return nil, err
@@ -194,11 +196,13 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 		out = append(out, c.ID)
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
 			WHERE cycle_id = ? AND status = 'running'`,
-			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running", db.Time(now), c.ID)
+			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running",
+			db.Time(now), c.ID)
 		if err != nil {
 			return nil, err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0, wake_seq = wake_seq + 1 WHERE id = ?`, ops.CycleQueued, c.ID)
+		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0, wake_seq = wake_seq + 1 WHERE id = ?`,
+			ops.CycleQueued, c.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +217,7 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 	return out, nil
 }
 
-// TakeDuty makes the owner the one that looks after something, or says that another host does.
+// TakeDuty gives a duty to the owner, or reports that another host has it.
 func (s *Store) TakeDuty(ctx context.Context, owner ops.Owner, name string, length time.Duration) (bool, error) {
 	var taken bool
 	err := s.db.WriteUrgent(ctx, "duty", func(tx db.Querier) error {
@@ -251,7 +255,7 @@ func (s *Store) Drain(ctx context.Context, host string, draining bool) error {
 	return nil
 }
 
-// Hosts returns all hosts that ever worked on the database, by name.
+// Hosts returns all hosts that ever used the database, by name.
 func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
 	var out []ops.Host
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -259,7 +263,8 @@ func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
 		if err != nil {
 			return err
 		}
-		out, err = db.List(ctx, tx, scanHost, `SELECT h.host, h.identity, h.version, h.labels, h.environments, h.draining, h.term, h.registered_at, h.seen_at,
+		out, err = db.List(ctx, tx, scanHost, `SELECT h.host, h.identity, h.version, h.labels, h.environments, h.draining, h.term,
+			h.registered_at, h.seen_at,
 			h.expires_at, (SELECT COUNT(*) FROM cycles c WHERE c.status = 'running' AND c.owner = h.host) FROM hosts h ORDER BY h.host`)
 		for i := range out {
 			out[i].Alive = out[i].ExpiresAt != nil && out[i].ExpiresAt.After(now)
@@ -274,7 +279,8 @@ func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
 
 func scanHost(r db.Row) (ops.Host, error) {
 	var h ops.Host
-	err := r.Scan(&h.Name, &h.Identity, &h.Version, db.ToJSON(&h.Labels), db.ToJSON(&h.Environments), &h.Draining, &h.Term, db.ToTime(&h.RegisteredAt),
+	err := r.Scan(&h.Name, &h.Identity, &h.Version, db.ToJSON(&h.Labels), db.ToJSON(&h.Environments), &h.Draining, &h.Term,
+		db.ToTime(&h.RegisteredAt),
 		db.ToOptTime(&h.SeenAt), db.ToOptTime(&h.ExpiresAt), &h.Running)
 	return h, err
 }

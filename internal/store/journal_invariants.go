@@ -10,20 +10,20 @@ import (
 // invariant is a rule of the journal, and a query that finds what breaks it.
 type invariant struct{ name, query string }
 
-// ended are the statuses with which nothing more happens in a cycle.
+// ended are the statuses of a cycle that has ended.
 const ended = `('healthy', 'resolved', 'needs_human', 'suppressed', 'blocked', 'partial', 'failed', 'cancelled')`
 
 func invariants() []invariant {
 	return []invariant{
 		{
 			"a cycle that has ended runs nothing",
-			`SELECT 'session ' || s.id || ' is running, and its cycle ' || c.id || ' is ' || c.status FROM sessions s JOIN cycles c ON c.id = s.cycle_id
-				WHERE s.status = 'running' AND c.status IN ` + ended + ` ORDER BY s.id`,
+			`SELECT 'session ' || s.id || ' is running, and its cycle ' || c.id || ' is ' || c.status FROM sessions s
+				JOIN cycles c ON c.id = s.cycle_id WHERE s.status = 'running' AND c.status IN ` + ended + ` ORDER BY s.id`,
 		},
 		{
 			"a cycle that has ended plans nothing",
-			`SELECT 'session ' || s.id || ' is queued, and its cycle ' || c.id || ' is ' || c.status FROM sessions s JOIN cycles c ON c.id = s.cycle_id
-				WHERE s.status = 'queued' AND c.status IN ` + ended + ` AND c.status <> 'cancelled' ORDER BY s.id`,
+			`SELECT 'session ' || s.id || ' is queued, and its cycle ' || c.id || ' is ' || c.status FROM sessions s
+				JOIN cycles c ON c.id = s.cycle_id WHERE s.status = 'queued' AND c.status IN ` + ended + ` AND c.status <> 'cancelled' ORDER BY s.id`,
 		},
 		{
 			"one cycle of an environment runs at a time",
@@ -37,7 +37,8 @@ func invariants() []invariant {
 		},
 		{
 			"a running cycle has an owner",
-			`SELECT 'cycle ' || id || ' is running for nobody' FROM cycles WHERE status = 'running' AND (owner IS NULL OR owner = '') ORDER BY id`,
+			`SELECT 'cycle ' || id || ' is running without an owner' FROM cycles
+				WHERE status = 'running' AND (owner IS NULL OR owner = '') ORDER BY id`,
 		},
 		{
 			"what has ended says when",
@@ -47,7 +48,8 @@ func invariants() []invariant {
 		{
 			"a session that ran says from when to when",
 			`SELECT 'session ' || id || ' is ' || status || ' without its times' FROM sessions WHERE (status = 'running' AND started_at IS NULL)
-				OR (status NOT IN ('queued', 'running') AND ended_at IS NULL) OR (status IN ('queued', 'running') AND ended_at IS NOT NULL) ORDER BY id`,
+				OR (status NOT IN ('queued', 'running') AND ended_at IS NULL) OR (status IN ('queued', 'running') AND ended_at IS NOT NULL)
+				ORDER BY id`,
 		},
 		{
 			"a chain stays within its cycle",
@@ -56,17 +58,19 @@ func invariants() []invariant {
 		},
 		{
 			"a decision is about a session of its cycle",
-			`SELECT 'decision ' || e.id || ' of cycle ' || e.cycle_id || ' is about session ' || s.id || ' of cycle ' || s.cycle_id FROM escalations e
+			`SELECT 'decision ' || e.id || ' of cycle ' || e.cycle_id || ' is about session ' || s.id || ' of cycle ' || s.cycle_id
+				FROM escalations e
 				JOIN sessions s ON s.id = e.session_id WHERE s.cycle_id <> e.cycle_id ORDER BY e.id`,
 		},
 		{
 			"nobody is asked about what has ended",
-			`SELECT 'question ' || a.id || ' is open, and its cycle ' || c.id || ' is ' || c.status FROM approvals a JOIN cycles c ON c.id = a.cycle_id
-				WHERE a.status = 'pending' AND c.status IN ` + ended + ` ORDER BY a.id`,
+			`SELECT 'question ' || a.id || ' is open, and its cycle ' || c.id || ' is ' || c.status FROM approvals a
+				JOIN cycles c ON c.id = a.cycle_id WHERE a.status = 'pending' AND c.status IN ` + ended + ` ORDER BY a.id`,
 		},
 		{
 			"a resolved incident says when",
-			`SELECT 'incident ' || id || ' is ' || status || ' and has ' || CASE WHEN resolved_at IS NULL THEN 'no end' ELSE 'an end' END FROM incidents
+			`SELECT 'incident ' || id || ' is ' || status || ' and has ' || CASE WHEN resolved_at IS NULL THEN 'no end' ELSE 'an end' END
+				FROM incidents
 				WHERE (status = 'resolved') <> (resolved_at IS NOT NULL) ORDER BY id`,
 		},
 		{

@@ -49,7 +49,7 @@ func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, a
 		{has.judgements, func() (err error) { j.Effects, err = effectsOfCycle(ctx, q, id); return err }},
 		{has.silences, func() (err error) { j.Silences, err = silencesAt(ctx, q, environment, at); return err }},
 		{has.withheld, func() (err error) { j.Withheld, err = withheldOf(ctx, q, environment); return err }},
-		// A session of this cycle may have used something up since the last look.
+		// A session of this cycle may have used a reservation since the last load.
 		{has.actions && len(out.Cycle.Policy.Cooldowns) > 0, func() (err error) {
 			j.Cooldowns, err = cooldowns(ctx, q, environment, out.Cycle.Policy.Cooldowns, s.moment(at))
 			return err
@@ -65,8 +65,8 @@ func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, a
 	return out, nil
 }
 
-// contents tells which parts of a journal there are: most cycles have few, and each that need not be asked for saves a way to
-// the database and back.
+// contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
+// trip.
 type contents struct {
 	decisions, checks, recoveries, approvals, incidents, judgements, silences, withheld, actions bool
 }
@@ -88,7 +88,8 @@ func cycleWithContents(ctx context.Context, q db.Querier, id ops.CycleID, at tim
 	var has contents
 	c, err := db.One(ctx, q, func(r db.Row) (ops.Cycle, error) {
 		return scanCycle(longerRow{r, []any{
-			&has.decisions, &has.checks, &has.recoveries, &has.approvals, &has.incidents, &has.judgements, &has.silences, &has.withheld, &has.actions,
+			&has.decisions, &has.checks, &has.recoveries, &has.approvals, &has.incidents, &has.judgements, &has.silences, &has.withheld,
+			&has.actions,
 		}})
 	}, selectContents, db.Time(at), id)
 	return c, has, err
@@ -102,7 +103,7 @@ type longerRow struct {
 
 func (r longerRow) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.more...)...) }
 
-// loadWhole is loadClaimed with what other cycles have to do with it, which only a claim needs to look up.
+// loadWhole is loadClaimed with what concerns other cycles, which only a claim needs.
 func (s *Store) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	out, err := s.loadClaimed(ctx, q, id, at)
 	if err != nil {
@@ -151,9 +152,10 @@ func lastLook(ctx context.Context, q db.Querier, environment string) (*time.Time
 		var at *time.Time
 		err := r.Scan(db.ToOptTime(&at))
 		return at, err
-	}, `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed' ORDER BY id DESC LIMIT 1`, environment)
+	}, `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
+		ORDER BY id DESC LIMIT 1`, environment)
 	if errors.Is(err, ops.ErrNotFound) {
-		return nil, nil //nolint:nilnil // nobody has looked, and that is no error
+		return nil, nil //nolint:nilnil // no agent has looked yet
 	}
 	return at, err
 }

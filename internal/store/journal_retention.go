@@ -17,16 +17,17 @@ const (
 	removedSessions = 100  // transcripts that are looked at for it
 )
 
-// untouchable are the cycles of which nothing is removed: they go on, or somebody still has to look at what they found.
+// protectedCycles are the cycles of which nothing is removed: they have not ended, or an incident of theirs is open.
 const protectedCycles = `(SELECT id FROM cycles WHERE ended_at IS NULL
 	UNION SELECT first_cycle_id FROM incidents WHERE resolved_at IS NULL AND first_cycle_id IS NOT NULL
 	UNION SELECT last_cycle_id FROM incidents WHERE resolved_at IS NULL AND last_cycle_id IS NOT NULL)`
 
-// storyOfOpen are the events that tell what people did with an incident, where one is open.
-const openIncidentEvents = `(kind = '` + kindIncident + `' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
+// openIncidentEvents are the events about incidents in environments with an open one.
+const openIncidentEvents = `(kind = '` + kindIncident +
+	`' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
 
-// RemoveOld removes a small part of what is kept of a kind for longer than it should be, or beyond its size. It returns how many
-// rows went, and whether more may be left to do.
+// RemoveOld removes one batch of records of a kind that are older than they should be kept, or beyond the size limit. It returns
+// how many rows were removed, and whether there may be more.
 func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
 	err = s.db.WriteUnordered(ctx, "remove_old", func(tx db.Querier) error {
 		r := removal{tx: tx, keep: keep, now: now}
@@ -44,7 +45,7 @@ func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retenti
 	return removed, more, nil
 }
 
-// some removes a batch of whatever is a row each.
+// batch removes some records of a kind that is stored as one row each.
 func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 	switch what {
 	case ops.RecordTranscripts: // has its own way
@@ -59,7 +60,8 @@ func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 	case ops.RecordGuard:
 		return r.guard(ctx)
 	case ops.RecordNotices:
-		return r.settled(ctx, `notifications`, `status <> 'pending' AND created_at < ? AND (cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+`)`, r.keep.Notices)
+		return r.settled(ctx, `notifications`, `status <> 'pending' AND created_at < ?
+			AND (cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+`)`, r.keep.Notices)
 	case ops.RecordAlerts:
 		n, err := r.settled(ctx, `alerts`, `status = 'resolved' AND last_at < ? AND NOT pending`, r.keep.Alerts)
 		if n > 0 || err != nil {
@@ -72,19 +74,19 @@ func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 	return 0, fmt.Errorf("unknown kind %q", what)
 }
 
-// removal is one batch.
+// removal is one batch of RemoveOld.
 type removal struct {
 	tx   db.Querier
 	keep ops.Retention
 	now  time.Time
 }
 
-// before is the time up to which rows go; false means that they are kept for ever.
+// before is the time before which rows are removed; false means that they are kept without limit.
 func (r removal) before(age time.Duration) (string, bool) {
 	return db.Time(r.now.Add(-age)), age > 0
 }
 
-// firstKept is the id of the first row that is neither too old nor one too many, 0 where all are kept. Ids grow with time.
+// firstKept is the id of the first row that is kept, 0 where all are. Ids grow with time.
 func (r removal) firstKept(ctx context.Context, table string, age time.Duration) (int64, error) {
 	var first int64
 	if before, ok := r.before(age); ok {
@@ -100,7 +102,7 @@ func (r removal) firstKept(ctx context.Context, table string, age time.Duration)
 	return max(first, newest-r.keep.Rows+1), err
 }
 
-// rows removes rows of a table that are too old, or too many.
+// rows removes rows of a table that are too old or too many.
 func (r removal) rows(ctx context.Context, table string, age time.Duration, cond string) (int64, error) {
 	first, err := r.firstKept(ctx, table, age)
 	if err != nil || first <= 0 {
@@ -110,8 +112,8 @@ func (r removal) rows(ctx context.Context, table string, age time.Duration, cond
 		first, removedRows)
 }
 
-// firstSince finds the first row that is not older than a time, by halving: reading all the older ones in every batch would take
-// longer than removing them.
+// firstSince finds the first row that is not older than a time, by binary search: reading all older ones for every batch would
+// take longer than removing them.
 func firstSince(ctx context.Context, q db.Querier, table, at string) (int64, error) {
 	low, err := db.One(ctx, q, db.ScanInt, `SELECT COALESCE(MIN(id), 0) FROM `+table)
 	if err != nil {
@@ -138,16 +140,17 @@ func firstSince(ctx context.Context, q db.Querier, table, at string) (int64, err
 	return low, nil
 }
 
-// settled removes rows that nothing more will happen to.
+// settled removes rows that no longer change.
 func (r removal) settled(ctx context.Context, table, cond string, age time.Duration) (int64, error) {
 	before, ok := r.before(age)
 	if !ok {
 		return 0, nil
 	}
-	return db.Affected(ctx, r.tx, `DELETE FROM `+table+` WHERE id IN (SELECT id FROM `+table+` WHERE `+cond+` ORDER BY id LIMIT ?)`, before, removedRows)
+	return db.Affected(ctx, r.tx, `DELETE FROM `+table+` WHERE id IN (SELECT id FROM `+table+` WHERE `+cond+` ORDER BY id LIMIT ?)`,
+		before, removedRows)
 }
 
-// guard removes judgements and marks the sessions whose they were.
+// guard removes judgements and marks their sessions.
 func (r removal) guard(ctx context.Context) (int64, error) {
 	first, err := r.firstKept(ctx, `guard_decisions`, r.keep.Guard)
 	if err != nil || first <= 0 {
@@ -164,7 +167,9 @@ func (r removal) guard(ctx context.Context) (int64, error) {
 			continue
 		}
 		marked[id] = true
-		if _, err := r.tx.ExecContext(ctx, `UPDATE sessions SET guard_removed_at = ? WHERE id = ? AND guard_removed_at IS NULL`, db.Time(r.now), id); err != nil {
+		_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET guard_removed_at = ? WHERE id = ? AND guard_removed_at IS NULL`,
+			db.Time(r.now), id)
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -175,8 +180,9 @@ func (r removal) hours(ctx context.Context) (int64, error) {
 	if r.keep.Hours <= 0 {
 		return 0, nil
 	}
-	// The key begins with the hour, so the oldest stand first.
-	last, err := db.One(ctx, r.tx, db.ScanString, `SELECT at FROM check_hours WHERE at < ? ORDER BY at LIMIT 1`, r.now.Add(-r.keep.Hours).UTC().Format(hourLayout))
+	// The key begins with the hour, so this reads the oldest rows first.
+	last, err := db.One(ctx, r.tx, db.ScanString, `SELECT at FROM check_hours WHERE at < ? ORDER BY at LIMIT 1`,
+		r.now.Add(-r.keep.Hours).UTC().Format(hourLayout))
 	if errors.Is(err, ops.ErrNotFound) {
 		return 0, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// transcripts removes the output of sessions that ended long ago, and the oldest of what is too much. It counts lines; a batch
-// that only looked at sessions without any is one all the same.
+// transcripts removes the output of sessions that ended long ago, and the oldest output beyond the size limit. It counts lines. A
+// batch may also consist only of sessions without output.
 func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err error) {
 	for _, batch := range []func(context.Context) (int64, bool, error){r.continueTranscript, r.endedBefore, r.measure, r.overSize} {
 		if removed, more, err = batch(ctx); more || err != nil {
@@ -20,7 +20,7 @@ func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err
 	return 0, false, nil
 }
 
-// tooMuch removes the oldest of what is beyond the size of all.
+// overSize removes the oldest output beyond the size limit.
 func (r removal) overSize(ctx context.Context) (int64, bool, error) {
 	if r.keep.TranscriptBytes <= 0 {
 		return 0, false, nil
@@ -33,7 +33,7 @@ func (r removal) overSize(ctx context.Context) (int64, bool, error) {
 	return r.oldest(ctx, total-r.keep.TranscriptBytes)
 }
 
-// victim is a session whose output goes.
+// oldTranscript is a session whose output is removed.
 type oldTranscript struct{ id, lines, bytes int64 }
 
 func scanOldTranscript(r db.Row) (oldTranscript, error) {
@@ -45,16 +45,17 @@ func scanOldTranscript(r db.Row) (oldTranscript, error) {
 const selectOldTranscripts = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0) FROM sessions
 	WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL AND cycle_id NOT IN ` + protectedCycles
 
-// halfRemoved stands for the size of a transcript of which some lines have gone and others have not.
+// partlyRemoved is stored as the size of a transcript that is being removed in several batches.
 const partlyRemoved = -1
 
-// begun goes on with a transcript that was too large for one batch.
+// continueTranscript continues with a transcript that was too large for one batch.
 func (r removal) continueTranscript(ctx context.Context) (int64, bool, error) {
-	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`, partlyRemoved)
+	old, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes = ? ORDER BY ended_at, id LIMIT 1`,
+		partlyRemoved)
 	if err != nil {
 		return 0, false, err
 	}
-	return r.lines(ctx, victims)
+	return r.lines(ctx, old)
 }
 
 func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
@@ -62,31 +63,33 @@ func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
 	if !ok {
 		return 0, false, nil
 	}
-	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`, before, removedSessions)
+	old, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`,
+		before, removedSessions)
 	if err != nil {
 		return 0, false, err
 	}
-	return r.lines(ctx, victims)
+	return r.lines(ctx, old)
 }
 
-// oldest removes whole transcripts, the oldest first, until so many bytes are gone.
+// oldest removes whole transcripts, oldest first, until the given number of bytes is gone.
 func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
-	victims, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`, removedSessions)
+	old, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`,
+		removedSessions)
 	if err != nil {
 		return 0, false, err
 	}
-	for i, v := range victims {
+	for i, v := range old {
 		if bytes -= v.bytes; bytes <= 0 {
-			victims = victims[:i+1]
+			old = old[:i+1]
 			break
 		}
 	}
-	return r.lines(ctx, victims)
+	return r.lines(ctx, old)
 }
 
-// lines removes as many lines as a batch may. A session is marked when its last line has gone.
-func (r removal) lines(ctx context.Context, victims []oldTranscript) (removed int64, more bool, err error) {
-	for _, v := range victims {
+// lines removes one batch of lines. A session is marked when its last line is removed.
+func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64, more bool, err error) {
+	for _, v := range old {
 		n, err := db.Affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
 			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-removed)
 		if err != nil {
@@ -101,10 +104,10 @@ func (r removal) lines(ctx context.Context, victims []oldTranscript) (removed in
 			return 0, false, err
 		}
 	}
-	return removed, len(victims) > 0, nil
+	return removed, len(old) > 0, nil
 }
 
-// measure writes the size of transcripts that are complete and were not measured yet.
+// measure stores the size of complete transcripts that were not measured yet.
 func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	if r.keep.TranscriptBytes <= 0 {
 		return 0, false, nil
@@ -114,10 +117,10 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	const mostLines = 20_000 // to be read for it in one batch
+	const maxLines = 20_000 // read in one batch
 	var read int64
 	for i, v := range ids {
-		if i > 0 && read+v.lines > mostLines {
+		if i > 0 && read+v.lines > maxLines {
 			return 0, true, nil
 		}
 		read += v.lines
@@ -130,13 +133,13 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	return 0, len(ids) > 0, nil
 }
 
-// Removed is what was removed of a session because it was old, or too much; nil means that it is there.
+// Removed is when records of a session were removed because of their age or size; nil means that they are still there.
 type Removed struct {
 	Transcript *time.Time
 	Guard      *time.Time
 }
 
-// Removed tells when the output and the judgements of a session were removed.
+// Removed returns when the output and the judgements of a session were removed.
 func (s *Store) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
 	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (Removed, error) {
 		var out Removed

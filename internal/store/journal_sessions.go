@@ -16,7 +16,8 @@ const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of
 	CASE WHEN s.permissions = 0 THEN s.tier ELSE s.permissions END, s.handler,
 	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
 	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.budget_usd,
-	s.exit_code, s.api_status, COALESCE(s.retry_after_ms, 0), s.loop_count, s.cli_version, COALESCE(s.pid, 0), s.process_started, s.structured, s.open_tool, s.conversation_path,
+	s.exit_code, s.api_status, COALESCE(s.retry_after_ms, 0), s.loop_count, s.cli_version, COALESCE(s.pid, 0), s.process_started,
+	s.structured, s.open_tool, s.conversation_path,
 	COALESCE(s.conversation_size, 0), s.conversation_sha, s.owner, s.created_at, s.started_at,
 	s.ended_at, s.cost_usd, s.reported_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
@@ -28,7 +29,8 @@ func scanSession(r db.Row) (ops.Session, error) {
 		&s.Family, &s.Agent, &s.Model, &s.Key, db.ToText(&s.PlannedID), db.ToText(&s.CLISessionID), &s.Status,
 		db.ToText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), db.ToBytes(&s.HandoffJSON), db.ToText(&s.HandoffError), db.ToText(&s.Failure),
 		db.ToText(&s.Error), db.ToText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.BudgetUSD,
-		&s.ExitCode, &s.APIStatus, &retryAfter, &s.LoopCount, db.ToText(&s.CLIVersion), &s.PID, db.ToText(&s.ProcessStarted), &s.Structured, db.ToText(&s.OpenTool), db.ToText(&s.Conversation.Path),
+		&s.ExitCode, &s.APIStatus, &retryAfter, &s.LoopCount, db.ToText(&s.CLIVersion), &s.PID, db.ToText(&s.ProcessStarted), &s.Structured,
+		db.ToText(&s.OpenTool), db.ToText(&s.Conversation.Path),
 		&s.Conversation.Size, db.ToText(&s.Conversation.SHA), db.ToText(&s.Owner),
 		db.ToTime(&s.CreatedAt), db.ToOptTime(&s.StartedAt), db.ToOptTime(&s.EndedAt), &s.CostUSD, &s.ReportedUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
@@ -71,9 +73,8 @@ func sessionsOfCycle(ctx context.Context, q db.Querier, id ops.CycleID) ([]ops.S
 	return db.List(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)
 }
 
-// StartSession records that a queued session is about to start; it is written before the process exists. What the session
-// may spend is reserved with it, and returned: nil without a limit. With nothing left the error is ops.ErrBudget, and the
-// session stays queued.
+// StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
+// and returns it: nil without a limit. With nothing left the error is ops.ErrBudget, and the session stays queued.
 func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
 	ask ops.BudgetAsk,
 ) (granted *float64, err error) {
@@ -103,7 +104,8 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 	return granted, nil
 }
 
-// NoteProcess records the process of a running session, so that a later boot can tell it from another one with its pid.
+// NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
+// pid.
 func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
 	err := s.db.Write(ctx, "note_process", func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
@@ -122,7 +124,7 @@ func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Session
 	return nil
 }
 
-// sessionConflict tells why a guarded update of a session found no row.
+// sessionConflict explains why a conditional update of a session found no row.
 func sessionConflict(ctx context.Context, q db.Querier, id ops.SessionID) error {
 	status, err := db.One(ctx, q, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
 	if err != nil {
@@ -131,7 +133,7 @@ func sessionConflict(ctx context.Context, q db.Querier, id ops.SessionID) error 
 	return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
 }
 
-// queueSession writes the intent to run a session.
+// queueSession records that a session is to be run.
 func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, n ops.NewSession, at time.Time) error {
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails
@@ -148,11 +150,11 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 	return err
 }
 
-// endSession writes the end of a session over its row. What identifies the session never changes; what was noted when it
-// started stays where r does not know it.
+// endSession writes the end of a session into its row. The identity of the session never changes, and values noted at its start
+// stay where r does not have them.
 func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, at time.Time) error {
 	if !r.Status.Ended() {
-		return fmt.Errorf("%q is no end of a session", r.Status)
+		return fmt.Errorf("%q is not a final status of a session", r.Status)
 	}
 	ended := orOf(r.EndedAt, at)
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, model = COALESCE(?, model),

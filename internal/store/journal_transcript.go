@@ -12,14 +12,14 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// AppendTranscript stores lines of a session's output in one transaction. A number that is taken is ops.ErrConflict.
+// AppendTranscript stores lines of a session's output in one transaction. A line number that exists already is ops.ErrConflict.
 func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	err := s.db.WriteUnordered(ctx, "transcript", func(tx db.Querier) error {
-		// The session's row comes first. It stays locked until the end of this transaction, and whoever takes the cycle over needs
-		// it too: either these lines stand before the takeover, or the fence, which is read after the lock, refuses them.
+		// The session's row comes first. It stays locked until the end of this transaction, and taking the cycle over needs that lock
+		// too: either these lines are stored before the takeover, or the fence, which is read after the lock, refuses them.
 		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_lines = transcript_lines + ?,
 			transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?`,
@@ -39,15 +39,15 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 	return nil
 }
 
-// awaitOutput waits for the output that is just being stored for a cycle's running sessions, and keeps more from coming until
+// awaitOutput waits until the output that is being stored for a cycle's running sessions is stored, and blocks more of it until
 // this transaction ends. Every change of a running cycle's owner needs it, unless it changes the rows of those sessions anyway.
 func awaitOutput(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 	_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_seq = transcript_seq WHERE cycle_id = ? AND status = 'running'`, cycle)
 	return err
 }
 
-// insertLines uses statements of a few sizes only, so that each of them stays prepared. A larger one than the first would
-// make the database keep more to undo it than the saved statements cost.
+// insertLines uses statements of only a few sizes, so that each of them stays prepared. Statements of more than 100 rows would
+// cost the database more than they save.
 func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
 	for _, rows := range []int{100, 10, 1} {
 		statement := insertTranscript(rows)
@@ -99,9 +99,10 @@ func (s *Store) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, e
 	return n, nil
 }
 
-// FindLines returns the lines of a session that contain a text, whatever its case.
+// FindLines returns the lines of a session that contain a text, in upper or lower case.
 func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, limit int) ([]ops.Line, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ? AND LOWER(line) LIKE ? ESCAPE '\'
+	out, err := db.List(ctx, s.db.Reader(), scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ?
+		AND LOWER(line) LIKE ? ESCAPE '\'
 		ORDER BY seq LIMIT ?`, id, db.Contains(text), db.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("search transcript of session %d: %w", id, err)
@@ -109,12 +110,12 @@ func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, li
 	return out, nil
 }
 
-// AppendSpooled stores output that its host could not store when it was read. What is there already stays as it is. Only the host
-// that ran the session has such lines; that the session has gone on elsewhere since does not matter to them.
+// AppendSpooled stores output that its host could not store when it was read. Lines that are stored already stay unchanged. Only
+// the host that ran the session has such lines, so they are accepted even if the session has continued elsewhere.
 func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID, lines []ops.Line) error {
 	err := s.db.Write(ctx, "spooled", func(tx db.Querier) error {
 		var ran string
-		// The row first, as a live append takes it: two that wait for each other would both be refused.
+		// The row first, in the same order as AppendTranscript, to avoid a deadlock.
 		if err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_seq = transcript_seq WHERE id = ? RETURNING owner`, id).
 			Scan(db.ToText(&ran)); errors.Is(err, sql.ErrNoRows) {
 			return ops.ErrNotFound

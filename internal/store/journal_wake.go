@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// wakeWaiting counts an answer from outside and lets a waiting cycle be claimed from now on. The count also reaches a cycle
-// that runs just now: it does not go to sleep over an answer that it has not seen.
+// wakeWaiting counts an answer from outside and makes a waiting cycle claimable from now on. A running cycle sees the count too,
+// so it does not start to wait when there is an answer that it has not seen.
 const wakeWaiting = `UPDATE cycles SET wake_seq = wake_seq + 1,
 	wake_at = CASE WHEN status = 'waiting_human' AND (wake_at IS NULL OR wake_at > ?) THEN ? ELSE wake_at END
 	WHERE ended_at IS NULL`
@@ -19,7 +19,7 @@ func wakeCycle(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time)
 	return err
 }
 
-// wakeAfter wakes the cycles that wait on an incident and on nothing else that is still open.
+// wakeAfter wakes the cycles that wait only for this incident, or for others that are resolved too.
 func wakeAfter(ctx context.Context, tx db.Querier, incident int64, at time.Time) error {
 	_, err := tx.ExecContext(ctx, wakeWaiting+` AND id IN (SELECT cycle_id FROM incident_waits WHERE incident_id = ?)
 		AND NOT EXISTS (SELECT 1 FROM incident_waits w JOIN incidents i ON i.id = w.incident_id
@@ -27,14 +27,14 @@ func wakeAfter(ctx context.Context, tx db.Querier, incident int64, at time.Time)
 	return err
 }
 
-// countAnswer tells the cycles that wait on an incident that somebody did something about it, without waking them.
+// countAnswer counts an answer for the cycles that wait for an incident, without waking them.
 func countAnswer(ctx context.Context, tx db.Querier, incident int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1
 		WHERE ended_at IS NULL AND id IN (SELECT cycle_id FROM incident_waits WHERE incident_id = ?)`, incident)
 	return err
 }
 
-// awaitHuman lets a cycle wait with its slot free. An answer that came since its claim wakes it at once.
+// awaitHuman makes a cycle wait and frees its slot. An answer that came after its claim wakes it at once.
 func awaitHuman(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	var until *time.Time
 	if !t.Step.Until.IsZero() {

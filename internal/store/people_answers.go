@@ -11,8 +11,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Acknowledge records that somebody takes care of an incident; nobody is reminded of it any more. An incident that is
-// acknowledged or resolved already is an ops.ErrConflict that says by whom, and when.
+// Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
+// resolved already is an ops.ErrConflict that says by whom and when.
 func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
 	return s.answerIncident(ctx, "acknowledge", id, by, reason, at, "acknowledged", func(tx db.Querier) error {
@@ -29,8 +29,7 @@ func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at
 	})
 }
 
-// Snooze puts an incident off until a time, from which on people are reminded of it again. A resolved one is an
-// ops.ErrConflict that says by whom, and when.
+// Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
 func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
 	did := "snoozed until " + until.UTC().Format(time.RFC3339)
@@ -51,8 +50,8 @@ func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time
 	})
 }
 
-// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for that. A resolved one
-// is an ops.ErrConflict that says by whom, and when.
+// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. A resolved one is an
+// ops.ErrConflict that says by whom and when.
 func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
 	return s.answerIncident(ctx, "resolve", id, by, reason, at, "resolved", func(tx db.Querier) error {
@@ -60,7 +59,7 @@ func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string
 	})
 }
 
-// answerIncident changes an incident for a person and tells of it in one transaction.
+// answerIncident changes an incident for a person and records the event, in one transaction.
 func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, reason string, at time.Time, did string,
 	change func(tx db.Querier) error,
 ) (ops.Incident, error) {
@@ -88,7 +87,7 @@ func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, r
 	return out, nil
 }
 
-// incidentConflict tells who was faster.
+// incidentConflict says who answered first.
 func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 	i, err := incidentByID(ctx, q, id)
 	if err != nil {
@@ -104,7 +103,7 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 	}
 }
 
-// DueReminders returns the incidents that people must be reminded of now, the longest due first.
+// DueReminders returns the incidents with a due reminder, longest due first.
 func (s *Store) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
 		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
@@ -114,16 +113,16 @@ func (s *Store) DueReminders(ctx context.Context, now time.Time, limit int) ([]o
 	return out, nil
 }
 
-// Reminded records a reminder of an incident and puts it into the outbox; next is when the next one is due, nil for never.
-// The notice's CreatedAt is the time of the reminder. Where none is due any more, because somebody answered in between,
-// nothing is sent and the error is ops.ErrConflict.
+// Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
+// CreatedAt is the time of the reminder. If none is due any more, because of an answer in between, nothing is sent and the error
+// is ops.ErrConflict.
 func (s *Store) Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error {
 	at := s.orNow(notice.CreatedAt)
 	err := s.db.Write(ctx, "reminded", func(tx db.Querier) error {
 		if next != nil && !next.After(at) {
 			return errors.New("the next reminder must come later than this one")
 		}
-		// A snooze whose end is due is over.
+		// A snoozed incident whose reminder is due is open again.
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET reminders = reminders + 1, remind_at = ?, status = ?, updated_at = ?
 			WHERE id = ? AND resolved_at IS NULL AND remind_at <= ?`,
 			db.OptTime(next), ops.IncidentOpen, db.Time(at), id, db.Time(at)))
@@ -143,10 +142,10 @@ func (s *Store) Reminded(ctx context.Context, id int64, next *time.Time, notice 
 	return nil
 }
 
-// named refuses an answer of nobody.
+// requireName refuses an answer without a name.
 func requireName(by string) error {
 	if strings.TrimSpace(by) == "" {
-		return errors.New("nobody is named: say who answers")
+		return errors.New("no name given: say who answers")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// supervisor is who did what no person did.
+// supervisor is the name for what the program does by itself.
 const supervisor = "claudeops"
 
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
@@ -61,7 +61,7 @@ func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 	return a, nil
 }
 
-// ExpiringApprovals returns the pending questions whose time is over, the longest over first.
+// ExpiringApprovals returns the pending questions whose time is over, longest over first.
 func (s *Store) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
 		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
@@ -79,14 +79,15 @@ func approvalsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]o
 	return db.List(ctx, q, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, cycle)
 }
 
-// askApproval writes a question. The same question is asked once, and a cycle asks one at a time.
+// askApproval records a question. The same question is recorded once, and a cycle has only one open question.
 func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval, at time.Time) error {
 	pending, err := db.One(ctx, tx, scanApproval, selectApprovals+` WHERE a.cycle_id = ? AND a.status = ?`, cycle.id, ops.ApprovalPending)
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
 	case err != nil:
 		return err
-	case pending.Kind == cmp.Or(a.Kind, ops.ApprovalTier) && pending.SessionID == a.SessionID && pending.Tier == a.Tier && pending.Handler == a.Handler:
+	case pending.Kind == cmp.Or(a.Kind, ops.ApprovalTier) && pending.SessionID == a.SessionID && pending.Tier == a.Tier &&
+		pending.Handler == a.Handler:
 		return nil
 	default:
 		return fmt.Errorf("approval %d of the cycle is not answered yet: %w", pending.ID, ops.ErrConflict)
@@ -101,7 +102,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	return err
 }
 
-// dropApprovals ends the questions of a cycle that has ended.
+// dropApprovals closes the questions of a cycle that has ended.
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
@@ -109,8 +110,8 @@ func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at tim
 	return err
 }
 
-// Answer settles a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
-// says who answered what, and when.
+// Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
+// says who answered what and when.
 func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
@@ -130,8 +131,10 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 	return out, nil
 }
 
-// settle writes the answer to a pending question and tells of it.
-func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
+// settleApproval records the answer to a pending question, with its event.
+func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE id = ? AND status = ?`, status, db.Time(at), by, reason, id, ops.ApprovalPending))
 	if err != nil {
@@ -151,8 +154,8 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	return a, err
 }
 
-// expireApproval ends the question of a cycle if its time is over: a cycle that wakes because of that must not find it open
-// and go back to wait for a time that has passed.
+// expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and
+// wait again for a time that has passed.
 func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	overdue, err := db.List(ctx, tx, db.ScanInt, `SELECT id FROM approvals WHERE cycle_id = ? AND status = ? AND expires_at <= ?`,
 		cycle, ops.ApprovalPending, db.Time(at))
@@ -171,14 +174,14 @@ func checkAnswer(status ops.ApprovalStatus, by string) error {
 	switch status {
 	case ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired:
 	case ops.ApprovalPending:
-		return errors.New("pending is no answer")
+		return errors.New("pending is not an answer")
 	default:
-		return fmt.Errorf("%q is no answer", status)
+		return fmt.Errorf("%q is not an answer", status)
 	}
 	return requireName(by)
 }
 
-// answered says who answered what, and when.
+// describeAnswer says who answered what and when.
 func describeAnswer(a ops.Approval) string {
 	what := a.Tier.String()
 	if a.Kind == ops.ApprovalReview {

@@ -13,17 +13,17 @@ import (
 
 const kindIncident = "incident"
 
-// reporting writes what is known of a problem as one incident per service.
+// reporting records a problem as one incident per service.
 type reporting struct {
 	tx     db.Querier
 	cycle  held
 	report ops.IncidentReport
 	text   string     // the report as it is stored
-	remind *time.Time // when a new incident is recalled first
+	remind *time.Time // when the first reminder of a new incident is due
 	at     time.Time
 }
 
-// reportIncident opens an incident for every service of the report, or attaches the report to the open one of the same
+// reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
 // fingerprint.
 func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.IncidentReport, at time.Time) error {
 	p := reporting{tx: tx, cycle: cycle, report: report, at: at}
@@ -39,7 +39,7 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 		p.remind = ops.Ptr(at.Add(every))
 	}
 	if report.Waits {
-		// What the cycle waited for before is over.
+		// The cycle no longer waits for what it waited for before.
 		if err := dropWaits(ctx, tx, cycle.id); err != nil {
 			return err
 		}
@@ -64,7 +64,8 @@ func (p reporting) service(ctx context.Context, service string) error {
 		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (fingerprint) WHERE resolved_at IS NULL DO UPDATE SET
 			occurrences = CASE WHEN incidents.last_cycle_id = excluded.last_cycle_id THEN incidents.occurrences ELSE incidents.occurrences + 1 END,
-			last_cycle_id = excluded.last_cycle_id, title = excluded.title, level = excluded.level, report = excluded.report, updated_at = excluded.updated_at,
+			last_cycle_id = excluded.last_cycle_id, title = excluded.title, level = excluded.level, report = excluded.report,
+			updated_at = excluded.updated_at,
 			status = CASE WHEN incidents.status = 'snoozed' AND incidents.snoozed_until <= excluded.updated_at
 				THEN excluded.status ELSE incidents.status END
 		RETURNING id`,
@@ -80,7 +81,7 @@ func (p reporting) service(ctx context.Context, service string) error {
 	return err
 }
 
-// failingCheck is what finds the problem of a service: the type of its first check that is not healthy.
+// failingCheck is the type of the first check of a service that is not healthy.
 func failingCheck(checks []ops.CheckResult, service string) string {
 	for _, c := range checks {
 		if c.Service == service && c.Status != ops.Healthy {
@@ -90,13 +91,13 @@ func failingCheck(checks []ops.CheckResult, service string) string {
 	return ""
 }
 
-// dropWaits ends what a cycle waits for.
+// dropWaits removes what a cycle waits for.
 func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
 	return err
 }
 
-// closeRecovered resolves the incidents of services that are well again, and tells people of all of them at once.
+// closeRecovered resolves the incidents of services that have recovered, with one notice for all of them.
 func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []ops.Recovered, at time.Time) error {
 	var over []ops.Incident
 	for _, r := range recovered {
@@ -127,7 +128,7 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 	return err
 }
 
-// resolve ends an incident that is open and wakes who waited for that.
+// resolveIncident ends an open incident and wakes the cycles that waited for it.
 func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how string, at time.Time) error {
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, resolved_at = ?, resolved_by = ?, resolution = ?,
 		updated_at = ?, remind_at = NULL WHERE id = ? AND resolved_at IS NULL`,
@@ -141,7 +142,7 @@ func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how strin
 	return wakeAfter(ctx, tx, id, at)
 }
 
-// describe names an incident in a sentence.
+// describeIncident names an incident in a sentence.
 func describeIncident(i ops.Incident) string {
 	what := i.Title
 	if i.Service != "" && !strings.Contains(i.Title, i.Service) {

@@ -81,8 +81,8 @@ func (s *Store) Unresolved(ctx context.Context, environment string) ([]ops.Incid
 	return out, nil
 }
 
-// incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first, as the
-// cycle sees them: what it waits for itself names it, whoever waits for it too.
+// incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first. For an
+// incident that this cycle waits for, Waiting names this cycle, even if others wait too.
 func incidentsFor(ctx context.Context, q db.Querier, environment string, cycle ops.CycleID) ([]ops.Incident, error) {
 	out, err := db.List(ctx, q, scanIncident, selectIncidents+` WHERE (i.environment = ? AND i.resolved_at IS NULL)
 		OR i.id IN (SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id`, environment, cycle)
@@ -105,11 +105,11 @@ func incidentsFor(ctx context.Context, q db.Querier, environment string, cycle o
 	return out, nil
 }
 
-// maxHistory bounds the story of one incident; the newest are told.
+// maxHistory limits the history of one incident to its newest events.
 const maxHistory = 100
 
-// IncidentHistory returns what happened to an incident, the oldest first: what people did with it, and what was asked and
-// decided in the cycle that opened it and in the last one that saw it.
+// IncidentHistory returns the events of an incident, oldest first: the answers of people, and the questions and decisions of the
+// cycle that opened it and of the last one that reported it.
 func (s *Store) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id BETWEEN ? AND ? AND v.environment = ?
 			AND (v.kind = ? AND v.message LIKE ? OR v.kind IN ('approval', 'escalation') AND v.cycle_id IN (?, ?))

@@ -9,11 +9,11 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Login is somebody who came in with a token. The digest is made from a secret only the browser holds.
+// Login is a browser session that began with a token. The digest is made from a secret that only the browser has.
 type Login struct {
 	Digest    string
 	ReadOnly  bool
-	BornAt    time.Time // when the token was given
+	BornAt    time.Time // when the token was entered
 	RenewedAt time.Time
 	ExpiresAt time.Time
 }
@@ -24,7 +24,7 @@ func scanLogin(r db.Row) (Login, error) {
 	return l, err
 }
 
-// AddLogin keeps a login and forgets those that are over. Of the one it takes the place of, if any, the end is moved up.
+// AddLogin stores a login and deletes expired ones. A login that it replaces, if any, expires at until.
 func (s *Store) AddLogin(ctx context.Context, l Login, replaces string, until time.Time) error {
 	err := s.db.Write(ctx, "login", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE expires_at <= ?`, db.Time(l.RenewedAt))
@@ -35,7 +35,7 @@ func (s *Store) AddLogin(ctx context.Context, l Login, replaces string, until ti
 			ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE logins SET expires_at = ? WHERE digest = ? AND expires_at > ?`,
 				db.Time(until), replaces, db.Time(until)))
 			if err != nil || !ok {
-				// Another request was faster, or it was ended meanwhile: then nothing takes its place.
+				// Another request replaced it first, or it ended meanwhile: then nothing replaces it.
 				return orConflict(err)
 			}
 		}
@@ -56,7 +56,7 @@ func orConflict(err error) error {
 	return err
 }
 
-// Login returns a login that is not over.
+// Login returns a login that has not expired.
 func (s *Store) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
 	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT digest, read_only, born_at, renewed_at, expires_at FROM logins
 		WHERE digest = ? AND expires_at > ?`, digest, db.Time(now))
@@ -66,7 +66,7 @@ func (s *Store) Login(ctx context.Context, digest string, now time.Time) (Login,
 	return l, nil
 }
 
-// EndLogin forgets a login.
+// EndLogin deletes a login.
 func (s *Store) EndLogin(ctx context.Context, digest string) error {
 	err := s.db.Write(ctx, "login", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE digest = ?`, digest)

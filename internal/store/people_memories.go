@@ -19,14 +19,14 @@ const (
 	sourceOperator  = "operator"
 )
 
-// How sure a memory is. Nothing that was only seen is ever certain.
+// How sure a memory is. An observation is never certain.
 const (
 	firstConfidence  = 0.5
-	raisedConfidence = 0.1 // each time that it is seen again
-	maxConfidence   = 0.95
+	raisedConfidence = 0.1 // for each time that it is observed again
+	maxConfidence    = 0.95
 )
 
-// memoryLife is how long what an agent or the supervisor learnt is told.
+// memoryLife is how long a lesson of an agent or of the supervisor is kept.
 const memoryLife = 90 * 24 * time.Hour
 
 const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, COALESCE(m.confidence, 0.5), m.source,
@@ -75,8 +75,8 @@ func (s *Store) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, err
 	return out, nil
 }
 
-// Recall returns what is known about services of an environment, the strongest and then the newest first. What belongs to
-// no service, or to no environment, is known about all; without services it is everything about the environment.
+// Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
+// service or without an environment apply to all; without services it is everything about the environment.
 func (s *Store) Recall(ctx context.Context, environment string, services []string, now time.Time, limit int) ([]ops.Memory, error) {
 	var w db.Filter
 	w.Add(`m.environment IN (?, '')`, environment)
@@ -96,15 +96,15 @@ func (s *Store) Recall(ctx context.Context, environment string, services []strin
 	return out, nil
 }
 
-// AddMemory keeps an observation and returns its id. One that is known already becomes stronger instead, and takes over
-// the source and the end of the new one.
+// AddMemory stores an observation and returns its id. If it exists already, its confidence rises instead, and it takes the source
+// and the expiry of the new one.
 func (s *Store) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 	m.Source = cmp.Or(m.Source, sourceOperator)
 	var id int64
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
 		switch {
 		case strings.TrimSpace(m.Observation) == "":
-			return errors.New("it says nothing: give an observation")
+			return errors.New("the observation is empty")
 		case m.Confidence < 0 || m.Confidence > 1:
 			return fmt.Errorf("confidence %v is not between 0 and 1", m.Confidence)
 		}
@@ -126,7 +126,7 @@ func (s *Store) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 	return id, nil
 }
 
-// RemoveMemory forgets an observation.
+// RemoveMemory deletes an observation.
 func (s *Store) RemoveMemory(ctx context.Context, id int64) error {
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id))
@@ -141,8 +141,8 @@ func (s *Store) RemoveMemory(ctx context.Context, id int64) error {
 	return nil
 }
 
-// learn keeps what a session or the supervisor wants remembered. What an operator said of the same keeps its source, and
-// what has no end gets none.
+// learn stores a lesson of a session or of the supervisor. An operator's memory of the same keeps its source, and one without an
+// expiry keeps none.
 func learn(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, l ops.Lesson, at time.Time) error {
 	m := ops.Memory{
 		Environment: cycle.environment, Category: l.Category, Service: l.Service, Observation: l.Observation, Source: source,
@@ -166,7 +166,7 @@ func learn(ctx context.Context, tx db.Querier, cycle held, source string, sessio
 	return updateMemory(ctx, tx, known.ID, m, at)
 }
 
-// raise is the confidence in something that was seen again; what was surer stays as sure.
+// raise is the confidence in an observation that was made again; a higher one stays.
 func raise(confidence float64) float64 {
 	return max(confidence, min(maxConfidence, confidence+raisedConfidence))
 }

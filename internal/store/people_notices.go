@@ -20,12 +20,12 @@ func scanNotice(r db.Row) (ops.Notice, error) {
 	return n, err
 }
 
-// toldFor is how long people need not be told the same again.
+// noticeRepeatAfter is how long a notice with the same key is not sent again.
 const noticeRepeatAfter = 6 * time.Hour
 
-// DueNotices returns the notices to try now, the longest due first.
+// DueNotices returns the notices to try now, longest due first.
 func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
-	// The status stands in the text, not in an argument: only so can the partial index answer it.
+	// The status is in the text and not an argument, so that the partial index is used.
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
 		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) PendingNotices(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// AddNotice puts a notice that belongs to no transition into the outbox.
+// AddNotice adds a notice outside a transition to the outbox.
 func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	var id int64
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
@@ -58,8 +58,8 @@ func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	return id, nil
 }
 
-// SettleNotice records what became of one attempt to deliver a notice, together with the event that tells of it. A notice
-// that is no longer pending is ops.ErrConflict.
+// SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
+// is ops.ErrConflict.
 func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?
@@ -148,7 +148,8 @@ func (s *Store) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, e
 	if f.Before > 0 {
 		w.Add(`n.id < ?`, f.Before)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`, append(w.Args, db.PageSize(f.Limit))...)
+	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("list notices: %w", err)
 	}

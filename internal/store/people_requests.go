@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// requestLife is how long an answer is given again.
+	// requestLife is how long the answer to a request is repeated.
 	requestLife = 24 * time.Hour
-	// requestPatience is how long a request may take; one that takes longer was cut off by a crash.
+	// requestTimeout is how long a request may take; one that takes longer was interrupted by a crash.
 	requestTimeout = 2 * time.Minute
 )
 
-// Request is one that came with a key, so that it can come again without doing anything twice.
+// Request is an API request with an idempotency key: it can be repeated without doing anything twice.
 type Request struct {
 	Caller string
 	Key    string
@@ -25,7 +25,7 @@ type Request struct {
 	At     time.Time
 }
 
-// Answer is what a request was answered with.
+// Answer is the response to a request.
 type Answer struct {
 	Status   int
 	Location string
@@ -49,8 +49,8 @@ func scanRequest(r db.Row) (knownRequest, error) {
 	return k, err
 }
 
-// BeginRequest notes that a request is worked on. For one that was answered before it returns that answer. Another request
-// with the same key, or one that is still being worked on, is an ops.ErrConflict.
+// BeginRequest records that a request is being handled. For one that was answered before it returns that answer. Another request
+// with the same key, or one that is still being handled, is an ops.ErrConflict.
 func (s *Store) BeginRequest(ctx context.Context, r Request) (before *Answer, err error) {
 	err = s.db.Write(ctx, "api_request", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE at < ?`, db.Time(r.At.Add(-requestLife)))
@@ -81,7 +81,7 @@ func (s *Store) BeginRequest(ctx context.Context, r Request) (before *Answer, er
 	return before, nil
 }
 
-// EndRequest keeps the answer of a request. One that failed through our own fault is forgotten, so that it can be tried again.
+// EndRequest stores the answer to a request. One that failed through our own fault is deleted, so that it can be tried again.
 func (s *Store) EndRequest(ctx context.Context, r Request, a Answer) error {
 	err := s.db.Write(ctx, "api_request", func(tx db.Querier) error {
 		if a.Status >= 500 {

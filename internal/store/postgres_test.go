@@ -321,7 +321,8 @@ func TestEndingAProcessGivesUpItsConnections(t *testing.T) {
 	conn := connect(t, address)
 	for begun := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var open int
-		err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'claudeops'`).Scan(&open)
+		err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name = 'claudeops'`).Scan(&open)
 		if err == nil && open == 0 {
 			break
 		}

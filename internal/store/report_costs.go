@@ -12,7 +12,7 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// CostGroup is what costs are told apart by.
+// CostGroup is how costs are grouped.
 type CostGroup string
 
 // The groups. A chain that concerns several services counts for all of them together, under their joined names.
@@ -51,7 +51,7 @@ func (f CostFilter) filter() db.Filter {
 type Cost struct {
 	USD              *float64
 	Sessions         int // how many ran
-	Reported         int // how many of them told a cost
+	Reported         int // how many of them reported a cost
 	InputTokens      *int64
 	OutputTokens     *int64
 	CacheReadTokens  *int64
@@ -67,7 +67,7 @@ func (c Cost) Add(o Cost) Cost {
 	}
 }
 
-// plus adds figures of which nil is not known.
+// plus adds figures; nil is unknown.
 func plus[T int64 | float64](a, b *T) *T {
 	switch {
 	case a == nil:
@@ -102,7 +102,7 @@ func scanCost(r db.Row) (CostRow, error) {
 	return c, err
 }
 
-// Costs returns what was spent per day and group, the oldest day first. Days on which nothing ended have no row.
+// Costs returns what was spent per day and group, oldest day first. Days on which no session ended have no row.
 func (s *Store) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]CostRow, error) {
 	var key, join string
 	switch by {
@@ -126,7 +126,7 @@ func (s *Store) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]CostRo
 	return rows, nil
 }
 
-// costsByService adds up whole chains, because a session does not know yet what the chain will turn out to be about.
+// costsByService adds up whole cycles, because a session does not know yet which services the cycle turns out to be about.
 func (s *Store) costsByService(ctx context.Context, f CostFilter) ([]CostRow, error) {
 	type named struct {
 		cycle    ops.CycleID
@@ -161,7 +161,7 @@ func (s *Store) costsByService(ctx context.Context, f CostFilter) ([]CostRow, er
 		}, `SELECT e.cycle_id, e.services FROM escalations e WHERE e.services IS NOT NULL
 			AND e.cycle_id IN (SELECT s.cycle_id FROM sessions s`+w.Where()+`) ORDER BY e.id`, w.Args...)
 		for _, n := range found {
-			if len(n.services) > 0 { // the last decision knows most
+			if len(n.services) > 0 { // the last decision counts
 				names[n.cycle] = strings.Join(slices.Sorted(slices.Values(n.services)), ", ")
 			}
 		}
@@ -187,13 +187,13 @@ func (s *Store) costsByService(ctx context.Context, f CostFilter) ([]CostRow, er
 	return out, nil
 }
 
-// ChainCost is what one chain cost as a whole.
+// ChainCost is what one cycle cost as a whole.
 type ChainCost struct {
 	ops.Cycle
 	Cost
 }
 
-// ExpensiveChains returns the chains that cost the most, of those in which a session ended within the time.
+// ExpensiveChains returns the cycles that cost the most, of those in which a session ended within the time.
 func (s *Store) ExpensiveChains(ctx context.Context, f CostFilter, limit int) ([]ChainCost, error) {
 	var out []ChainCost
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -219,8 +219,8 @@ func (s *Store) ExpensiveChains(ctx context.Context, f CostFilter, limit int) ([
 	return out, nil
 }
 
-// CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not
-// known when sessions ran and none of them reported a cost.
+// CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not known when
+// sessions ran and none of them reported a cost.
 func (s *Store) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {
 	w := db.Filter{}
 	w.Add(`ended_at >= ?`, db.Time(since))

@@ -106,8 +106,8 @@ func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, e
 	return out, nil
 }
 
-// chainReach is how many cycles one page looks through for what no index finds. A rare match does not make a page slow: the
-// page says how far it looked, and the next one goes on there.
+// searchedCycles is how many cycles one page searches when no index helps. So a rare match does not make a page slow: the page
+// says how far it searched, and the next one continues there.
 const searchedCycles = 5000
 
 // ChainFilter chooses cycles for a list; the zero value means all.
@@ -115,9 +115,9 @@ type ChainFilter struct {
 	Status      ops.CycleStatus
 	Environment string
 	Trigger     ops.Trigger
-	Tier        ops.Tier  // reached it
-	Service     string    // was about it
-	Text        string    // in what was asked or in how it ended
+	Tier        ops.Tier  // that the cycle reached
+	Service     string    // that the cycle was about
+	Text        string    // in its prompt or its reason
 	Since       time.Time // submitted since then
 	Before      ops.CycleID
 	Limit       int
@@ -132,7 +132,7 @@ type ChainPage struct {
 	Searched ops.CycleID
 }
 
-// searched reports whether the filter asks for something that no index finds.
+// searched reports whether the filter has a condition that no index supports.
 func (f ChainFilter) searched() bool {
 	return f.Trigger != "" || f.Tier > 0 || f.Service != "" || f.Text != "" || !f.Since.IsZero()
 }
@@ -208,7 +208,7 @@ func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
 	return out, nil
 }
 
-// goOn says where the search goes on, unless everything further back is older than what is asked for.
+// setNext sets where the next page continues, unless all older cycles are before Since.
 func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.CycleID, out *ChainPage) error {
 	if !f.Since.IsZero() {
 		created, err := db.One(ctx, q, db.ScanString, `SELECT COALESCE(MAX(created_at), '') FROM cycles WHERE id = ?`, lowest)

@@ -11,8 +11,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// HealthFilter chooses a stretch of time and how finely it is told. Bucket must be whole hours, or whole days; the time is
-// widened to whole buckets.
+// HealthFilter chooses a period and its buckets. Bucket must be whole hours or whole days; the period is widened to whole
+// buckets.
 type HealthFilter struct {
 	Environment string
 	Since       time.Time
@@ -20,7 +20,7 @@ type HealthFilter struct {
 	Bucket      time.Duration
 }
 
-// HealthBucket is what the checks of a service found within a stretch of time.
+// HealthBucket counts the results of the checks of a service within a period.
 type HealthBucket struct {
 	From     time.Time
 	Until    time.Time
@@ -32,7 +32,7 @@ type HealthBucket struct {
 // Checks is how many checks there were.
 func (b HealthBucket) Checks() int { return b.Healthy + b.Degraded + b.Down }
 
-// Worst is the worst finding, or "" where nothing was checked.
+// Worst is the worst result, or "" without checks.
 func (b HealthBucket) Worst() ops.Health {
 	switch {
 	case b.Down > 0:
@@ -45,14 +45,14 @@ func (b HealthBucket) Worst() ops.Health {
 	return ""
 }
 
-// ServiceHealth is how a service was over time.
+// ServiceHealth is the health of a service over time.
 type ServiceHealth struct {
 	Environment string
 	Service     string
 	Buckets     []HealthBucket // without a gap, the oldest first
 }
 
-// Uptime is the share of checks that found the service up, degraded or not. It is not known where nothing was checked.
+// Uptime is the share of checks that found the service up, degraded or not. It is not known without checks.
 func (h ServiceHealth) Uptime() (share float64, known bool) {
 	all, down := 0, 0
 	for _, b := range h.Buckets {
@@ -72,7 +72,7 @@ type healthRow struct {
 	checks               int
 }
 
-// Health returns how every service that was checked within the time was, in buckets; by environment and name.
+// Health returns the health, in buckets, of every service that was checked within the period; by environment and name.
 func (s *Store) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, error) {
 	if f.Bucket <= 0 || f.Bucket%time.Hour != 0 || (f.Bucket > day && f.Bucket%day != 0) {
 		return nil, fmt.Errorf("read health: a bucket of %s is not of whole hours or whole days", f.Bucket)

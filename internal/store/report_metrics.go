@@ -10,12 +10,12 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Totals are what sessions of one kind add up to.
+// Totals are the sums over sessions of one kind.
 type Totals struct {
 	Tier    ops.Tier
 	Model   string
 	Trigger ops.Trigger
-	Outcome string // what the session said, or how it ended where it said nothing
+	Outcome string // as the session reported it, or else its status
 
 	Sessions         int64
 	CostUSD          float64
@@ -28,14 +28,14 @@ type Totals struct {
 	Turns     Distribution
 }
 
-// Distribution tells how many values were at most each bound.
+// Distribution counts how many values were at most each bound.
 type Distribution struct {
 	Count int64
 	Sum   float64
 	Below []int64 // one for each bound that was asked for
 }
 
-// Span is a stretch of time, without its beginning.
+// Span is a period without its first moment.
 type Span struct {
 	After time.Time
 	Until time.Time // zero means no end
@@ -50,7 +50,7 @@ func (p Span) filter(column string) db.Filter {
 	return w
 }
 
-// SessionTotals adds up the sessions that ended within a stretch of time.
+// SessionTotals adds up the sessions that ended within a period.
 func (s *Store) SessionTotals(ctx context.Context, p Span, durations, turns []int64) ([]Totals, error) {
 	w := p.filter(`s.ended_at`)
 	scan := func(r db.Row) (Totals, error) {
@@ -87,13 +87,13 @@ func countBelow(column string, bounds []int64) string {
 	return b.String()
 }
 
-// Count is how many rows share some words.
+// Count is how many rows have the same labels.
 type Count struct {
 	Words []string
 	Rows  int64
 }
 
-// counts reads a query of n words and a number.
+// counts reads a query of n labels and a number.
 func counts(ctx context.Context, q db.Querier, n int, query string, args ...any) ([]Count, error) {
 	return db.List(ctx, q, func(r db.Row) (Count, error) {
 		c := Count{Words: make([]string, n)}
@@ -106,7 +106,7 @@ func counts(ctx context.Context, q db.Querier, n int, query string, args ...any)
 	}, query, args...)
 }
 
-// EscalationTotals counts, among the sessions that ended within a stretch of time, those a lower tier led to: by both tiers.
+// EscalationTotals counts, among the sessions that ended within a period, those that a lower tier escalated to, by both tiers.
 func (s *Store) EscalationTotals(ctx context.Context, p Span) ([]Count, error) {
 	w := p.filter(`s.ended_at`)
 	out, err := counts(ctx, s.db.Reader(), 2, `SELECT CAST(p.tier AS TEXT), CAST(s.tier AS TEXT), COUNT(*) FROM sessions s
@@ -125,7 +125,7 @@ type CycleEnd struct {
 	EndedAt   time.Time
 }
 
-// CycleEnds calls each with every cycle that ended within a stretch of time.
+// CycleEnds calls each with every cycle that ended within a period.
 func (s *Store) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) error {
 	w := p.filter(`c.ended_at`)
 	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
@@ -142,7 +142,7 @@ func (s *Store) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) erro
 	return nil
 }
 
-// FirstEnd is when the first session or cycle ended; zero where none has.
+// FirstEnd is when the first session or cycle ended; zero without one.
 func (s *Store) FirstEnd(ctx context.Context) (time.Time, error) {
 	found, err := db.List(ctx, s.db.Reader(), scanTime, `SELECT at FROM (SELECT MIN(ended_at) AS at FROM sessions WHERE ended_at IS NOT NULL
 		UNION ALL SELECT MIN(ended_at) FROM cycles WHERE ended_at IS NOT NULL) AS ends WHERE at IS NOT NULL ORDER BY at LIMIT 1`)
@@ -155,25 +155,28 @@ func (s *Store) FirstEnd(ctx context.Context) (time.Time, error) {
 	return found[0], nil
 }
 
-// Marks are the newest rows of feeds that only grow.
+// Marks are the ids of the newest rows of feeds that only grow.
 type Marks struct {
 	Guard    int64
 	Recovery int64
 }
 
-// FeedTotals counts what feeds got after the marks: guard decisions by tier, verdict and rule; recoveries by level and error.
+// FeedTotals counts the rows after the marks: guard decisions by tier, verdict and rule; recoveries by level and error.
 func (s *Store) FeedTotals(ctx context.Context, after Marks) (guard, recoveries []Count, now Marks, err error) {
 	err = s.db.Read(ctx, func(tx db.Querier) error {
-		err := tx.QueryRowContext(ctx, `SELECT (SELECT COALESCE(MAX(id), 0) FROM guard_decisions), (SELECT COALESCE(MAX(id), 0) FROM recoveries)`).
+		err := tx.QueryRowContext(ctx, `SELECT (SELECT COALESCE(MAX(id), 0) FROM guard_decisions),
+			(SELECT COALESCE(MAX(id), 0) FROM recoveries)`).
 			Scan(&now.Guard, &now.Recovery)
 		if err != nil {
 			return err
 		}
-		if guard, err = counts(ctx, tx, 3, `SELECT CAST(tier AS TEXT), verdict, rule, COUNT(*) FROM guard_decisions WHERE id > ? GROUP BY 1, 2, 3`,
+		if guard, err = counts(ctx, tx, 3, `SELECT CAST(tier AS TEXT), verdict, rule, COUNT(*) FROM guard_decisions WHERE id > ?
+			GROUP BY 1, 2, 3`,
 			after.Guard); err != nil {
 			return err
 		}
-		recoveries, err = counts(ctx, tx, 2, `SELECT CAST(level AS TEXT), error_type, COUNT(*) FROM recoveries WHERE id > ? GROUP BY 1, 2`, after.Recovery)
+		recoveries, err = counts(ctx, tx, 2, `SELECT CAST(level AS TEXT), error_type, COUNT(*) FROM recoveries WHERE id > ? GROUP BY 1, 2`,
+			after.Recovery)
 		return err
 	})
 	if err != nil {
@@ -182,7 +185,7 @@ func (s *Store) FeedTotals(ctx context.Context, after Marks) (guard, recoveries 
 	return guard, recoveries, now, nil
 }
 
-// Standing is what stands at one moment.
+// Gauges are figures of this moment.
 type Gauges struct {
 	Running          []Count // sessions by tier
 	OpenIncidents    []Count // by level
@@ -192,34 +195,38 @@ type Gauges struct {
 	LastSuccess      map[string]time.Time
 }
 
-// Standing reads what stands now. The environments are those whose last success is wanted.
+// Gauges reads the current figures. The environments are those whose last success is wanted.
 func (s *Store) Gauges(ctx context.Context, environments []string) (Gauges, error) {
 	out := Gauges{LastSuccess: map[string]time.Time{}}
 	err := s.db.Read(ctx, func(tx db.Querier) (err error) {
-		if out.Running, err = counts(ctx, tx, 1, `SELECT CAST(tier AS TEXT), COUNT(*) FROM sessions WHERE status = ? GROUP BY 1`, ops.SessionRunning); err != nil {
+		if out.Running, err = counts(ctx, tx, 1, `SELECT CAST(tier AS TEXT), COUNT(*) FROM sessions WHERE status = ? GROUP BY 1`,
+			ops.SessionRunning); err != nil {
 			return err
 		}
 		if out.OpenIncidents, err = counts(ctx, tx, 1, `SELECT level, COUNT(*) FROM incidents WHERE resolved_at IS NULL GROUP BY 1`); err != nil {
 			return err
 		}
-		if out.Notices, err = counts(ctx, tx, 1, `SELECT status, COUNT(*) FROM notifications WHERE status <> ? GROUP BY 1`, ops.NoticePending); err != nil {
+		if out.Notices, err = counts(ctx, tx, 1, `SELECT status, COUNT(*) FROM notifications WHERE status <> ? GROUP BY 1`,
+			ops.NoticePending); err != nil {
 			return err
 		}
-		if err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM approvals WHERE status = ?`, ops.ApprovalPending).Scan(&out.PendingApprovals); err != nil {
+		if err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM approvals WHERE status = ?`,
+			ops.ApprovalPending).Scan(&out.PendingApprovals); err != nil {
 			return err
 		}
 		out.ApprovalWaits, err = db.List(ctx, tx, func(r db.Row) (time.Duration, error) {
 			var asked, answered time.Time
 			err := r.Scan(db.ToTime(&asked), db.ToTime(&answered))
 			return answered.Sub(asked), err
-		}, `SELECT requested_at, answered_at FROM approvals WHERE status IN (?, ?) AND answered_at IS NOT NULL`, ops.ApprovalApproved, ops.ApprovalDenied)
+		}, `SELECT requested_at, answered_at FROM approvals WHERE status IN (?, ?) AND answered_at IS NOT NULL`,
+			ops.ApprovalApproved, ops.ApprovalDenied)
 		if err != nil {
 			return err
 		}
 		return lastSuccesses(ctx, tx, environments, out.LastSuccess)
 	})
 	if err != nil {
-		return Gauges{}, fmt.Errorf("read what stands: %w", err)
+		return Gauges{}, fmt.Errorf("read current figures: %w", err)
 	}
 	return out, nil
 }
@@ -232,7 +239,8 @@ func scanTime(r db.Row) (time.Time, error) {
 
 func lastSuccesses(ctx context.Context, tx db.Querier, environments []string, into map[string]time.Time) error {
 	for _, e := range environments {
-		found, err := db.List(ctx, tx, scanTime, `SELECT ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND status IN (?, ?) ORDER BY ended_at DESC LIMIT 1`,
+		found, err := db.List(ctx, tx, scanTime, `SELECT ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL
+			AND status IN (?, ?) ORDER BY ended_at DESC LIMIT 1`,
 			e, ops.CycleHealthy, ops.CycleResolved)
 		if err != nil {
 			return err

@@ -11,11 +11,11 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Pulse tells whether anything changed that a page shows, and holds the counts that every page shows. Two equal ones mean that
-// nothing was written in between, by whichever host; the output of sessions is not among it.
+// PageState changes whenever something changes that a page shows, and has the counts that every page shows. Two equal ones mean
+// that nothing was written in between, by any host, except output of sessions.
 type PageState struct {
-	Approvals int // questions nobody has answered
-	Incidents int // nobody has taken them; without those a question is asked about
+	Approvals int // unanswered questions
+	Incidents int // open ones; without those that have a pending question
 	Running   int // sessions whose process may exist
 	Queued    int // cycles that have not started
 
@@ -23,7 +23,7 @@ type PageState struct {
 	SessionEnded, CycleEnded, IncidentChanged, CycleStates      string
 }
 
-// Pulse reads the counters. All of them are looked up, none is counted over a whole table.
+// PageState reads the counters. Each is an index lookup; none counts a whole table.
 func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	var p PageState
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
@@ -44,15 +44,15 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 		Scan(&p.Approvals, &p.Incidents, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)
 	if err != nil {
-		return PageState{}, fmt.Errorf("read pulse: %w", err)
+		return PageState{}, fmt.Errorf("read page state: %w", err)
 	}
 	return p, nil
 }
 
 // Attention counts what waits for people.
 type Attention struct {
-	Approvals    int // questions nobody has answered
-	Open         int // incidents nobody has taken, and those whose snooze is over; without those a question is asked about
+	Approvals    int // unanswered questions
+	Open         int // open incidents, and those whose snooze is over; without those that have a pending question
 	Acknowledged int
 	Snoozed      int
 }
@@ -73,12 +73,12 @@ func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error)
 		ops.ApprovalPending, ops.IncidentOpen, ops.IncidentSnoozed, db.Time(now), ops.ApprovalPending, ops.IncidentAcknowledged,
 		ops.IncidentSnoozed, db.Time(now)).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed)
 	if err != nil {
-		return Attention{}, fmt.Errorf("count what needs people: %w", err)
+		return Attention{}, fmt.Errorf("count what waits for people: %w", err)
 	}
 	return a, nil
 }
 
-// Work is what goes on, and how the last cycle ended.
+// Work is the current activity and the end of the last cycle.
 type Work struct {
 	Running     int // sessions
 	Queued      int // cycles
@@ -86,7 +86,7 @@ type Work struct {
 	LastStatus  ops.CycleStatus
 }
 
-// Work looks the figures up; none is counted over a whole table.
+// Work reads these figures; none counts a whole table.
 func (s *Store) Work(ctx context.Context) (Work, error) {
 	var w Work
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -108,7 +108,7 @@ func (s *Store) Work(ctx context.Context) (Work, error) {
 	return w, nil
 }
 
-// Counts are the figures of the whole journal that health reports show.
+// Counts are the figures of the whole journal for health reports.
 type Counts struct {
 	Sessions         int
 	Cycles           int

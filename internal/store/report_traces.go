@@ -13,13 +13,13 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// The marks from which on traces are told: what was there before tracing began is not.
+// The names of the ids after which traces are sent: rows from before tracing began are not.
 const (
 	cycleFloor   = "trace_floor_cycle"
 	sessionFloor = "trace_floor_session"
 )
 
-// BeginTraces notes from where on traces are told. Only the first call does so.
+// BeginTraces records after which ids traces are sent. Only the first call does so.
 func (s *Store) BeginTraces(ctx context.Context) error {
 	err := s.db.Write(ctx, "traces", func(tx db.Querier) error {
 		for name, table := range map[string]string{cycleFloor: "cycles", sessionFloor: "sessions"} {
@@ -48,7 +48,7 @@ func floorOf(ctx context.Context, tx db.Querier, name string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// Untraced returns at most limit sessions and limit cycles that were not told yet.
+// Untraced returns at most limit sessions and limit cycles that were not sent yet.
 func (s *Store) Untraced(ctx context.Context, limit int) (ops.Untraced, error) {
 	out := ops.Untraced{Of: map[ops.CycleID]ops.Cycle{}}
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -74,12 +74,12 @@ func (s *Store) Untraced(ctx context.Context, limit int) (ops.Untraced, error) {
 		return err
 	})
 	if err != nil {
-		return ops.Untraced{}, fmt.Errorf("read what is not traced: %w", err)
+		return ops.Untraced{}, fmt.Errorf("list untraced rows: %w", err)
 	}
 	return out, nil
 }
 
-// MarkTraced notes that rows were told to a collector.
+// MarkTraced records that rows were sent to a collector.
 func (s *Store) MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error {
 	err := s.db.Write(ctx, "traced", func(tx db.Querier) error {
 		if err := markTraced(ctx, tx, "sessions", sessions, at); err != nil {

@@ -363,7 +363,8 @@ func TestLessonsAreKept(t *testing.T) {
 	tr := f.Escalation(session, 1)
 	tr.Result.Lessons = []ops.Lesson{{Category: "timing", Service: "web", Observation: "starts slowly"}}
 	f.Commit(t, tr)
-	got := text(t, raw(t, path), `SELECT environment || ' ' || category || ' ' || service || ' ' || observation || ' ' || session_id FROM memories`)
+	got := text(t, raw(t, path), `SELECT environment || ' ' || category || ' ' || service || ' ' || observation || ' ' || session_id
+		FROM memories`)
 	if want := "home timing web starts slowly 1"; got != want {
 		t.Errorf("memory is %q, want %q", got, want)
 	}

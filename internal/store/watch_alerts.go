@@ -20,7 +20,7 @@ func scanAlert(r db.Row) (ops.Alert, error) {
 	return a, err
 }
 
-// AddAlerts records what other systems told, all of it or nothing. What was told before is told again: the newest word holds.
+// AddAlerts records alerts from other systems: all of them or none. An alert that is known already is updated.
 func (s *Store) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 	if len(alerts) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func upsertAlert(ctx context.Context, tx db.Querier, a ops.Alert, at time.Time) 
 	return err
 }
 
-// PendingAlerts returns alerts that nobody has looked at since they were told last, the oldest first.
+// PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
 func (s *Store) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.pending ORDER BY a.id LIMIT ?`, db.PageSize(limit))
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, erro
 	return out, nil
 }
 
-// CountPendingAlerts counts them, but no further than most.
+// CountPendingAlerts counts them, up to most.
 func (s *Store) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM alerts WHERE pending LIMIT ?) p`, most).Scan(&n)
@@ -81,7 +81,7 @@ func (s *Store) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	return n, nil
 }
 
-// settleAlert marks an alert as looked at, unless it was told again since.
+// settleAlert marks an alert as handled, unless it was received again since.
 func settleAlert(ctx context.Context, tx db.Querier, a ops.Alert) error {
 	_, err := tx.ExecContext(ctx, `UPDATE alerts SET pending = FALSE WHERE id = ? AND seq = ?`, a.ID, a.Seq)
 	return err
@@ -111,28 +111,30 @@ func (s *Store) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) 
 	if f.Before > 0 {
 		w.Add(`a.id < ?`, f.Before)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+w.Where()+` ORDER BY a.id DESC LIMIT ?`, append(w.Args, db.PageSize(f.Limit))...)
+	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("list alerts: %w", err)
 	}
 	return out, nil
 }
 
-// FiringAlerts returns every alert of an environment that fires.
+// FiringAlerts returns every firing alert of an environment.
 func (s *Store) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`, environment, ops.AlertFiring)
+	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
+		environment, ops.AlertFiring)
 	if err != nil {
 		return nil, fmt.Errorf("list firing alerts: %w", err)
 	}
 	return out, nil
 }
 
-// ExpireAlerts ends the firing alerts that were last told before a time, as if their end had been told now, and says how
-// many there were.
+// ExpireAlerts ends the firing alerts that were last received before a time, and returns how many there were.
 func (s *Store) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error) {
 	var n int64
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
-		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE WHERE status = ? AND last_at < ?`,
+		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE WHERE status = ?
+			AND last_at < ?`,
 			ops.AlertResolved, db.Time(at), ops.AlertFiring, db.Time(before))
 		if err != nil {
 			return err

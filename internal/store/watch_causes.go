@@ -24,9 +24,10 @@ func scanCause(r db.Row) (ops.Cause, error) {
 	return c, err
 }
 
-// Causes returns the causes of an environment that are not over, and those that started their cycle since a time.
+// Causes returns the open causes of an environment, and those that started their cycle since a time.
 func (s *Store) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?) ORDER BY z.id`,
+	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?)
+		ORDER BY z.id`,
 		environment, db.Time(since))
 	if err != nil {
 		return nil, fmt.Errorf("list causes: %w", err)
@@ -34,10 +35,11 @@ func (s *Store) Causes(ctx context.Context, environment string, since time.Time)
 	return out, nil
 }
 
-// OpenCause records a cause together with the cycle it starts, what was found for it, and the notice that tells of it. A cycle
-// of somebody else that found the same since a time, and started an agent for it, is taken instead; then nothing is submitted
-// and nobody is told.
-func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
+// OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
+// time, and started an agent for it, that cycle is used instead; then no cycle is submitted and no notice is sent.
+func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check,
+	notice *ops.Notice, since time.Time,
+) (ops.Cause, bool, error) {
 	started := false
 	err := s.db.Write(ctx, "open_cause", func(tx db.Querier) error {
 		found, err := cycleThatFound(ctx, tx, c, since)
@@ -60,7 +62,7 @@ func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 	return c, started, nil
 }
 
-// seenBy finds a cycle, started by no cause, whose probes found the same services bad and whose agent is or was at work.
+// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent.
 func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
 	args := []any{c.Environment, db.Time(since)}
 	for _, name := range c.Services {
@@ -78,7 +80,8 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
+	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at)
+		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
 		n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, db.Time(s.orNow(n.At))).Scan(&c.Cycle)
 	if err != nil {
 		return err
@@ -123,8 +126,8 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 		db.Time(c.Began), db.Time(c.At), c.Cycle).Scan(&c.ID)
 }
 
-// ResolveCause records that a cause is over, closes the incidents that its cycle left open, and tells people of both, unless
-// they know already.
+// ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
+// sent already.
 func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "resolve_cause", func(tx db.Querier) error {
@@ -132,7 +135,8 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		if err != nil || !ok {
 			return err
 		}
-		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.last_cycle_id = ? AND i.resolved_at IS NULL ORDER BY i.id`,
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.last_cycle_id = ? AND i.resolved_at IS NULL
+			ORDER BY i.id`,
 			c.Environment, c.Cycle)
 		if err != nil {
 			return err
@@ -161,7 +165,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 	return nil
 }
 
-// overWith resolves incidents, each with its event.
+// resolveAll resolves incidents, each with its event.
 func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
 		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
@@ -178,13 +182,14 @@ func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how str
 	return nil
 }
 
-// ServiceRecovered closes the incidents of a service that were opened since its failure began, and tells people of all of them
-// at once. It says how many there were.
+// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for all of them.
+// It returns how many there were.
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
 	err := s.db.Write(ctx, "service_recovered", func(tx db.Querier) error {
-		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ? AND i.resolved_at IS NULL
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ?
+			AND i.resolved_at IS NULL
 			ORDER BY i.id`, environment, service, db.Time(began))
 		if err != nil || len(rows) == 0 {
 			return err

@@ -25,7 +25,7 @@ func scanCheck(r db.Row) (ops.Check, error) {
 	return c, err
 }
 
-// AddChecks records probe results that belong to no transition.
+// AddChecks records probe results outside a transition.
 func (s *Store) AddChecks(ctx context.Context, checks []ops.Check) error {
 	if len(checks) == 0 {
 		return nil
@@ -58,13 +58,13 @@ func insertCheck(ctx context.Context, tx db.Querier, c ops.Check, at time.Time) 
 	return countCheck(ctx, tx, c)
 }
 
-// newestFirst is the order of the index that answers LatestChecks: along the probes, and the newest result of each first.
+// newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
 const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMIT 1`
 
 // LatestChecks returns the newest result of every probe, in one environment or, with "", in all.
 func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
-	// Jumps along the index from the newest result of a probe to that of the next probe: of the same service, else of the
-	// next service, else of the next environment. Grouping would read every result ever recorded.
+	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
+	// service, else of the next environment. GROUP BY would read every result ever recorded.
 	first := `SELECT n.id FROM checks n`
 	next := `(SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service = k.service AND n.probe > k.probe` +
 		newestFirst + `), (SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service > k.service` + newestFirst + `)`
@@ -86,7 +86,7 @@ func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	return out, nil
 }
 
-// countCheck adds a check to those of its hour and its day.
+// countCheck adds a check to the counts of its hour and its day.
 func countCheck(ctx context.Context, tx db.Querier, c ops.Check) error {
 	for table, layout := range map[string]string{`check_hours`: hourLayout, `check_days`: dayLayout} {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (at, environment, service, status, checks) VALUES (?, ?, ?, ?, 1)

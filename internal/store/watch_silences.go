@@ -26,7 +26,7 @@ func scanSilence(r db.Row) (ops.Silence, error) {
 	return q, err
 }
 
-// AddSilence records a silence together with the event that tells of it.
+// AddSilence records a silence together with its event.
 func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, error) {
 	q.CreatedAt = s.orNow(q.CreatedAt)
 	if q.From.IsZero() {
@@ -50,7 +50,8 @@ func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 		if err != nil {
 			return err
 		}
-		return recordSilenceEvent(ctx, tx, q, fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339)), q.CreatedAt)
+		did := fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339))
+		return recordSilenceEvent(ctx, tx, q, did, q.CreatedAt)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
@@ -61,18 +62,18 @@ func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 func checkSilence(q ops.Silence) error {
 	switch {
 	case q.Author == "":
-		return errors.New("it has no author: say who wants it")
+		return errors.New("no author given: say who adds it")
 	case strings.TrimSpace(q.Reason) == "":
-		return errors.New("it has no reason: say why, for those who find it")
+		return errors.New("no reason given: say why")
 	case !q.Until.After(q.From) || !q.Until.After(q.CreatedAt):
-		return errors.New("it would end before it begins: give a later end")
+		return errors.New("its end is before its start: give a later end")
 	case q.Service == "" && q.Group == "" && q.Probe == "" && len(q.Labels) == 0:
-		return errors.New("it would silence everything: name a service, a group, a probe or an alert's label; * stands for any text")
+		return errors.New("it would silence everything: name a service, a group, a probe or an alert's label; * matches any text")
 	}
 	return nil
 }
 
-// matched names what a silence is about.
+// describeSilence says what a silence matches.
 func describeSilence(q ops.Silence) string {
 	var parts []string
 	for _, p := range []struct{ name, pattern string }{{"service", q.Service}, {"group", q.Group}, {"probe", q.Probe}} {
@@ -88,7 +89,8 @@ func describeSilence(q ops.Silence) string {
 
 func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
 	_, err := insertEvent(ctx, tx, ops.Event{
-		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"), Message: withReason(did, q.Reason),
+		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"),
+		Message: withReason(did, q.Reason),
 	}, at)
 	return err
 }
@@ -127,7 +129,7 @@ type SilenceFilter struct {
 	Limit       int
 }
 
-// Silences returns silences, the newest first. With Active only those that have not ended by then.
+// Silences returns silences, newest first. With Active only those that have not ended by then.
 func (s *Store) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, error) {
 	var w db.Filter
 	if f.Environment != "" {
@@ -139,22 +141,23 @@ func (s *Store) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, e
 	if f.Before > 0 {
 		w.Add(`q.id < ?`, f.Before)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanSilence, selectSilences+w.Where()+` ORDER BY q.id DESC LIMIT ?`, append(w.Args, db.PageSize(f.Limit))...)
+	out, err := db.List(ctx, s.db.Reader(), scanSilence, selectSilences+w.Where()+` ORDER BY q.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("list silences: %w", err)
 	}
 	return out, nil
 }
 
-// mostSilences bounds what is judged by: more than these nobody has written by hand.
+// maxSilences limits the silences that are evaluated; people do not write more by hand.
 const maxSilences = 1000
 
-// SilencesSince returns what held in an environment at a time or later, for judging what fails.
+// SilencesSince returns the silences of an environment that are active at a time or later.
 func (s *Store) SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error) {
 	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
 }
 
-// silencesAt returns the silences that hold in an environment at a time.
+// silencesAt returns the silences that are active in an environment at a time.
 func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
 	now := db.Time(at)
 	return db.List(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')

@@ -16,17 +16,18 @@ func scanState(r db.Row) (health.State, error) {
 	return v, err
 }
 
-// States returns what is known about every check of an environment.
+// States returns the state of every check of an environment.
 func (s *Store) States(ctx context.Context, environment string) ([]health.State, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`, environment)
+	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
+		environment)
 	if err != nil {
 		return nil, fmt.Errorf("list states: %w", err)
 	}
 	return out, nil
 }
 
-// RecordLooks writes in one transaction what came of a batch of looks at an environment: the results worth keeping (counted are
-// all), the states that moved, the events that tell of it, and the alerts that were among them.
+// RecordLooks writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
+// are only counted, the changed states, the events, and the alerts that were handled.
 func (s *Store) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 	alerts []ops.Alert,
 ) error {
@@ -76,14 +77,15 @@ func saveState(ctx context.Context, tx db.Querier, environment string, v health.
 	return err
 }
 
-// ForgetStates removes what is known about checks that are gone.
+// ForgetStates removes the states of checks that no longer exist.
 func (s *Store) ForgetStates(ctx context.Context, environment string, states []health.State) error {
 	if len(states) == 0 {
 		return nil
 	}
 	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
 		for _, v := range states {
-			_, err := tx.ExecContext(ctx, `DELETE FROM probe_states WHERE environment = ? AND service = ? AND probe = ?`, environment, v.Service, v.Probe)
+			_, err := tx.ExecContext(ctx, `DELETE FROM probe_states WHERE environment = ? AND service = ? AND probe = ?`,
+				environment, v.Service, v.Probe)
 			if err != nil {
 				return err
 			}
@@ -96,7 +98,7 @@ func (s *Store) ForgetStates(ctx context.Context, environment string, states []h
 	return nil
 }
 
-// SaveWithheld replaces what is held back of an environment's bad services.
+// SaveWithheld replaces the list of failing services of an environment for which no agent is started.
 func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
 	err := s.db.Write(ctx, "withheld", func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
@@ -121,7 +123,7 @@ func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops
 	return nil
 }
 
-// Withheld returns the bad services of an environment for which no agent is started now, and why.
+// Withheld returns the failing services of an environment for which no agent is started now, and why.
 func (s *Store) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
 	out, err := withheldOf(ctx, s.db.Reader(), environment)
 	if err != nil {

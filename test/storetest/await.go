@@ -112,7 +112,8 @@ func answerWakesAfterRestart(t *testing.T, f *Fixture) {
 	got := f.await(t, "home", ops.Step{Approval: question()})
 	restarted := NewFixture(t, f.Store)
 	restarted.wantRunnable(t, Start)
-	answer, err := f.Store.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "not at night", Start.Add(time.Minute))
+	answer, err := f.Store.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "not at night",
+		Start.Add(time.Minute))
 	must(t, err)
 	restarted.wantRunnable(t, Start.Add(time.Minute), got.Cycle.ID)
 	again := restarted.claimAt(t, got.Cycle.ID, Start.Add(time.Minute))

@@ -29,7 +29,10 @@ func hostCases() []testCase {
 
 func (f *Fixture) enlist(t *testing.T, name, identity string, length time.Duration) ops.Owner {
 	t.Helper()
-	owner, err := f.Store.Enlist(t.Context(), ops.Host{Name: name, Identity: identity, Version: "v", Labels: []string{"x"}, Environments: []string{"prod"}}, length)
+	owner, err := f.Store.Enlist(t.Context(), ops.Host{
+		Name: name, Identity: identity, Version: "v", Labels: []string{"x"},
+		Environments: []string{"prod"},
+	}, length)
 	must(t, err)
 	return owner
 }

@@ -43,7 +43,8 @@ func attemptKeepsItsOrders(t *testing.T, f *Fixture) {
 	got := f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: Start, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepRest},
 	}).Journal.Newest()
-	equal(t, "after its end", fmt.Sprint(got.Role, got.Permissions, got.RecoveryLevel), fmt.Sprint(ops.RoleJudge, ops.Tier1, ops.RecoveryFallback))
+	equal(t, "after its end", fmt.Sprint(got.Role, got.Permissions, got.RecoveryLevel),
+		fmt.Sprint(ops.RoleJudge, ops.Tier1, ops.RecoveryFallback))
 }
 
 // recovery is an order of the ladder after a failed session.

@@ -37,7 +37,10 @@ func chainsAreFound(t *testing.T, f *Fixture) {
 	escalation.Step.Decision.Services = []string{"Web_1", "db"}
 	f.Commit(t, escalation)
 	f.EndCycle(t, session.CycleID)
-	asked, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "office", Trigger: ops.TriggerAPI, Prompt: "Look at 100% of the MAIL", At: Start.Add(time.Hour)})
+	asked, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{
+		Environment: "office", Trigger: ops.TriggerAPI,
+		Prompt: "Look at 100% of the MAIL", At: Start.Add(time.Hour),
+	})
 	must(t, err)
 	both := []ops.CycleID{asked, session.CycleID}
 	for name, tt := range map[string]struct {
@@ -187,7 +190,10 @@ func endingsComeNewestFirst(t *testing.T, f *Fixture) {
 	f.spend(t, "home", nil, Start.Add(2*time.Minute))
 	got, err := f.Store.Endings(t.Context(), "home", 2)
 	must(t, err)
-	equal(t, "endings", got, []ops.Ending{{Status: ops.CycleResolved, At: Start.Add(3 * time.Minute)}, {Status: ops.CycleResolved, At: Start.Add(2 * time.Minute)}})
+	equal(t, "endings", got, []ops.Ending{
+		{Status: ops.CycleResolved, At: Start.Add(3 * time.Minute)},
+		{Status: ops.CycleResolved, At: Start.Add(2 * time.Minute)},
+	})
 }
 
 func unresolvedIncidents(t *testing.T, f *Fixture) {

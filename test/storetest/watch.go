@@ -87,7 +87,10 @@ func alertExpires(t *testing.T, f *Fixture) {
 }
 
 func look(service string, status ops.Health) ops.Check {
-	return ops.Check{At: Start, Environment: "home", Purpose: ops.ProbeObserve, Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: status}
+	return ops.Check{
+		At: Start, Environment: "home", Purpose: ops.ProbeObserve, Service: service, Probe: "GET", Type: ops.CheckHTTP,
+		Status: status,
+	}
 }
 
 func stateIsSaved(t *testing.T, f *Fixture) {
@@ -118,7 +121,10 @@ func cause(services ...string) ops.Cause {
 
 func (f *Fixture) openCause(t *testing.T, c ops.Cause, notice *ops.Notice) (ops.Cause, bool) {
 	t.Helper()
-	got, started, err := f.Store.OpenCause(t.Context(), c, ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: Start, Prompt: "look"},
+	got, started, err := f.Store.OpenCause(t.Context(), c, ops.NewCycle{
+		Environment: "home", Trigger: ops.TriggerProbe, At: Start,
+		Prompt: "look",
+	},
 		[]ops.Check{look("web", ops.Down)}, notice, Start.Add(-time.Hour))
 	must(t, err)
 	return got, started
@@ -248,7 +254,10 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 	s := f.RunningSession(t, "home")
 	q, err := f.Store.AddSilence(t.Context(), silence())
 	must(t, err)
-	held := []ops.Withheld{{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."}, {Service: "web", Why: "waiting", Reason: "wait.", Until: Start}}
+	held := []ops.Withheld{
+		{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."},
+		{Service: "web", Why: "waiting", Reason: "wait.", Until: Start},
+	}
 	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
 	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
 	loaded, err := f.Store.Load(t.Context(), s.CycleID)
@@ -263,7 +272,10 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 }
 
 func noticeIsToldOnce(t *testing.T, f *Fixture) {
-	n := ops.Notice{Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "k", Environment: "home", Service: "web", Target: ops.TargetSecond, CreatedAt: Start}
+	n := ops.Notice{
+		Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "k", Environment: "home", Service: "web",
+		Target: ops.TargetSecond, CreatedAt: Start,
+	}
 	first, err := f.Store.AddNotice(t.Context(), n)
 	must(t, err)
 	n.CreatedAt = Start.Add(time.Hour)

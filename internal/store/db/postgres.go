@@ -133,7 +133,8 @@ func (p *postgres) connect(ctx context.Context) error {
 	var version int
 	var encoding string
 	var schema *string
-	err = p.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_schema()::text`).
+	err = p.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+		current_schema()::text`).
 		Scan(&version, &encoding, &schema)
 	switch {
 	case err != nil:
