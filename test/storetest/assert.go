@@ -67,7 +67,7 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 	return s
 }
 
-// load reads a cycle with its own journal, without what a claim looks up beside it.
+// load reads a cycle with its own journal, without what only a claim loads.
 func (f *Fixture) load(t *testing.T, cycle ops.CycleID) ops.Claimed {
 	t.Helper()
 	got, err := f.Store.Load(t.Context(), cycle)

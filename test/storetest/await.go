@@ -156,7 +156,7 @@ func resolveWakesAfterRestart(t *testing.T, f *Fixture) {
 	must(t, err)
 	restarted.wantRunnable(t, Start.Add(time.Hour), got.Cycle.ID)
 	again := restarted.claimAt(t, got.Cycle.ID, Start.Add(time.Hour))
-	// It learns who ended its wait, and how.
+	// It sees who ended its wait, and how.
 	if len(again.Journal.Incidents) != 1 || again.Journal.Incidents[0].Resolution != "new disk" {
 		t.Errorf("incidents are %+v", again.Journal.Incidents)
 	}

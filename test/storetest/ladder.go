@@ -166,7 +166,7 @@ func finishKeepsTheResult(t *testing.T, f *Fixture) {
 	equal(t, "result of a plain end", len(plain.Cycle.Result), 0)
 }
 
-// Everything that a step orders stands or falls with the intent that comes last.
+// Everything that a step orders is stored together with the intent that comes last, or not at all.
 func failedOrderLeavesNothing(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	f.open(t, session.CycleID, report("web"))

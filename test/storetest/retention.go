@@ -62,7 +62,7 @@ func (f *Fixture) removeAll(t *testing.T, keep ops.Retention, now time.Time) (ro
 	return rows
 }
 
-// worked is a session that wrote so many lines of a length and then ended with its cycle.
+// worked is a session that wrote some lines of a length and then ended with its cycle.
 func (f *Fixture) worked(t *testing.T, lines, length int) ops.Session {
 	t.Helper()
 	s := f.RunningSession(t, "home")

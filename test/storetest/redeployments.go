@@ -7,7 +7,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-func halvesCases() []testCase {
+func redeploymentCases() []testCase {
 	return []testCase{
 		{"down then up is one redeployment", downThenUp},
 		{"what is down may come up whatever the cooldown says", neverStranded},

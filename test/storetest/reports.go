@@ -8,15 +8,15 @@ import (
 	"claudeops/internal/store"
 )
 
-func pageCases() []testCase {
+func reportCases() []testCase {
 	return []testCase{
 		{"chains are found by what they are about", chainsAreFound},
-		{"a list of chains goes on where it ended", chainsGoOn},
+		{"a list of chains continues where it ended", chainsContinue},
 		{"lines are found whatever their case", linesAreFound},
 		{"judgements are summed up", judgementsAreSummedUp},
-		{"what a session changed is told", sessionEffectsAreTold},
-		{"the pulse moves with every change", pulseMoves},
-		{"what goes on is looked up", workIsLookedUp},
+		{"the effects of a session are listed", sessionEffectsAreListed},
+		{"the page state changes with every change", pageStateChanges},
+		{"the current work is read", workIsRead},
 		{"endings come newest first", endingsComeNewestFirst},
 		{"unresolved incidents are those of the environment", unresolvedIncidents},
 		{"notices are listed by status", noticesAreListed},
@@ -68,7 +68,7 @@ func chainsAreFound(t *testing.T, f *Fixture) {
 	equal(t, "sessions", len(page.Chains[0].Sessions), 2)
 }
 
-func chainsGoOn(t *testing.T, f *Fixture) {
+func chainsContinue(t *testing.T, f *Fixture) {
 	var want []ops.CycleID
 	for range 5 {
 		want = append([]ops.CycleID{f.Submit(t, "home")}, want...)
@@ -122,7 +122,7 @@ func judgementsAreSummedUp(t *testing.T, f *Fixture) {
 	equal(t, "refusals", recordIDs(refusals), denied)
 }
 
-func sessionEffectsAreTold(t *testing.T, f *Fixture) {
+func sessionEffectsAreListed(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	done := f.hook(t, session, "toolu_1", restart("web")...)
 	f.shell(t, session, restart("web")...)
@@ -136,7 +136,7 @@ func sessionEffectsAreTold(t *testing.T, f *Fixture) {
 	wantErr(t, err, ops.ErrNotFound)
 }
 
-func pulseMoves(t *testing.T, f *Fixture) {
+func pageStateChanges(t *testing.T, f *Fixture) {
 	last, err := f.Store.PageState(t.Context())
 	must(t, err)
 	again, err := f.Store.PageState(t.Context())
@@ -147,7 +147,7 @@ func pulseMoves(t *testing.T, f *Fixture) {
 		now, err := f.Store.PageState(t.Context())
 		must(t, err)
 		if now == last {
-			t.Errorf("the pulse does not tell of %s", what)
+			t.Errorf("the page state does not change with %s", what)
 		}
 		last = now
 	}
@@ -171,7 +171,7 @@ func pulseMoves(t *testing.T, f *Fixture) {
 	equal(t, "running", last.Running, 0)
 }
 
-func workIsLookedUp(t *testing.T, f *Fixture) {
+func workIsRead(t *testing.T, f *Fixture) {
 	got, err := f.Store.Work(t.Context())
 	must(t, err)
 	equal(t, "nothing", got, store.Work{})
