@@ -244,7 +244,7 @@ func (b *box) notices() (out []ops.Notice) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Notices(context.Background(), 100); err != nil {
+		if out, err = s.NoticeList(context.Background(), store.NoticeFilter{Limit: 100}); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -97,7 +97,7 @@ a session that runs in a cycle that has ended. Exit 1 when something is found. I
 func (a *app) checkFile(ctx context.Context, path string) error {
 	b, err := store.Examine(ctx, path)
 	if errors.Is(err, store.ErrCorrupt) {
-		return a.printFlaws([]store.Flaw{{Check: "the file is sound", Detail: err.Error()}})
+		return a.printFlaws([]store.Flaw{{Check: "the file is not damaged", Detail: err.Error()}})
 	}
 	if err != nil {
 		return err

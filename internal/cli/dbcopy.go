@@ -110,8 +110,8 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	var rows []any
 	var mended int64
 	for _, c := range copied {
-		rows = append(rows, copiedRow{c.Table, c.Rows, c.Hash, c.Mended})
-		mended += c.Mended
+		rows = append(rows, copiedRow{c.Table, c.Rows, c.Hash, c.Replaced})
+		mended += c.Replaced
 	}
 	if mended > 0 {
 		fmt.Fprintf(a.Stderr, "claudeops: %d texts hold bytes that a PostgreSQL text cannot hold; there they hold a mark (U+FFFD) instead\n", mended)

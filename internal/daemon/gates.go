@@ -99,7 +99,7 @@ type held struct {
 func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) ([]string, error) {
-	down, err := h.store.OpenHalves(ctx, h.id)
+	down, err := h.store.ServicesLeftDown(ctx, h.id)
 	return down, errors.Join(err, h.session.Close())
 }
 

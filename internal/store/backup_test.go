@@ -212,7 +212,8 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 	damaged := newFile(t)
 	overwrite(t, damaged, size(t, damaged)/2, 20*4096)
 	newer := changed(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
-	stray := changed(`PRAGMA foreign_keys = OFF; INSERT INTO approvals (cycle_id, tier, handler, status, requested_at) VALUES (77, 2, 'x', 'denied', 'y')`)
+	stray := changed(`PRAGMA foreign_keys = OFF; INSERT INTO approvals (cycle_id, tier, handler, status, requested_at)
+		VALUES (77, 2, 'x', 'denied', 'y')`)
 	half := newFile(t)
 	run(t, raw(t, half), `INSERT INTO store_state (name, value) VALUES ('x', 'y')`)
 	empty := filepath.Join(t.TempDir(), "empty.db")
@@ -246,21 +247,29 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 func TestEveryBrokenRuleIsFound(t *testing.T) {
 	const at = `'2026-03-14T12:00:00.000000Z'`
 	for rule, breaks := range map[string]string{
-		"a cycle that has ended runs nothing":        `UPDATE sessions SET status = 'running', ended_at = NULL WHERE id = 1`,
-		"a cycle that has ended plans nothing":       `UPDATE sessions SET status = 'queued', ended_at = NULL WHERE id = 1`,
-		"one cycle of an environment runs at a time": `DROP INDEX idx_cycles_running; UPDATE cycles SET environment = 'home' WHERE status = 'running'`,
-		"one session of a cycle runs at a time":      `INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at, started_at) SELECT cycle_id, environment, 9, tier, handler, 'other', status, context_mode, created_at, started_at FROM sessions WHERE status = 'running' LIMIT 1`,
-		"a running cycle has an owner":               `UPDATE cycles SET owner = NULL WHERE id = 2`,
-		"what has ended says when":                   `UPDATE cycles SET ended_at = NULL WHERE id = 1`,
-		"a session that ran says from when to when":  `UPDATE sessions SET ended_at = NULL WHERE id = 1`,
-		"a chain stays within its cycle":             `UPDATE sessions SET parent_session_id = 1 WHERE id = 2`,
-		"a decision is about a session of its cycle": `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated, self_escalation_rejected, process_mode, manager_present, path, decision, at) VALUES (2, 1, 'a', 'b', 'c', 1, 2, TRUE, TRUE, 'd', FALSE, '[]', 'e', ` + at + `)`,
-		"nobody is asked about what has ended":       `INSERT INTO approvals (cycle_id, tier, handler, status, requested_at) VALUES (1, 2, 'x', 'pending', ` + at + `)`,
-		"a resolved incident says when":              `INSERT INTO incidents (environment, title, level, status, opened_at, updated_at) VALUES ('home', 'x', 'info', 'resolved', ` + at + `, ` + at + `)`,
-		"output belongs to a session":                `INSERT INTO transcript (session_id, seq, at, line) VALUES (99, 1, ` + at + `, 'x')`,
-		"a transcript has all its lines":             `DELETE FROM transcript WHERE session_id = 1 AND seq = 1`,
-		"every row that is named exists":             `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
-		"what was taken down and brought up again belongs together": `INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at, covered_by)
+		"a cycle that has ended runs nothing":  `UPDATE sessions SET status = 'running', ended_at = NULL WHERE id = 1`,
+		"a cycle that has ended plans nothing": `UPDATE sessions SET status = 'queued', ended_at = NULL WHERE id = 1`,
+		"one cycle of an environment runs at a time": `DROP INDEX idx_cycles_running; UPDATE cycles SET environment = 'home'
+			WHERE status = 'running'`,
+		"one session of a cycle runs at a time": `INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status,
+			context_mode, created_at, started_at) SELECT cycle_id, environment, 9, tier, handler, 'other', status, context_mode, created_at,
+			started_at FROM sessions WHERE status = 'running' LIMIT 1`,
+		"a running cycle has an owner":              `UPDATE cycles SET owner = NULL WHERE id = 2`,
+		"what has ended says when":                  `UPDATE cycles SET ended_at = NULL WHERE id = 1`,
+		"a session that ran says from when to when": `UPDATE sessions SET ended_at = NULL WHERE id = 1`,
+		"a chain stays within its cycle":            `UPDATE sessions SET parent_session_id = 1 WHERE id = 2`,
+		"a decision is about a session of its cycle": `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
+			depth, max_depth, target_validated, self_escalation_rejected, process_mode, manager_present, path, decision, at)
+			VALUES (2, 1, 'a', 'b', 'c', 1, 2, TRUE, TRUE, 'd', FALSE, '[]', 'e', ` + at + `)`,
+		"nobody is asked about what has ended": `INSERT INTO approvals (cycle_id, tier, handler, status, requested_at)
+			VALUES (1, 2, 'x', 'pending', ` + at + `)`,
+		"a resolved incident says when": `INSERT INTO incidents (environment, title, level, status, opened_at, updated_at)
+			VALUES ('home', 'x', 'info', 'resolved', ` + at + `, ` + at + `)`,
+		"output belongs to a session":    `INSERT INTO transcript (session_id, seq, at, line) VALUES (99, 1, ` + at + `, 'x')`,
+		"a transcript has all its lines": `DELETE FROM transcript WHERE session_id = 1 AND seq = 1`,
+		"every referenced row exists":    `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
+		"what was taken down and brought up again belongs together": `INSERT INTO cooldown_actions (environment, service, action, cycle_id,
+			session_id, status, counts, reserved_at, covered_by)
 			VALUES ('home', 'web', 'x', 1, 1, 'reserved', TRUE, ` + at + `, NULL), ('home', 'web', 'x', 2, 2, 'reserved', TRUE, ` + at + `, 1)`,
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -268,11 +277,17 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 			s := openFile(t, path)
 			f := storetest.NewFixture(t, s)
 			session := f.RunningSession(t, "home")
-			if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "x"}, {Seq: 2, At: storetest.Start, Text: "y"}}); err != nil {
+			if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
+				{Seq: 1, At: storetest.Start, Text: "x"},
+				{Seq: 2, At: storetest.Start, Text: "y"},
+			}); err != nil {
 				t.Fatal(err)
 			}
 			ended := f.Ended(session, 0.1)
-			f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy}})
+			f.Commit(t, ops.Transition{
+				Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended},
+				Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy},
+			})
 			f.RunningSession(t, "home")
 			f.RunningSession(t, "office")
 			sound(t, s)
@@ -314,7 +329,7 @@ func TestVerifyTellsDamage(t *testing.T) {
 	defer closeStore(t, opened)
 	for _, full := range []bool{false, true} {
 		flaws, err := opened.Verify(t.Context(), full)
-		if err != nil || len(flaws) == 0 || flaws[0].Check != "the file is sound" {
+		if err != nil || len(flaws) == 0 || flaws[0].Check != "the file is not damaged" {
 			t.Errorf("full %v: %+v, %v", full, flaws, err)
 		}
 	}

@@ -28,17 +28,23 @@ func lived(t *testing.T) string {
 		`INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES ('home', 'web', 'http', 'healthy', ` + at + `, '{}')`,
 		`INSERT INTO duties (name, host, term, expires_at) VALUES ('people', 'host-a', 1, '2026-03-14T11:00:00.000000Z')`,
 		// A redeployment: the first half refers to the row that closes it, which comes later.
-		`INSERT INTO cooldown_actions (environment, service, action, half, cycle_id, session_id, status, counts, reserved_at) VALUES ('home', 'db', 'redeployment', 'open', 1, 2, 'closed', TRUE, ` + at + `)`,
-		`INSERT INTO cooldown_actions (environment, service, action, half, cycle_id, session_id, status, counts, covered_by, reserved_at) VALUES ('home', 'db', 'redeployment', 'close', 1, 2, 'covered', FALSE, 2, ` + at + `)`,
+		`INSERT INTO cooldown_actions (environment, service, action, half, cycle_id, session_id, status, counts, reserved_at)
+			VALUES ('home', 'db', 'redeployment', 'open', 1, 2, 'closed', TRUE, ` + at + `)`,
+		`INSERT INTO cooldown_actions (environment, service, action, half, cycle_id, session_id, status, counts, covered_by, reserved_at)
+			VALUES ('home', 'db', 'redeployment', 'close', 1, 2, 'covered', FALSE, 2, ` + at + `)`,
 		`UPDATE cooldown_actions SET closed_by = 3 WHERE id = 2`,
 		// A number that was given to a row that is gone.
-		`INSERT INTO memories (environment, category, service, observation, created_at, updated_at) VALUES ('home', 'x', 'y', 'z', ` + at + `, ` + at + `)`,
+		`INSERT INTO memories (environment, category, service, observation, created_at, updated_at) VALUES ('home', 'x', 'y', 'z', ` + at +
+			`, ` + at + `)`,
 		`DELETE FROM memories WHERE id = 2`,
 		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
 			INSERT INTO transcript (session_id, seq, at, line) SELECT 3, i, ` + at + `, 'line ' || i FROM n`,
 		`UPDATE sessions SET transcript_lines = 6 WHERE id = 2`,
 	})
-	for i, line := range []string{"", "ünïcödé 🙂", "two\nlines", `quote ' " \ ? $1 %s`, strings.Repeat("long ", 100_000), "\x1b[31mred\x1b[0m"} {
+	for i, line := range []string{
+		"", "ünïcödé 🙂", "two\nlines", `quote ' " \ ? $1 %s`, strings.Repeat("long ", 100_000),
+		"\x1b[31mred\x1b[0m",
+	} {
 		run(t, db, `INSERT INTO transcript (session_id, seq, at, line) VALUES (2, ?, `+at+`, ?)`, i, line)
 	}
 	if err := db.Close(); err != nil {
@@ -116,7 +122,8 @@ func journalText(t *testing.T, s *store.Store) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cooldowns, err := s.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 100 * time.Hour}}, storetest.Start)
+	cooldowns, err := s.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 100 * time.Hour}},
+		storetest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,13 +183,14 @@ func TestACopyTellsWhatCannotBeCarried(t *testing.T) {
 	const at = `'2026-03-14T11:00:00.000000Z'`
 	path := lived(t)
 	db := raw(t, path)
-	run(t, db, `INSERT INTO transcript (session_id, seq, at, line) VALUES (2, 100, `+at+`, ?), (2, 101, `+at+`, ?)`, "zero \x00 byte", "bad \xff byte")
+	run(t, db, `INSERT INTO transcript (session_id, seq, at, line) VALUES (2, 100, `+at+`, ?), (2, 101, `+at+`, ?)`, "zero \x00 byte",
+		"bad \xff byte")
 	run(t, db, `UPDATE sessions SET transcript_lines = 8 WHERE id = 2`)
 	server := openServer(t, pgtest.URL(t))
 	copied := copyAll(t, openFile(t, path), server)
 	i := slices.IndexFunc(copied, func(c store.Copied) bool { return c.Table == "transcript" })
-	if copied[i].Mended != 2 {
-		t.Errorf("mended %d texts", copied[i].Mended)
+	if copied[i].Replaced != 2 {
+		t.Errorf("replaced %d texts", copied[i].Replaced)
 	}
 	lines, err := server.Transcript(t.Context(), 2, 99, 10)
 	if err != nil || len(lines) != 2 || !strings.Contains(lines[0].Text, "\uFFFD") {

@@ -41,7 +41,10 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 		func() { must(f.Start(t, session.ID, "planned", storetest.Start)) },
 		func() { must(s.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
 		func() {
-			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "a"}, {Seq: 2, At: storetest.Start}}))
+			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
+				{Seq: 1, At: storetest.Start, Text: "a"},
+				{Seq: 2, At: storetest.Start},
+			}))
 		},
 		func() { f.Commit(t, f.Escalation(session, 1)) },
 		func() {
@@ -104,7 +107,7 @@ func everything(t *testing.T, path string) string {
 	if out["events"], err = s.Events(t.Context(), store.EventFilter{}); err != nil {
 		t.Fatal(err)
 	}
-	if out["notices"], err = s.Notices(t.Context(), 0); err != nil {
+	if out["notices"], err = s.NoticeList(t.Context(), store.NoticeFilter{}); err != nil {
 		t.Fatal(err)
 	}
 	if out["decisions"], err = s.Decisions(t.Context(), 1); err != nil {

@@ -39,7 +39,10 @@ func TestOldChecksAreCountedOnMigration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := s.Health(t.Context(), store.HealthFilter{Since: storetest.Start.Add(-2 * time.Hour), Until: storetest.Start, Bucket: time.Hour})
+	found, err := s.Health(t.Context(), store.HealthFilter{
+		Since: storetest.Start.Add(-2 * time.Hour), Until: storetest.Start,
+		Bucket: time.Hour,
+	})
 	if err != nil || len(found) != 1 || len(found[0].Buckets) != 2 {
 		t.Fatalf("health is %+v, %v", found, err)
 	}

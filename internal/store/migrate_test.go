@@ -29,7 +29,8 @@ func firstRelease(t *testing.T) string {
 	for _, insert := range []string{
 		`INSERT INTO hosts (host, term, registered_at) VALUES ('host-a', 4, '2026-03-14T11:00:00.000000Z')`,
 		`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at) VALUES ('home', 'manual',
-			'resolved', 'all is well', '{"max_tier":3}', '2026-03-14T11:00:00.000000Z', '2026-03-14T11:00:00.000000Z', '2026-03-14T11:10:00.000000Z')`,
+			'resolved', 'all is well', '{"max_tier":3}', '2026-03-14T11:00:00.000000Z', '2026-03-14T11:00:00.000000Z',
+			'2026-03-14T11:10:00.000000Z')`,
 		`INSERT INTO cycles (environment, "trigger", status, policy, owner, term, created_at, started_at) VALUES ('home', 'manual',
 			'running', '{"max_tier":3,"max_depth":2}', 'host-a', 4, '2026-03-14T11:30:00.000000Z', '2026-03-14T11:30:00.000000Z')`,
 		`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, cost_usd, created_at, ended_at)
@@ -38,7 +39,8 @@ func firstRelease(t *testing.T) string {
 			VALUES (2, 'home', 1, 1, 'tier1', 'k2', 'queued', 'fresh', '2026-03-14T11:30:00.000000Z')`,
 		`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated,
 			self_escalation_rejected, process_mode, manager_present, path, decision, at)
-			VALUES (1, 1, 'tier2', 'tier3', 'why', 1, 2, TRUE, FALSE, 'typed_handoff', FALSE, '["tier2"]', 'refused', '2026-03-14T11:10:00.000000Z')`,
+			VALUES (1, 1, 'tier2', 'tier3', 'why', 1, 2, TRUE, FALSE, 'typed_handoff', FALSE, '["tier2"]', 'refused',
+			'2026-03-14T11:10:00.000000Z')`,
 		`INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, entered_at, reason)
 			VALUES (1, 1, 2, 1, 'retry', 'network', '2026-03-14T11:05:00.000000Z', 'again')`,
 		`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at)

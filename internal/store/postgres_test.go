@@ -16,6 +16,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/db"
 	"claudeops/test/pgtest"
 	"claudeops/test/storetest"
 )
@@ -118,7 +119,7 @@ func TestAServerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 		refusesServer(t, withUser(t, u.String(), "postgres"), "CREATE DATABASE nowhere")
 	})
 	t.Run("no such user", func(t *testing.T) {
-		refusesServer(t, withUser(t, address, "nobody"), "check user and password")
+		refusesServer(t, withUser(t, address, "nobody"), "check the user and the password")
 	})
 	t.Run("nobody listens", func(t *testing.T) {
 		u := *u
@@ -285,7 +286,7 @@ func TestAHostThatStandsStillLosesItsLock(t *testing.T) {
 	f := storetest.NewFixture(t, openServer(t, address))
 	frozen := connect(t, address)
 	for _, statement := range []string{
-		`SET idle_in_transaction_session_timeout = 5000`, `BEGIN`, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, store.WriteLock),
+		`SET idle_in_transaction_session_timeout = 5000`, `BEGIN`, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, db.WriteLock),
 	} {
 		if _, err := frozen.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -320,7 +321,8 @@ func TestEndingAProcessGivesUpItsConnections(t *testing.T) {
 	conn := connect(t, address)
 	for begun := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var open int
-		err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'claudeops'`).Scan(&open)
+		err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name = 'claudeops'`).Scan(&open)
 		if err == nil && open == 0 {
 			break
 		}
@@ -407,7 +409,7 @@ func TestALockedDatabaseSaysSo(t *testing.T) {
 	address := pgtest.URL(t)
 	f := storetest.NewFixture(t, openServer(t, address))
 	holder := connect(t, address)
-	if _, err := holder.Exec(t.Context(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, store.WriteLock)); err != nil {
+	if _, err := holder.Exec(t.Context(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, db.WriteLock)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})

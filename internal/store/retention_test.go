@@ -45,7 +45,10 @@ func grown(t *testing.T, path string) *store.Store {
 		t.Fatal(err)
 	}
 	ended := f.Ended(session, 0.1)
-	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy}})
+	f.Commit(t, ops.Transition{
+		Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended},
+		Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy},
+	})
 	keep := ops.Retention{Transcripts: time.Hour}
 	for {
 		_, more, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))

@@ -49,10 +49,12 @@ func TestDocumentedColumnsExist(t *testing.T) {
 
 func TestScenario_ParentSessionIDColumnAdded(t *testing.T) {
 	db := raw(t, newFile(t))
-	if got := text(t, db, `SELECT type || ' ' || "notnull" FROM pragma_table_info('sessions') WHERE name = 'parent_session_id'`); got != "INTEGER 0" {
+	if got := text(t, db, `SELECT type || ' ' || "notnull" FROM pragma_table_info('sessions')
+		WHERE name = 'parent_session_id'`); got != "INTEGER 0" {
 		t.Errorf("column is %s, want INTEGER that may be NULL", got)
 	}
-	if got := text(t, db, `SELECT "table" || '.' || "to" FROM pragma_foreign_key_list('sessions') WHERE "from" = 'parent_session_id'`); got != "sessions.id" {
+	if got := text(t, db, `SELECT "table" || '.' || "to" FROM pragma_foreign_key_list('sessions')
+		WHERE "from" = 'parent_session_id'`); got != "sessions.id" {
 		t.Errorf("column refers to %s, want sessions.id", got)
 	}
 }

@@ -24,39 +24,61 @@ func released() map[int64][]string {
 	return map[int64][]string{
 		1: {
 			`INSERT INTO hosts (host, term, registered_at) VALUES ('host-a', 4, ` + at + `)`,
-			`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at) VALUES ('home', 'manual', 'resolved', 'all is well',
-				'{"max_tier":3,"max_depth":2,"entry":"tier1","handlers":[{"id":"tier1","tier":1,"agent":"claude"}]}', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at)
+				VALUES ('home', 'manual', 'resolved', 'all is well',
+				'{"max_tier":3,"max_depth":2,"entry":"tier1","handlers":[{"id":"tier1","tier":1,"agent":"claude"}]}', ` + at + `, ` + at + `, ` +
+				end + `)`,
 			`INSERT INTO cycles (environment, "trigger", status, policy, owner, term, created_at, started_at) VALUES ('home', 'scheduled', 'running',
 				'{"max_tier":3,"max_depth":2}', 'host-a', 4, ` + end + `, ` + end + `)`,
-			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns, duration_ms, transcript_seq,
-				transcript_lines, created_at, started_at, ended_at, handoff_json) VALUES (1, 'home', 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 0.25, 3, 1000, 2, 2,
+			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns,
+				duration_ms, transcript_seq,
+				transcript_lines, created_at, started_at, ended_at, handoff_json)
+				VALUES (1, 'home', 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 0.25, 3, 1000, 2, 2,
 				` + at + `, ` + at + `, ` + end + `, '{"schema_version":1}')`,
-			`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, handler, model, key, status, outcome, context_mode, created_at, started_at, ended_at)
+			`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, handler, model, key, status, outcome, context_mode,
+				created_at, started_at, ended_at)
 				VALUES (1, 'home', 1, 1, 2, 'tier2', 'sonnet', 'k2', 'completed', 'resolved', 'handoff', ` + at + `, ` + at + `, ` + end + `)`,
-			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at) VALUES (2, 'home', 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
+			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at)
+				VALUES (2, 'home', 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
 			`INSERT INTO transcript (session_id, seq, at, line) VALUES (1, 1, ` + at + `, 'one'), (1, 2, ` + at + `, 'two')`,
-			`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated, self_escalation_rejected, process_mode,
-				manager_present, path, decision, at) VALUES (1, 1, 'tier1', 'tier2', 'why', 1, 2, TRUE, TRUE, 'typed_handoff', FALSE, '["tier1","tier2"]', 'escalate', ` + at + `)`,
-			`INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, entered_at, reason) VALUES (1, 1, 1, 1, 'retry', 'network', ` + at + `, 'again')`,
-			`INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message) VALUES (` + at + `, 1, 1, 'home', 'warning', 'escalation', 'web', 'goes up')`,
-			`INSERT INTO notifications (cycle_id, kind, level, title, body, status, next_at, created_at) VALUES (1, 'needs_human', 'critical', 'come', 'please', 'sent', ` + at + `, ` + at + `)`,
-			`INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe, type, status) VALUES (` + end + `, 'home', 1, 2, 'verify', 'web', 'http', 'http', 'healthy')`,
-			`INSERT INTO checks (at, environment, purpose, service, probe, type, status) VALUES (` + at + `, 'home', 'observe', 'web', 'http', 'http', 'down')`,
-			`INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence, total_score, at) VALUES (1, 2, 2, 'PASS', 0.9, 88, ` + end + `)`,
+			`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated,
+				self_escalation_rejected, process_mode,
+				manager_present, path, decision, at) VALUES (1, 1, 'tier1', 'tier2', 'why', 1, 2, TRUE, TRUE, 'typed_handoff', FALSE,
+				'["tier1","tier2"]', 'escalate', ` + at + `)`,
+			`INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, entered_at, reason)
+				VALUES (1, 1, 1, 1, 'retry', 'network', ` + at + `, 'again')`,
+			`INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message) VALUES (` + at +
+				`, 1, 1, 'home', 'warning', 'escalation', 'web', 'goes up')`,
+			`INSERT INTO notifications (cycle_id, kind, level, title, body, status, next_at, created_at)
+				VALUES (1, 'needs_human', 'critical', 'come', 'please', 'sent', ` + at + `, ` + at + `)`,
+			`INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe, type, status) VALUES (` + end +
+				`, 'home', 1, 2, 'verify', 'web', 'http', 'http', 'healthy')`,
+			`INSERT INTO checks (at, environment, purpose, service, probe, type, status) VALUES (` + at +
+				`, 'home', 'observe', 'web', 'http', 'http', 'down')`,
+			`INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence, total_score, at)
+				VALUES (1, 2, 2, 'PASS', 0.9, 88, ` + end + `)`,
 			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at) VALUES (1, 1, 2, 'tier2', 'approved', ` + at + `)`,
-			`INSERT INTO incidents (environment, service, title, level, status, first_cycle_id, last_cycle_id, opened_at, updated_at) VALUES ('home', 'web', 'web is down', 'critical', 'open', 1, 1, ` + at + `, ` + at + `)`,
-			`INSERT INTO incidents (environment, service, title, level, status, opened_at, updated_at, resolved_at) VALUES ('home', 'db', 'db was down', 'critical', 'resolved', ` + at + `, ` + at + `, ` + end + `)`,
-			`INSERT INTO guard_decisions (at, cycle_id, session_id, tier, gate, tool, verdict, mutating, input) VALUES (` + at + `, 1, 2, 2, 'hook', 'Bash', 'allow', TRUE, 'docker restart web')`,
-			`INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at) VALUES ('home', 'web', 'restart', 1, 2, 'reserved', TRUE, ` + at + `)`,
-			`INSERT INTO memories (environment, category, service, observation, session_id, created_at, updated_at) VALUES ('home', 'timing', 'web', 'starts slowly', 1, ` + at + `, ` + at + `)`,
-			`INSERT INTO silences (environment, service, reason, created_by, created_at, starts_at, ends_at) VALUES ('home', 'db', 'new disk', 'ada', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO incidents (environment, service, title, level, status, first_cycle_id, last_cycle_id, opened_at, updated_at)
+				VALUES ('home', 'web', 'web is down', 'critical', 'open', 1, 1, ` + at + `, ` + at + `)`,
+			`INSERT INTO incidents (environment, service, title, level, status, opened_at, updated_at, resolved_at)
+				VALUES ('home', 'db', 'db was down', 'critical', 'resolved', ` + at + `, ` + at + `, ` + end + `)`,
+			`INSERT INTO guard_decisions (at, cycle_id, session_id, tier, gate, tool, verdict, mutating, input) VALUES (` + at +
+				`, 1, 2, 2, 'hook', 'Bash', 'allow', TRUE, 'docker restart web')`,
+			`INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at)
+				VALUES ('home', 'web', 'restart', 1, 2, 'reserved', TRUE, ` + at + `)`,
+			`INSERT INTO memories (environment, category, service, observation, session_id, created_at, updated_at)
+				VALUES ('home', 'timing', 'web', 'starts slowly', 1, ` + at + `, ` + at + `)`,
+			`INSERT INTO silences (environment, service, reason, created_by, created_at, starts_at, ends_at)
+				VALUES ('home', 'db', 'new disk', 'ada', ` + at + `, ` + at + `, ` + end + `)`,
 		},
 		2: {
 			`UPDATE sessions SET permissions = 1, budget_usd = 1.5 WHERE id = 1`,
 			`UPDATE approvals SET environment = 'home'`,
-			`UPDATE incidents SET fingerprint = 'home|web|http|down', "check" = 'http', class = 'down', report = '{"title":"web is down"}' WHERE id = 1`,
+			`UPDATE incidents SET fingerprint = 'home|web|http|down', "check" = 'http', class = 'down', report = '{"title":"web is down"}'
+				WHERE id = 1`,
 			`INSERT INTO incident_waits (incident_id, cycle_id) VALUES (1, 2)`,
-			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at, kind, environment) VALUES (2, 3, 2, 'tier2', 'denied', ` + at + `, 'review', 'home')`,
+			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at, kind, environment)
+				VALUES (2, 3, 2, 'tier2', 'denied', ` + at + `, 'review', 'home')`,
 		},
 		3: {
 			`INSERT INTO check_days (at, environment, service, status, checks) VALUES ('2026-03-13', 'home', 'web', 'healthy', 24)`,
@@ -65,11 +87,14 @@ func released() map[int64][]string {
 		4: {
 			`UPDATE cycles SET request_key = 'key-1', traced_at = ` + end + ` WHERE id = 1`,
 			`INSERT INTO api_requests (caller, key, digest, at, status) VALUES ('api', 'key-1', 'd', ` + at + `, 202)`,
-			`INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES ('d', FALSE, ` + at + `, ` + at + `, '2036-03-14T11:00:00.000000Z')`,
+			`INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES ('d', FALSE, ` + at + `, ` + at +
+				`, '2036-03-14T11:00:00.000000Z')`,
 		},
 		5: {
-			`INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, starts_at, first_at, last_at, pending) VALUES ('home', 'generic', 'f', 'firing', 'critical', 'Down', 'web', ` + at + `, ` + at + `, ` + at + `, FALSE)`,
-			`INSERT INTO causes (cause, environment, services, level, reason, began, at, cycle_id) VALUES ('web', 'home', '["web"]', 'critical', 'it is down', ` + at + `, ` + at + `, 1)`,
+			`INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, starts_at, first_at, last_at, pending)
+				VALUES ('home', 'generic', 'f', 'firing', 'critical', 'Down', 'web', ` + at + `, ` + at + `, ` + at + `, FALSE)`,
+			`INSERT INTO causes (cause, environment, services, level, reason, began, at, cycle_id)
+				VALUES ('web', 'home', '["web"]', 'critical', 'it is down', ` + at + `, ` + at + `, 1)`,
 			`INSERT INTO withheld (environment, service, why, reason) VALUES ('home', 'db', 'silenced', 'by ada')`,
 			`UPDATE notifications SET environment = 'home', service = 'web', dedup_key = 'k'`,
 		},
@@ -209,7 +234,7 @@ func readEverything(t *testing.T, s *store.Store) {
 		"events":        func() (int, error) { v, err := s.Events(ctx, store.EventFilter{}); return len(v), err },
 		"incidents":     func() (int, error) { v, err := s.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
 		"approvals":     func() (int, error) { v, err := s.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
-		"notices":       func() (int, error) { v, err := s.Notices(ctx, 0); return len(v), err },
+		"notices":       func() (int, error) { v, err := s.NoticeList(ctx, store.NoticeFilter{}); return len(v), err },
 		"memories":      func() (int, error) { v, err := s.Memories(ctx, store.MemoryFilter{}); return len(v), err },
 		"silences":      func() (int, error) { v, err := s.SilencesSince(ctx, "home", since); return len(v), err },
 		"guard":         func() (int, error) { v, err := s.GuardDecisions(ctx, 2); return len(v), err },
@@ -231,9 +256,9 @@ func readEverything(t *testing.T, s *store.Store) {
 		},
 		"hosts":      func() (int, error) { v, err := s.Hosts(ctx); return len(v), err },
 		"unfinished": func() (int, error) { v, err := s.Unfinished(ctx); return len(v), err },
-		"pulse":      func() (int, error) { _, err := s.Pulse(ctx); return 1, err },
+		"pulse":      func() (int, error) { _, err := s.PageState(ctx); return 1, err },
 		"attention":  func() (int, error) { v, err := s.Attention(ctx, storetest.Start); return v.NeedYou(), err },
-		"standing":   func() (int, error) { _, err := s.Standing(ctx, []string{"home"}); return 1, err },
+		"standing":   func() (int, error) { _, err := s.Gauges(ctx, []string{"home"}); return 1, err },
 		"removed":    func() (int, error) { _, err := s.Removed(ctx, 1); return 1, err },
 	} {
 		if n, err := read(); err != nil || n < 1 {
@@ -258,7 +283,10 @@ func goesOn(t *testing.T, s *store.Store) {
 		t.Error(err)
 	}
 	for _, what := range ops.Records() {
-		keep := ops.Retention{Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour, Notices: time.Hour, Alerts: time.Hour}
+		keep := ops.Retention{
+			Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour,
+			Notices: time.Hour, Alerts: time.Hour,
+		}
 		if _, _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
 			t.Error(err)
 		}

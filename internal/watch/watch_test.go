@@ -274,7 +274,7 @@ func (g *stage) look(n int) {
 
 func (g *stage) told() []string {
 	g.t.Helper()
-	notices, err := g.store.Notices(g.t.Context(), 200)
+	notices, err := g.store.NoticeList(g.t.Context(), store.NoticeFilter{Limit: 200})
 	g.must(err)
 	var out []string
 	for _, n := range slices.Backward(notices) {

@@ -17,27 +17,27 @@ type counterCache struct {
 
 	mu    sync.Mutex
 	at    time.Time
-	value store.Pulse
+	value store.PageState
 }
 
 // read returns counters that are not older than age.
-func (p *counterCache) read(ctx context.Context, age time.Duration) (store.Pulse, error) {
+func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageState, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if !p.at.IsZero() && now.Sub(p.at) <= age {
 		return p.value, nil
 	}
-	value, err := p.store.Pulse(ctx)
+	value, err := p.store.PageState(ctx)
 	if err != nil {
-		return store.Pulse{}, err
+		return store.PageState{}, err
 	}
 	p.value, p.at = value, now
 	return value, nil
 }
 
 // revision identifies a state of the counters, so that a browser can report what it has seen.
-func revision(p store.Pulse) string {
+func revision(p store.PageState) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, p) // a hash never fails
 	return hex.EncodeToString(sum.Sum(nil))

@@ -32,7 +32,7 @@ type feed struct {
 
 	mu     sync.Mutex
 	readAt time.Time
-	seen   store.Pulse
+	seen   store.PageState
 	begun  bool
 	rows   *entries
 	last   int64 // the last line that was read

@@ -39,7 +39,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // railCount renders the number in the navigation as a fragment to swap in.
-func (s *server) railCount(counts store.Pulse) (string, error) {
+func (s *server) railCount(counts store.PageState) (string, error) {
 	count, err := s.piece("session", "rail-count", counts.Approvals+counts.Incidents)
 	return `<hx-partial hx-target="#rail-count" hx-swap="outerHTML">` + count + `</hx-partial>`, err
 }

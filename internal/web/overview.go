@@ -91,7 +91,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "overview", p)
 }
 
-func (s *server) overviewView(ctx context.Context, counts store.Pulse) (overviewView, error) {
+func (s *server) overviewView(ctx context.Context, counts store.PageState) (overviewView, error) {
 	m := moment{s.Clock()}
 	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents}
 	if counts.Approvals > 0 {
@@ -258,7 +258,7 @@ func cycleTitle(c ops.Cycle) string {
 	return triggerText(c.Trigger)
 }
 
-func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.Pulse) error {
+func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.PageState) error {
 	// A budget day starts at midnight UTC.
 	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
 	if err != nil {

@@ -33,7 +33,7 @@ type page struct {
 
 	// render fills in the fields below.
 	Trouble      string // why no session can start
-	Counts       store.Pulse
+	Counts       store.PageState
 	Seen         string // revision of the journal that the page shows, for its stream
 	MadeAt       stamp
 	Theme        string
@@ -82,8 +82,8 @@ func (s *server) withCounts(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), countsKey{}, counts))
 }
 
-func counts(r *http.Request) store.Pulse {
-	found, _ := r.Context().Value(countsKey{}).(store.Pulse)
+func counts(r *http.Request) store.PageState {
+	found, _ := r.Context().Value(countsKey{}).(store.PageState)
 	return found
 }
 

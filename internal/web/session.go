@@ -183,7 +183,7 @@ func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView,
 }
 
 // sessionState renders everything on the page except the transcript, as fragments to swap in.
-func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.Pulse) (sessionState, error) {
+func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.PageState) (sessionState, error) {
 	view, err := s.sessionView(ctx, moment{s.Clock()}, id)
 	if err != nil {
 		return sessionState{}, err

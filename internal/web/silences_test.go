@@ -230,7 +230,7 @@ func TestSilencesAndRetriesComeOnlyFromOurOwnPages(t *testing.T) {
 	if found := s.silences(); len(found) != 1 || !found[0].Active(s.Now) {
 		t.Errorf("another site left %+v", found)
 	}
-	if found, err := s.Store.NoticesBy(t.Context(), ops.NoticeDead, 10); err != nil || len(found) != 1 {
+	if found, err := s.Store.NoticeList(t.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 10}); err != nil || len(found) != 1 {
 		t.Errorf("another site left %+v, %v", found, err)
 	}
 }

@@ -52,7 +52,7 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 	must(t, err)
 	s.Events, err = f.Store.Events(t.Context(), store.EventFilter{})
 	must(t, err)
-	s.Notices, err = f.Store.Notices(t.Context(), 0)
+	s.Notices, err = f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	for _, session := range s.Claimed.Journal.Sessions {
 		lines, err := f.Store.Transcript(t.Context(), session.ID, 0, 0)
@@ -67,7 +67,7 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 	return s
 }
 
-// load reads a cycle with its own journal, without what a claim looks up beside it.
+// load reads a cycle with its own journal, without what only a claim loads.
 func (f *Fixture) load(t *testing.T, cycle ops.CycleID) ops.Claimed {
 	t.Helper()
 	got, err := f.Store.Load(t.Context(), cycle)

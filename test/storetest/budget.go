@@ -59,7 +59,13 @@ func spentBudgetStartsNothing(t *testing.T, f *Fixture) {
 	f.spend(t, "home", ops.Ptr(0.1), Start)
 	session := f.queued(t, "home")
 	before := f.snapshot(t, session.CycleID)
-	for _, ask := range []ops.BudgetAsk{{DayLimit: 1}, {Want: 5, DayLimit: 1}, {Want: 5, DayLimit: 0.5}, {Want: -0.1}, {Want: -0.1, DayLimit: 9}} {
+	for _, ask := range []ops.BudgetAsk{
+		{DayLimit: 1},
+		{Want: 5, DayLimit: 1},
+		{Want: 5, DayLimit: 0.5},
+		{Want: -0.1},
+		{Want: -0.1, DayLimit: 9},
+	} {
 		_, err := f.Store.StartSession(t.Context(), f.Owner, session.ID, "planned", Start, ask)
 		wantErr(t, err, ops.ErrBudget)
 	}

@@ -12,7 +12,6 @@ func cancelCases() []testCase {
 	return []testCase{
 		{"the first request sets time and reason", firstCancelCounts},
 		{"an ended cycle cannot be cancelled", endedCycleIsNotCancelled},
-		{"open requests are listed", openCancelsAreListed},
 	}
 }
 
@@ -44,20 +43,4 @@ func endedCycleIsNotCancelled(t *testing.T, f *Fixture) {
 	}
 	_, err = f.Store.RequestCancel(t.Context(), 999, "nothing there", Start)
 	wantErr(t, err, ops.ErrNotFound)
-}
-
-func openCancelsAreListed(t *testing.T, f *Fixture) {
-	home, office := f.Claim(t, "home").Cycle.ID, f.Submit(t, "office")
-	f.Submit(t, "garden")
-	for _, id := range []ops.CycleID{home, office} {
-		_, err := f.Store.RequestCancel(t.Context(), id, "stop", Start)
-		must(t, err)
-	}
-	got, err := f.Store.CancelRequests(t.Context())
-	must(t, err)
-	equal(t, "requests", cycleIDs(got), []ops.CycleID{home, office})
-	f.EndCycle(t, home)
-	got, err = f.Store.CancelRequests(t.Context())
-	must(t, err)
-	equal(t, "requests", cycleIDs(got), []ops.CycleID{office})
 }

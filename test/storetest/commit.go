@@ -62,7 +62,7 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 		ID: events[0].ID, At: tr.At, CycleID: &session.CycleID, SessionID: &session.ID, Environment: "home",
 		Level: ops.LevelWarning, Kind: "escalated", Service: "web", Message: "goes up",
 	})
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", notices, []ops.Notice{{
 		ID: notices[0].ID, CycleID: &session.CycleID, Environment: "home", Kind: "escalation", Level: ops.LevelWarning, Title: "Web is down",
@@ -223,7 +223,7 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 	equal(t, "event", events, []ops.Event{{
 		ID: events[0].ID, At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "k",
 	}})
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notice", notices, []ops.Notice{{
 		ID: notices[0].ID, CycleID: &first.CycleID, Environment: "office", Kind: "k", Level: ops.LevelInfo, Status: ops.NoticePending,

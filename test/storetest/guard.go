@@ -88,7 +88,6 @@ func guardCases() []testCase {
 	return []testCase{
 		{"judgements read back", judgementsReadBack},
 		{"a refusal for cooldown is recorded", refusalIsRecorded},
-		{"a call counts as allowed only by the hook", allowedOnlyByTheHook},
 		{"a session that does not run gets no answer", onlyRunningSessions},
 		{"an incomplete question is an error and leaves no trace", incompleteQuestion},
 		{"hook and shell count one action once", hookAndShellCountOnce},
@@ -126,38 +125,6 @@ func refusalIsRecorded(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "judgements", len(got), 3)
 	equal(t, "the refusal", got[2], denied)
-}
-
-func allowedOnlyByTheHook(t *testing.T, f *Fixture) {
-	session, other := f.RunningSession(t, "home"), f.RunningSession(t, "office")
-	f.hook(t, session, "toolu_allowed")
-	f.hook(t, session, "")
-	for _, r := range []struct {
-		id      string
-		gate    ops.Gate
-		allowed bool
-	}{{"toolu_denied", ops.GateHook, false}, {"toolu_shell", ops.GateShell, true}} {
-		record := f.judged(session, r.id)
-		record.Gate, record.Allowed = r.gate, r.allowed
-		_, err := f.Store.RecordGuard(t.Context(), f.Owner, record, nil, nil)
-		must(t, err)
-	}
-	for _, tt := range []struct {
-		session ops.SessionID
-		id      string
-		want    bool
-	}{
-		{session.ID, "toolu_allowed", true},
-		{session.ID, "toolu_denied", false},
-		{session.ID, "toolu_shell", false},
-		{session.ID, "toolu_unknown", false},
-		{session.ID, "", false},
-		{other.ID, "toolu_allowed", false},
-	} {
-		got, err := f.Store.GuardAllowed(t.Context(), tt.session, tt.id)
-		must(t, err)
-		equal(t, tt.id, got, tt.want)
-	}
 }
 
 func onlyRunningSessions(t *testing.T, f *Fixture) {

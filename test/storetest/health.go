@@ -123,7 +123,8 @@ func attentionIsCounted(t *testing.T, f *Fixture) {
 	waits.Waits = true
 	f.await(t, "home", ops.Step{Approval: question(), Incident: &waits})
 	equal(t, "asked", f.attention(t, Start), store.Attention{Approvals: 1})
-	open, taken, later, over := f.incident(t, "office", "a"), f.incident(t, "office", "b"), f.incident(t, "office", "c"), f.incident(t, "office", "d")
+	open, taken, later, over := f.incident(t, "office", "a"), f.incident(t, "office", "b"), f.incident(t, "office", "c"),
+		f.incident(t, "office", "d")
 	_, err := f.Store.Acknowledge(t.Context(), taken.ID, "alice", "", Start)
 	must(t, err)
 	_, err = f.Store.Snooze(t.Context(), later.ID, "alice", Start.Add(time.Hour), "", Start)

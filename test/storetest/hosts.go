@@ -29,7 +29,10 @@ func hostCases() []testCase {
 
 func (f *Fixture) enlist(t *testing.T, name, identity string, length time.Duration) ops.Owner {
 	t.Helper()
-	owner, err := f.Store.Enlist(t.Context(), ops.Host{Name: name, Identity: identity, Version: "v", Labels: []string{"x"}, Environments: []string{"prod"}}, length)
+	owner, err := f.Store.Enlist(t.Context(), ops.Host{
+		Name: name, Identity: identity, Version: "v", Labels: []string{"x"},
+		Environments: []string{"prod"},
+	}, length)
 	must(t, err)
 	return owner
 }
@@ -63,7 +66,7 @@ func leavesOtherEnvironments(t *testing.T, f *Fixture) {
 	other := *f
 	other.Owner = ops.Owner{Host: "dead", Term: 1}
 	theirs := other.RunningSession(t, "office")
-	f.enlist(t, "dead", "one", lease) // works for prod alone
+	f.enlist(t, "dead", "one", lease) // works for prod only
 	equal(t, "mine", f.load(t, mine.CycleID).Cycle.Status, ops.CycleRunning)
 	equal(t, "theirs", f.load(t, theirs.CycleID).Cycle.Status, ops.CycleQueued)
 }
@@ -121,7 +124,7 @@ func deadCannotRenew(t *testing.T, f *Fixture) {
 	_, err = f.Store.Renew(t.Context(), owner, lease)
 	wantErr(t, err, ops.ErrFenced)
 	_, err = f.Store.Reap(t.Context(), owner)
-	must(t, err) // there is nobody to take over from, so nothing is refused
+	must(t, err) // there is no dead host, so nothing is refused
 	_, err = f.Store.TakeDuty(t.Context(), owner, "notices", lease)
 	wantErr(t, err, ops.ErrFenced)
 }

@@ -178,7 +178,7 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "events", ids(events, func(e ops.Event) string { return fmt.Sprint(e.Kind, e.Level, e.Service) }),
 		[]string{"incidentinfoweb", "incidentinfodb"})
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", ids(notices, func(n ops.Notice) string { return string(n.Kind) }), []string{"resolved", "resolved"})
 	wantParts(t, notices[1].Body, "web", "the probe is green", fmt.Sprint(web.ID))
@@ -195,7 +195,7 @@ func backAgainIsNew(t *testing.T, f *Fixture) {
 	if len(got) != 1 || got[0].ID == old.ID || got[0].Occurrences != 1 {
 		t.Errorf("incidents are %+v", got)
 	}
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 }

@@ -43,7 +43,8 @@ func attemptKeepsItsOrders(t *testing.T, f *Fixture) {
 	got := f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: Start, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepRest},
 	}).Journal.Newest()
-	equal(t, "after its end", fmt.Sprint(got.Role, got.Permissions, got.RecoveryLevel), fmt.Sprint(ops.RoleJudge, ops.Tier1, ops.RecoveryFallback))
+	equal(t, "after its end", fmt.Sprint(got.Role, got.Permissions, got.RecoveryLevel),
+		fmt.Sprint(ops.RoleJudge, ops.Tier1, ops.RecoveryFallback))
 }
 
 // recovery is an order of the ladder after a failed session.
@@ -165,7 +166,7 @@ func finishKeepsTheResult(t *testing.T, f *Fixture) {
 	equal(t, "result of a plain end", len(plain.Cycle.Result), 0)
 }
 
-// Everything that a step orders stands or falls with the intent that comes last.
+// Everything that a step orders is stored together with the intent that comes last, or not at all.
 func failedOrderLeavesNothing(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	f.open(t, session.CycleID, report("web"))

@@ -118,9 +118,7 @@ func openCyclesAreUnfinished(t *testing.T, f *Fixture) {
 	open, err := f.Store.Unfinished(t.Context())
 	must(t, err)
 	equal(t, "unfinished", cycleIDs(open), []ops.CycleID{running, queued})
-	runnable, err := f.Store.Runnable(t.Context(), Start)
-	must(t, err)
-	equal(t, "runnable", cycleIDs(runnable), []ops.CycleID{queued})
+	equal(t, "runnable", f.runnable(t, Start), []ops.CycleID{queued})
 }
 
 func latestChecksAreFound(t *testing.T, f *Fixture) {

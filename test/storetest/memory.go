@@ -48,7 +48,11 @@ func memoryReadsBack(t *testing.T, f *Fixture) {
 	short.ID = f.remember(t, short)
 	short.Confidence, short.Source, short.CreatedAt, short.UpdatedAt = 0.5, "operator", Start, Start
 	equal(t, "memories", f.memories(t, store.MemoryFilter{}), []ops.Memory{short, full})
-	for _, bad := range []ops.Memory{{Category: "note", Observation: " "}, {Observation: "x", Confidence: 1.5}, {Observation: "x", Confidence: -1}} {
+	for _, bad := range []ops.Memory{
+		{Category: "note", Observation: " "},
+		{Observation: "x", Confidence: 1.5},
+		{Observation: "x", Confidence: -1},
+	} {
 		if _, err := f.Store.AddMemory(t.Context(), bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}

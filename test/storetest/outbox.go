@@ -45,7 +45,7 @@ func noticeIsDueFromItsTime(t *testing.T, f *Fixture) {
 	pending, err := f.Store.PendingNotices(t.Context())
 	must(t, err)
 	equal(t, "pending", pending, 4)
-	all, err := f.Store.Notices(t.Context(), 2)
+	all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 2})
 	must(t, err)
 	equal(t, "newest", all, []ops.Notice{plain, now})
 }
@@ -70,7 +70,7 @@ func noticeIsSettledOnce(t *testing.T, f *Fixture) {
 	n.Status = ops.NoticeDead
 	wantErr(t, f.Store.SettleNotice(t.Context(), n, event), ops.ErrConflict)
 	n.Status = ops.NoticeSent
-	got, err := f.Store.Notices(t.Context(), 0)
+	got, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", got, []ops.Notice{n})
 	events, err := f.Store.Events(t.Context(), store.EventFilter{})

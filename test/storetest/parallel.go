@@ -41,7 +41,8 @@ func fiftyReservations(t *testing.T, f *Fixture) {
 		var wg sync.WaitGroup
 		for i := range each {
 			wg.Go(func() {
-				got, err := processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, f.judged(session, fmt.Sprintf("%s_%d", service, i)), restart(service), limits())
+				got, err := processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, f.judged(session, fmt.Sprintf("%s_%d", service, i)),
+					restart(service), limits())
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -70,7 +71,10 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 	for w := range writers {
 		wg.Go(func() {
 			for n := range each {
-				_, err := processes[w%len(processes)].AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: "test", Message: fmt.Sprintf("%d/%d", w, n)})
+				_, err := processes[w%len(processes)].AddEvent(t.Context(), ops.Event{
+					Level: ops.LevelInfo, Kind: "test",
+					Message: fmt.Sprintf("%d/%d", w, n),
+				})
 				if err != nil {
 					t.Error(err)
 					return

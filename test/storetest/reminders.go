@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 func reminderCases() []testCase {
@@ -62,7 +63,7 @@ func reminderIsSentOnce(t *testing.T, f *Fixture) {
 	n.CreatedAt = next
 	must(t, f.Store.Reminded(t.Context(), i.ID, nil, n))
 	equal(t, "after the last", f.due(t, next.Add(1000*time.Hour)), []int64{})
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 2)
 	equal(t, "notice", notices[1].Title+string(notices[1].Status), "still open"+string(ops.NoticePending))
@@ -82,7 +83,7 @@ func answeredIsNotReminded(t *testing.T, f *Fixture) {
 		wantErr(t, err, ops.ErrConflict)
 		wantParts(t, err.Error(), "alice")
 	}
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 0)
 }

@@ -62,7 +62,7 @@ func (f *Fixture) removeAll(t *testing.T, keep ops.Retention, now time.Time) (ro
 	return rows
 }
 
-// worked is a session that wrote so many lines of a length and then ended with its cycle.
+// worked is a session that wrote some lines of a length and then ended with its cycle.
 func (f *Fixture) worked(t *testing.T, lines, length int) ops.Session {
 	t.Helper()
 	s := f.RunningSession(t, "home")
@@ -123,9 +123,13 @@ func unfinishedKeepsEverything(t *testing.T, f *Fixture) {
 	f.hook(t, s, "use-1")
 	tier2 := f.Commit(t, f.Escalation(s, 1)).Journal.Last()
 	must(t, f.Store.AddChecks(t.Context(), []ops.Check{{
-		At: Start, Environment: "home", CycleID: &s.CycleID, Service: "web", Probe: "http", Status: ops.Down, Purpose: ops.ProbeObserve, Type: ops.CheckHTTP,
+		At: Start, Environment: "home", CycleID: &s.CycleID, Service: "web", Probe: "http", Status: ops.Down, Purpose: ops.ProbeObserve,
+		Type: ops.CheckHTTP,
 	}}))
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "x", Message: "y"})
+	_, err := f.Store.AddEvent(t.Context(), ops.Event{
+		At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "x",
+		Message: "y",
+	})
 	must(t, err)
 	before := f.snapshot(t, s.CycleID)
 	keep := forADay()
@@ -218,14 +222,20 @@ func settledGoes(t *testing.T, f *Fixture) {
 	sent.Status, sent.SentAt = ops.NoticeSent, &f.At
 	must(t, f.Store.SettleNotice(t.Context(), sent, nil))
 	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{
-		{Environment: "home", Source: "generic", Fingerprint: "over", Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: Start, FirstAt: Start, LastAt: Start},
-		{Environment: "home", Source: "generic", Fingerprint: "firing", Status: ops.AlertFiring, Level: ops.LevelWarning, StartsAt: Start, FirstAt: Start, LastAt: Start},
+		{
+			Environment: "home", Source: "generic", Fingerprint: "over", Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: Start,
+			FirstAt: Start, LastAt: Start,
+		},
+		{
+			Environment: "home", Source: "generic", Fingerprint: "firing", Status: ops.AlertFiring, Level: ops.LevelWarning, StartsAt: Start,
+			FirstAt: Start, LastAt: Start,
+		},
 	}))
 	pending, err := f.Store.PendingAlerts(t.Context(), 10)
 	must(t, err)
 	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, pending))
 	f.removeAll(t, forADay(), Start.Add(decade))
-	notices, err := f.Store.Notices(t.Context(), 0)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	if len(notices) != 1 || notices[0].Title != "pending" {
 		t.Errorf("notices left: %+v", notices)
@@ -239,7 +249,10 @@ func settledGoes(t *testing.T, f *Fixture) {
 
 func tooManyRowsGo(t *testing.T, f *Fixture) {
 	for i := range 30 {
-		_, err := f.Store.AddEvent(t.Context(), ops.Event{At: Start, Environment: "home", Level: ops.LevelInfo, Kind: "x", Message: fmt.Sprint(i)})
+		_, err := f.Store.AddEvent(t.Context(), ops.Event{
+			At: Start, Environment: "home", Level: ops.LevelInfo, Kind: "x",
+			Message: fmt.Sprint(i),
+		})
 		must(t, err)
 	}
 	f.removeAll(t, ops.Retention{Rows: 10}, Start)

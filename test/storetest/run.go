@@ -1,4 +1,4 @@
-// Package storetest holds what every database must do alike to carry the journal.
+// Package storetest is the conformance suite of the store: what both databases must do in the same way.
 package storetest
 
 import (
@@ -7,11 +7,11 @@ import (
 	"claudeops/internal/store"
 )
 
-// Database opens one database, each time as another process would, with a clock that stands at Start and no uptime. The store is
+// Database opens one database, each time as another process would, with a clock fixed at Start and no uptime. The store is
 // closed with the test.
 type Database func(t *testing.T) *store.Store
 
-// Run proves that a store works as the rest of the program relies on. fresh makes a new, empty database.
+// Run checks what the rest of the program relies on. fresh creates an empty database.
 func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	suites := []struct {
@@ -29,7 +29,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"figures", figureCases()},
 		{"guard", guardCases()},
 		{"cooldown", cooldownCases()},
-		{"halves", halvesCases()},
+		{"redeployment", redeploymentCases()},
 		{"ladder", ladderCases()},
 		{"budget", budgetCases()},
 		{"await", awaitCases()},
@@ -41,7 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"watch", watchCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
-		{"page", pageCases()},
+		{"report", reportCases()},
 		{"totals", totalsCases()},
 		{"caller", callerCases()},
 		{"hosts at once", parallelCases()},

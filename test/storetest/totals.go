@@ -26,19 +26,24 @@ func sessionsAreAddedUp(t *testing.T, f *Fixture) {
 		ended := f.Ended(session, 0)
 		ended.CostUSD, ended.NumTurns, ended.DurationMS, ended.EndedAt = cost, turns, &ms, &at
 		ended.InputTokens = ops.Ptr[int64](1 << 40)
-		f.Commit(t, ops.Transition{Cycle: session.CycleID, At: at, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
+		f.Commit(t, ops.Transition{
+			Cycle: session.CycleID, At: at, Result: ops.Result{Session: &ended},
+			Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved},
+		})
 	}
 	end(ops.Ptr(9.0), nil, 1, Start)
 	end(ops.Ptr(0.25), ops.Ptr[int64](3), 1_000, Start.Add(time.Minute))
 	end(nil, nil, 2_500, Start.Add(2*time.Minute))
 	end(ops.Ptr(0.5), ops.Ptr[int64](8), 60_000, Start.Add(3*time.Minute))
 	end(ops.Ptr(9.0), nil, 1, Start.Add(4*time.Minute))
-	got, err := f.Store.SessionTotals(t.Context(), store.Span{After: Start, Until: Start.Add(3 * time.Minute)}, []int64{1_000, 5_000}, []int64{5})
+	got, err := f.Store.SessionTotals(t.Context(), store.Span{After: Start, Until: Start.Add(3 * time.Minute)}, []int64{1_000, 5_000},
+		[]int64{5})
 	must(t, err)
 	equal(t, "totals", got, []store.Totals{{
 		Tier: ops.Tier1, Model: "haiku", Trigger: ops.TriggerManual, Outcome: string(ops.OutcomeEscalate),
 		Sessions: 3, CostUSD: 0.75, InputTokens: 3 << 40,
-		Durations: store.Distribution{Count: 3, Sum: 63_500, Below: []int64{1, 2}}, Turns: store.Distribution{Count: 2, Sum: 11, Below: []int64{1}},
+		Durations: store.Distribution{Count: 3, Sum: 63_500, Below: []int64{1, 2}},
+		Turns:     store.Distribution{Count: 2, Sum: 11, Below: []int64{1}},
 	}})
 }
 
@@ -65,10 +70,11 @@ func endsAreTold(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "first end", first, Start.Add(time.Minute))
 	var got []time.Time
-	must(t, f.Store.CycleEnds(t.Context(), store.Span{After: Start.Add(time.Minute), Until: Start.Add(3 * time.Minute)}, func(e store.CycleEnd) {
-		equal(t, "status", e.Status, ops.CycleResolved)
-		got = append(got, e.EndedAt)
-	}))
+	must(t, f.Store.CycleEnds(t.Context(), store.Span{After: Start.Add(time.Minute), Until: Start.Add(3 * time.Minute)},
+		func(e store.CycleEnd) {
+			equal(t, "status", e.Status, ops.CycleResolved)
+			got = append(got, e.EndedAt)
+		}))
 	slices.SortFunc(got, time.Time.Compare)
 	equal(t, "ends", got, []time.Time{Start.Add(2 * time.Minute), Start.Add(3 * time.Minute)})
 }
@@ -103,7 +109,7 @@ func standingIsRead(t *testing.T, f *Fixture) {
 	}})
 	pending, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
-	got, err := f.Store.Standing(t.Context(), []string{"home", "office"})
+	got, err := f.Store.Gauges(t.Context(), []string{"home", "office"})
 	must(t, err)
 	equal(t, "pending", got.PendingApprovals, int64(1))
 	equal(t, "running", got.Running, []store.Count{{Words: []string{"1"}, Rows: 1}})
@@ -111,7 +117,7 @@ func standingIsRead(t *testing.T, f *Fixture) {
 	equal(t, "last successes", got.LastSuccess, map[string]time.Time{"office": Start.Add(time.Minute)})
 	_, err = f.Store.Answer(t.Context(), pending[0].ID, ops.ApprovalApproved, "ann", strings.Repeat("x", 10), f.At.Add(time.Minute))
 	must(t, err)
-	got, err = f.Store.Standing(t.Context(), nil)
+	got, err = f.Store.Gauges(t.Context(), nil)
 	must(t, err)
 	equal(t, "pending", got.PendingApprovals, int64(0))
 	equal(t, "waits", got.ApprovalWaits, []time.Duration{time.Minute})

@@ -87,7 +87,10 @@ func alertExpires(t *testing.T, f *Fixture) {
 }
 
 func look(service string, status ops.Health) ops.Check {
-	return ops.Check{At: Start, Environment: "home", Purpose: ops.ProbeObserve, Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: status}
+	return ops.Check{
+		At: Start, Environment: "home", Purpose: ops.ProbeObserve, Service: service, Probe: "GET", Type: ops.CheckHTTP,
+		Status: status,
+	}
 }
 
 func stateIsSaved(t *testing.T, f *Fixture) {
@@ -118,7 +121,10 @@ func cause(services ...string) ops.Cause {
 
 func (f *Fixture) openCause(t *testing.T, c ops.Cause, notice *ops.Notice) (ops.Cause, bool) {
 	t.Helper()
-	got, started, err := f.Store.OpenCause(t.Context(), c, ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: Start, Prompt: "look"},
+	got, started, err := f.Store.OpenCause(t.Context(), c, ops.NewCycle{
+		Environment: "home", Trigger: ops.TriggerProbe, At: Start,
+		Prompt: "look",
+	},
 		[]ops.Check{look("web", ops.Down)}, notice, Start.Add(-time.Hour))
 	must(t, err)
 	return got, started
@@ -131,7 +137,7 @@ func causeStartsCycle(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "trigger", loaded.Cycle.Trigger, ops.TriggerProbe)
 	equal(t, "checks", len(loaded.Journal.Checks), 1)
-	notices, err := f.Store.Notices(t.Context(), 10)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 10})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 	equal(t, "notice of the cycle", *notices[0].CycleID, got.Cycle)
@@ -180,7 +186,7 @@ func causeIsOver(t *testing.T, f *Fixture) {
 	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
 	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
 	equal(t, "open incidents", len(f.openIncidents(t)), 0)
-	notices, err := f.Store.Notices(t.Context(), 10)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 10})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Minute))
@@ -197,7 +203,7 @@ func serviceRecovers(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "closed", n, 1)
 	equal(t, "open incidents", len(f.openIncidents(t)), 0)
-	notices, err := f.Store.Notices(t.Context(), 10)
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 10})
 	must(t, err)
 	equal(t, "notice", fmt.Sprintf("%d %s %s", len(notices), notices[0].Kind, notices[0].Service), "1 resolved web")
 }
@@ -248,7 +254,10 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 	s := f.RunningSession(t, "home")
 	q, err := f.Store.AddSilence(t.Context(), silence())
 	must(t, err)
-	held := []ops.Withheld{{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."}, {Service: "web", Why: "waiting", Reason: "wait.", Until: Start}}
+	held := []ops.Withheld{
+		{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."},
+		{Service: "web", Why: "waiting", Reason: "wait.", Until: Start},
+	}
 	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
 	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
 	loaded, err := f.Store.Load(t.Context(), s.CycleID)
@@ -263,7 +272,10 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 }
 
 func noticeIsToldOnce(t *testing.T, f *Fixture) {
-	n := ops.Notice{Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "k", Environment: "home", Service: "web", Target: ops.TargetSecond, CreatedAt: Start}
+	n := ops.Notice{
+		Kind: "opened", Level: ops.LevelCritical, Title: "web is down", Key: "k", Environment: "home", Service: "web",
+		Target: ops.TargetSecond, CreatedAt: Start,
+	}
 	first, err := f.Store.AddNotice(t.Context(), n)
 	must(t, err)
 	n.CreatedAt = Start.Add(time.Hour)
@@ -274,7 +286,7 @@ func noticeIsToldOnce(t *testing.T, f *Fixture) {
 	third, err := f.Store.AddNotice(t.Context(), n)
 	must(t, err)
 	equal(t, "a day later it is news", third != first, true)
-	got, err := f.Store.Notices(t.Context(), 1)
+	got, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
 	must(t, err)
 	equal(t, "target and route", fmt.Sprintf("%s %s %s", got[0].Target, got[0].Environment, got[0].Service), "second home web")
 }
@@ -285,7 +297,7 @@ func noticeIsRetried(t *testing.T, f *Fixture) {
 	wantErr(t, f.Store.RetryNotice(t.Context(), 999, Start), ops.ErrNotFound)
 	n.Status, n.Attempts, n.Error = ops.NoticeDead, 6, "refused"
 	must(t, f.Store.SettleNotice(t.Context(), n, nil))
-	dead, err := f.Store.NoticesBy(t.Context(), ops.NoticeDead, 10)
+	dead, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 10})
 	must(t, err)
 	equal(t, "dead", dead, []ops.Notice{n})
 	must(t, f.Store.RetryNotice(t.Context(), n.ID, Start.Add(time.Hour)))

@@ -18,7 +18,7 @@ func (h *Handler) standing(ctx context.Context) ([]*family, error) {
 	for _, e := range h.Environments {
 		names = append(names, e.Name)
 	}
-	now, err := h.Store.Standing(ctx, names)
+	now, err := h.Store.Gauges(ctx, names)
 	if err != nil {
 		return nil, err
 	}

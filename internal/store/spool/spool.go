@@ -1,4 +1,4 @@
-// Package spool keeps the output of sessions in files while the database takes none, and hands it over when it does.
+// Package spool keeps the output of sessions in files while the database cannot be written, and delivers it later.
 package spool
 
 import (
@@ -24,9 +24,9 @@ var ErrFull = errors.New("too much output waits for the database")
 
 const (
 	suffix = ".jsonl"
-	// most bounds one session's file: beyond it the session is stopped rather than the disk filled.
-	most = 64 << 20
-	// batch is how many lines are handed over at once.
+	// maxBytes limits one session's file: beyond it the session is stopped, so that the disk does not fill up.
+	maxBytes = 64 << 20
+	// batch is how many lines are delivered at a time.
 	batch = 500
 )
 
@@ -36,10 +36,10 @@ type Spool struct {
 	mu  sync.Mutex
 }
 
-// New returns the spool in a folder; it is made when it is first needed.
+// New returns the spool in a folder, which is created when it is first needed.
 func New(dir string) *Spool { return &Spool{dir: dir} }
 
-// line is a line of output as it is kept.
+// line is a line of output in the file.
 type line struct {
 	Seq  int64     `json:"seq"`
 	At   time.Time `json:"at"`
@@ -75,7 +75,7 @@ func (s *Spool) append(id ops.SessionID, raw []byte) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-	case info.Size()+int64(len(raw)) > most:
+	case info.Size()+int64(len(raw)) > maxBytes:
 		err = ErrFull
 	default:
 		if _, err = f.Write(raw); err == nil {
@@ -89,22 +89,22 @@ func (s *Spool) path(id ops.SessionID) string {
 	return filepath.Join(s.dir, strconv.FormatInt(int64(id), 10)+suffix)
 }
 
-// Holds reports whether output of the session waits: what follows must wait behind it.
+// Holds reports whether the spool has output of the session. Later output must then be spooled too, to stay in order.
 func (s *Spool) Holds(id ops.SessionID) bool {
 	_, err := os.Lstat(s.path(id))
 	return err == nil
 }
 
-// Deliver hands over everything that waits, oldest session first, and removes what was taken. A file whose session is refused for
-// good is set aside, so that it is not lost and does not hold up the others.
+// Deliver passes all kept output to take, oldest session first, and removes what was taken. The file of a session that is refused
+// permanently is renamed, so that it is not lost and does not block the others.
 func (s *Spool) Deliver(ctx context.Context, take func(ctx context.Context, id ops.SessionID, lines []ops.Line) error) error {
 	ids, err := s.waiting()
 	if err != nil {
-		return fmt.Errorf("look for kept output: %w", err)
+		return fmt.Errorf("list kept output: %w", err)
 	}
 	for _, id := range ids {
 		if err := s.deliver(ctx, id, take); err != nil {
-			return fmt.Errorf("hand over output of session %d: %w", id, err)
+			return fmt.Errorf("deliver output of session %d: %w", id, err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (s *Spool) waiting() ([]ops.SessionID, error) {
 	return out, nil
 }
 
-// deliver holds the lock, so that nothing is added to a file that is about to go.
+// deliver holds the lock, so that nothing is added to a file that is about to be removed.
 func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context.Context, ops.SessionID, []ops.Line) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context
 	return os.Remove(s.path(id))
 }
 
-// read returns the whole lines of a file; half a line at its end was never acknowledged.
+// read returns the complete lines of a file; an incomplete line at its end was never acknowledged.
 func read(path string) ([]ops.Line, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

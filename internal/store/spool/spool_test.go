@@ -72,7 +72,12 @@ func TestNothingIsLostWhileNobodyTakesIt(t *testing.T) {
 	_, _ = f.WriteString(`{"seq":601,"at":"20`)
 	_ = f.Close()
 	n := 0
-	if err := spool.New(dir).Deliver(t.Context(), func(_ context.Context, _ ops.SessionID, l []ops.Line) error { n += len(l); return nil }); err != nil || n != 600 {
+	if err := spool.New(dir).Deliver(t.Context(), func(_ context.Context, _ ops.SessionID,
+		l []ops.Line,
+	) error {
+		n += len(l)
+		return nil
+	}); err != nil || n != 600 {
 		t.Errorf("handed over %d lines, %v", n, err)
 	}
 }

@@ -1,0 +1,120 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// dialect is what SQLite and PostgreSQL do differently apart from the text of a query, by purpose.
+type dialect struct {
+	connector
+	migrator
+	writeBeginner
+	readBeginner
+	notifier
+	checker
+	compactor
+	numberer
+
+	// recordsOpen reports whether the database itself records that a process uses it. On a server the lease of each host shows that,
+	// and the server recovers from its own stops.
+	recordsOpen bool
+}
+
+type connector interface {
+	open(ctx context.Context) (writer, reader *pool, err error)
+	openReader(ctx context.Context) (*pool, error)
+	// checkpoint leaves the database in one piece when nothing reads from it any more.
+	checkpoint(ctx context.Context) error
+	close() error
+}
+
+type migrator interface {
+	// migrate applies the missing migrations; several processes may do so at once.
+	migrate(ctx context.Context) error
+	// foreign reports whether the tables of a database with this schema version, or 0, belong to another program.
+	foreign(ctx context.Context, q Querier, version int64) (bool, error)
+}
+
+type writeBeginner interface {
+	// begin opens a transaction that sees all earlier ones and is seen by all later ones: only one is open at a time.
+	begin(ctx context.Context) (transaction, error)
+	// beginUnordered opens one that does not wait for other writers and sends no notification.
+	beginUnordered(ctx context.Context) (transaction, error)
+	// beginUrgent is beginUnordered with connections reserved for it.
+	beginUrgent(ctx context.Context) (transaction, error)
+}
+
+type readBeginner interface {
+	// snapshot opens a transaction that reads everything as it was at one moment.
+	snapshot(ctx context.Context) (transaction, error)
+	// beginLong opens a transaction without a time limit.
+	beginLong(ctx context.Context, readOnly bool) (transaction, error)
+}
+
+type notifier interface {
+	// now is the time that all processes of the database share.
+	now(ctx context.Context, q Querier) (time.Time, error)
+	// notify tells other processes that something was written.
+	notify(ctx context.Context)
+	// listen calls changed after other processes wrote, until ctx ends.
+	listen(ctx context.Context, changed func()) error
+}
+
+type checker interface {
+	// advise adds to an error of opening what to do about it.
+	advise(err error) error
+	// check looks for damage and reports it as ErrCorrupt.
+	check(ctx context.Context) error
+	// flaws lists the damage; with full it reads everything.
+	flaws(ctx context.Context, full bool) ([]Flaw, error)
+}
+
+type compactor interface {
+	vacuum(ctx context.Context) error
+	// giveBack returns some free space to the system and reports how many bytes.
+	giveBack(ctx context.Context) (int64, error)
+}
+
+type numberer interface {
+	// lastNumber is the last id that the database gave to a row of the table.
+	lastNumber(ctx context.Context, q Querier, table string) (int64, error)
+	// setLastNumber makes the next row of the table get the following id.
+	setLastNumber(ctx context.Context, q Querier, table string, last int64) error
+}
+
+// IsUnique reports whether an error means that a unique key is taken.
+func IsUnique(err error) bool { return sqliteUnique(err) || postgresUnique(err) }
+
+// isCorrupt reports whether the database itself says that it is damaged.
+func isCorrupt(err error) bool { return sqliteCorrupt(err) || postgresCorrupt(err) }
+
+func isMissingTable(err error) bool { return sqliteMissingTable(err) || postgresMissingTable(err) }
+
+// pool is a set of connections that accepts the queries of this package.
+type pool struct {
+	*sql.DB
+	bind func(query string, args []any) (string, []any) // nil: unchanged
+}
+
+func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if p.bind != nil {
+		query, args = p.bind(query, args)
+	}
+	return p.DB.ExecContext(ctx, query, args...)
+}
+
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if p.bind != nil {
+		query, args = p.bind(query, args)
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if p.bind != nil {
+		query, args = p.bind(query, args)
+	}
+	return p.DB.QueryRowContext(ctx, query, args...)
+}

@@ -1,0 +1,350 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	// WriteLock is the advisory lock that Write takes.
+	WriteLock = 0x636c_6175_6465_0001
+	// migrateLock is the advisory lock of migrations.
+	migrateLock = 0x636c_6175_6465_0002
+	// channel carries a notification for each write.
+	channel = "claudeops"
+
+	// A host that is suspended inside a transaction loses it. Those that wait for its lock wait longer than that.
+	idleInTransaction = 5 * time.Second
+	lockTimeout       = 7 * time.Second
+	statementTimeout  = 30 * time.Second
+	// transactionTimeout ends a transaction whose server does not answer at all.
+	transactionTimeout = 30 * time.Second
+	// deadAfter is how long a cut connection stays unnoticed.
+	deadAfter      = 5 * time.Second
+	connectTimeout = 5 * time.Second
+
+	// One connection of the pool is for Write, and there are some for each other purpose. The rest are for the other users of the
+	// pool.
+	poolSize       = 16
+	unorderedConns = 4
+	urgentConns    = 2
+
+	oldestServer = 130000
+)
+
+// postgres is a database on a PostgreSQL server.
+type postgres struct {
+	config *pgxpool.Config
+	name   string // where it is, without the password
+	token  string // tells this process's own notifications from others'
+	schema Schema
+	binder *placeholders
+	log    *slog.Logger
+
+	pool                              *pgxpool.Pool
+	writer, reader, unordered, urgent *pool
+}
+
+func newPostgres(address string, schema Schema, log *slog.Logger) (*postgres, error) {
+	config, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	c := config.ConnConfig
+	p := &postgres{
+		config: config, name: describeServer(c.Config), token: rand.Text(), schema: schema, binder: newPlaceholders(), log: log,
+	}
+	settings := map[string]string{
+		"application_name":                    "claudeops",
+		"lock_timeout":                        milliseconds(lockTimeout),
+		"statement_timeout":                   milliseconds(statementTimeout),
+		"idle_in_transaction_session_timeout": milliseconds(idleInTransaction),
+		"default_transaction_isolation":       "read committed",
+		"TimeZone":                            "UTC",
+	}
+	if !strings.HasPrefix(c.Host, "/") {
+		settings["tcp_user_timeout"] = milliseconds(2 * deadAfter) // so that the server ends the locks of a host that is gone
+	}
+	for name, value := range settings {
+		if _, chosen := c.RuntimeParams[name]; !chosen {
+			c.RuntimeParams[name] = value
+		}
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	c.DialFunc = dialer(c.ConnectTimeout).DialContext
+	if !strings.Contains(address, "pool_max_conns") {
+		config.MaxConns = poolSize
+	}
+	return p, nil
+}
+
+func (p *postgres) dialect() dialect {
+	return dialect{
+		connector: p, migrator: p, writeBeginner: p, readBeginner: p, notifier: p, checker: p, compactor: p, numberer: p,
+	}
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+
+// dialer makes connections that notice within deadAfter that the other side is gone.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{
+		Timeout:         timeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter * 2 / 5, Interval: deadAfter / 5, Count: 3},
+		Control:         limitUnanswered,
+	}
+}
+
+func (p *postgres) open(ctx context.Context) (writer, reader *pool, err error) {
+	if err := p.connect(ctx); err != nil {
+		return nil, nil, err
+	}
+	p.writer, p.unordered, p.urgent = p.connections(1), p.connections(unorderedConns), p.connections(urgentConns)
+	return p.writer, p.reader, nil
+}
+
+func (p *postgres) openReader(ctx context.Context) (*pool, error) {
+	p.config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	if err := p.connect(ctx); err != nil {
+		return nil, err
+	}
+	return p.reader, nil
+}
+
+// connect makes the first connection and refuses a server that cannot hold the schema.
+func (p *postgres) connect(ctx context.Context) error {
+	var err error
+	if p.pool, err = pgxpool.NewWithConfig(ctx, p.config); err != nil {
+		return err
+	}
+	var version int
+	var encoding string
+	var schema *string
+	err = p.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+		current_schema()::text`).
+		Scan(&version, &encoding, &schema)
+	switch {
+	case err != nil:
+	case version < oldestServer:
+		err = fmt.Errorf("the server is PostgreSQL %d.%d: use 13 or newer", version/10000, version%10000)
+	case encoding != "UTF8":
+		err = fmt.Errorf("the database stores text as %s: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	case schema == nil:
+		err = errors.New("none of the schemas in its search_path exists: create one, or give one in the address with ?search_path=NAME")
+	}
+	if err != nil {
+		p.pool.Close()
+		return err
+	}
+	p.reader = p.connections(readers)
+	return nil
+}
+
+// connections returns a part of the pool.
+func (p *postgres) connections(limit int) *pool {
+	db := stdlib.OpenDBFromPool(p.pool)
+	db.SetMaxOpenConns(limit)
+	return &pool{DB: db, bind: p.binder.bind}
+}
+
+// openUnlimited opens connections without time limits, for work that takes long.
+func (p *postgres) openUnlimited() *sql.DB {
+	config := p.config.ConnConfig.Copy()
+	for _, limit := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
+		config.RuntimeParams[limit] = "0"
+	}
+	return stdlib.OpenDB(*config)
+}
+
+// checkpoint has nothing to do: the server writes its own checkpoints.
+func (p *postgres) checkpoint(context.Context) error { return nil }
+
+// close waits for the connections that are in use, up to closeTimeout.
+func (p *postgres) close() error {
+	if p.pool == nil {
+		return nil
+	}
+	var err error
+	if p.unordered != nil {
+		err = errors.Join(p.unordered.Close(), p.urgent.Close())
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		p.pool.Close()
+	}()
+	select {
+	case <-closed:
+		return err
+	case <-time.After(closeTimeout):
+		return errors.Join(err, errors.New("a connection is still in use"))
+	}
+}
+
+// boundTx is a transaction that accepts the queries of this package. It uses its own context instead of the one that it is given:
+// that one ends with the caller's or after transactionTimeout, so that a server that does not answer blocks nothing for long.
+type boundTx struct {
+	tx   *sql.Tx
+	ctx  context.Context //nolint:containedctx // see above
+	bind func(string, []any) (string, []any)
+}
+
+func (t boundTx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	query, args = t.bind(query, args)
+	return t.tx.ExecContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+}
+
+func (t boundTx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	query, args = t.bind(query, args)
+	return t.tx.QueryContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+}
+
+func (t boundTx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	query, args = t.bind(query, args)
+	return t.tx.QueryRowContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+}
+
+// transaction opens a transaction and runs its first statement.
+func (p *postgres) transaction(ctx context.Context, db *pool, options *sql.TxOptions, first string, args ...any) (transaction, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errNoAnswer)
+	explain := func(err error) error { return explain(ctx, err) }
+	tx, err := db.BeginTx(ctx, options)
+	if err != nil {
+		defer cancel()
+		return transaction{}, explain(err)
+	}
+	out := transaction{
+		Querier:  boundTx{tx, ctx, p.binder.bind},
+		commit:   func() error { defer cancel(); return explain(tx.Commit()) },
+		rollBack: func() error { defer cancel(); return tx.Rollback() },
+		explain:  explain,
+	}
+	if first != "" {
+		if _, err := out.ExecContext(ctx, first, args...); err != nil {
+			return transaction{}, rollBack(out, explain(err))
+		}
+	}
+	return out, nil
+}
+
+// begin takes the lock and queues the notification in one round trip; the server sends it with the commit.
+func (p *postgres) begin(ctx context.Context) (transaction, error) {
+	return p.transaction(ctx, p.writer, nil, `SELECT pg_advisory_xact_lock(?), pg_notify(?, ?)`, int64(WriteLock), channel, p.token)
+}
+
+// beginUnordered does neither. The server commits transactions that notify one after the other, each with its own disk flush.
+func (p *postgres) beginUnordered(ctx context.Context) (transaction, error) {
+	return p.transaction(ctx, p.unordered, nil, "")
+}
+
+func (p *postgres) beginUrgent(ctx context.Context) (transaction, error) {
+	return p.transaction(ctx, p.urgent, nil, "")
+}
+
+// notify is not part of a transaction, so it does not wait for the disk. A process that misses it sees the rows with the next
+// change.
+func (p *postgres) notify(ctx context.Context) {
+	_, _ = p.unordered.ExecContext(ctx, `SELECT pg_notify(?, ?)`, channel, p.token)
+}
+
+func (p *postgres) snapshot(ctx context.Context) (transaction, error) {
+	return p.transaction(ctx, p.reader, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, "")
+}
+
+// beginLong uses a connection of its own: on the others, a long transaction counts as one of a dead host.
+func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, error) {
+	db := p.openUnlimited()
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: readOnly})
+	if err != nil {
+		return transaction{}, errors.Join(err, db.Close())
+	}
+	out := transaction{
+		Querier:  boundTx{tx, ctx, p.binder.bind},
+		commit:   func() error { return errors.Join(tx.Commit(), db.Close()) },
+		rollBack: func() error { return errors.Join(tx.Rollback(), db.Close()) },
+	}
+	if !readOnly {
+		if _, err := out.ExecContext(ctx, `SELECT pg_advisory_xact_lock(?)`, int64(WriteLock)); err != nil {
+			return transaction{}, rollBack(out, err)
+		}
+	}
+	return out, nil
+}
+
+func (p *postgres) now(ctx context.Context, q Querier) (time.Time, error) {
+	var t time.Time
+	if err := q.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&t); err != nil {
+		return time.Time{}, err
+	}
+	return t.UTC(), nil
+}
+
+// foreign looks only in the schema where the tables will be created. The job queue shares it and may have been there first.
+func (p *postgres) foreign(ctx context.Context, q Querier, version int64) (bool, error) {
+	var ours, others bool
+	err := q.QueryRowContext(ctx, `SELECT to_regclass('`+stateTable+`') IS NOT NULL, EXISTS (SELECT 1 FROM pg_catalog.pg_tables
+		WHERE schemaname = current_schema() AND tablename <> 'goose_db_version' AND tablename NOT LIKE 'river\_%')`).Scan(&ours, &others)
+	return !ours && (others || version != 0), err
+}
+
+// check reads from every table. Reading all of their rows is the server's own task (data checksums, pg_amcheck).
+func (p *postgres) check(ctx context.Context) error {
+	reads := make([]string, len(p.schema.Tables))
+	for i, t := range p.schema.Tables {
+		reads[i] = `EXISTS (SELECT 1 FROM ` + t.Name + `)`
+	}
+	_, err := p.reader.ExecContext(ctx, `SELECT `+strings.Join(reads, `, `))
+	return asDamage(err)
+}
+
+func (p *postgres) flaws(ctx context.Context, _ bool) ([]Flaw, error) { return nil, p.check(ctx) }
+
+func (p *postgres) vacuum(ctx context.Context) (err error) {
+	db := p.openUnlimited()
+	defer func() { err = errors.Join(err, db.Close()) }()
+	_, err = db.ExecContext(ctx, `VACUUM (ANALYZE)`)
+	return err
+}
+
+// giveBack has nothing to do: a server does this by itself.
+func (p *postgres) giveBack(context.Context) (int64, error) { return 0, nil }
+
+func (p *postgres) lastNumber(ctx context.Context, q Querier, table string) (int64, error) {
+	return One(ctx, q, ScanInt, `SELECT COALESCE(MAX(last_value), 0) FROM pg_sequences
+		WHERE schemaname = current_schema() AND sequencename = ?`, table+"_id_seq")
+}
+
+func (p *postgres) setLastNumber(ctx context.Context, q Querier, table string, last int64) error {
+	_, err := One(ctx, q, ScanInt, `SELECT setval(pg_get_serial_sequence(?, 'id'), ?)`, table, last)
+	return err
+}
+
+// postgresCorrupt is a page or an index that the server found damaged.
+func postgresCorrupt(err error) bool {
+	state := sqlState(err)
+	return state == "XX001" || state == "XX002"
+}
+
+func postgresUnique(err error) bool       { return sqlState(err) == "23505" }
+func postgresMissingTable(err error) bool { return sqlState(err) == "42P01" }
+
+// sqlState is the SQLSTATE code of a server's error, empty for other errors.
+func sqlState(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}

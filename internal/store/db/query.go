@@ -1,0 +1,117 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// Querier is a pool or a transaction.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Row is one row of a result.
+type Row interface{ Scan(dest ...any) error }
+
+// List reads all rows of a query.
+func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err below reports what Close would
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// One reads the only row of a query; without a row the error is ops.ErrNotFound.
+func One[T any](ctx context.Context, q Querier, scan func(Row) (T, error), query string, args ...any) (T, error) {
+	v, err := scan(q.QueryRowContext(ctx, query, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ops.ErrNotFound
+	}
+	return v, err
+}
+
+// Changed reports whether a statement changed a row.
+func Changed(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
+
+// Affected runs a statement and returns how many rows it changed.
+func Affected(ctx context.Context, tx Querier, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Filter collects conditions and their arguments.
+type Filter struct {
+	conds []string
+	Args  []any
+}
+
+// Add adds a condition; all of them must hold.
+func (f *Filter) Add(cond string, args ...any) {
+	f.conds = append(f.conds, cond)
+	f.Args = append(f.Args, args...)
+}
+
+// Where is the WHERE clause, empty without a condition.
+func (f *Filter) Where() string {
+	if len(f.conds) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(f.conds, " AND ")
+}
+
+const defaultLimit = 50
+
+// PageSize is how many rows a list returns: the given limit, or a default.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return defaultLimit
+	}
+	return limit
+}
+
+// Placeholders is a list of n placeholders for arguments.
+func Placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// Contains is the LIKE pattern, with \ as its escape character, that finds a text inside a lower-case one.
+func Contains(text string) string {
+	return `%` + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + `%`
+}
+
+// ScanString reads a row of one text.
+func ScanString(r Row) (string, error) {
+	var v string
+	err := r.Scan(&v)
+	return v, err
+}
+
+// ScanInt reads a row of one number.
+func ScanInt(r Row) (int64, error) {
+	var v int64
+	err := r.Scan(&v)
+	return v, err
+}

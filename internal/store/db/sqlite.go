@@ -1,0 +1,263 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"claudeops/internal/ops"
+)
+
+// sqliteFile is a database in a file.
+type sqliteFile struct {
+	path           string
+	schema         Schema
+	clock          ops.Clock
+	log            *slog.Logger
+	statements     *statements
+	writer, reader *pool
+}
+
+func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
+	return &sqliteFile{path: path, schema: schema, clock: clock, log: log, statements: newStatements()}
+}
+
+func (f *sqliteFile) dialect() dialect {
+	return dialect{
+		connector: f, migrator: f, writeBeginner: f, readBeginner: f, notifier: f, checker: f, compactor: f, numberer: f,
+		recordsOpen: true,
+	}
+}
+
+func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error) {
+	// The file is created here because SQLite would let every user read it; its side files get the same mode.
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: check that its folder exists and that this user may write there", err)
+	}
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, nil, err
+	}
+	db, err := openWriter(ctx, f.path, info.Size() == 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.writer = &pool{DB: db}
+	if f.reader, err = openReaders(f.path); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return f.writer, f.reader, nil
+}
+
+func (f *sqliteFile) openReader(context.Context) (reader *pool, err error) {
+	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: start claudeops once to create it", ops.ErrNotFound)
+	} else if err != nil {
+		return nil, err
+	}
+	f.reader, err = openReaders(f.path)
+	return f.reader, err
+}
+
+func (f *sqliteFile) close() error { return f.statements.close() }
+
+func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
+	f.statements.prepare(ctx, f.writer.DB)
+	tx, err := f.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return transaction{}, err
+	}
+	return transaction{newCachedTx(tx, f.statements), tx.Commit, tx.Rollback, nil}, nil
+}
+
+// A file has one writer, so all write transactions are the same.
+func (f *sqliteFile) beginUnordered(ctx context.Context) (transaction, error) { return f.begin(ctx) }
+
+func (f *sqliteFile) beginUrgent(ctx context.Context) (transaction, error) { return f.begin(ctx) }
+
+func (f *sqliteFile) beginLong(ctx context.Context, readOnly bool) (transaction, error) {
+	if readOnly {
+		return f.snapshot(ctx)
+	}
+	return f.begin(ctx)
+}
+
+func (f *sqliteFile) snapshot(ctx context.Context) (transaction, error) {
+	tx, err := f.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return transaction{}, err
+	}
+	return transaction{tx, tx.Commit, tx.Rollback, nil}, nil
+}
+
+// now is the time of this machine: all processes that use the file run on it.
+func (f *sqliteFile) now(context.Context, Querier) (time.Time, error) { return f.clock().UTC(), nil }
+
+func (f *sqliteFile) notify(context.Context) {}
+
+// listen never calls changed: only one daemon writes to the file.
+func (f *sqliteFile) listen(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (f *sqliteFile) migrate(ctx context.Context) error {
+	files, err := fs.Sub(f.schema.Files, "migrations")
+	if err != nil {
+		return err
+	}
+	return applyMigrations(ctx, goose.DialectSQLite3, f.writer.DB, files, f.log)
+}
+
+// advise names the file and, for a damaged one, what to do.
+func (f *sqliteFile) advise(err error) error {
+	err = asDamage(err)
+	if errors.Is(err, ErrCorrupt) {
+		return fmt.Errorf("open database %s: %w: move the file away or restore a backup, then start again", f.path, err)
+	}
+	return fmt.Errorf("open database %s: %w", f.path, err)
+}
+
+// foreign looks for tables other than those that a migration creates first.
+func (f *sqliteFile) foreign(ctx context.Context, q Querier, version int64) (bool, error) {
+	if version != 0 {
+		return false, nil
+	}
+	var n int
+	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM sqlite_master
+		WHERE type = 'table' AND name <> 'goose_db_version' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'`).Scan(&n)
+	return n > 0, err
+}
+
+// busyTimeout is how long one process waits for another.
+const busyTimeout = 5 * time.Second
+
+func busyPragma() string { return fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()) }
+
+// openWriter opens the one connection that writes. Its transactions take the write lock when they begin: one that reads first and
+// writes later could be refused in between.
+func openWriter(ctx context.Context, path string, fresh bool) (*sql.DB, error) {
+	pragmas := []string{busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"}
+	if fresh { // on an existing file it would cost a write at each start and have no effect until Vacuum
+		pragmas = slices.Insert(pragmas, 1, "auto_vacuum(incremental)")
+	}
+	db, err := openPool(path, url.Values{
+		"_pragma": pragmas,
+		"_txlock": {"immediate"},
+		"_dqs":    {"0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if err := connect(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// connect makes the first connection. When two processes switch a new file to write-ahead logging, one of them gets "busy" at
+// once, whatever busy_timeout is, so this retries for as long as busy_timeout.
+func connect(ctx context.Context, db *sql.DB) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, busyTimeout, errors.New("another process keeps the database locked"))
+	defer cancel()
+	for {
+		err := db.PingContext(ctx)
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(busyTimeout / 500):
+		}
+	}
+}
+
+func openReaders(path string) (*pool, error) {
+	db, err := openPool(path, url.Values{
+		"_pragma": {busyPragma(), "query_only(1)"},
+		"_dqs":    {"0"},
+		// Never creates the file and never writes to it.
+		"mode": {"ro"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
+	return &pool{DB: db}, nil
+}
+
+func openPool(path string, query url.Values) (*sql.DB, error) {
+	// A URL keeps a space, '?' or '%' in the path part of the path.
+	dsn := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}
+	return sql.Open("sqlite", dsn.String())
+}
+
+// checkpoint moves the write-ahead log into the database file. If another process still reads, the log stays; it is as safe as
+// the file.
+func (f *sqliteFile) checkpoint(ctx context.Context) error {
+	if _, err := f.writer.ExecContext(ctx, `PRAGMA busy_timeout = 500`); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if _, err := f.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil && !isBusy(err) {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (f *sqliteFile) lastNumber(ctx context.Context, q Querier, table string) (int64, error) {
+	return One(ctx, q, ScanInt, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = ?`, table)
+}
+
+func (f *sqliteFile) setLastNumber(ctx context.Context, q Querier, table string, last int64) error {
+	if _, err := q.ExecContext(ctx, `DELETE FROM sqlite_sequence WHERE name = ?`, table); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx, `INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, table, last)
+	return err
+}
+
+func sqliteMissingTable(err error) bool {
+	return code(err) == sqlite3.SQLITE_ERROR && strings.Contains(err.Error(), "no such table")
+}
+
+func sqliteUnique(err error) bool {
+	switch code(err) {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return true
+	}
+	return false
+}
+
+func sqliteCorrupt(err error) bool {
+	switch code(err) & 0xff {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return true
+	}
+	return false
+}
+
+func isBusy(err error) bool { return code(err)&0xff == sqlite3.SQLITE_BUSY }
+
+// code is SQLite's extended result code, 0 for other errors.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}

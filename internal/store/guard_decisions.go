@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// The verdicts as they are stored.
+const (
+	verdictAllow = "allow"
+	verdictDeny  = "deny"
+)
+
+// The rules of the refusals that the database decides.
+const (
+	ruleCooldown   = "cooldown"
+	ruleUnreserved = "cooldown.unreserved"
+)
+
+const selectGuard = `SELECT g.id, g.at, g.cycle_id, g.session_id, g.tier, g.gate, g.tool_use_id, g.tool, g.input, g.digest,
+	g.verdict, g.rule, g.reason, g.mutating, g.took_us FROM guard_decisions g`
+
+func scanGuard(r db.Row) (ops.GuardRecord, error) {
+	var g ops.GuardRecord
+	var verdict string
+	var took int64
+	err := r.Scan(&g.ID, db.ToTime(&g.At), &g.CycleID, &g.SessionID, &g.Tier, &g.Gate, &g.ToolUseID, &g.Tool, &g.Input, &g.Digest,
+		&verdict, &g.Rule, &g.Reason, &g.Mutating, &took)
+	g.Allowed, g.Took = verdict == verdictAllow, time.Duration(took)*time.Microsecond
+	return g, err
+}
+
+// RecordGuard records a judgement and, where it allows something, reserves the wanted actions in the same transaction. The
+// returned record is the answer to give: if a limit is reached it is a refusal, and nothing is reserved. With an error nothing
+// was written, and the caller must refuse.
+func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation,
+	limits []ops.CooldownLimit,
+) (ops.GuardRecord, error) {
+	now := s.moment(r.At)
+	r.At, r.Took = now.at, r.Took.Truncate(time.Microsecond)
+	err := s.db.Write(ctx, "record_guard", func(tx db.Querier) error {
+		cycle, err := fenceSession(ctx, tx, owner, r.SessionID)
+		if err != nil {
+			return err
+		}
+		if err := sessionRuns(ctx, tx, cycle, r.SessionID); err != nil {
+			return err
+		}
+		r.CycleID = cycle.id
+		if r.Allowed && len(want) > 0 {
+			pass := reserving{tx: tx, environment: cycle.environment, record: r, limits: limits, now: now, taken: map[int64]bool{}}
+			reason, err := pass.all(ctx, want)
+			if err != nil {
+				return fmt.Errorf("reserve: %w", err)
+			}
+			if reason != "" {
+				r.Allowed, r.Rule, r.Reason = false, pass.rule(), reason
+			}
+		}
+		r.ID, err = insertGuard(ctx, tx, r)
+		return err
+	})
+	if err != nil {
+		return ops.GuardRecord{}, fmt.Errorf("record guard decision of %s in session %d: %w", r.Tool, r.SessionID, err)
+	}
+	return r, nil
+}
+
+// sessionRuns refuses a write that needs a running session.
+func sessionRuns(ctx context.Context, tx db.Querier, cycle held, id ops.SessionID) error {
+	if err := cycle.running(); err != nil {
+		return err
+	}
+	status, err := db.One(ctx, tx, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
+	if err != nil {
+		return err
+	}
+	if ops.SessionStatus(status) != ops.SessionRunning {
+		return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
+	}
+	return nil
+}
+
+func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, error) {
+	verdict := verdictDeny
+	if r.Allowed {
+		verdict = verdictAllow
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO guard_decisions (at, cycle_id, session_id, tier, gate, tool_use_id, tool, digest,
+		verdict, rule, mutating, took_us, reason, input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		db.Time(r.At), r.CycleID, r.SessionID, r.Tier, r.Gate, r.ToolUseID, r.Tool, r.Digest,
+		verdict, r.Rule, r.Mutating, r.Took.Microseconds(), r.Reason, r.Input).Scan(&id)
+	return id, err
+}
+
+// GuardDecisions returns the judgements of a session, oldest first.
+func (s *Store) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? ORDER BY g.id`, session)
+	if err != nil {
+		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
+	}
+	return out, nil
+}
+
+// maxDenials bounds how many refusals a page has to hold.
+const maxDenials = 500
+
+// GuardDenials returns the newest refusals of the guard in a session, oldest first.
+func (s *Store) GuardDenials(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+	return s.guardPage(ctx, session, verdictDeny, maxDenials)
+}
+
+// GuardSummary are the judgements of a session as far as a page shows them.
+type GuardSummary struct {
+	Allowed, Denied int
+	Records         []ops.GuardRecord // refusals and the newest permissions, oldest first
+}
+
+// guardPage returns the newest judgements of one kind, oldest first.
+func (s *Store) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+` WHERE g.session_id = ? AND g.verdict = ?
+		ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, session, verdict, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
+	}
+	return out, nil
+}
+
+// GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.
+func (s *Store) GuardSummary(ctx context.Context, session ops.SessionID, limit int) (GuardSummary, error) {
+	var out GuardSummary
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN verdict = ? THEN 1 ELSE 0 END), 0), COUNT(*)
+		FROM guard_decisions WHERE session_id = ?`, verdictAllow, session).Scan(&out.Allowed, &out.Denied)
+	if err != nil {
+		return out, fmt.Errorf("count judgements of session %d: %w", session, err)
+	}
+	out.Denied -= out.Allowed
+	for _, verdict := range []string{verdictDeny, verdictAllow} {
+		records, err := s.guardPage(ctx, session, verdict, limit)
+		if err != nil {
+			return out, err
+		}
+		out.Records = append(out.Records, records...)
+	}
+	return out, nil
+}
+
+// maxEffects is how many judgements of a kind the next attempt is given.
+const maxEffects = 20
+
+// effectsOfCycle reads what the gates let the sessions of a cycle change, and what they refused. A tool call that passed both
+// gates is listed once, as the first gate saw it.
+func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[ops.SessionID]ops.Effects, error) {
+	judged, err := db.List(ctx, q, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
+		AND (g.verdict = ? OR g.mutating) ORDER BY g.id`, cycle, verdictDeny)
+	if err != nil || len(judged) == 0 {
+		return nil, err
+	}
+	type call struct {
+		session ops.SessionID
+		use     string
+	}
+	told := map[call]bool{}
+	out := map[ops.SessionID]ops.Effects{}
+	for _, g := range judged {
+		e := out[g.SessionID]
+		key := call{g.SessionID, g.ToolUseID}
+		switch {
+		case !g.Allowed:
+			e.Denied = append(e.Denied, g)
+		case g.ToolUseID != "" && told[key]:
+		default:
+			told[key] = true
+			e.Mutating = true
+			e.Done = append(e.Done, g)
+		}
+		out[g.SessionID] = e
+	}
+	for id, e := range out {
+		e.Done, e.Denied = latest(e.Done), latest(e.Denied)
+		out[id] = e
+	}
+	return out, nil
+}
+
+func latest(records []ops.GuardRecord) []ops.GuardRecord {
+	return records[max(0, len(records)-maxEffects):]
+}
+
+// Effects reads what the gates let one session change, and what they refused.
+func (s *Store) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	session, err := s.Session(ctx, id)
+	if err != nil {
+		return ops.Effects{}, err
+	}
+	all, err := effectsOfCycle(ctx, s.db.Reader(), session.CycleID)
+	if err != nil {
+		return ops.Effects{}, fmt.Errorf("read effects of session %d: %w", id, err)
+	}
+	return all[id], nil
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// grant is what a session may spend: the smallest of its limits, nil without a limit. Less than a millionth of a dollar is
+// nothing.
+func grant(ctx context.Context, tx db.Querier, environment string, id ops.SessionID, ask ops.BudgetAsk, at time.Time) (*float64, error) {
+	if ask == (ops.BudgetAsk{}) {
+		return nil, nil
+	}
+	amount := math.Inf(1)
+	if ask.Want != 0 {
+		amount = ask.Want
+	}
+	if ask.DayLimit != 0 {
+		used, err := spent(ctx, tx, environment, at, `id <> ?`, int64(id))
+		if err != nil {
+			return nil, fmt.Errorf("sum what the day has cost: %w", err)
+		}
+		if left := ask.DayLimit - used; left < amount {
+			amount = left
+		}
+	}
+	// Sums of floating-point amounts leave tiny remainders.
+	amount = math.Floor(amount*1e6+0.5) / 1e6
+	if amount <= 0 {
+		return nil, ops.ErrBudget
+	}
+	return &amount, nil
+}
+
+// spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. cond
+// chooses the sessions.
+func spent(ctx context.Context, q db.Querier, environment string, at time.Time, cond string, arg any) (float64, error) {
+	var ended, reserved float64
+	// The status is in the text and not an argument, so that the partial index is used.
+	err := q.QueryRowContext(ctx, `SELECT
+		(SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions WHERE ended_at >= ? AND environment = ? AND `+cond+`),
+		(SELECT COALESCE(SUM(budget_usd), 0.0) FROM sessions WHERE status = 'running' AND environment = ? AND `+cond+`)`,
+		db.Time(at.UTC().Truncate(24*time.Hour)), environment, arg, environment, arg).Scan(&ended, &reserved)
+	return ended + reserved, err
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// Commit writes one transition in one transaction, and returns the cycle and its journal as they are afterwards. It leaves out
+// what the journal knows of other cycles (spend, windows): the caller has it from its claim.
+func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
+	if t.Empty() {
+		return s.Load(ctx, t.Cycle)
+	}
+	t.At = s.orNow(t.At)
+	var out ops.Claimed
+	err := s.db.Write(ctx, "commit", func(tx db.Querier) error {
+		cycle, err := fenceCycle(ctx, tx, owner, t.Cycle)
+		if err != nil {
+			return err
+		}
+		if err := cycle.running(); err != nil {
+			return err
+		}
+		if err := recordResult(ctx, tx, cycle, t); err != nil {
+			return err
+		}
+		if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
+			return err
+		}
+		out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At)
+		return err
+	})
+	if err != nil {
+		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)
+	}
+	return out, nil
+}
+
+// recordResult writes what the last effect produced.
+func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
+	if r := t.Result.Session; r != nil {
+		if err := endSession(ctx, tx, cycle, *r, t.At); err != nil {
+			return fmt.Errorf("end session %d: %w", r.ID, err)
+		}
+	}
+	for _, c := range t.Result.Checks {
+		if c.Environment == "" {
+			c.Environment = cycle.environment
+		}
+		c.CycleID = orOf(c.CycleID, cycle.id)
+		if err := insertCheck(ctx, tx, c, t.At); err != nil {
+			return fmt.Errorf("record check of %s: %w", c.Service, err)
+		}
+	}
+	var source *ops.SessionID
+	if r := t.Result.Session; r != nil {
+		source = &r.ID
+	}
+	if err := recordLessons(ctx, tx, cycle, sourceAgent, source, t.Result.Lessons, t.At); err != nil {
+		return err
+	}
+	return recordEvents(ctx, tx, cycle, t.Result.Events, t.At)
+}
+
+// recordStep writes the decision and everything that must be stored before the step is taken.
+func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+	if d := t.Step.Decision; d != nil {
+		if err := insertDecision(ctx, tx, cycle.id, *d, t.At); err != nil {
+			return fmt.Errorf("record decision: %w", err)
+		}
+	}
+	if err := recordAttempt(ctx, tx, cycle, t); err != nil {
+		return err
+	}
+	if err := recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
+		return err
+	}
+	if err := recordPeople(ctx, tx, cycle, t); err != nil {
+		return err
+	}
+	for _, n := range append(append([]ops.Notice{}, t.Result.Notices...), t.Step.Notices...) {
+		n.CycleID = orOf(n.CycleID, cycle.id)
+		n.Status = ops.NoticePending
+		n.Environment = cycle.environment
+		if r := t.Step.Incident; n.Service == "" && r != nil && len(r.Services) == 1 {
+			n.Service = r.Services[0]
+		}
+		if _, err := insertNotice(ctx, tx, n, t.At); err != nil {
+			return fmt.Errorf("record notice: %w", err)
+		}
+	}
+	if n := t.Step.Session; n != nil {
+		if err := queueSession(ctx, tx, cycle, owner, *n, t.At); err != nil {
+			return fmt.Errorf("queue attempt %d of %s: %w", n.Attempt, n.Handler.ID, err)
+		}
+	}
+	switch t.Step.Kind {
+	case ops.StepFinish:
+		return finishCycle(ctx, tx, t)
+	case ops.StepAwait:
+		if err := awaitHuman(ctx, tx, t); err != nil {
+			return fmt.Errorf("await: %w", err)
+		}
+	case ops.StepDefer:
+		if err := deferCycle(ctx, tx, t); err != nil {
+			return fmt.Errorf("defer: %w", err)
+		}
+	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
+	}
+	return nil
+}
+
+// recordAttempt writes what follows from an attempt: the verdict on its claim, the next attempt, and the lessons.
+func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
+	if v := t.Step.Verified; v != nil {
+		if err := insertVerification(ctx, tx, cycle.id, *v, t.At); err != nil {
+			return fmt.Errorf("record verification: %w", err)
+		}
+	}
+	if y := t.Step.Recovery; y != nil {
+		if err := insertRecovery(ctx, tx, cycle.id, *y, t.At); err != nil {
+			return fmt.Errorf("record recovery: %w", err)
+		}
+	}
+	return recordLessons(ctx, tx, cycle, sourceForceDone, nil, t.Step.Lessons, t.At)
+}
+
+// recordPeople closes incidents, opens new ones and asks for approval. It closes first: a problem that is reported in the same
+// step is a new one.
+func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
+	if err := closeRecovered(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
+		return fmt.Errorf("close incidents: %w", err)
+	}
+	if r := t.Step.Incident; r != nil {
+		if err := reportIncident(ctx, tx, cycle, *r, t.At); err != nil {
+			return fmt.Errorf("report incident: %w", err)
+		}
+	}
+	if a := t.Step.Approval; a != nil {
+		if err := askApproval(ctx, tx, cycle, *a, t.At); err != nil {
+			return fmt.Errorf("ask for approval: %w", err)
+		}
+	}
+	return nil
+}
+
+func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, lessons []ops.Lesson,
+	at time.Time,
+) error {
+	for _, l := range lessons {
+		if err := learn(ctx, tx, cycle, source, session, l, at); err != nil {
+			return fmt.Errorf("remember %s: %w", l.Category, err)
+		}
+	}
+	return nil
+}
+
+func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.Event, at time.Time) error {
+	for _, e := range events {
+		if e.Environment == "" {
+			e.Environment = cycle.environment
+		}
+		e.CycleID = orOf(e.CycleID, cycle.id)
+		if _, err := insertEvent(ctx, tx, e, at); err != nil {
+			return fmt.Errorf("record event %s: %w", e.Kind, err)
+		}
+	}
+	return nil
+}
+
+// finishCycle ends the cycle; its owner stays recorded.
+func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
+	if !t.Step.Status.Ended() {
+		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
+		ended_at = ?, wake_at = NULL WHERE id = ?`,
+		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, db.Time(t.At), t.Cycle)
+	if err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	// Queued sessions will not run any more.
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
+		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
+	if err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	if err := dropApprovals(ctx, tx, t.Cycle, t.At); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	if err := dropWaits(ctx, tx, t.Cycle); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	return nil
+}
+
+// orOf is p, or a pointer to fallback where p is nil: rows written for a cycle belong to it unless they say otherwise.
+func orOf[T any](p *T, fallback T) *T {
+	if p == nil {
+		return &fallback
+	}
+	return p
+}

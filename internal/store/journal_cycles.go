@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.wake_at,
+	c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at, c.ended_at`
+
+const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
+
+func scanCycle(r db.Row) (ops.Cycle, error) {
+	var c ops.Cycle
+	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
+		&c.Prompt, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
+		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt),
+		db.ToOptTime(&c.EndedAt))
+	return c, err
+}
+
+// SubmitCycle queues a cycle and returns its id. It needs no owner.
+func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
+	if n.Environment == "" {
+		return 0, errors.New("submit cycle: no environment given")
+	}
+	options, err := db.JSON(n.Options)
+	if err != nil {
+		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	var id ops.CycleID
+	err = s.db.Write(ctx, "submit", func(tx db.Querier) error {
+		known, err := sameRequest(ctx, tx, n, options)
+		if err != nil || known > 0 {
+			id = known
+			return err
+		}
+		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at, request_key)
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("submit cycle: %w", err)
+	}
+	return id, nil
+}
+
+// sameRequest returns the cycle that the same request got before, or 0.
+func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options string) (id ops.CycleID, err error) {
+	if n.Key == "" {
+		return 0, nil
+	}
+	var environment, prompt, narrowed string
+	err = tx.QueryRowContext(ctx, `SELECT id, environment, prompt, options FROM cycles WHERE request_key = ?`, n.Key).
+		Scan(&id, &environment, &prompt, &narrowed)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case environment != n.Environment || prompt != n.Prompt || narrowed != options:
+		return 0, fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
+	}
+	return id, nil
+}
+
+// RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the
+// cycle.
+func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
+	var c ops.Cycle
+	err := s.db.Write(ctx, "cancel", func(tx db.Querier) error {
+		var err error
+		if c, err = cycleByID(ctx, tx, id); err != nil {
+			return err
+		}
+		if c.Status.Ended() {
+			return fmt.Errorf("it already ended as %s: %w", c.Status, ops.ErrConflict)
+		}
+		if c.CancelRequestedAt == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE cycles SET cancel_requested_at = ?, cancel_reason = ? WHERE id = ?`,
+				db.Time(s.orNow(at)), reason, id)
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1 WHERE id = ?`, id); err != nil {
+			return err
+		}
+		c, err = cycleByID(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return ops.Cycle{}, fmt.Errorf("cancel cycle %d: %w", id, err)
+	}
+	return c, nil
+}
+
+// Unfinished returns the cycles that have not ended, oldest first.
+func (s *Store) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
+	return s.openCycles(ctx, "list unfinished cycles", `TRUE`)
+}
+
+func (s *Store) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
+}
+
+// Cycle returns one cycle.
+func (s *Store) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
+	c, err := cycleByID(ctx, s.db.Reader(), id)
+	if err != nil {
+		return ops.Cycle{}, fmt.Errorf("read cycle %d: %w", id, err)
+	}
+	return c, nil
+}
+
+func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
+	return db.One(ctx, q, scanCycle, selectCycles+` WHERE c.id = ?`, id)
+}
+
+// LastEnded returns when the newest ended cycle of an environment ended; false when none has.
+func (s *Store) LastEnded(ctx context.Context, environment string) (time.Time, bool, error) {
+	var t *time.Time
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT MAX(ended_at) FROM cycles WHERE environment = ?`, environment).
+		Scan(db.ToOptTime(&t))
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("read last ended cycle: %w", err)
+	}
+	if t == nil {
+		return time.Time{}, false, nil
+	}
+	return *t, true, nil
+}
+
+func scanEnding(r db.Row) (ops.Ending, error) {
+	var e ops.Ending
+	err := r.Scan(&e.Status, db.ToTime(&e.At))
+	return e, err
+}
+
+// Endings are how the environment's last cycles ended, newest first.
+func (s *Store) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
+	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read endings of %s: %w", environment, err)
+	}
+	return out, nil
+}
+
+func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {
+	return db.List(ctx, q, scanEnding, `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
+		ORDER BY ended_at DESC, id DESC LIMIT ?`, environment, except, limit)
+}

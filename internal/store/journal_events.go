@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.kind, v.service, v.message
+	FROM events v`
+
+func scanEvent(r db.Row) (ops.Event, error) {
+	var e ops.Event
+	err := r.Scan(&e.ID, db.ToTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Kind, &e.Service, &e.Message)
+	return e, err
+}
+
+// EventFilter chooses events; the zero value means all.
+type EventFilter struct {
+	After       int64 // only newer ones, oldest first: what a reader has not seen yet
+	Before      int64 // only older ones: the last id of the page before
+	Level       ops.Level
+	Kind        string
+	Service     string
+	Environment string
+	CycleID     *ops.CycleID
+	SessionID   *ops.SessionID
+	Limit       int
+}
+
+// Events returns a page of events, newest first; with After the oldest come first.
+func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) {
+	var w db.Filter
+	order := `DESC`
+	if f.After > 0 {
+		order = `ASC`
+		w.Add(`v.id > ?`, f.After)
+	}
+	if f.Before > 0 {
+		w.Add(`v.id < ?`, f.Before)
+	}
+	if f.Level != "" {
+		w.Add(`v.level = ?`, f.Level)
+	}
+	if f.Kind != "" {
+		w.Add(`v.kind = ?`, f.Kind)
+	}
+	if f.Service != "" {
+		w.Add(`v.service = ?`, f.Service)
+	}
+	if f.Environment != "" {
+		w.Add(`v.environment = ?`, f.Environment)
+	}
+	if f.CycleID != nil {
+		w.Add(`v.cycle_id = ?`, *f.CycleID)
+	}
+	if f.SessionID != nil {
+		w.Add(`v.session_id = ?`, *f.SessionID)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanEvent, selectEvents+w.Where()+` ORDER BY v.id `+order+` LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return out, nil
+}
+
+// AddEvent records an event outside a transition.
+func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
+	var id int64
+	err := s.db.Write(ctx, "event", func(tx db.Querier) error {
+		var err error
+		id, err = insertEvent(ctx, tx, e, s.clock())
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("record event %s: %w", e.Kind, err)
+	}
+	return id, nil
+}
+
+func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) (int64, error) {
+	if e.At.IsZero() {
+		e.At = at
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind, e.Service, e.Message).Scan(&id)
+	return id, err
+}
+
+// withReason adds a reason to a sentence, if there is one.
+func withReason(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+// idOrNil is a pointer to an id, nil for 0.
+func idOrNil[T ~int64](id T) *T {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}

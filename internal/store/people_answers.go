@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
+// resolved already is an ops.ErrConflict that says by whom and when.
+func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+	at = s.orNow(at)
+	return s.answerIncident(ctx, "acknowledge", id, by, reason, at, "acknowledged", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, acknowledged_at = ?, acknowledged_by = ?,
+			snoozed_until = NULL, remind_at = NULL, updated_at = ? WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
+			ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged))
+		if err == nil && !ok {
+			err = incidentConflict(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return countAnswer(ctx, tx, id)
+	})
+}
+
+// Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
+func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
+	at = s.orNow(at)
+	did := "snoozed until " + until.UTC().Format(time.RFC3339)
+	return s.answerIncident(ctx, "snooze", id, by, reason, at, did, func(tx db.Querier) error {
+		if !until.After(at) {
+			return fmt.Errorf("%s has passed: give a later time", until.UTC().Format(time.RFC3339))
+		}
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, snoozed_until = ?, remind_at = ?, updated_at = ?
+			WHERE id = ? AND resolved_at IS NULL`,
+			ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id))
+		if err == nil && !ok {
+			err = incidentConflict(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return countAnswer(ctx, tx, id)
+	})
+}
+
+// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. A resolved one is an
+// ops.ErrConflict that says by whom and when.
+func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+	at = s.orNow(at)
+	return s.answerIncident(ctx, "resolve", id, by, reason, at, "resolved", func(tx db.Querier) error {
+		return resolveIncident(ctx, tx, id, by, reason, at)
+	})
+}
+
+// answerIncident changes an incident for a person and records the event, in one transaction.
+func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, reason string, at time.Time, did string,
+	change func(tx db.Querier) error,
+) (ops.Incident, error) {
+	var out ops.Incident
+	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		if err := change(tx); err != nil {
+			return err
+		}
+		var err error
+		if out, err = incidentByID(ctx, tx, id); err != nil {
+			return err
+		}
+		_, err = insertEvent(ctx, tx, ops.Event{
+			CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
+			Message: withReason(fmt.Sprintf("%s %s %s", by, did, describeIncident(out)), reason),
+		}, at)
+		return err
+	})
+	if err != nil {
+		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)
+	}
+	return out, nil
+}
+
+// incidentConflict says who answered first.
+func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
+	i, err := incidentByID(ctx, q, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.ResolvedAt != nil:
+		return fmt.Errorf("%s resolved it at %s: %w", i.ResolvedBy, i.ResolvedAt.Format(time.RFC3339), ops.ErrConflict)
+	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
+		return fmt.Errorf("%s acknowledged it at %s: %w", i.AcknowledgedBy, i.AcknowledgedAt.Format(time.RFC3339), ops.ErrConflict)
+	default:
+		return fmt.Errorf("it is %s and no reminder is due: %w", i.Status, ops.ErrConflict)
+	}
+}
+
+// DueReminders returns the incidents with a due reminder, longest due first.
+func (s *Store) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
+		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due reminders: %w", err)
+	}
+	return out, nil
+}
+
+// Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
+// CreatedAt is the time of the reminder. If none is due any more, because of an answer in between, nothing is sent and the error
+// is ops.ErrConflict.
+func (s *Store) Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error {
+	at := s.orNow(notice.CreatedAt)
+	err := s.db.Write(ctx, "reminded", func(tx db.Querier) error {
+		if next != nil && !next.After(at) {
+			return errors.New("the next reminder must come later than this one")
+		}
+		// A snoozed incident whose reminder is due is open again.
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET reminders = reminders + 1, remind_at = ?, status = ?, updated_at = ?
+			WHERE id = ? AND resolved_at IS NULL AND remind_at <= ?`,
+			db.OptTime(next), ops.IncidentOpen, db.Time(at), id, db.Time(at)))
+		if err == nil && !ok {
+			err = incidentConflict(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		notice.Status = ops.NoticePending
+		_, err = insertNotice(ctx, tx, notice, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remind of incident %d: %w", id, err)
+	}
+	return nil
+}
+
+// requireName refuses an answer without a name.
+func requireName(by string) error {
+	if strings.TrimSpace(by) == "" {
+		return errors.New("no name given: say who answers")
+	}
+	return nil
+}

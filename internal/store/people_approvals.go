@@ -1,0 +1,205 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// supervisor is the name for what the program does by itself.
+const supervisor = "claudeops"
+
+const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
+	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer FROM approvals a`
+
+func scanApproval(r db.Row) (ops.Approval, error) {
+	var a ops.Approval
+	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
+		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer)
+	return a, err
+}
+
+// ApprovalFilter chooses approvals; the zero value means all.
+type ApprovalFilter struct {
+	Status      ops.ApprovalStatus
+	Environment string
+	Before      int64 // only older ones: the last id of the page before
+	Limit       int
+}
+
+// Approvals returns a page of questions to people, newest first.
+func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval, error) {
+	var w db.Filter
+	if f.Status != "" {
+		w.Add(`a.status = ?`, f.Status)
+	}
+	if f.Environment != "" {
+		w.Add(`a.environment = ?`, f.Environment)
+	}
+	if f.Before > 0 {
+		w.Add(`a.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list approvals: %w", err)
+	}
+	return out, nil
+}
+
+// Approval returns one question.
+func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
+	a, err := approvalByID(ctx, s.db.Reader(), id)
+	if err != nil {
+		return ops.Approval{}, fmt.Errorf("read approval %d: %w", id, err)
+	}
+	return a, nil
+}
+
+// ExpiringApprovals returns the pending questions whose time is over, longest over first.
+func (s *Store) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
+		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
+	if err != nil {
+		return nil, fmt.Errorf("list expiring approvals: %w", err)
+	}
+	return out, nil
+}
+
+func approvalByID(ctx context.Context, q db.Querier, id int64) (ops.Approval, error) {
+	return db.One(ctx, q, scanApproval, selectApprovals+` WHERE a.id = ?`, id)
+}
+
+func approvalsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Approval, error) {
+	return db.List(ctx, q, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, cycle)
+}
+
+// askApproval records a question. The same question is recorded once, and a cycle has only one open question.
+func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval, at time.Time) error {
+	pending, err := db.One(ctx, tx, scanApproval, selectApprovals+` WHERE a.cycle_id = ? AND a.status = ?`, cycle.id, ops.ApprovalPending)
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+	case err != nil:
+		return err
+	case pending.Kind == cmp.Or(a.Kind, ops.ApprovalTier) && pending.SessionID == a.SessionID && pending.Tier == a.Tier &&
+		pending.Handler == a.Handler:
+		return nil
+	default:
+		return fmt.Errorf("approval %d of the cycle is not answered yet: %w", pending.ID, ops.ErrConflict)
+	}
+	if a.RequestedAt.IsZero() {
+		a.RequestedAt = at
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
+		requested_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt))
+	return err
+}
+
+// dropApprovals closes the questions of a cycle that has ended.
+func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+		WHERE cycle_id = ? AND status = ?`,
+		ops.ApprovalExpired, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
+	return err
+}
+
+// Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
+// says who answered what and when.
+func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
+	at = s.orNow(at)
+	var out ops.Approval
+	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
+		if err := checkAnswer(status, by); err != nil {
+			return err
+		}
+		var err error
+		if out, err = settleApproval(ctx, tx, id, status, by, reason, at); err != nil {
+			return err
+		}
+		return wakeCycle(ctx, tx, out.CycleID, at)
+	})
+	if err != nil {
+		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// settleApproval records the answer to a pending question, with its event.
+func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
+	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+		WHERE id = ? AND status = ?`, status, db.Time(at), by, reason, id, ops.ApprovalPending))
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	a, err := approvalByID(ctx, tx, id)
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	if !ok {
+		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
+	}
+	_, err = insertEvent(ctx, tx, ops.Event{
+		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
+		Message: withReason(describeAnswer(a), reason),
+	}, at)
+	return a, err
+}
+
+// expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and
+// wait again for a time that has passed.
+func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
+	overdue, err := db.List(ctx, tx, db.ScanInt, `SELECT id FROM approvals WHERE cycle_id = ? AND status = ? AND expires_at <= ?`,
+		cycle, ops.ApprovalPending, db.Time(at))
+	if err != nil {
+		return err
+	}
+	for _, id := range overdue {
+		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, supervisor, "nobody answered in time", at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkAnswer(status ops.ApprovalStatus, by string) error {
+	switch status {
+	case ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired:
+	case ops.ApprovalPending:
+		return errors.New("pending is not an answer")
+	default:
+		return fmt.Errorf("%q is not an answer", status)
+	}
+	return requireName(by)
+}
+
+// describeAnswer says who answered what and when.
+func describeAnswer(a ops.Approval) string {
+	what := a.Tier.String()
+	if a.Kind == ops.ApprovalReview {
+		what = "the repair of " + a.Tier.String()
+	}
+	when := ""
+	if a.AnsweredAt != nil {
+		when = " at " + a.AnsweredAt.Format(time.RFC3339)
+	}
+	switch a.Status {
+	case ops.ApprovalApproved:
+		return fmt.Sprintf("%s approved %s%s", a.AnsweredBy, what, when)
+	case ops.ApprovalDenied:
+		return fmt.Sprintf("%s denied %s%s", a.AnsweredBy, what, when)
+	case ops.ApprovalExpired:
+		return fmt.Sprintf("the question about %s expired%s (%s)", what, when, a.AnsweredBy)
+	case ops.ApprovalPending:
+		return fmt.Sprintf("the question about %s is pending", what)
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// The sources of a memory.
+const (
+	sourceAgent     = "agent"
+	sourceForceDone = "force-done"
+	sourceOperator  = "operator"
+)
+
+// How sure a memory is. An observation is never certain.
+const (
+	firstConfidence  = 0.5
+	raisedConfidence = 0.1 // for each time that it is observed again
+	maxConfidence    = 0.95
+)
+
+// memoryLife is how long a lesson of an agent or of the supervisor is kept.
+const memoryLife = 90 * 24 * time.Hour
+
+const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, COALESCE(m.confidence, 0.5), m.source,
+	m.session_id, m.created_at, m.updated_at, m.expires_at FROM memories m`
+
+func scanMemory(r db.Row) (ops.Memory, error) {
+	var m ops.Memory
+	err := r.Scan(&m.ID, &m.Environment, &m.Category, &m.Service, &m.Observation, &m.Confidence, &m.Source,
+		&m.SessionID, db.ToTime(&m.CreatedAt), db.ToTime(&m.UpdatedAt), db.ToOptTime(&m.ExpiresAt))
+	return m, err
+}
+
+// MemoryFilter chooses memories; the zero value means all that have not expired.
+type MemoryFilter struct {
+	Environment string
+	Service     string
+	Category    string
+	All         bool  // expired ones too
+	Before      int64 // only older ones: the last id of the page before
+	Limit       int
+}
+
+// Memories returns a page of memories, newest first.
+func (s *Store) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, error) {
+	var w db.Filter
+	if f.Environment != "" {
+		w.Add(`m.environment = ?`, f.Environment)
+	}
+	if f.Service != "" {
+		w.Add(`m.service = ?`, f.Service)
+	}
+	if f.Category != "" {
+		w.Add(`m.category = ?`, f.Category)
+	}
+	if !f.All {
+		w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(s.clock()))
+	}
+	if f.Before > 0 {
+		w.Add(`m.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list memories: %w", err)
+	}
+	return out, nil
+}
+
+// Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
+// service or without an environment apply to all; without services it is everything about the environment.
+func (s *Store) Recall(ctx context.Context, environment string, services []string, now time.Time, limit int) ([]ops.Memory, error) {
+	var w db.Filter
+	w.Add(`m.environment IN (?, '')`, environment)
+	w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(now))
+	if len(services) > 0 {
+		args := make([]any, len(services))
+		for i, service := range services {
+			args[i] = service
+		}
+		w.Add(`m.service IN (''`+strings.Repeat(", ?", len(args))+`)`, args...)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+`
+		ORDER BY COALESCE(m.confidence, 0.5) DESC, m.updated_at DESC, m.id DESC LIMIT ?`, append(w.Args, db.PageSize(limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("recall memories of %s: %w", environment, err)
+	}
+	return out, nil
+}
+
+// AddMemory stores an observation and returns its id. If it exists already, its confidence rises instead, and it takes the source
+// and the expiry of the new one.
+func (s *Store) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
+	m.Source = cmp.Or(m.Source, sourceOperator)
+	var id int64
+	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
+		switch {
+		case strings.TrimSpace(m.Observation) == "":
+			return errors.New("the observation is empty")
+		case m.Confidence < 0 || m.Confidence > 1:
+			return fmt.Errorf("confidence %v is not between 0 and 1", m.Confidence)
+		}
+		known, err := sameMemory(ctx, tx, m)
+		switch {
+		case errors.Is(err, ops.ErrNotFound):
+			id, err = insertMemory(ctx, tx, m, s.clock())
+			return err
+		case err != nil:
+			return err
+		}
+		id = known.ID
+		m.Confidence = max(m.Confidence, raise(known.Confidence))
+		return updateMemory(ctx, tx, id, m, s.clock())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("add memory: %w", err)
+	}
+	return id, nil
+}
+
+// RemoveMemory deletes an observation.
+func (s *Store) RemoveMemory(ctx context.Context, id int64) error {
+	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id))
+		if err == nil && !ok {
+			err = ops.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove memory %d: %w", id, err)
+	}
+	return nil
+}
+
+// learn stores a lesson of a session or of the supervisor. An operator's memory of the same keeps its source, and one without an
+// expiry keeps none.
+func learn(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, l ops.Lesson, at time.Time) error {
+	m := ops.Memory{
+		Environment: cycle.environment, Category: l.Category, Service: l.Service, Observation: l.Observation, Source: source,
+		SessionID: session, ExpiresAt: ops.Ptr(at.Add(memoryLife)),
+	}
+	known, err := sameMemory(ctx, tx, m)
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		_, err := insertMemory(ctx, tx, m, at)
+		return err
+	case err != nil:
+		return err
+	}
+	m.Confidence = raise(known.Confidence)
+	if known.Source == sourceOperator {
+		m.Source, m.SessionID = known.Source, known.SessionID
+	}
+	if known.ExpiresAt == nil || known.ExpiresAt.After(*m.ExpiresAt) {
+		m.ExpiresAt = known.ExpiresAt
+	}
+	return updateMemory(ctx, tx, known.ID, m, at)
+}
+
+// raise is the confidence in an observation that was made again; a higher one stays.
+func raise(confidence float64) float64 {
+	return max(confidence, min(maxConfidence, confidence+raisedConfidence))
+}
+
+func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, error) {
+	return db.One(ctx, tx, scanMemory, selectMemories+` WHERE m.environment = ? AND m.service = ? AND m.category = ? AND m.observation = ?
+		ORDER BY m.id DESC LIMIT 1`, m.Environment, m.Service, m.Category, m.Observation)
+}
+
+func insertMemory(ctx context.Context, tx db.Querier, m ops.Memory, at time.Time) (id int64, err error) {
+	if m.CreatedAt.IsZero() {
+		m.CreatedAt = at
+	}
+	if m.UpdatedAt.IsZero() {
+		m.UpdatedAt = m.CreatedAt
+	}
+	err = tx.QueryRowContext(ctx, `INSERT INTO memories (environment, category, service, observation, confidence, source, session_id,
+		created_at, updated_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		m.Environment, m.Category, m.Service, m.Observation, cmp.Or(m.Confidence, firstConfidence), m.Source, db.OptID(m.SessionID),
+		db.Time(m.CreatedAt), db.Time(m.UpdatedAt), db.OptTime(m.ExpiresAt)).Scan(&id)
+	return id, err
+}
+
+func updateMemory(ctx context.Context, tx db.Querier, id int64, m ops.Memory, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE memories SET confidence = ?, source = ?, session_id = COALESCE(?, session_id),
+		updated_at = ?, expires_at = ? WHERE id = ?`,
+		m.Confidence, m.Source, db.OptID(m.SessionID), db.Time(at), db.OptTime(m.ExpiresAt), id)
+	return err
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
+	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key FROM notifications n`
+
+func scanNotice(r db.Row) (ops.Notice, error) {
+	var n ops.Notice
+	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
+		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key)
+	return n, err
+}
+
+// noticeRepeatAfter is how long a notice with the same key is not sent again.
+const noticeRepeatAfter = 6 * time.Hour
+
+// DueNotices returns the notices to try now, longest due first.
+func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
+	// The status is in the text and not an argument, so that the partial index is used.
+	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
+		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due notices: %w", err)
+	}
+	return out, nil
+}
+
+// PendingNotices counts the notices that are neither delivered nor given up.
+func (s *Store) PendingNotices(ctx context.Context) (int, error) {
+	var n int
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count pending notices: %w", err)
+	}
+	return n, nil
+}
+
+// AddNotice adds a notice outside a transition to the outbox.
+func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
+	var id int64
+	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
+		var err error
+		id, err = insertNotice(ctx, tx, n, s.clock())
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("add notice: %w", err)
+	}
+	return id, nil
+}
+
+// SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
+// is ops.ErrConflict.
+func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
+	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?
+			WHERE id = ? AND status = 'pending'`,
+			n.Status, n.Attempts, db.Time(s.orNow(n.NextAt)), n.Error, db.OptTime(n.SentAt), n.ID))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return noticeConflict(ctx, tx, n.ID)
+		}
+		if event == nil {
+			return nil
+		}
+		_, err = insertEvent(ctx, tx, *event, s.clock())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("settle notice %d: %w", n.ID, err)
+	}
+	return nil
+}
+
+func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
+	status, err := db.One(ctx, q, db.ScanString, `SELECT status FROM notifications WHERE id = ?`, id)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("it is already %s: %w", status, ops.ErrConflict)
+}
+
+func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time) (int64, error) {
+	if n.Status == "" {
+		n.Status = ops.NoticePending
+	}
+	if n.CreatedAt.IsZero() {
+		n.CreatedAt = at
+	}
+	if n.NextAt.IsZero() {
+		n.NextAt = n.CreatedAt
+	}
+	if n.Key != "" {
+		told, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at > ? ORDER BY id DESC LIMIT 1`,
+			n.Key, db.Time(n.CreatedAt.Add(-noticeRepeatAfter)))
+		if !errors.Is(err, ops.ErrNotFound) {
+			return told, err
+		}
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
+		error, created_at, sent_at, target, environment, service, dedup_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		db.OptID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, db.Time(n.NextAt),
+		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key).Scan(&id)
+	return id, err
+}
+
+// RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.
+func (s *Store) RetryNotice(ctx context.Context, id int64, at time.Time) error {
+	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = 0, next_at = ?, error = ''
+			WHERE id = ? AND status IN (?, ?)`, ops.NoticePending, db.Time(s.orNow(at)), id, ops.NoticeDead, ops.NoticeSkipped))
+		if err == nil && !ok {
+			err = noticeConflict(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("retry notice %d: %w", id, err)
+	}
+	return nil
+}
+
+// NoticeFilter chooses notices; the zero value means all.
+type NoticeFilter struct {
+	Status ops.NoticeStatus
+	Before int64
+	Limit  int
+}
+
+// NoticeList returns notices, the newest first.
+func (s *Store) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, error) {
+	var w db.Filter
+	if f.Status != "" {
+		w.Add(`n.status = ?`, f.Status)
+	}
+	if f.Before > 0 {
+		w.Add(`n.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list notices: %w", err)
+	}
+	return out, nil
+}

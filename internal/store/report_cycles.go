@@ -1,0 +1,221 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// CycleFilter chooses cycles; the zero value means all.
+type CycleFilter struct {
+	Status      ops.CycleStatus
+	Environment string
+	Before      ops.CycleID // only older ones: the last id of the page before
+	Limit       int
+}
+
+// CycleSummary is a cycle with its sessions.
+type CycleSummary struct {
+	ops.Cycle
+	Sessions []ops.Session
+}
+
+// Cycles returns a page of cycles with their sessions, newest first.
+func (s *Store) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, error) {
+	var w db.Filter
+	if f.Status != "" {
+		w.Add(`c.status = ?`, f.Status)
+	}
+	if f.Environment != "" {
+		w.Add(`c.environment = ?`, f.Environment)
+	}
+	if f.Before > 0 {
+		w.Add(`c.id < ?`, f.Before)
+	}
+	var out []CycleSummary
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+w.Where()+` ORDER BY c.id DESC LIMIT ?`,
+			append(w.Args, db.PageSize(f.Limit))...)
+		if err != nil || len(cycles) == 0 {
+			return err
+		}
+		out, err = withSessions(ctx, tx, cycles)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list cycles: %w", err)
+	}
+	return out, nil
+}
+
+// withSessions reads the sessions of a page of cycles in one query.
+func withSessions(ctx context.Context, q db.Querier, cycles []ops.Cycle) ([]CycleSummary, error) {
+	out := make([]CycleSummary, len(cycles))
+	at := make(map[ops.CycleID]int, len(cycles))
+	ids := make([]any, len(cycles))
+	for i, c := range cycles {
+		out[i].Cycle = c
+		at[c.ID] = i
+		ids[i] = c.ID
+	}
+	marks := strings.Repeat(", ?", len(ids))[2:]
+	sessions, err := db.List(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id IN (`+marks+`) ORDER BY s.id`, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for _, session := range sessions {
+		c := &out[at[session.CycleID]]
+		c.Sessions = append(c.Sessions, session)
+	}
+	return out, nil
+}
+
+// SessionFilter chooses sessions; the zero value means all.
+type SessionFilter struct {
+	Status      ops.SessionStatus
+	Tier        ops.Tier
+	Environment string
+	Before      ops.SessionID // only older ones: the last id of the page before
+	Limit       int
+}
+
+// Sessions returns a page of sessions, newest first.
+func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, error) {
+	var w db.Filter
+	if f.Status != "" {
+		w.Add(`s.status = ?`, f.Status)
+	}
+	if f.Tier > 0 {
+		w.Add(`s.tier = ?`, f.Tier)
+	}
+	if f.Environment != "" {
+		w.Add(`s.environment = ?`, f.Environment)
+	}
+	if f.Before > 0 {
+		w.Add(`s.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+w.Where()+` ORDER BY s.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return out, nil
+}
+
+// searchedCycles is how many cycles one page searches when no index helps. So a rare match does not make a page slow: the page
+// says how far it searched, and the next one continues there.
+const searchedCycles = 5000
+
+// ChainFilter chooses cycles for a list; the zero value means all.
+type ChainFilter struct {
+	Status      ops.CycleStatus
+	Environment string
+	Trigger     ops.Trigger
+	Tier        ops.Tier  // that the cycle reached
+	Service     string    // that the cycle was about
+	Text        string    // in its prompt or its reason
+	Since       time.Time // submitted since then
+	Before      ops.CycleID
+	Limit       int
+}
+
+// ChainPage is a page of cycles with their sessions, newest first.
+type ChainPage struct {
+	Chains []CycleSummary
+	// Next is where the following page begins; 0 when there is none.
+	Next ops.CycleID
+	// Searched is the oldest cycle that was looked at when that, and not the number of matches, ended the page.
+	Searched ops.CycleID
+}
+
+// searched reports whether the filter has a condition that no index supports.
+func (f ChainFilter) searched() bool {
+	return f.Trigger != "" || f.Tier > 0 || f.Service != "" || f.Text != "" || !f.Since.IsZero()
+}
+
+func (f ChainFilter) where() db.Filter {
+	var w db.Filter
+	if f.Status != "" {
+		w.Add(`c.status = ?`, f.Status)
+	}
+	if f.Environment != "" {
+		w.Add(`c.environment = ?`, f.Environment)
+	}
+	if f.Trigger != "" {
+		w.Add(`c.trigger = ?`, f.Trigger)
+	}
+	if !f.Since.IsZero() {
+		w.Add(`c.created_at >= ?`, db.Time(f.Since))
+	}
+	if f.Tier > 0 {
+		w.Add(`EXISTS (SELECT 1 FROM sessions t WHERE t.cycle_id = c.id AND t.tier = ?)`, f.Tier)
+	}
+	if f.Service != "" {
+		w.Add(`(EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND LOWER(d.services) LIKE ? ESCAPE '\')
+			OR EXISTS (SELECT 1 FROM events v WHERE v.cycle_id = c.id AND v.service = ?))`, db.Contains(`"`+f.Service+`"`), f.Service)
+	}
+	if f.Text != "" {
+		w.Add(`(LOWER(c.prompt) LIKE ? ESCAPE '\' OR LOWER(c.reason) LIKE ? ESCAPE '\')`, db.Contains(f.Text), db.Contains(f.Text))
+	}
+	return w
+}
+
+// Chains returns a page of cycles with their sessions, newest first.
+func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
+	var out ChainPage
+	limit := db.PageSize(f.Limit)
+	w := f.where()
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		before := f.Before
+		if before == 0 {
+			newest, err := db.One(ctx, tx, db.ScanInt, `SELECT COALESCE(MAX(id), 0) FROM cycles`)
+			if err != nil {
+				return err
+			}
+			before = ops.CycleID(newest + 1)
+		}
+		w.Add(`c.id < ?`, before)
+		lowest := ops.CycleID(1)
+		if f.searched() {
+			lowest = max(1, before-searchedCycles)
+			w.Add(`c.id >= ?`, lowest)
+		}
+		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+w.Where()+` ORDER BY c.id DESC LIMIT ?`, append(w.Args, limit+1)...)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(cycles) > limit:
+			cycles = cycles[:limit]
+			out.Next = cycles[limit-1].ID
+		case lowest > 1:
+			if err := f.setNext(ctx, tx, lowest, &out); err != nil {
+				return err
+			}
+		}
+		if len(cycles) > 0 {
+			out.Chains, err = withSessions(ctx, tx, cycles)
+		}
+		return err
+	})
+	if err != nil {
+		return ChainPage{}, fmt.Errorf("list chains: %w", err)
+	}
+	return out, nil
+}
+
+// setNext sets where the next page continues, unless all older cycles are before Since.
+func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.CycleID, out *ChainPage) error {
+	if !f.Since.IsZero() {
+		created, err := db.One(ctx, q, db.ScanString, `SELECT COALESCE(MAX(created_at), '') FROM cycles WHERE id = ?`, lowest)
+		if err != nil || created < db.Time(f.Since) {
+			return err
+		}
+	}
+	out.Next, out.Searched = lowest, lowest
+	return nil
+}

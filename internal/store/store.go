@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// Errors of opening a database.
+var (
+	ErrNewer   = db.ErrNewer
+	ErrOlder   = db.ErrOlder
+	ErrCorrupt = db.ErrCorrupt
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func schema() db.Schema {
+	id := []string{"id"}
+	return db.Schema{Files: migrationFiles, Tables: []db.Table{
+		{Name: "hosts", Key: []string{"host"}},
+		{Name: "duties", Key: []string{"name"}},
+		{Name: "store_state", Key: []string{"name"}},
+		{Name: "cycles", Key: id},
+		{Name: "sessions", Key: id},
+		{Name: "transcript", Key: []string{"session_id", "seq"}},
+		{Name: "escalations", Key: id},
+		{Name: "recoveries", Key: id},
+		{Name: "verifications", Key: id},
+		{Name: "approvals", Key: id},
+		{Name: "incidents", Key: id},
+		{Name: "incident_waits", Key: []string{"incident_id", "cycle_id"}},
+		{Name: "events", Key: id},
+		{Name: "notifications", Key: id},
+		{Name: "checks", Key: id},
+		{Name: "check_hours", Key: []string{"at", "environment", "service", "status"}},
+		{Name: "check_days", Key: []string{"at", "environment", "service", "status"}},
+		{Name: "guard_decisions", Key: id},
+		{Name: "cooldown_actions", Key: id, SelfReference: "closed_by"},
+		{Name: "memories", Key: id},
+		{Name: "silences", Key: id},
+		{Name: "api_requests", Key: []string{"caller", "key"}},
+		{Name: "logins", Key: []string{"digest"}},
+		{Name: "alerts", Key: id},
+		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
+		{Name: "causes", Key: id},
+		{Name: "withheld", Key: []string{"environment", "service"}},
+	}}
+}
+
+// Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
+type Options struct {
+	Path   string
+	URL    string       // postgres://user:password@host:5432/name; then Path is empty
+	Clock  ops.Clock    // nil: the system's
+	Uptime Uptime       // nil: the system's
+	Logger *slog.Logger // nil: no log
+}
+
+// Store is an open journal.
+type Store struct {
+	db     *db.DB
+	clock  ops.Clock
+	uptime Uptime
+}
+
+// Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:
+// empty, or with the journal in it.
+func Open(ctx context.Context, o Options) (*Store, error) { return open(ctx, o, db.Open) }
+
+// OpenReadOnly opens an existing journal for reading, also while a daemon uses it. Without a journal the error is
+// ops.ErrNotFound.
+func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
+	return open(ctx, o, db.OpenReadOnly)
+}
+
+func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
+	s := &Store{clock: o.Clock, uptime: o.Uptime}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	if s.uptime == nil {
+		s.uptime = systemUptime()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	s.db, err = connect(ctx, db.Options{Path: o.Path, URL: o.URL, Schema: schema(), Clock: s.clock, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends all use of the database. After MarkOpen it also records the clean stop.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Pool returns the connections to the PostgreSQL server, for other users of the same database; nil on SQLite. They must be done
+// with it before Close.
+func (s *Store) Pool() *pgxpool.Pool { return s.db.Pool() }
+
+// Listen calls changed after other processes wrote to the database, and once after each connect, because a change may have been
+// missed before. It returns when ctx ends.
+func (s *Store) Listen(ctx context.Context, changed func()) error { return s.db.Listen(ctx, changed) }
+
+// MarkOpen records that this process works on the journal until Close. Commands that only add a row next to a running daemon do
+// not call it.
+func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) }
+
+// UncleanStop reports whether the last process that called MarkOpen ended without Close. For a database on a server it is always
+// false: there the lease of each host shows that.
+func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
+
+// orNow is t, or the store's own time where the caller gave none.
+func (s *Store) orNow(t time.Time) time.Time {
+	if t.IsZero() {
+		return s.clock()
+	}
+	return t
+}

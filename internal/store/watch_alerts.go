@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const selectAlerts = `SELECT a.id, a.environment, a.source, a.fingerprint, a.status, a.level, a.name, a.service, a.summary, a.labels,
+	a.url, a.starts_at, a.ends_at, a.told, a.first_at, a.last_at, a.seq, a.pending FROM alerts a`
+
+func scanAlert(r db.Row) (ops.Alert, error) {
+	var a ops.Alert
+	err := r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
+		db.ToJSON(&a.Labels), &a.URL, db.ToTime(&a.StartsAt), db.ToOptTime(&a.EndsAt), &a.Count, db.ToTime(&a.FirstAt), db.ToTime(&a.LastAt),
+		&a.Seq, &a.Pending)
+	return a, err
+}
+
+// AddAlerts records alerts from other systems: all of them or none. An alert that is known already is updated.
+func (s *Store) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
+	if len(alerts) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
+		for _, a := range alerts {
+			if err := upsertAlert(ctx, tx, a, s.orNow(a.LastAt)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record alerts: %w", err)
+	}
+	return nil
+}
+
+func upsertAlert(ctx context.Context, tx db.Querier, a ops.Alert, at time.Time) error {
+	if a.Labels == nil {
+		a.Labels = map[string]string{}
+	}
+	labels, err := db.JSON(a.Labels)
+	if err != nil {
+		return err
+	}
+	if a.StartsAt.IsZero() {
+		a.StartsAt = at
+	}
+	now := db.Time(at)
+	_, err = tx.ExecContext(ctx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
+		url, starts_at, ends_at, first_at, last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (environment, fingerprint) DO UPDATE SET status = excluded.status, level = excluded.level, name = excluded.name,
+			service = excluded.service, summary = excluded.summary, labels = excluded.labels, url = excluded.url,
+			starts_at = excluded.starts_at, ends_at = excluded.ends_at, last_at = excluded.last_at,
+			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`,
+		a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, labels,
+		a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), now, now)
+	return err
+}
+
+// PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
+func (s *Store) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.pending ORDER BY a.id LIMIT ?`, db.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list pending alerts: %w", err)
+	}
+	return out, nil
+}
+
+// CountPendingAlerts counts them, up to most.
+func (s *Store) CountPendingAlerts(ctx context.Context, most int) (int, error) {
+	var n int
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM alerts WHERE pending LIMIT ?) p`, most).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count pending alerts: %w", err)
+	}
+	return n, nil
+}
+
+// settleAlert marks an alert as handled, unless it was received again since.
+func settleAlert(ctx context.Context, tx db.Querier, a ops.Alert) error {
+	_, err := tx.ExecContext(ctx, `UPDATE alerts SET pending = FALSE WHERE id = ? AND seq = ?`, a.ID, a.Seq)
+	return err
+}
+
+// AlertFilter chooses alerts; the zero value means all.
+type AlertFilter struct {
+	Environment string
+	Service     string
+	Status      ops.AlertStatus
+	Before      int64 // only older ones: the last id of the page before
+	Limit       int
+}
+
+// Alerts returns a page of alerts, newest first.
+func (s *Store) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) {
+	var w db.Filter
+	if f.Environment != "" {
+		w.Add(`a.environment = ?`, f.Environment)
+	}
+	if f.Service != "" {
+		w.Add(`a.service = ?`, f.Service)
+	}
+	if f.Status != "" {
+		w.Add(`a.status = ?`, f.Status)
+	}
+	if f.Before > 0 {
+		w.Add(`a.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	return out, nil
+}
+
+// FiringAlerts returns every firing alert of an environment.
+func (s *Store) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
+		environment, ops.AlertFiring)
+	if err != nil {
+		return nil, fmt.Errorf("list firing alerts: %w", err)
+	}
+	return out, nil
+}
+
+// ExpireAlerts ends the firing alerts that were last received before a time, and returns how many there were.
+func (s *Store) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error) {
+	var n int64
+	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
+		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE WHERE status = ?
+			AND last_at < ?`,
+			ops.AlertResolved, db.Time(at), ops.AlertFiring, db.Time(before))
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expire alerts: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const kindWatch = "watch"
+
+const selectCauses = `SELECT z.id, z.cause, z.environment, z.group_name, z.services, z.affected, z.level, z.reason, z.began, z.at,
+	z.cycle_id, z.resolved_at FROM causes z`
+
+func scanCause(r db.Row) (ops.Cause, error) {
+	var c ops.Cause
+	err := r.Scan(&c.ID, &c.Key, &c.Environment, &c.Group, db.ToJSON(&c.Services), db.ToJSON(&c.Affected), &c.Level, &c.Reason,
+		db.ToTime(&c.Began), db.ToTime(&c.At), &c.Cycle, db.ToOptTime(&c.ResolvedAt))
+	return c, err
+}
+
+// Causes returns the open causes of an environment, and those that started their cycle since a time.
+func (s *Store) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?)
+		ORDER BY z.id`,
+		environment, db.Time(since))
+	if err != nil {
+		return nil, fmt.Errorf("list causes: %w", err)
+	}
+	return out, nil
+}
+
+// OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
+// time, and started an agent for it, that cycle is used instead; then no cycle is submitted and no notice is sent.
+func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check,
+	notice *ops.Notice, since time.Time,
+) (ops.Cause, bool, error) {
+	started := false
+	err := s.db.Write(ctx, "open_cause", func(tx db.Querier) error {
+		found, err := cycleThatFound(ctx, tx, c, since)
+		switch {
+		case err == nil:
+			c.Cycle = found
+		case errors.Is(err, ops.ErrNotFound):
+			started = true
+			if err := s.startCycle(ctx, tx, &c, n, checks, notice); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+		return insertCause(ctx, tx, &c)
+	})
+	if err != nil {
+		return ops.Cause{}, false, fmt.Errorf("open cause of %s: %w", strings.Join(c.Services, ", "), err)
+	}
+	return c, started, nil
+}
+
+// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent.
+func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
+	args := []any{c.Environment, db.Time(since)}
+	for _, name := range c.Services {
+		args = append(args, name)
+	}
+	id, err := db.One(ctx, tx, db.ScanInt, `SELECT c.id FROM cycles c WHERE c.environment = ? AND (c.ended_at IS NULL OR c.created_at >= ?)
+		AND EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id) AND NOT EXISTS (SELECT 1 FROM causes z WHERE z.cycle_id = c.id)
+		AND (SELECT COUNT(DISTINCT k.service) FROM checks k WHERE k.cycle_id = c.id AND k.purpose = 'observe' AND k.status <> 'healthy'
+			AND k.service IN (`+db.Placeholders(len(c.Services))+`)) = ? ORDER BY c.id DESC LIMIT 1`, append(args, len(c.Services))...)
+	return ops.CycleID(id), err
+}
+
+func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
+	options, err := db.JSON(n.Options)
+	if err != nil {
+		return err
+	}
+	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at)
+		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
+		n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, db.Time(s.orNow(n.At))).Scan(&c.Cycle)
+	if err != nil {
+		return err
+	}
+	for _, k := range checks {
+		k.CycleID = &c.Cycle
+		if err := insertCheck(ctx, tx, k, c.At); err != nil {
+			return err
+		}
+	}
+	_, err = insertEvent(ctx, tx, ops.Event{
+		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],
+		Message: fmt.Sprintf("%s A cycle starts for it.", c.Reason),
+	}, c.At)
+	if err != nil || notice == nil {
+		return err
+	}
+	notice.CycleID = &c.Cycle
+	_, err = insertNotice(ctx, tx, *notice, c.At)
+	return err
+}
+
+func levelOf(h ops.Health) ops.Level {
+	if h == ops.Down {
+		return ops.LevelCritical
+	}
+	return ops.LevelWarning
+}
+
+func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
+	c.Services, c.Affected = db.OrEmpty(c.Services), db.OrEmpty(c.Affected)
+	services, err := db.JSON(c.Services)
+	if err != nil {
+		return err
+	}
+	affected, err := db.JSON(c.Affected)
+	if err != nil {
+		return err
+	}
+	return tx.QueryRowContext(ctx, `INSERT INTO causes (cause, environment, group_name, services, affected, level, reason, began, at, cycle_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, c.Key, c.Environment, c.Group, services, affected, c.Level, c.Reason,
+		db.Time(c.Began), db.Time(c.At), c.Cycle).Scan(&c.ID)
+}
+
+// ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
+// sent already.
+func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "resolve_cause", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET resolved_at = ? WHERE id = ? AND resolved_at IS NULL`, db.Time(at), c.ID))
+		if err != nil || !ok {
+			return err
+		}
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.last_cycle_id = ? AND i.resolved_at IS NULL
+			ORDER BY i.id`,
+			c.Environment, c.Cycle)
+		if err != nil {
+			return err
+		}
+		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
+			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
+		})
+		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+			return err
+		}
+		if notice == nil {
+			return nil
+		}
+		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications WHERE cycle_id = ? AND kind = 'resolved'`, c.Cycle)
+		if err != nil || told > 0 {
+			return err
+		}
+		n := *notice
+		n.CycleID = &c.Cycle
+		_, err = insertNotice(ctx, tx, n, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("resolve cause %d: %w", c.ID, err)
+	}
+	return nil
+}
+
+// resolveAll resolves incidents, each with its event.
+func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+	for _, i := range rows {
+		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
+			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
+		}
+		_, err := insertEvent(ctx, tx, ops.Event{
+			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
+			Message: withReason(describeIncident(i)+" is over", how),
+		}, at)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for all of them.
+// It returns how many there were.
+func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
+	at = s.orNow(at)
+	closed := 0
+	err := s.db.Write(ctx, "service_recovered", func(tx db.Querier) error {
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ?
+			AND i.resolved_at IS NULL
+			ORDER BY i.id`, environment, service, db.Time(began))
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+			return err
+		}
+		for n := range rows {
+			rows[n].Resolution = how
+		}
+		closed = len(rows)
+		n := resolvedNotice(held{id: rows[closed-1].LastCycle, environment: environment}, rows)
+		n.CycleID = idOrNil(rows[closed-1].LastCycle)
+		n.Environment, n.Service = environment, service
+		_, err = insertNotice(ctx, tx, n, at)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("close incidents of %s: %w", service, err)
+	}
+	return closed, nil
+}

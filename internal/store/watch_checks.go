@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const (
+	hourLayout = "2006-01-02T15"
+	dayLayout  = "2006-01-02"
+	day        = 24 * time.Hour
+)
+
+const selectChecks = `SELECT k.id, k.at, k.environment, k.cycle_id, k.after_session_id, k.purpose, k.service, k.probe, k.type,
+	k.status, k.error, k.response_time_ms FROM checks k`
+
+func scanCheck(r db.Row) (ops.Check, error) {
+	var c ops.Check
+	err := r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
+		&c.Status, &c.Error, &c.ResponseTimeMS)
+	return c, err
+}
+
+// AddChecks records probe results outside a transition.
+func (s *Store) AddChecks(ctx context.Context, checks []ops.Check) error {
+	if len(checks) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, "checks", func(tx db.Querier) error {
+		for _, c := range checks {
+			if err := insertCheck(ctx, tx, c, s.clock()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record checks: %w", err)
+	}
+	return nil
+}
+
+func insertCheck(ctx context.Context, tx db.Querier, c ops.Check, at time.Time) error {
+	if c.At.IsZero() {
+		c.At = at
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe,
+		type, status, error, response_time_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		db.Time(c.At), c.Environment, db.OptID(c.CycleID), db.OptID(c.AfterSession), c.Purpose, c.Service, c.Probe,
+		c.Type, c.Status, c.Error, c.ResponseTimeMS)
+	if err != nil {
+		return err
+	}
+	return countCheck(ctx, tx, c)
+}
+
+// newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
+const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMIT 1`
+
+// LatestChecks returns the newest result of every probe, in one environment or, with "", in all.
+func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
+	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
+	// service, else of the next environment. GROUP BY would read every result ever recorded.
+	first := `SELECT n.id FROM checks n`
+	next := `(SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service = k.service AND n.probe > k.probe` +
+		newestFirst + `), (SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service > k.service` + newestFirst + `)`
+	var args []any
+	if environment != "" {
+		first += ` WHERE n.environment = ?`
+		args = append(args, environment)
+	} else {
+		next += `, (SELECT n.id FROM checks n WHERE n.environment > k.environment` + newestFirst + `)`
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, `WITH RECURSIVE latest (id) AS (
+			SELECT (`+first+newestFirst+`)
+			UNION ALL
+			SELECT COALESCE(`+next+`) FROM latest l JOIN checks k ON k.id = l.id
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) ORDER BY k.environment, k.service, k.probe`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list latest checks: %w", err)
+	}
+	return out, nil
+}
+
+// countCheck adds a check to the counts of its hour and its day.
+func countCheck(ctx context.Context, tx db.Querier, c ops.Check) error {
+	for table, layout := range map[string]string{`check_hours`: hourLayout, `check_days`: dayLayout} {
+		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (at, environment, service, status, checks) VALUES (?, ?, ?, ?, 1)
+			ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+table+`.checks + 1`,
+			c.At.UTC().Format(layout), c.Environment, c.Service, c.Status)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const kindSilence = "silence"
+
+const selectSilences = `SELECT q.id, q.environment, q.service, q.group_name, q.probe, q.labels, q.reason, q.created_by, q.created_at,
+	q.starts_at, q.ends_at FROM silences q`
+
+func scanSilence(r db.Row) (ops.Silence, error) {
+	var q ops.Silence
+	err := r.Scan(&q.ID, &q.Environment, &q.Service, &q.Group, &q.Probe, db.ToJSON(&q.Labels), &q.Reason, &q.Author,
+		db.ToTime(&q.CreatedAt), db.ToTime(&q.From), db.ToTime(&q.Until))
+	if len(q.Labels) == 0 {
+		q.Labels = nil
+	}
+	return q, err
+}
+
+// AddSilence records a silence together with its event.
+func (s *Store) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, error) {
+	q.CreatedAt = s.orNow(q.CreatedAt)
+	if q.From.IsZero() {
+		q.From = q.CreatedAt
+	}
+	if err := checkSilence(q); err != nil {
+		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
+	}
+	labels := "{}"
+	if len(q.Labels) > 0 {
+		var err error
+		if labels, err = db.JSON(q.Labels); err != nil {
+			return ops.Silence{}, fmt.Errorf("add silence: %w", err)
+		}
+	}
+	err := s.db.Write(ctx, "silence", func(tx db.Querier) error {
+		err := tx.QueryRowContext(ctx, `INSERT INTO silences (environment, service, group_name, probe, labels, reason, created_by, created_at,
+			starts_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			q.Environment, q.Service, q.Group, q.Probe, labels, q.Reason, q.Author, db.Time(q.CreatedAt), db.Time(q.From), db.Time(q.Until)).
+			Scan(&q.ID)
+		if err != nil {
+			return err
+		}
+		did := fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339))
+		return recordSilenceEvent(ctx, tx, q, did, q.CreatedAt)
+	})
+	if err != nil {
+		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
+	}
+	return q, nil
+}
+
+func checkSilence(q ops.Silence) error {
+	switch {
+	case q.Author == "":
+		return errors.New("no author given: say who adds it")
+	case strings.TrimSpace(q.Reason) == "":
+		return errors.New("no reason given: say why")
+	case !q.Until.After(q.From) || !q.Until.After(q.CreatedAt):
+		return errors.New("its end is before its start: give a later end")
+	case q.Service == "" && q.Group == "" && q.Probe == "" && len(q.Labels) == 0:
+		return errors.New("it would silence everything: name a service, a group, a probe or an alert's label; * matches any text")
+	}
+	return nil
+}
+
+// describeSilence says what a silence matches.
+func describeSilence(q ops.Silence) string {
+	var parts []string
+	for _, p := range []struct{ name, pattern string }{{"service", q.Service}, {"group", q.Group}, {"probe", q.Probe}} {
+		if p.pattern != "" {
+			parts = append(parts, p.name+" "+p.pattern)
+		}
+	}
+	if n := len(q.Labels); n > 0 {
+		parts = append(parts, fmt.Sprintf("alerts by %d labels", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
+	_, err := insertEvent(ctx, tx, ops.Event{
+		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"),
+		Message: withReason(did, q.Reason),
+	}, at)
+	return err
+}
+
+// EndSilence ends a silence now. One that has ended is ops.ErrConflict.
+func (s *Store) EndSilence(ctx context.Context, id int64, by string, at time.Time) (ops.Silence, error) {
+	at = s.orNow(at)
+	var q ops.Silence
+	err := s.db.Write(ctx, "silence", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE silences SET ends_at = ? WHERE id = ? AND ends_at > ?`, db.Time(at), id, db.Time(at)))
+		if err != nil {
+			return err
+		}
+		if q, err = db.One(ctx, tx, scanSilence, selectSilences+` WHERE q.id = ?`, id); err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("it ended at %s: %w", q.Until.Format(time.RFC3339), ops.ErrConflict)
+		}
+		return recordSilenceEvent(ctx, tx, q, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
+	})
+	if err != nil {
+		return ops.Silence{}, fmt.Errorf("end silence %d: %w", id, err)
+	}
+	return q, nil
+}
+
+// SilenceFilter chooses silences; the zero value means all.
+type SilenceFilter struct {
+	Environment string // also those that hold everywhere
+	Active      time.Time
+	Before      int64
+	Limit       int
+}
+
+// Silences returns silences, newest first. With Active only those that have not ended by then.
+func (s *Store) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, error) {
+	var w db.Filter
+	if f.Environment != "" {
+		w.Add(`(q.environment = ? OR q.environment = '')`, f.Environment)
+	}
+	if !f.Active.IsZero() {
+		w.Add(`q.ends_at > ?`, db.Time(f.Active))
+	}
+	if f.Before > 0 {
+		w.Add(`q.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanSilence, selectSilences+w.Where()+` ORDER BY q.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list silences: %w", err)
+	}
+	return out, nil
+}
+
+// maxSilences limits the silences that are evaluated; people do not write more by hand.
+const maxSilences = 1000
+
+// SilencesSince returns the silences of an environment that are active at a time or later.
+func (s *Store) SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error) {
+	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
+}
+
+// silencesAt returns the silences that are active in an environment at a time.
+func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
+	now := db.Time(at)
+	return db.List(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
+		ORDER BY q.id LIMIT ?`, now, now, environment, maxSilences)
+}

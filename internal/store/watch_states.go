@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
+)
+
+func scanState(r db.Row) (health.State, error) {
+	var v health.State
+	err := r.Scan(db.ToJSON(&v))
+	return v, err
+}
+
+// States returns the state of every check of an environment.
+func (s *Store) States(ctx context.Context, environment string) ([]health.State, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
+		environment)
+	if err != nil {
+		return nil, fmt.Errorf("list states: %w", err)
+	}
+	return out, nil
+}
+
+// RecordLooks writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
+// are only counted, the changed states, the events, and the alerts that were handled.
+func (s *Store) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+	alerts []ops.Alert,
+) error {
+	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
+		at := s.clock()
+		for _, c := range kept {
+			if err := insertCheck(ctx, tx, c, at); err != nil {
+				return fmt.Errorf("check of %s: %w", c.Service, err)
+			}
+		}
+		for _, c := range counted {
+			if err := countCheck(ctx, tx, c); err != nil {
+				return fmt.Errorf("count of %s: %w", c.Service, err)
+			}
+		}
+		for _, v := range states {
+			if err := saveState(ctx, tx, environment, v); err != nil {
+				return fmt.Errorf("state of %s: %w", v.Service, err)
+			}
+		}
+		for _, e := range events {
+			if _, err := insertEvent(ctx, tx, e, at); err != nil {
+				return fmt.Errorf("event %s: %w", e.Kind, err)
+			}
+		}
+		for _, a := range alerts {
+			if err := settleAlert(ctx, tx, a); err != nil {
+				return fmt.Errorf("alert %d: %w", a.ID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record looks at %s: %w", environment, err)
+	}
+	return nil
+}
+
+func saveState(ctx context.Context, tx db.Querier, environment string, v health.State) error {
+	text, err := db.JSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`,
+		environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text)
+	return err
+}
+
+// ForgetStates removes the states of checks that no longer exist.
+func (s *Store) ForgetStates(ctx context.Context, environment string, states []health.State) error {
+	if len(states) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
+		for _, v := range states {
+			_, err := tx.ExecContext(ctx, `DELETE FROM probe_states WHERE environment = ? AND service = ? AND probe = ?`,
+				environment, v.Service, v.Probe)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget states of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// SaveWithheld replaces the list of failing services of an environment for which no agent is started.
+func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
+	err := s.db.Write(ctx, "withheld", func(tx db.Querier) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
+			return err
+		}
+		for _, h := range held {
+			var until *time.Time
+			if !h.Until.IsZero() {
+				until = &h.Until
+			}
+			_, err := tx.ExecContext(ctx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES (?, ?, ?, ?, ?)`,
+				environment, h.Service, h.Why, h.Reason, db.OptTime(until))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record what is withheld in %s: %w", environment, err)
+	}
+	return nil
+}
+
+// Withheld returns the failing services of an environment for which no agent is started now, and why.
+func (s *Store) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
+	out, err := withheldOf(ctx, s.db.Reader(), environment)
+	if err != nil {
+		return nil, fmt.Errorf("list what is withheld: %w", err)
+	}
+	return out, nil
+}
+
+func withheldOf(ctx context.Context, q db.Querier, environment string) ([]ops.Withheld, error) {
+	return db.List(ctx, q, func(r db.Row) (ops.Withheld, error) {
+		var h ops.Withheld
+		var until *time.Time
+		err := r.Scan(&h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
+		if until != nil {
+			h.Until = *until
+		}
+		return h, err
+	}, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
+}
