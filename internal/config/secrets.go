@@ -15,7 +15,7 @@ const (
 
 // secretValues returns every text that must not be stored or shown, longest first so that a part does not spoil
 // the whole.
-func (l *loader) secretValues(c *Config, configured []string, agentVars map[string]string) []string {
+func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	var out []string
 	add := func(value string, shortest int) {
 		if value = strings.TrimSpace(value); len(value) >= max(1, shortest) && !slices.Contains(out, value) {
@@ -43,7 +43,7 @@ func (l *loader) secretValues(c *Config, configured []string, agentVars map[stri
 			addCredentials(value, add) // a proxy with a password
 		}
 	}
-	for _, entry := range configured {
+	for _, entry := range c.secrets {
 		if value, ok := l.vars[entry]; ok && variableName.MatchString(entry) {
 			entry = value
 		}
@@ -109,4 +109,34 @@ func withoutPassword(text string) string {
 		return hidden
 	}
 	return u.Redacted()
+}
+
+// watchSecrets adds what probes log in with and what notices are sent to.
+func (c *Config) watchSecrets(add func(string, int)) {
+	add(c.Edges.WebhookSecret, 0)
+	add(c.Edges.PingURL, 0)
+	addTokens(c.Edges.PingURL, add)
+	urls := slices.Clone(c.Edges.SecondURLs)
+	for _, r := range c.NoticeRoutes {
+		urls = append(urls, r.URLs...)
+	}
+	for _, u := range urls {
+		add(u, 0)
+		addCredentials(u, add)
+		addTokens(u, add)
+	}
+	for _, e := range c.environments {
+		for _, p := range e.inventory.probes {
+			add(p.Password, shortestPassword)
+			addCredentials(p.URL, add)
+			for name, value := range p.Headers {
+				if soundsSecret(strings.ToUpper("_"+strings.NewReplacer("-", "_").Replace(name))) || strings.EqualFold(name, "authorization") ||
+					strings.EqualFold(name, "cookie") {
+					_, word, _ := strings.Cut(value, " ") // Bearer …
+					add(value, shortestPassword*2)
+					add(word, shortestPassword*2)
+				}
+			}
+		}
+	}
 }

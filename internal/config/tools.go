@@ -63,13 +63,14 @@ func startsAgents(entry string) bool {
 	return strings.EqualFold(name, "Task") || strings.EqualFold(name, "Agent")
 }
 
-func allowedToolsKind(t ops.Tier) kind {
-	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
+func allowedToolsKind(t ops.Tier) kind[[]string] {
+	k := disallowedToolsKind()
+	k.parse = func(_ places, v raw) ([]string, []fault) {
 		tools, faults := readTools(v)
 		if t < ops.LastTier {
 			for _, e := range v.entries(splitTools) {
 				if startsAgents(e.text) {
-					faults = append(faults, wrong(e, "remove it: the supervisor alone starts the next tier",
+					faults = append(faults, wrong(e, "remove it: only the supervisor starts the next tier",
 						"%s is not allowed at %s", toolName(e.text), t)...)
 				}
 			}
@@ -78,13 +79,13 @@ func allowedToolsKind(t ops.Tier) kind {
 			faults = wrong(v, "name at least one tool", "the list is empty")
 		}
 		return tools, faults
-	}}
+	}
+	return k
 }
 
-func disallowedToolsKind() kind {
-	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
-		tools, faults := readTools(v)
-		return tools, faults
+func disallowedToolsKind() kind[[]string] {
+	return kind[[]string]{name: "tools, separated by commas", list: true, schema: listSchema(singleSchema()), parse: func(_ places, v raw) ([]string, []fault) {
+		return readTools(v)
 	}}
 }
 
