@@ -153,6 +153,9 @@ by this program from a validated artifact, never by the model.`,
 	} {
 		for _, c := range commands {
 			c.GroupID = group
+			if group == "look" {
+				a.withState(c)
+			}
 			root.AddCommand(c)
 		}
 	}
@@ -200,8 +203,11 @@ func checks() config.Checks {
 }
 
 // withSettings gives a command a flag for every setting.
-func (a *app) withSettings(c *cobra.Command) *cobra.Command {
-	for _, s := range config.Flags() {
+func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags()) }
+
+// withFlags gives a command flags for the settings that mean something to it.
+func (a *app) withFlags(c *cobra.Command, flags []config.Flag) *cobra.Command {
+	for _, s := range flags {
 		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
 		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
 		if s.Bool {
@@ -209,6 +215,17 @@ func (a *app) withSettings(c *cobra.Command) *cobra.Command {
 		}
 	}
 	return c
+}
+
+// withState lets every command below c that has no flags for settings say where the database is.
+func (a *app) withState(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.withState(sub)
+	}
+	flags := config.StateFlags()
+	if !c.HasSubCommands() && c.Flags().Lookup(flags[0].Name) == nil {
+		a.withFlags(c, flags)
+	}
 }
 
 // flagDoc is one line of help: the first sentence, and where else the value can come from.

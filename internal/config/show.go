@@ -49,6 +49,12 @@ func StateFlags() []Flag {
 	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
 }
 
+// RetentionFlags are the flags of commands that remove old records.
+func RetentionFlags() []Flag {
+	c := newConfig()
+	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
+}
+
 // DiscoveryFlags are the flags of commands that look for services in repositories.
 func DiscoveryFlags() []Flag {
 	c := newConfig()
