@@ -114,45 +114,37 @@ type Edges struct {
 
 // Config holds the effective values.
 type Config struct {
-	File             string // the YAML file that was read; empty when there is none
-	StateDir         string
-	ReposDir         string
-	Interval         time.Duration
-	DryRun           bool
-	MaxTier          ops.Tier
-	Notes            string
-	Discovery        Discovery
-	Tiers            map[ops.Tier]*Tier
-	Mode             ops.ContextMode // as configured; Policy.Mode says what is used
-	ContextThreshold float64
-	ApprovalTier     ops.Tier
-	Limits           ops.Limits
-	BudgetSessionUSD float64
-	BudgetChainUSD   float64
-	BudgetDayUSD     float64
-	Recovery         ops.RecoveryPolicy
-	Prices           ops.Prices // what models cost, for agents that do not report it
-	Agent            Agent
-	Guard            Guard
-	AppriseURLs      []string
-	AppriseAPI       string
-	Retention        ops.Retention
-	DatabaseURL      string // empty: SQLite in the state folder
-	Host             Host
-	Listen           string
-	APIToken         string
-	APIReadToken     string // empty: there is no read-only token
-	Traces           bool   // the environment names a collector of traces
-	Edges            Edges
-	NoticeRoutes     []ops.NoticeRoute
-	Notices          []string // what the operator is told at start
-	Secrets          []string // what is removed from everything stored or shown
+	File         string // the YAML file that was read; empty when there is none
+	StateDir     string
+	ReposDir     string
+	Interval     time.Duration
+	DryRun       bool
+	MaxTier      ops.Tier
+	Notes        string
+	Discovery    Discovery
+	Tiers        map[ops.Tier]*Tier
+	Limits       ops.Limits
+	BudgetDayUSD float64
+	Prices       ops.Prices // what models cost, for agents that do not report it
+	Agent        Agent
+	Guard        Guard
+	AppriseURLs  []string
+	AppriseAPI   string
+	Retention    ops.Retention
+	DatabaseURL  string // empty: SQLite in the state folder
+	Host         Host
+	Listen       string
+	APIToken     string
+	APIReadToken string // empty: there is no read-only token
+	Traces       bool   // the environment names a collector of traces
+	Edges        Edges
+	NoticeRoutes []ops.NoticeRoute
+	Notices      []string // what the operator is told at start
+	Secrets      []string // what is removed from everything stored or shown
 
 	handlers     []ops.Handler   // nil: the built-in ones
 	tierModels   map[string]bool // handlers that have the model of their tier
-	roles        roles
-	approval     ops.ApprovalPolicy
-	routes       []ops.Route
+	shared       ops.Policy      // what holds in every environment
 	models       []model
 	notices      []noticeRoute
 	secrets      []string
@@ -162,14 +154,6 @@ type Config struct {
 	agentEnv     []string
 	table        table
 	origins      map[string]origin
-}
-
-// roles are the handlers with a special part, and how the next handler is chosen.
-type roles struct {
-	entry, manager, planner, judge string
-	maxDepth                       int
-	independence                   ops.Independence
-	process                        ops.ProcessMode
 }
 
 // stopGrace is the time between the polite and the final signal to an agent.
@@ -212,7 +196,7 @@ func Load(in Input) (*Config, error) {
 	c.agentEnv = environList(agentVars)
 	c.Secrets = l.secretValues(c, agentVars)
 	for _, name := range l.unknown {
-		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is not one of ours and is not used; 'claudeops config show' lists them", name))
+		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
 	return c, nil
@@ -221,7 +205,7 @@ func Load(in Input) (*Config, error) {
 // complete derives what follows from several values.
 func (c *Config) complete(l *loader) {
 	for t, tier := range c.Tiers {
-		tier.Tools = defaultTools(t, c.Mode)
+		tier.Tools = defaultTools(t, c.shared.Mode)
 		if c.Guard.Enabled {
 			tier.Tools.Allowed = unjudged()
 		}
@@ -249,7 +233,7 @@ func (c *Config) complete(l *loader) {
 	for _, r := range c.notices {
 		c.NoticeRoutes = append(c.NoticeRoutes, r.NoticeRoute)
 	}
-	c.roles.entry = l.first(c)
+	c.shared.Entry = l.first(c)
 }
 
 // originOf is where the value of a struct field was given.
@@ -273,7 +257,7 @@ func (l *loader) check(c *Config) {
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
 		if e.reposDir != "" && c.StateDir != "" && inside(c.StateDir, e.reposDir) {
-			l.refuse(&c.StateDir, "choose a state folder outside repos_dir", "%s lies inside the repositories of %s", c.StateDir, e.reposDir)
+			l.refuse(&c.StateDir, "choose a state folder outside repos_dir", "%s is inside the repositories of %s", c.StateDir, e.reposDir)
 			break
 		}
 	}
@@ -290,8 +274,9 @@ func (c *Config) notice() {
 
 // traces reports whether the environment names a collector, with the variables that every OpenTelemetry program reads.
 func traces(vars map[string]string) bool {
-	if strings.EqualFold(strings.TrimSpace(vars["OTEL_SDK_DISABLED"]), "true") || strings.TrimSpace(vars["OTEL_TRACES_EXPORTER"]) == "none" {
+	is := func(name, value string) bool { return strings.EqualFold(strings.TrimSpace(vars[name]), value) }
+	if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
 		return false
 	}
-	return strings.TrimSpace(vars["OTEL_EXPORTER_OTLP_ENDPOINT"]) != "" || strings.TrimSpace(vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]) != ""
+	return !is("OTEL_EXPORTER_OTLP_ENDPOINT", "") || !is("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }

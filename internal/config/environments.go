@@ -60,9 +60,12 @@ func withDefaults(keep bool, fields ...field) []field {
 func (w *watching) groupingFields(defaults bool) []field {
 	return withDefaults(
 		defaults,
-		value("window", &w.grouping.Window, durationKind(time.Second), "How long a failure waits for others with the same cause. They start one cycle.").or("30s"),
-		value("grace", &w.grouping.Grace, durationKind(time.Second), "How long a service may take to recover after its dependency recovered.").or("2m"),
-		value("pause", &w.grouping.Pause, durationKind(time.Second), "Minimum time between two cycles for a service that fails again.").or("10m"),
+		value("window", &w.grouping.Window, durationKind(time.Second),
+			"How long a failure waits for others with the same cause. They start one cycle.").or("30s"),
+		value("grace", &w.grouping.Grace, durationKind(time.Second),
+			"How long a service may take to recover after its dependency recovered.").or("2m"),
+		value("pause", &w.grouping.Pause, durationKind(time.Second),
+			"Minimum time between two cycles for a service that fails again.").or("10m"),
 		value("repeat", &w.repeat, optional(waitKind()),
 			"Time after which a service that is still failing starts another cycle, unless a human has taken the incident; 0 means never.").
 			orElse("`interval` with `observe: probes`, else 0"),
@@ -76,7 +79,8 @@ func (w *watching) flappingFields(defaults bool) []field {
 			"A check that changes state this many times within `flapping.window` is flapping and starts no cycle; 0 turns this off.").
 			or("6"),
 		value("window", &w.flapping.Window, durationKind(time.Second), "Time in which state changes are counted.").or("30m"),
-		value("calm", &w.flapping.Calm, durationKind(time.Second), "How long a flapping check must not change before it counts again.").or("10m"),
+		value("calm", &w.flapping.Calm, durationKind(time.Second),
+			"How long a flapping check must not change before it counts again.").or("10m"),
 	)
 }
 
@@ -126,7 +130,8 @@ func (c *Config) environmentFields(e *environment) []field {
 		value("labels", &e.labels, wordsKind("labels"), "Labels that a host must have in `host.labels` to work for it.").orElse("none"),
 		value("repos_dir", &e.reposDir, pathKind(), "Its own folder of repositories."),
 		value("interval", &e.interval, durationKind(time.Second), "Its own interval."),
-		value("dry_run", &e.dryRun, boolKind(), "Its own dry run. When a variable or flag also sets `dry_run`, the stricter value is used."),
+		value("dry_run", &e.dryRun, boolKind(),
+			"Its own dry run. When a variable or flag also sets `dry_run`, the stricter value is used."),
 		value("max_tier", &e.maxTier, intKind(ops.Tier1, ops.LastTier),
 			"Its own highest tier. When a variable or flag also sets `max_tier`, the stricter value is used."),
 		servicesField(&e.inventory, "Its own services, in either form."),
@@ -255,40 +260,16 @@ func (c *Config) Environments() []ops.Environment {
 	return out
 }
 
+// policy is what decides in an environment: what holds in all of them, and its own values.
 func (c *Config) policy(e environment) ops.Policy {
-	var limits []ops.CooldownLimit
-	if c.Guard.Enabled {
-		limits = slices.Clone(c.Guard.Limits) // without the guard nothing is reserved, and no limit is ever reached
+	p := c.shared
+	if c.Guard.Enabled { // without the guard nothing is reserved, and no limit is ever reached
+		p.Cooldowns = slices.Clone(c.Guard.Limits)
 	}
-	return ops.Policy{
-		Cooldowns:        limits,
-		DryRun:           e.dryRun,
-		MaxTier:          e.maxTier,
-		MaxDepth:         c.roles.maxDepth,
-		Mode:             c.Mode,
-		Routes:           slices.Clone(c.routes),
-		Windows:          c.windows(),
-		ContextThreshold: c.ContextThreshold,
-		ApprovalTier:     c.ApprovalTier,
-		BudgetSessionUSD: c.BudgetSessionUSD,
-		BudgetChainUSD:   c.BudgetChainUSD,
-		BudgetDayUSD:     c.BudgetDayUSD,
-		Approval:         c.approval,
-		Recovery:         c.Recovery,
-		Independence:     c.roles.independence,
-		Process:          c.roles.process,
-		Manager:          c.roles.manager,
-		Planner:          c.roles.planner,
-		Judge:            c.roles.judge,
-		Observe:          e.observe(),
-		ObserveEvery:     e.watching.every,
-		TolerateDegraded: e.watching.tolerate,
-		TellEscalated:    c.tellEscalated(e.name),
-		Entry:            c.roles.entry,
-		Handlers:         slices.Clone(c.registered()),
-		Inventory: ops.Inventory{
-			Services: slices.Clone(e.inventory.services.Services),
-			Strict:   e.inventory.services.Strict,
-		},
-	}
+	p.Routes, p.Handlers, p.Windows = slices.Clone(p.Routes), slices.Clone(c.registered()), c.windows()
+	p.BudgetDayUSD = c.BudgetDayUSD
+	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
+	p.Observe, p.ObserveEvery, p.TolerateDegraded = e.observe(), e.watching.every, e.watching.tolerate
+	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
+	return p
 }

@@ -29,24 +29,28 @@ func handlerFields(h *ops.Handler) []field {
 	targets := listOf("handler ids", splitAtCommas, handlerIDKind())
 	return []field{
 		value("id", &h.ID, handlerIDKind(), "Name: small letters, digits, dashes and underscores, at most 63.").must(),
-		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier), "Permission level. Required except for a human. Handoffs go only to a higher tier.").
+		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier),
+			"Permission level. Required except for a human. Handoffs go only to a higher tier.").
 			orElse("above all, for a human"),
 		value("agent", &h.Agent, choiceKind("an agent", agentClaude, agentCodex, agentCommand, agentScripted, ops.AgentHuman),
-			"`command` is any program that prints an outcome. With `scripted` as `agent.bin` or `agent.codex_bin` the built-in agent takes the place of that CLI.").
+			"Agent that does the work. `command` is any program that prints an outcome. `scripted` is built in.").
 			or(agentClaude),
 		value("family", &h.Family, nameKind("family", "the name of a family"), "Maker of the model, which decides independence.").
 			orElse("`claude`, `gpt`, `command`, `scripted` or `human`, by agent"),
 		value("model", &h.Model, modelKind(), "Model. Required for `codex`.").orElse("`tiers.N.model`"),
-		value("permissions", &h.Permissions, intKind(ops.Tier1, ops.LastTier), "Tier whose guard and tools apply; never above its own tier.").orElse("its tier"),
+		value("permissions", &h.Permissions, intKind(ops.Tier1, ops.LastTier),
+			"Tier whose guard and tools apply; never above its own tier.").orElse("its tier"),
 		value("prompt", &h.Prompt, promptTextKind(), "Prompt file, relative to the configuration file.").orElse("the tier's"),
 		object("limits", &h.Limits, []field{
 			value("session", &h.Limits.Wall, durationKind(0), "Maximum time of one session.").orElse("`limits.session`"),
-			value("idle", &h.Limits.Idle, durationKind(0), "Maximum time without output while no tool call is running.").orElse("`limits.idle`"),
+			value("idle", &h.Limits.Idle, durationKind(0),
+				"Maximum time without output while no tool call is running.").orElse("`limits.idle`"),
 			value("tool", &h.Limits.Tool, durationKind(0), "Maximum time of one tool call.").orElse("`limits.tool`"),
-			value("budget_usd", &h.BudgetUSD, dollarsKind(), "Maximum cost per session; 0 means no separate limit.").orElse("what cycle and day have left"),
+			value("budget_usd", &h.BudgetUSD, dollarsKind(),
+				"Maximum cost per session; 0 means no separate limit.").orElse("what cycle and day have left"),
 		}, "Its own limits, see below.").orElse("the general limits"),
 		value("command", &h.Command, argvKind(),
-			"Only for `agent: command`, and required there: the program and its arguments. The program can be a path relative to the configuration file."),
+			"Only for `agent: command`, and required there. The program can be a path relative to the configuration file."),
 		value("hands_to", &h.HandsTo, targets, "Ids of the handlers that it may hand work to."),
 		value("fallback", &h.Fallback, targets,
 			"Ids of the handlers that take over its work, with its permissions, when it fails. The first is tried first."),
@@ -124,13 +128,13 @@ func handlerIDs(handlers []ops.Handler) []string {
 
 // first finds the handler that starts every cycle, where the operator does not name it.
 func (l *loader) first(c *Config) string {
-	entry, handlers := c.roles.entry, c.table.bound(&c.handlers).key
+	entry, handlers := c.shared.Entry, c.table.bound(&c.handlers).key
 	if entry != "" || l.problems.within(handlers) {
 		return entry
 	}
 	// The problem is reported at the list, because nothing else was set.
 	refuse := func(fix, format string, args ...any) {
-		l.problems.add(c.originOf(&c.handlers), c.table.bound(&c.roles.entry).key, fmt.Sprintf(format, args...), fix)
+		l.problems.add(c.originOf(&c.handlers), c.table.bound(&c.shared.Entry).key, fmt.Sprintf(format, args...), fix)
 	}
 	free := c.starters()
 	if len(free) == 0 {
@@ -147,7 +151,7 @@ func (l *loader) first(c *Config) string {
 
 // starters are the handlers that could start a cycle: agents that are not the target of another and do not only have a special role.
 func (c *Config) starters() []ops.Handler {
-	targets, special := []string{}, []string{c.roles.manager, c.roles.planner, c.roles.judge}
+	targets, special := []string{}, []string{c.shared.Manager, c.shared.Planner, c.shared.Judge}
 	for _, h := range c.registered() {
 		targets, special = append(targets, h.HandsTo...), append(special, h.Fallback...)
 	}
@@ -213,8 +217,8 @@ func (l *loader) reachable(c *Config) {
 // handlerNotices name settings of handlers that have no effect.
 func (c *Config) handlerNotices() []string {
 	var out []string
-	if c.roles.manager != "" && c.roles.process == ops.ProcessTyped {
-		out = append(out, fmt.Sprintf("%s is not asked: escalation.process is typed; set it to manager", c.roles.manager))
+	if c.shared.Manager != "" && c.shared.Process == ops.ProcessTyped {
+		out = append(out, fmt.Sprintf("%s is not asked: escalation.process is typed; set it to manager", c.shared.Manager))
 	}
 	if c.handlers == nil {
 		return out
@@ -223,7 +227,8 @@ func (c *Config) handlerNotices() []string {
 		at := c.originOf(&c.Tiers[t].Model)
 		used := slices.ContainsFunc(c.handlers, func(h ops.Handler) bool { return h.Tier == t && c.tierModels[h.ID] })
 		if at.source != sourceDefault && !used {
-			out = append(out, fmt.Sprintf("the model of %s for %s is not used: every handler of that tier names its own; change model under handlers", at, t))
+			out = append(out, fmt.Sprintf(
+				"the model of %s for %s is not used: every handler of that tier names its own; change model under handlers", at, t))
 		}
 	}
 	return out
@@ -234,9 +239,11 @@ func routeFields(r *ops.Route) []field {
 	return []field{
 		value("from", &r.From, handlerIDKind(), "Handler that hands over, such as `tier1`.").must(),
 		value("to", &r.To, handlerIDKind(), "Handler that takes over, such as `tier2`.").must(),
-		value("mode", &r.Mode, modeKind(), "How context is passed. Between different agents it is always `handoff`.").orElse("`escalation.mode`"),
+		value("mode", &r.Mode, modeKind(),
+			"How context is passed. Between different agents it is always `handoff`.").orElse("`escalation.mode`"),
 		value("independence", &r.Independence, independenceKind(), "How the two handlers must differ.").orElse("`escalation.independence`"),
-		value("approval", &r.Approval, required, "A human must approve before the target starts.").orElse("only `escalation.approval_tier`"),
+		value("approval", &r.Approval, required,
+			"A human must approve before the target starts.").orElse("only `escalation.approval_tier`"),
 	}
 }
 
@@ -247,8 +254,8 @@ func finishRoute(e *entry, r *ops.Route) {
 }
 
 func (c *Config) showRoutes() string {
-	out := make([]string, len(c.routes))
-	for i, r := range c.routes {
+	out := make([]string, len(c.shared.Routes))
+	for i, r := range c.shared.Routes {
 		out[i] = r.From + " to " + r.To
 	}
 	return strings.Join(out, ",")
@@ -263,7 +270,8 @@ type model struct {
 func modelFields(m *model) []field {
 	return []field{
 		value("name", &m.name, modelKind(), "Name of the model as the tiers use it, such as `haiku`.").must(),
-		value("context_window", &m.window, intKind(1000, int64(mostTokens)), "Context window in tokens. A value that the agent CLI reported has priority.").must(),
+		value("context_window", &m.window, intKind(1000, int64(mostTokens)),
+			"Context window in tokens. A value that the agent CLI reported has priority.").must(),
 	}
 }
 
@@ -291,17 +299,19 @@ const shortestPhrase = 3
 func ruleFields(r *ops.RecoveryRule) []field {
 	phrase := checked("text", fmt.Sprintf("give at least %d characters of the error", shortestPhrase), "found in too many texts", true,
 		func(text string) bool { return len(text) >= shortestPhrase })
-	causes := choiceKind("a cause of a stop", ops.StopUser, ops.StopShutdown, ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopCrash, ops.StopLease,
-		ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget, ops.StopDeadline)
+	causes := choiceKind("a cause of a stop", ops.StopUser, ops.StopShutdown, ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopCrash,
+		ops.StopLease, ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget, ops.StopDeadline)
 	return []field{
 		value("id", &r.ID, nameKind("rule id", "an id of a rule"), "Name of the rule.").must(),
 		value("level", &r.Level, levelKind(), "Recovery level at which the failure starts.").must(),
-		value("failure", &r.Failure, as[ops.FailureClass](tokenKind()), "Class of the failure as the session records it, such as `exit` or `api_error`."),
+		value("failure", &r.Failure, as[ops.FailureClass](tokenKind()),
+			"Class of the failure as the session records it, such as `exit` or `api_error`."),
 		value("api_status", &r.APIStatus, intKind(100, 599), "HTTP status of the model's API."),
 		value("exit_code", &r.ExitCode, optional(intKind(0, 255)), "Exit code of the agent CLI."),
 		value("stop_cause", &r.StopCause, causes, "Why the supervisor stopped the session."),
 		value("contains", &r.Contains, phrase, "A text in the error of the agent CLI, in upper or lower case."),
-		value("error_type", &r.ErrorType, as[ops.ErrorType](nameKind("name", "a name for an error")), "Name under which the failure is recorded.").orElse("the id"),
+		value("error_type", &r.ErrorType, as[ops.ErrorType](nameKind("name",
+			"a name for an error")), "Name under which the failure is recorded.").orElse("the id"),
 		value("why", &r.Why, textKind(), "Your reason, shown whenever the rule is used.").orElse("the id"),
 	}
 }
@@ -316,7 +326,8 @@ func levelKind() kind[ops.RecoveryLevel] {
 		enum = append(enum, string(l.Action()), int(l))
 	}
 	name := "`" + strings.Join(words, "`, `") + "`, or 1 to 5"
-	return kind[ops.RecoveryLevel]{name: name, schema: map[string]any{"enum": enum}, parse: func(_ places, v raw) (ops.RecoveryLevel, []fault) {
+	schema := map[string]any{"enum": enum}
+	return kind[ops.RecoveryLevel]{name: name, schema: schema, parse: func(_ places, v raw) (ops.RecoveryLevel, []fault) {
 		if l, ok := levels[v.text]; ok {
 			return l, nil
 		}
@@ -330,7 +341,7 @@ func (c *Config) finishRule(e *entry, r *ops.RecoveryRule) {
 	switch {
 	case !given:
 		e.refuseAll("add one of "+strings.Join(conditions, ", "), "the rule would match every failure")
-	case slices.ContainsFunc(c.Recovery.Rules, func(o ops.RecoveryRule) bool { return o.ID == r.ID }):
+	case slices.ContainsFunc(c.shared.Recovery.Rules, func(o ops.RecoveryRule) bool { return o.ID == r.ID }):
 		e.refuse(&r.ID, "give every rule its own id", "the rule %q is listed twice", r.ID)
 	}
 }

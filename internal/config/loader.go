@@ -218,8 +218,9 @@ func (l *loader) fromFlags() {
 		case f.structured():
 			l.problems.add(v.at, key, "the value does not fit on a command line", "give it in the configuration file")
 		case f.secret:
+			elsewhere := cmp.Or(f.env, key+" in the configuration file")
 			l.problems.add(v.at, key, "a secret on the command line can be read by every process",
-				fmt.Sprintf("give it as %s, or name its file with --%s-%s", cmp.Or(f.env, key+" in the configuration file"), f.flag(), fileSuffix))
+				fmt.Sprintf("give it as %s, or name its file with --%s-%s", elsewhere, f.flag(), fileSuffix))
 		default:
 			l.take(seen, f, v)
 		}

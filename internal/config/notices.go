@@ -14,24 +14,19 @@ type noticeRoute struct {
 }
 
 func noticeRouteFields(r *noticeRoute) []field {
-	kinds := listOf("kinds of notices", strings.Fields, choiceKind("a kind of notice", ops.NoticeKinds()...))
+	one := choiceKind("a kind of notice", ops.NoticeKinds()...)
+	kinds := listOf("list of "+one.name, strings.Fields, one)
 	return []field{
 		value("name", &r.Name, textKind(), "Name of the route.").must(),
-		value("level", &r.Level, choiceKind("a level", ops.LevelInfo, ops.LevelWarning, ops.LevelCritical), "Lowest level that matches.").orElse("any"),
+		value("level", &r.Level, choiceKind("a level", ops.LevelInfo, ops.LevelWarning, ops.LevelCritical),
+			"Lowest level that matches.").orElse("any"),
 		value("services", &r.Services, textsKind("patterns"), "Services that match; `*` matches any text.").orElse("any"),
-		value("kinds", &r.Kinds, kinds, "Kinds of notices that match: "+quoted(ops.NoticeKinds())+". `escalated` is sent only where a route names it.").orElse("any"),
+		value("kinds", &r.Kinds, kinds, "Kinds of notices that match. `escalated` is sent only where a route names it.").orElse("any"),
 		value("environment", &r.Environment, textKind(), "Environment that matches.").orElse("any"),
-		value("urls", &r.URLs, appriseKind(), "Apprise URLs for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
+		value("urls", &r.URLs, appriseKind(),
+			"Apprise URLs for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
 		value("urls_file", &r.held, fileKind(), "File that holds the URLs."),
 	}
-}
-
-func quoted(kinds []ops.NoticeKind) string {
-	words := make([]string, len(kinds))
-	for i, k := range kinds {
-		words[i] = "`" + string(k) + "`"
-	}
-	return strings.Join(words, ", ")
 }
 
 func finishNoticeRoute(e *entry, r *noticeRoute) {

@@ -33,23 +33,29 @@ func probeFields(p *probeEntry) []field {
 		value("method", &p.Method, anyCaseKind("GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
 		headersField(&p.Headers).onlyFor("http"),
 		value("body", &p.Body, textKind(), "Body of the request.").onlyFor("http"),
-		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)), "Status code, or a list of them.").
+		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)),
+			"Status code, or a list of them.").
 			onlyFor("http").orElse("any 2xx or 3xx"),
 		value("expect_body", &p.ExpectBody, textKind(), "Text that the response must contain.").onlyFor("http"),
 		value("expect_regexp", &p.ExpectRegexp, textKind(), "Regular expression (RE2) that the response must match.").onlyFor("http"),
-		value("expect_json", &p.ExpectJSON, textsKind("conditions"), "Conditions such as `$.status == \"ok\"`. All must hold.").onlyFor("http"),
-		value("cert_days", &p.CertDays, count, "The result is degraded when the certificate expires within this many days.").onlyFor("http"),
+		value("expect_json", &p.ExpectJSON, textsKind("conditions"),
+			"Conditions such as `$.status == \"ok\"`. All must hold.").onlyFor("http"),
+		value("cert_days", &p.CertDays, count,
+			"The result is degraded when the certificate expires within this many days.").onlyFor("http"),
 		value("insecure_tls", &p.InsecureTLS, boolKind(), "Accept any certificate.").onlyFor("http", "redis").orElse("`false`"),
 		value("address", &p.Address, addressKind(), "Address to connect to.").onlyFor("tcp").must(),
 		value("command", &p.Command, commandKind(), "Command to run. Exit code 0 means healthy.").onlyFor("command").must(),
 		value("host", &p.Host, textKind(), "Name to look up.").onlyFor("dns").must(),
-		value("record", &p.Record, anyCaseKind("A", "AAAA", "CNAME", "MX", "TXT", "NS", "SRV"), "Type of the record.").onlyFor("dns").orElse("A"),
+		value("record", &p.Record, anyCaseKind("A", "AAAA", "CNAME", "MX", "TXT", "NS",
+			"SRV"), "Type of the record.").onlyFor("dns").orElse("A"),
 		value("server", &p.Server, textKind(), "Name server, as host or host:port.").onlyFor("dns").orElse("the machine's own"),
 		value("expect", &p.Expect, textsKind("values"), "`dns`: values that the answer must contain. Databases: allowed first values.").
 			onlyFor(append([]string{"dns"}, databases...)...),
 		value("container", &p.Container, textKind(), "Name or id of the container.").onlyFor("container").must(),
-		value("socket", &p.Socket, textKind(), "Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
-		value("max_restarts", &p.MaxRestarts, count, "The result is degraded after more restarts than this within ten minutes.").onlyFor("container").orElse("0"),
+		value("socket", &p.Socket, textKind(),
+			"Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
+		value("max_restarts", &p.MaxRestarts, count,
+			"The result is degraded after more restarts than this within ten minutes.").onlyFor("container").orElse("0"),
 		value("password", &p.Password, textKind(), "Password, instead of one in `url`.").onlyFor(databases...),
 		value("password_file", &p.held, fileKind(), "File that holds the password.").onlyFor(databases...),
 		value("query", &p.Query, textKind(), "SQL statement, or Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
@@ -98,7 +104,7 @@ func finishProbe(e *entry, p *probeEntry) {
 // headersField reads names and values as they are.
 func headersField(at *map[string]string) field {
 	return field{
-		key: "headers", doc: "Names and values to send. Values are never shown.", at: at, takes: "names and values", text: func() string { return "" },
+		key: "headers", doc: "Headers to send. Their values are never shown.", at: at, takes: "names and values",
 		schema: func() map[string]any { return map[string]any{"type": "object", "additionalProperties": singleSchema()} },
 		descend: func(l *loader, n *yaml.Node, key string) {
 			if n.Kind != yaml.MappingNode {

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // Shorter parts of a secret are left alone: removing them would garble ordinary words and hide nothing.
@@ -22,16 +24,25 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 			out = append(out, value)
 		}
 	}
-	add(c.APIToken, 0)
-	add(c.APIReadToken, 0)
-	for _, u := range c.AppriseURLs {
+	for _, secret := range []string{c.APIToken, c.APIReadToken, c.Edges.WebhookSecret} {
+		add(secret, 0)
+	}
+	targets := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs, []string{c.Edges.PingURL})
+	for _, r := range c.NoticeRoutes {
+		targets = append(targets, r.URLs...)
+	}
+	for _, u := range targets {
 		add(u, 0)
 		addCredentials(u, add)
 		addTokens(u, add)
 	}
 	addCredentials(c.AppriseAPI, add)
 	addCredentials(c.DatabaseURL, add)
-	c.watchSecrets(add)
+	for _, e := range c.environments {
+		for _, p := range e.inventory.probes {
+			addProbe(p, add)
+		}
+	}
 	for name, value := range agentVars {
 		switch name {
 		case "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN":
@@ -56,6 +67,20 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 		return strings.Compare(a, b)
 	})
 	return out
+}
+
+// addProbe adds what a probe logs in with.
+func addProbe(p ops.ProbeSpec, add func(string, int)) {
+	add(p.Password, shortestPassword)
+	addCredentials(p.URL, add)
+	for name, value := range p.Headers {
+		name = strings.ToUpper("_" + strings.ReplaceAll(name, "-", "_"))
+		if soundsSecret(name) || name == "_AUTHORIZATION" || name == "_COOKIE" {
+			_, word, _ := strings.Cut(value, " ") // Bearer …
+			add(value, shortestPassword*2)
+			add(word, shortestPassword*2)
+		}
+	}
 }
 
 func soundsSecret(name string) bool {
@@ -109,34 +134,4 @@ func withoutPassword(text string) string {
 		return hidden
 	}
 	return u.Redacted()
-}
-
-// watchSecrets adds what probes log in with and what notices are sent to.
-func (c *Config) watchSecrets(add func(string, int)) {
-	add(c.Edges.WebhookSecret, 0)
-	add(c.Edges.PingURL, 0)
-	addTokens(c.Edges.PingURL, add)
-	urls := slices.Clone(c.Edges.SecondURLs)
-	for _, r := range c.NoticeRoutes {
-		urls = append(urls, r.URLs...)
-	}
-	for _, u := range urls {
-		add(u, 0)
-		addCredentials(u, add)
-		addTokens(u, add)
-	}
-	for _, e := range c.environments {
-		for _, p := range e.inventory.probes {
-			add(p.Password, shortestPassword)
-			addCredentials(p.URL, add)
-			for name, value := range p.Headers {
-				if soundsSecret(strings.ToUpper("_"+strings.NewReplacer("-", "_").Replace(name))) || strings.EqualFold(name, "authorization") ||
-					strings.EqualFold(name, "cookie") {
-					_, word, _ := strings.Cut(value, " ") // Bearer …
-					add(value, shortestPassword*2)
-					add(word, shortestPassword*2)
-				}
-			}
-		}
-	}
 }

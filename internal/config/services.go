@@ -38,7 +38,8 @@ func serviceFields(s *service) []field {
 		value("name", &s.Name, textKind(), "Name of the service.").mustElse("the service has no name"),
 		value("aliases", &s.Aliases, strictListKind("names"), "Other names: containers, hosts, units. A name belongs to one service only."),
 		value("group", &s.Group, textKind(), "Services of one group share their causes: their failures start one cycle together."),
-		value("depends_on", &s.needs, strictListKind("services"), "Services that it needs. While one of them is failing, this one starts no cycle."),
+		value("depends_on", &s.needs, strictListKind("services"),
+			"Services that it needs. While one of them is failing, this one starts no cycle."),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
 }

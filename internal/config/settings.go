@@ -88,7 +88,8 @@ func (c *Config) tierSettings() []field {
 				byEnv(env("ESCALATION_PROMPT")).orElse("built in"),
 			value("allowed_tools", &tier.allowed, allowedToolsKind(t), allowed).byEnv(env("ALLOWED_TOOLS")).orElse("see below").
 				showing(func() string { return strings.Join(tier.Tools.Allowed, ",") }),
-			value("disallowed_tools", &tier.disallowed, disallowedToolsKind(), "Replaces the list of tools and commands that the tier must not use.").
+			value("disallowed_tools", &tier.disallowed, disallowedToolsKind(),
+				"Replaces the list of tools and commands that the tier must not use.").
 				byEnv(env("DISALLOWED_TOOLS")).orElse("see below").
 				showing(func() string { return strings.Join(tier.Tools.Disallowed, ",") }),
 		)...)
@@ -105,22 +106,23 @@ func (c *Config) handlerSettings() []field {
 			showing(func() string { return strings.Join(handlerIDs(c.registered()), ",") }),
 	}, under(
 		"escalation",
-		value("entry", &c.roles.entry, id, "Handler that starts every cycle. Must be of Tier 1.").
+		value("entry", &c.shared.Entry, id, "Handler that starts every cycle. Must be of Tier 1.").
 			orElse("the only handler of the lowest tier that is not a target of another"),
-		value("max_depth", &c.roles.maxDepth, intKind(1, 10), "Maximum number of handoffs in one cycle. A longer chain of handlers is rejected at start.").
+		value("max_depth", &c.shared.MaxDepth, intKind(1, 10),
+			"Maximum number of handoffs in one cycle. A longer chain of handlers is rejected at start.").
 			or(fmt.Sprint(int(ops.LastTier)-1)),
-		value("independence", &c.roles.independence, independenceKind(),
-			"How the next handler must differ from the earlier ones. `other_family`: its model has another maker than the previous handler's. "+
+		value("independence", &c.shared.Independence, independenceKind(),
+			"How the next handler must differ from the earlier ones. `other_family`: its model has another maker. "+
 				"A route can override it.").
 			or(string(ops.IndependenceHandler)),
-		value("process", &c.roles.process, processKind(),
-			"How the next handler is chosen. `typed`: the handoff names it. `manager`: `escalation.manager` chooses among those permitted. "+
-				"The supervisor validates both.").
+		value("process", &c.shared.Process, processKind(),
+			"How the next handler is chosen. `typed`: the handoff names it. `manager`: `escalation.manager` chooses it.").
 			or(processTyped),
-		value("manager", &c.roles.manager, id,
+		value("manager", &c.shared.Manager, id,
 			"Handler that chooses the next one when `escalation.process` is `manager`. It does no other work and takes no handoffs."),
-		value("planner", &c.roles.planner, id, "Handler that makes a new plan after an approach has failed."),
-		value("judge", &c.roles.judge, id, "Handler that scores a claimed repair. Its family must differ from that of at least one working handler."),
+		value("planner", &c.shared.Planner, id, "Handler that makes a new plan after an approach has failed."),
+		value("judge", &c.shared.Judge, id,
+			"Handler that scores a claimed repair. Its family must differ from that of at least one working handler."),
 	))
 }
 
@@ -147,14 +149,17 @@ func processKind() kind[ops.ProcessMode] {
 func (c *Config) escalationSettings() []field {
 	return slices.Concat(under(
 		"escalation",
-		value("mode", &c.Mode, modeKind(), "How the next tier gets its context: it continues the conversation, or it gets the facts of the handoff.").
+		value("mode", &c.shared.Mode, modeKind(),
+			"How the next tier gets its context: it continues the conversation, or it gets the facts of the handoff.").
 			byEnv("CLAUDEOPS_ESCALATION_MODE").or("resume"),
-		value("resume_context_threshold", &c.ContextThreshold, shareKind(), "Share of the context window above which handoff is used instead of resume.").
+		value("resume_context_threshold", &c.shared.ContextThreshold, shareKind(),
+			"Share of the context window above which handoff is used instead of resume.").
 			byEnv("CLAUDEOPS_RESUME_CONTEXT_THRESHOLD").or("0.80"),
-		value("approval_tier", &c.ApprovalTier, intKind(ops.Tier(0), ops.LastTier),
+		value("approval_tier", &c.shared.ApprovalTier, intKind(ops.Tier(0), ops.LastTier),
 			"Lowest tier that needs the approval of a human before it starts; 0 turns this off.").
 			byEnv("CLAUDEOPS_APPROVAL_TIER").or("0"),
-		list("routes", &c.routes, routeFields, finishRoute, "Mode, independence and approval of single routes. See [Routes and models](#routes-and-models).").
+		list("routes", &c.shared.Routes, routeFields, finishRoute,
+			"Mode, independence and approval of single routes. See [Routes and models](#routes-and-models).").
 			showing(c.showRoutes),
 	), []field{
 		list("models", &c.models, modelFields, c.finishModel, "Context windows of models. See [Routes and models](#routes-and-models)."),
@@ -167,20 +172,23 @@ func (c *Config) escalationSettings() []field {
 		value("tool", &c.Limits.Tool, durationKind(0), "Maximum time of one tool call.").byEnv("CLAUDEOPS_TOOL_TIMEOUT").or("20m"),
 	), under(
 		"budget",
-		value("session_usd", &c.BudgetSessionUSD, dollarsKind(),
+		value("session_usd", &c.shared.BudgetSessionUSD, dollarsKind(),
 			"Maximum cost per session; 0 means what the cycle and the day have left. The call that reaches a limit is still paid.").
 			byEnv("CLAUDEOPS_BUDGET_SESSION_USD").or("0"),
-		value("chain_usd", &c.BudgetChainUSD, dollarsKind(), "Maximum cost per cycle; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_CHAIN_USD").or("5"),
-		value("day_usd", &c.BudgetDayUSD, dollarsKind(), "Maximum cost per day; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_DAY_USD").or("25"),
+		value("chain_usd", &c.shared.BudgetChainUSD, dollarsKind(),
+			"Maximum cost per cycle; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_CHAIN_USD").or("5"),
+		value("day_usd", &c.BudgetDayUSD, dollarsKind(),
+			"Maximum cost per day; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_DAY_USD").or("25"),
 	))
 }
 
 func (c *Config) approvalSettings() []field {
-	a := &c.approval
+	a := &c.shared.Approval
 	return under(
 		"escalation.approval",
 		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means without end.").or("24h"),
-		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", "deny", "approve"), "What happens to a request that nobody answered.").
+		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", "deny",
+			"approve"), "What happens to a request that nobody answered.").
 			or("needs_human"),
 		value("remind", &a.Remind, waitKind(), "Time between reminders; 0 sends none.").or("1h"),
 		value("reminds", &a.Reminds, intKind(0, 100), "Maximum number of reminders. After them, `notify.second_urls` is notified.").or("3"),
@@ -188,22 +196,25 @@ func (c *Config) approvalSettings() []field {
 }
 
 func (c *Config) recoverySettings() []field {
-	l := &c.Recovery.Limits
+	l := &c.shared.Recovery.Limits
 	return slices.Concat([]field{
-		value("recovery.enabled", &c.Recovery.Enabled, boolKind(), "`off` ends a cycle at its first failure; the next cycle tries again.").
+		value("recovery.enabled", &c.shared.Recovery.Enabled, boolKind(),
+			"`off` ends a cycle at its first failure; the next cycle tries again.").
 			byEnv("CLAUDEOPS_RECOVERY").or("on"),
 	}, under(
 		"recovery.limits",
 		value("retries", &l.Retries, intKind(1, 10), "Maximum number of retries per step. A retry repeats the same call.").or("3"),
 		value("retry_time", &l.RetryTime, durationKind(4*time.Second), "Maximum total waiting time before retries.").or("30s"),
-		value("nudges", &l.Nudges, intKind(1, 3), "Maximum number of nudges per step. A nudge continues the conversation with the concrete errors.").or("3"),
+		value("nudges", &l.Nudges, intKind(1, 3),
+			"Maximum number of nudges per step. A nudge continues the conversation with the concrete errors.").or("3"),
 		value("nudge_time", &l.NudgeTime, durationKind(0), "Maximum time for all nudges of one step.").or("5m"),
 		value("replan_time", &l.ReplanTime, durationKind(0), "Maximum time for a new plan and its first execution.").or("15m"),
 		value("fallback_time", &l.FallbackTime, durationKind(0), "Maximum time for all fallback handlers of one step.").or("20m"),
 		value("total_time", &l.TotalTime, durationKind(0), "Maximum time for all recovery in one cycle.").or("1h"),
 		value("total_usd", &l.TotalUSD, dollarsKind(), "Maximum cost of all recovery in one cycle; 0 means no separate limit.").or("0"),
 	), []field{
-		list("recovery.rules", &c.Recovery.Rules, ruleFields, c.finishRule, "Your own classes of failure. See [Recovery rules](#recovery-rules)."),
+		list("recovery.rules", &c.shared.Recovery.Rules, ruleFields, c.finishRule,
+			"Your own classes of failure. See [Recovery rules](#recovery-rules)."),
 	})
 }
 
@@ -213,19 +224,22 @@ func (c *Config) agentSettings() []field {
 		"agent",
 		value("bin", &a.Bin, programKind(), "The agent CLI. `scripted` selects the built-in scripted agent, which needs no key.").
 			byEnv("CLAUDEOPS_CLAUDE_BIN").or("claude"),
-		value("codex_bin", &a.CodexBin, programKind(), "The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
+		value("codex_bin", &a.CodexBin, programKind(),
+			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
 		value("command_trusted", &a.CommandTrusted, boolKind(),
-			"Run handlers with `agent: command` without a sandbox. The guard does not check such programs; without this they need `sandbox.bubblewrap`.").
+			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need `sandbox.bubblewrap`.").
 			or("false"),
-		value("scenario", &a.Scenario, programKind(), "Scenario for the scripted agent: the name of a built-in one, or the path of a file."),
+		value("scenario", &a.Scenario, programKind(),
+			"Scenario for the scripted agent: the name of a built-in one, or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
 		value("api_key", &a.APIKey, tokenKind(), "API key, passed only to the agent CLI.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
-		value("oauth_token", &a.OAuthToken, tokenKind(), "OAuth token, passed only to the agent CLI.").byEnv("CLAUDE_CODE_OAUTH_TOKEN").hiddenValue(),
+		value("oauth_token", &a.OAuthToken, tokenKind(),
+			"OAuth token, passed only to the agent CLI.").byEnv("CLAUDE_CODE_OAUTH_TOKEN").hiddenValue(),
 		value("base_url", &a.BaseURL, webURLKind(), "URL of the API, passed only to the agent CLI.").byEnv("ANTHROPIC_BASE_URL"),
 	), []field{
 		value("secrets", &c.secrets, listOf("list of values or variable names", splitAtLines, textKind()),
-			"Additional texts to remove from everything that is stored or shown. The name of a variable that is set stands for its value.").hiddenValue(),
+			"Additional texts to remove from everything that is stored or shown. The name of a variable means its value.").hiddenValue(),
 	})
 }
 
@@ -235,21 +249,27 @@ func (c *Config) guardSettings() []field {
 	return slices.Concat(under(
 		"guard",
 		value("enabled", &g.Enabled, boolKind(),
-			"Check every tool call in code: before the CLI runs it, and again before a shell runs it. A call that was not allowed stops the session.").
+			"Check every tool call in code, before the CLI and before the shell runs it. A call that was not allowed stops the session.").
 			byEnv("CLAUDEOPS_GUARD").or("on"),
-		value("rules", &g.Rules, promptKind(), "File with your own rules. Each rule has examples that are checked at start.").orElse("none"),
-		value("require_version", &g.RequireVersion, boolKind(), "Reject an agent CLI that does not report its version, because its gates cannot be relied on.").
+		value("rules", &g.Rules, promptKind(),
+			"File with your own rules. Each rule has examples that are checked at start.").orElse("none"),
+		value("require_version", &g.RequireVersion, boolKind(),
+			"Reject an agent CLI that does not report its version, because its gates cannot be relied on.").
 			or("false"),
 		value("hosts", &g.Hosts, wordsKind("host names"), "Hosts that an agent may reach with ssh."),
-		value("protected_files", &g.Protected, wordsKind("file names"), "Infrastructure files that no tier may change, by file name or path.").
+		value("protected_files", &g.Protected, wordsKind("file names"),
+			"Infrastructure files that no tier may change, by file name or path.").
 			or("ie.yaml,vms.yaml"),
-		value("volumes", &g.Volumes, wordsKind("folders"), "Folders with persistent data, in which no tier may delete anything.").or("/volumes"),
+		value("volumes", &g.Volumes, wordsKind("folders"),
+			"Folders with persistent data, in which no tier may delete anything.").or("/volumes"),
 	), under(
 		"cooldown",
 		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),
 		value("restart_window", &restarts.Window, durationKind(time.Minute), "Sliding window for counting restarts.").or("4h"),
-		value("redeployments", &redeployments.Count, intKind(0, 1000), "Maximum redeployments of one service within `cooldown.redeployment_window`.").or("1"),
-		value("redeployment_window", &redeployments.Window, durationKind(time.Minute), "Sliding window for counting redeployments.").or("24h"),
+		value("redeployments", &redeployments.Count, intKind(0, 1000),
+			"Maximum redeployments of one service within `cooldown.redeployment_window`.").or("1"),
+		value("redeployment_window", &redeployments.Window, durationKind(time.Minute),
+			"Sliding window for counting redeployments.").or("24h"),
 	))
 }
 
@@ -257,10 +277,10 @@ func (c *Config) sandboxSettings() []field {
 	return under(
 		"sandbox",
 		value("bubblewrap", &c.Guard.Bubblewrap, boolKind(),
-			"Run agents in their own namespaces: the file system is read-only except for their folders, repositories are writable from Tier 2, "+
-				"volumes are hidden. Needs `bwrap`.").
+			"Run agents in their own namespaces, with a read-only file system except for their folders. See [security.md](security.md). Needs `bwrap`.").
 			or("off"),
-		value("uid", &c.Guard.UID, intKind(0, 1<<31-1), "User id that runs the agents; 0 means the supervisor's. The supervisor must be allowed to change users.").
+		value("uid", &c.Guard.UID, intKind(0, 1<<31-1),
+			"User id that runs the agents; 0 means the supervisor's. The supervisor must be allowed to change users.").
 			or("0"),
 	)
 }
@@ -269,24 +289,28 @@ func (c *Config) watchSettings() []field {
 	w, e := &c.watching, &c.Edges
 	return slices.Concat(
 		[]field{
-			value("observe", &w.observe, observeKind(), "How problems are found. `probes`: probes run all the time, and an agent starts only when they find "+
-				"something. `agent`: Tier 1 checks at every interval. `both`.").
+			value("observe", &w.observe, observeKind(),
+				"How problems are found. `probes`: probes run all the time and start an agent. `agent`: Tier 1 checks at every interval.").
 				byEnv("CLAUDEOPS_OBSERVE").orElse("`probes` where a probe is configured, else `agent`"),
-			value("observe_every", &w.every, waitKind(), "With `observe: probes`, also start an agent when none has run for this time; 0 means never.").or("0"),
+			value("observe_every", &w.every, waitKind(),
+				"With `observe: probes`, also start an agent when none has run for this time; 0 means never.").or("0"),
 			value("tolerate_degraded", &w.tolerate, boolKind(), "Treat degraded results as healthy.").or("false"),
 		},
 		under("grouping", w.groupingFields(true)...),
 		under("flapping", w.flappingFields(true)...),
 		[]field{
-			maintenanceField(&w.maintenance, "Times in which failures start no cycle. See [Watching](#watching-in-detail).").showing(c.showMaintenance),
-			value("deadman.missed", &e.DeadManMissed, intKind(0, 1000), "Alert after this many missed intervals; 0 turns this off.").or("3"),
+			maintenanceField(&w.maintenance,
+				"Times in which failures start no cycle. See [Watching](#watching-in-detail).").showing(c.showMaintenance),
+			value("deadman.missed", &e.DeadManMissed, intKind(0, 1000),
+				"Alert after this many missed intervals; 0 turns this off.").or("3"),
 			value("deadman.ping_url", &e.PingURL, webURLKind(),
 				"URL that is requested after each finished cycle, for an external monitor that alerts when the requests stop.").
 				byEnv("CLAUDEOPS_PING_URL").hiddenValue(),
-			value("webhooks.secret", &e.WebhookSecret, tokenKind(), "Key with which senders can sign the body (HMAC SHA-256 in `X-Hub-Signature-256`) "+
-				"instead of sending `api_token`. See [webhooks.md](webhooks.md).").
+			value("webhooks.secret", &e.WebhookSecret, tokenKind(),
+				"Key with which senders sign the body (HMAC SHA-256), instead of sending `api_token`. See [webhooks.md](webhooks.md).").
 				byEnv("CLAUDEOPS_WEBHOOK_SECRET").hiddenValue(),
-			value("webhooks.expire", &e.AlertsExpire, waitKind(), "An alert ends when it is not repeated for this time; 0 means never.").or("24h"),
+			value("webhooks.expire", &e.AlertsExpire, waitKind(),
+				"An alert ends when it is not repeated for this time; 0 means never.").or("24h"),
 		},
 	)
 }
@@ -295,16 +319,19 @@ func (c *Config) retentionSettings() []field {
 	r := &c.Retention
 	return under(
 		"retention",
-		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means without end. Cycles, sessions and decisions "+
-			"are always kept. See [operations.md](operations.md#what-is-kept-and-for-how-long).").
+		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means without end. "+
+			"See [operations.md](operations.md#what-is-kept-and-for-how-long).").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS").or("720h"),
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS_MAX_MB").or("2048"),
-		value("checks", &r.Checks, waitKind(), "How long single probe results are kept; 0 means without end. The health bars use hourly and daily counts instead.").
+		value("checks", &r.Checks, waitKind(),
+			"How long single probe results are kept; 0 means without end. The health bars use hourly and daily counts instead.").
 			or("336h"),
-		value("health_hours", &r.Hours, waitKind(), "How long hourly health counts are kept; 0 means without end. Daily counts are always kept.").or("2160h"),
-		value("events", &r.Events, waitKind(), "How long events and the probe results of cycles are kept; 0 means without end.").or("2160h"),
+		value("health_hours", &r.Hours, waitKind(),
+			"How long hourly health counts are kept; 0 means without end. Daily counts are always kept.").or("2160h"),
+		value("events", &r.Events, waitKind(),
+			"How long events and the probe results of cycles are kept; 0 means without end.").or("2160h"),
 		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means without end.").or("2160h"),
 		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means without end.").or("2160h"),
 		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means without end.").or("720h"),
@@ -317,22 +344,24 @@ func (c *Config) retentionSettings() []field {
 func (c *Config) hostSettings() []field {
 	h := &c.Host
 	return slices.Concat([]field{
-		value("database_url", &c.DatabaseURL, databaseKind(), "PostgreSQL 13 or later, for several hosts. Each host still needs its own state folder.").
+		value("database_url", &c.DatabaseURL, databaseKind(),
+			"URL of a PostgreSQL database (13 or later), for several hosts. Each host still needs its own state folder.").
 			byEnv("CLAUDEOPS_DATABASE_URL").hiddenValue().orElse("SQLite in the state folder"),
 	}, under(
 		"host",
 		value("name", &h.Name, hostKind(), "Name of this host. Must be unique among the hosts that share the database.").
 			byEnv("CLAUDEOPS_HOST").orElse("the machine's name"),
-		value("labels", &h.Labels, wordsKind("labels"), "What this host can reach. It works only for environments whose `labels` it all has.").
+		value("labels", &h.Labels, wordsKind("labels"),
+			"What this host can reach. It works only for environments whose `labels` it all has.").
 			byEnv("CLAUDEOPS_HOST_LABELS"),
-		value("lease", &h.Lease, durationKind(leastLease), "Time without a heartbeat after which other hosts continue the cycles of a host. "+
-			"A host stops its own agents after two thirds of it. Must be the same on all hosts.").
+		value("lease", &h.Lease, durationKind(leastLease),
+			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts.").
 			byEnv("CLAUDEOPS_HOST_LEASE").or("12s"),
 		value("sessions", &h.Sessions, intKind(0, 10_000),
-			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue; running ones are not affected.").
+			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue.").
 			byEnv("CLAUDEOPS_MAX_SESSIONS").or("0").orElse("two for each core, at least 4"),
 		value("disk_reserve", &h.DiskReserve, megabytesKind(1<<20),
-			"Megabytes that must be free in the state folder. With less, no session starts and a running one changes nothing; 0 turns this off.").
+			"Megabytes that must be free in the state folder. With less, nothing starts and nothing is changed; 0 turns this off.").
 			byEnv("CLAUDEOPS_DISK_RESERVE").or("64"),
 	))
 }
@@ -340,7 +369,8 @@ func (c *Config) hostSettings() []field {
 func (c *Config) noticeSettings() []field {
 	return []field{
 		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets.").byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
-		value("notify.apprise_api", &c.AppriseAPI, webURLKind(), "Apprise API server that sends notifications, instead of the `apprise` program.").
+		value("notify.apprise_api", &c.AppriseAPI, webURLKind(),
+			"Apprise API server that sends notifications, instead of the `apprise` program.").
 			byEnv("CLAUDEOPS_APPRISE_API"),
 		value("listen", &c.Listen, listenKind(), "Address of the web pages and the API. An address other than loopback needs `api_token`.").
 			byEnv("CLAUDEOPS_LISTEN").or("127.0.0.1:8080"),
@@ -351,7 +381,8 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_API_READ_TOKEN").hiddenValue(),
 		value("notify.second_urls", &c.Edges.SecondURLs, appriseKind(), "Notification targets when reminders are not answered.").
 			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
-		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute, "Other targets for certain notices. See [Notices](#notices)."),
+		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
+			"Other targets for certain notices. See [Notices](#notices)."),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(), "URL at which people reach the web pages. Notices then contain links.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),
 	}
@@ -360,11 +391,14 @@ func (c *Config) noticeSettings() []field {
 func (c *Config) inventorySettings() []field {
 	return []field{
 		servicesField(&c.inventory, "The services to watch. See [Services](#services).").showing(c.showServices),
-		value("services_discovery", &c.Discovery, choiceKind("a way to treat services of repositories", DiscoveryOff, DiscoveryShow, DiscoveryTrust),
-			"How services that the repositories in `repos_dir` name are used. `show`: they are only listed by `claudeops services discover`. "+
-				"`trust`: new ones are watched from the next start; a later change is used after `claudeops services accept`. `off`: they are not looked for.").
+		value("services_discovery", &c.Discovery, discoveryKind(),
+			"How services that repositories name are used: not at all, listed, or watched. See [Services](#services).").
 			byEnv("CLAUDEOPS_SERVICES_DISCOVERY").or(string(DiscoveryShow)),
 		list("environments", &c.environments, c.environmentFields, c.finishEnvironment,
 			"Environments, each with its own state folder. See [Environments](#environments).").orElse("one, named `default`"),
 	}
+}
+
+func discoveryKind() kind[Discovery] {
+	return choiceKind("a way to treat services of repositories", DiscoveryOff, DiscoveryShow, DiscoveryTrust)
 }

@@ -46,7 +46,7 @@ func readTools(v raw) ([]string, []fault) {
 		name := toolName(e.text)
 		switch {
 		case !toolEntry.MatchString(e.text):
-			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Grep,Bash(docker ps:*)", "%q is not a tool", e.text)...)
+			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Bash(docker ps:*)", "%q is not a tool", e.text)...)
 		case strings.EqualFold(name, "default"):
 			// To the agent CLI this word means every tool it has.
 			faults = append(faults, wrong(e, "name the tools one by one", "%q stands for every tool", e.text)...)
@@ -84,9 +84,9 @@ func allowedToolsKind(t ops.Tier) kind[[]string] {
 }
 
 func disallowedToolsKind() kind[[]string] {
-	return kind[[]string]{name: "tools, separated by commas", list: true, schema: listSchema(singleSchema()), parse: func(_ places, v raw) ([]string, []fault) {
-		return readTools(v)
-	}}
+	k := wordsKind("tools")
+	k.parse = func(_ places, v raw) ([]string, []fault) { return readTools(v) }
+	return k
 }
 
 // bareNames returns the tools that a list of entries needs to exist.
