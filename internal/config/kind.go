@@ -233,29 +233,32 @@ func waitKind() kind[time.Duration] {
 func shareKind() kind[float64] {
 	const fix = "give a share such as 0.80"
 	schema := map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}
-	return kind[float64]{name: "share above 0, at most 1", schema: schema, parse: func(_ places, v raw) (float64, []fault) {
-		f, err := strconv.ParseFloat(v.text, 64)
-		if err != nil || math.IsNaN(f) {
-			return 0, wrong(v, fix, "%q is not a number", v.text)
-		}
+	return numberKind("share above 0, at most 1", fix, "%q is not a number", schema, func(v raw, f float64) []fault {
 		if f <= 0 || f > 1 {
-			return 0, wrong(v, fix, "%s is not above 0 and at most 1", v.text)
+			return wrong(v, fix, "%s is not above 0 and at most 1", v.text)
 		}
-		return f, nil
-	}}
+		return nil
+	})
 }
 
 func dollarsKind() kind[float64] {
+	const fix = "give an amount such as 5 or 2.50; 0 means no limit"
 	schema := map[string]any{"type": "number", "minimum": 0}
-	return kind[float64]{name: "US dollars", schema: schema, parse: func(_ places, v raw) (float64, []fault) {
+	return numberKind("US dollars", fix, "%q is not an amount", schema, func(v raw, f float64) []fault {
+		if f < 0 {
+			return wrong(v, "give 0 for no limit", "%s is below zero", v.text)
+		}
+		return nil
+	})
+}
+
+func numberKind(name, fix, message string, schema map[string]any, check func(raw, float64) []fault) kind[float64] {
+	return kind[float64]{name: name, schema: schema, parse: func(_ places, v raw) (float64, []fault) {
 		f, err := strconv.ParseFloat(v.text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, wrong(v, "give an amount such as 5 or 2.50; 0 means no limit", "%q is not an amount", v.text)
+			return 0, wrong(v, fix, message, v.text)
 		}
-		if f < 0 {
-			return 0, wrong(v, "give 0 for no limit", "%s is below zero", v.text)
-		}
-		return f, nil
+		return f, check(v, f)
 	}}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -10,63 +11,78 @@ import (
 	"claudeops/internal/ops"
 )
 
-// prose holds the text of the reference page around its tables.
+// prose holds the text of the reference page. A comment that is alone in a line is replaced by a table.
 //
 //go:embed reference/*.md
 var prose embed.FS
 
 // Reference renders docs/configuration.md.
 func Reference() (string, error) {
+	files, err := fs.Glob(prose, "reference/*.md") // sorted by their numbers
+	if err != nil {
+		return "", fmt.Errorf("list reference: %w", err)
+	}
 	var b strings.Builder
-	c := newConfig()
-	for _, part := range []struct {
-		file   string
-		tables func(*strings.Builder)
-	}{
-		{"head", c.writeSettings},
-		{"handlers", func(b *strings.Builder) {
-			handler := handlerFields(new(ops.Handler))
-			writeFields(b, "A handler", handler)
-			writeFields(b, "Its limits", inner(handler))
-		}},
-		{"routes", func(b *strings.Builder) {
-			writeFields(b, "A route", routeFields(new(ops.Route)))
-			writeFields(b, "A model", modelFields(new(model)))
-		}},
-		{"rules", func(b *strings.Builder) { writeFields(b, "A rule", ruleFields(new(ops.RecoveryRule))) }},
-		{"prices", writePrices},
-		{"services", func(b *strings.Builder) {
-			writeFields(b, "A service", serviceFields(new(service)))
-			writeFields(b, "A probe", probeFields(new(probeEntry)))
-		}},
-		{"watch", func(b *strings.Builder) {
-			writeFields(b, "A time of maintenance", maintenanceFields(new(ops.Maintenance)))
-		}},
-		{"notices", func(b *strings.Builder) { writeFields(b, "A route of notices", noticeRouteFields(new(noticeRoute))) }},
-		{"environments", func(b *strings.Builder) { writeFields(b, "An environment", c.environmentFields(new(environment))) }},
-		{"tools", writeTools},
-	} {
-		text, err := prose.ReadFile("reference/" + part.file + ".md")
+	for i, file := range files {
+		text, err := prose.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("read reference: %w", err)
 		}
-		if b.Len() > 0 {
+		if i > 0 {
 			b.WriteString("\n")
 		}
-		b.Write(text)
-		part.tables(&b)
+		for line := range strings.Lines(string(text)) {
+			if err := writeLine(&b, line); err != nil {
+				return "", fmt.Errorf("render %s: %w", file, err)
+			}
+		}
 	}
 	return b.String(), nil
 }
 
-// inner are the fields of the first object among fields.
-func inner(fields []field) []field {
-	return fields[slices.IndexFunc(fields, func(f field) bool { return f.inner != nil })].inner
+func writeLine(b *strings.Builder, line string) error {
+	name, isComment := strings.CutPrefix(strings.TrimSpace(line), "<!-- ")
+	name = strings.TrimSuffix(name, " -->")
+	key, isFields := strings.CutPrefix(name, "fields of ")
+	switch {
+	case isComment && isFields:
+		fields := newConfig().settings()
+		for fields != nil && key != "" {
+			f, rest := fields.longest(key)
+			fields, key = f.inner, rest
+		}
+		if fields == nil {
+			return fmt.Errorf("there is no list named in %q", strings.TrimSpace(line))
+		}
+		writeFields(b, fields)
+	case isComment && name == "settings":
+		writeSettings(b)
+	case isComment && name == "built-in prices":
+		writePrices(b)
+	case isComment && name == "default tools":
+		writeTools(b)
+	default:
+		b.WriteString(line)
+	}
+	return nil
 }
 
-func (c *Config) writeSettings(b *strings.Builder) {
-	for _, g := range c.groups() {
-		fmt.Fprintf(b, "\n## %s\n\n| key | variable | takes | default | meaning |\n|---|---|---|---|---|\n", g.title)
+// longest finds the field whose key a dotted key begins with, and what is left of it.
+func (t table) longest(key string) (field, string) {
+	for _, f := range t {
+		if rest, ok := strings.CutPrefix(key+".", f.key+"."); ok {
+			return f, strings.TrimSuffix(rest, ".")
+		}
+	}
+	return field{}, ""
+}
+
+func writeSettings(b *strings.Builder) {
+	for i, g := range newConfig().groups() {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "## %s\n\n| key | variable | takes | default | meaning |\n|---|---|---|---|---|\n", g.title)
 		for _, f := range g.fields {
 			variable := "–"
 			if f.env != "" {
@@ -82,6 +98,8 @@ func (c *Config) writeSettings(b *strings.Builder) {
 
 func shownDefault(f field) string {
 	switch {
+	case f.required:
+		return "required"
 	case f.shown != "":
 		return f.shown
 	case f.def != "":
@@ -91,24 +109,19 @@ func shownDefault(f field) string {
 	}
 }
 
-func writeFields(b *strings.Builder, title string, fields []field) {
-	fmt.Fprintf(b, "\n%s:\n\n| key | takes | default | meaning |\n|---|---|---|---|\n", title)
+func writeFields(b *strings.Builder, fields []field) {
+	b.WriteString("| key | takes | default | meaning |\n|---|---|---|---|\n")
 	for _, f := range fields {
 		doc := f.doc
 		if f.only != nil {
 			doc = "For `" + strings.Join(f.only, "`, `") + "`: " + doc
 		}
-		def := shownDefault(f)
-		if f.required {
-			def = "required"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, def, doc)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, shownDefault(f), doc)
 	}
 }
 
 func writePrices(b *strings.Builder) {
-	writeFields(b, "A model", priceFields(new(ops.Price)))
-	b.WriteString("\nBuilt in:\n\n| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
+	b.WriteString("| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
 	prices := builtInPrices()
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
 		p := prices[name]
@@ -118,8 +131,11 @@ func writePrices(b *strings.Builder) {
 
 func writeTools(b *strings.Builder) {
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
+		if t > ops.Tier1 {
+			b.WriteString("\n")
+		}
 		lists := defaultTools(t, ops.ContextResume)
-		fmt.Fprintf(b, "\n### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```\n%s\n```\n",
+		fmt.Fprintf(b, "### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```\n%s\n```\n",
 			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n"))
 	}
 }
