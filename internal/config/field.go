@@ -135,6 +135,14 @@ func (f field) structured() bool                 { return f.descend != nil }
 func (f field) fits(kind string) bool            { return f.only == nil || slices.Contains(f.only, kind) }
 func (f field) isBool() bool                     { _, ok := f.at.(*bool); return ok }
 
+// meaning is the description of the field, and for which types of entries it is.
+func (f field) meaning() string {
+	if f.only == nil {
+		return f.doc
+	}
+	return "`" + strings.Join(f.only, "`, `") + "`: " + strings.ToLower(f.doc[:1]) + f.doc[1:]
+}
+
 // flag is the name of the setting's command-line flag.
 func (f field) flag() string {
 	name := f.env

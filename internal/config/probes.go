@@ -28,7 +28,7 @@ func probeFields(p *probeEntry) []field {
 	return []field{
 		value("type", &p.Type, anyCaseKind(probeTypes()...), "Type of the probe.").mustElse("the probe has no type"),
 		value("name", &p.Name, textKind(), "Name of the probe among the results.").orElse("made from the rest"),
-		value("url", &p.URL, textKind(), "URL to request, or of the database, such as `postgres://user@db:5432/app`.").
+		value("url", &p.URL, textKind(), "The URL to request, or of the database, such as `postgres://user@db:5432/app`.").
 			onlyFor("http", "postgres", "mysql", "redis").must(),
 		value("method", &p.Method, anyCaseKind("GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
 		headersField(&p.Headers).onlyFor("http"),
@@ -49,16 +49,16 @@ func probeFields(p *probeEntry) []field {
 		value("record", &p.Record, anyCaseKind("A", "AAAA", "CNAME", "MX", "TXT", "NS",
 			"SRV"), "Type of the record.").onlyFor("dns").orElse("A"),
 		value("server", &p.Server, textKind(), "Name server, as host or host:port.").onlyFor("dns").orElse("the machine's own"),
-		value("expect", &p.Expect, textsKind("values"), "`dns`: values that the answer must contain. Databases: allowed first values.").
+		value("expect", &p.Expect, textsKind("values"), "Values that a `dns` answer must contain, or that the first value of a query may have.").
 			onlyFor(append([]string{"dns"}, databases...)...),
 		value("container", &p.Container, textKind(), "Name or id of the container.").onlyFor("container").must(),
 		value("socket", &p.Socket, textKind(),
-			"Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
+			"The Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
 		value("max_restarts", &p.MaxRestarts, count,
 			"The result is degraded after more restarts than this within ten minutes.").onlyFor("container").orElse("0"),
 		value("password", &p.Password, textKind(), "Password, instead of one in `url`.").onlyFor(databases...),
 		value("password_file", &p.held, fileKind(), "File that holds the password.").onlyFor(databases...),
-		value("query", &p.Query, textKind(), "SQL statement, or Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
+		value("query", &p.Query, textKind(), "A SQL statement, or a Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
 		value("unit", &p.Unit, textKind(), "Name of the unit.").onlyFor("systemd").must(),
 		value("process", &p.Process, textKind(), "Name of a running program.").onlyFor("process").must(),
 		value("timeout", &p.Timeout, durationKind(0), "A slower probe is down.").or("10s"),

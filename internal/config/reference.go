@@ -112,11 +112,7 @@ func shownDefault(f field) string {
 func writeFields(b *strings.Builder, fields []field) {
 	b.WriteString("| key | takes | default | meaning |\n|---|---|---|---|\n")
 	for _, f := range fields {
-		doc := f.doc
-		if f.only != nil {
-			doc = "For `" + strings.Join(f.only, "`, `") + "`: " + doc
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, shownDefault(f), doc)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, shownDefault(f), f.meaning())
 	}
 }
 

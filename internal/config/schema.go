@@ -51,7 +51,7 @@ func insert(into map[string]any, key string, schema map[string]any) {
 // fieldSchema is what a field takes, with its description and its default.
 func fieldSchema(f field) map[string]any {
 	out := maps.Clone(f.schema())
-	out["description"] = f.doc
+	out["description"] = f.meaning()
 	switch {
 	case f.def == "":
 	case f.isBool():

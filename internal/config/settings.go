@@ -186,7 +186,7 @@ func (c *Config) approvalSettings() []field {
 	a := &c.shared.Approval
 	return under(
 		"escalation.approval",
-		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means without end.").or("24h"),
+		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means no limit.").or("24h"),
 		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", "deny",
 			"approve"), "What happens to a request that nobody answered.").
 			or("needs_human"),
@@ -319,22 +319,22 @@ func (c *Config) retentionSettings() []field {
 	r := &c.Retention
 	return under(
 		"retention",
-		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means without end. "+
+		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means no limit. "+
 			"See [operations.md](operations.md#what-is-kept-and-for-how-long).").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS").or("720h"),
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS_MAX_MB").or("2048"),
 		value("checks", &r.Checks, waitKind(),
-			"How long single probe results are kept; 0 means without end. The health bars use hourly and daily counts instead.").
+			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
 			or("336h"),
 		value("health_hours", &r.Hours, waitKind(),
-			"How long hourly health counts are kept; 0 means without end. Daily counts are always kept.").or("2160h"),
+			"How long hourly health counts are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
 		value("events", &r.Events, waitKind(),
-			"How long events and the probe results of cycles are kept; 0 means without end.").or("2160h"),
-		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means without end.").or("2160h"),
-		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means without end.").or("2160h"),
-		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means without end.").or("720h"),
+			"How long events and the probe results of cycles are kept; 0 means no limit.").or("2160h"),
+		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means no limit.").or("2160h"),
+		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means no limit.").or("2160h"),
+		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means no limit.").or("720h"),
 		value("max_rows", &r.Rows, intKind(0, int64(mostMegabytes)),
 			"Maximum number of probe results, of events and of guard decisions. The oldest are removed first; 0 means no limit.").
 			or("5000000"),
