@@ -252,7 +252,6 @@ func (l *loader) check(c *Config) {
 	case c.APIToken == c.APIReadToken:
 		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
 	}
-	l.reachable(c)
 	l.checkPolicy(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.

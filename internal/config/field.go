@@ -71,10 +71,12 @@ func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entr
 		key: key, doc: doc, at: at, takes: "list", inner: inner,
 		schema: func() map[string]any { return arrayOf(objectSchema(inner)) },
 		text: func() string {
-			names := make([]string, len(*at))
-			for i, t := range *at {
-				copied := t
-				names[i] = boundTo(fields, &copied)
+			names := make([]string, len(*at)) // the first field of an entry names it
+			for i, item := range *at {
+				t := new(T)
+				bound := fields(t)
+				*t = item
+				names[i] = bound[0].text()
 			}
 			return strings.Join(names, ",")
 		},
@@ -93,14 +95,6 @@ func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entr
 			}
 		},
 	}
-}
-
-// boundTo is the text of the first field of an entry, which names it.
-func boundTo[T any](fields func(*T) []field, t *T) string {
-	kept := *t
-	all := fields(t)
-	*t = kept // an entry that inherits values is filled by fields
-	return all[0].text()
 }
 
 // object binds a key to an object with fields of its own.

@@ -69,6 +69,10 @@ func (c *Config) finishHandler(e *entry, h *ops.Handler) {
 		if e.has(&h.Limits) {
 			e.refuse(&h.Limits, "remove it; escalation.approval says how long a question stays open", "a human has none")
 		}
+		if len(c.AppriseURLs) == 0 && c.AppriseAPI == "" && !e.problems.within("notify") {
+			e.refuse(&h.Agent, "set notify.apprise_urls or notify.apprise_api (CLAUDEOPS_APPRISE_URLS, CLAUDEOPS_APPRISE_API)",
+				"%s is a human, and no notification target is set", h.ID)
+		}
 		h.Tier = cmp.Or(h.Tier, ops.HumanTier)
 		return
 	}
@@ -197,20 +201,6 @@ func (l *loader) checkPolicy(c *Config) {
 			fix = suggestOr(f.Unknown, handlerIDs(p.Handlers), fix)
 		}
 		l.problems.add(at, key, f.Message, fix)
-	}
-}
-
-// reachable checks that every human can be notified.
-func (l *loader) reachable(c *Config) {
-	if len(c.AppriseURLs) > 0 || c.AppriseAPI != "" || l.problems.within("notify", "handlers") {
-		return
-	}
-	for i, h := range c.handlers {
-		if h.Human() {
-			at, key := l.where(c, fmt.Sprintf("handlers[%d].agent", i))
-			l.problems.add(at, key, fmt.Sprintf("%s is a human, and no notification target is set", h.ID),
-				"set notify.apprise_urls or notify.apprise_api (CLAUDEOPS_APPRISE_URLS, CLAUDEOPS_APPRISE_API)")
-		}
 	}
 }
 
