@@ -277,7 +277,7 @@ func (c *Config) sandboxSettings() []field {
 	return under(
 		"sandbox",
 		value("bubblewrap", &c.Guard.Bubblewrap, boolKind(),
-			"Run agents in their own namespaces, with a read-only file system except for their folders. See [security.md](security.md). Needs `bwrap`.").
+			"Run agents in their own namespaces, with a mostly read-only file system. See [security.md](security.md). Needs `bwrap`.").
 			or("off"),
 		value("uid", &c.Guard.UID, intKind(0, 1<<31-1),
 			"User id that runs the agents; 0 means the supervisor's. The supervisor must be allowed to change users.").
