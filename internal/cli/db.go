@@ -65,7 +65,7 @@ The daemon is not held up. The copy holds what transcripts and prompts hold: kee
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
-	return a.withSettings(c)
+	return a.withFlags(c, config.StateFlags())
 }
 
 func (a *app) dbCheck() *cobra.Command {
@@ -91,7 +91,7 @@ a session that runs in a cycle that has ended. Exit 1 when something is found. I
 		},
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "leave out the indexes and the lines of transcripts, which takes a fraction of the time")
-	return a.withSettings(c)
+	return a.withFlags(c, config.StateFlags())
 }
 
 func (a *app) checkFile(ctx context.Context, path string) error {
@@ -125,7 +125,7 @@ func (a *app) printFlaws(flaws []store.Flaw) error {
 }
 
 func (a *app) dbRestore() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "restore PATH", Short: "Put a backup in the place of the database; claudeops must be stopped", Args: cobra.ExactArgs(1),
 		Long: `Checks the backup, puts the database aside as claudeops.db.before-restore, and the backup in its place. What ran when the
 backup was made is taken as interrupted at the next start: finished tiers are not run again, and a repair is not repeated
@@ -160,11 +160,11 @@ without that knowledge.`,
 				}
 			})
 		},
-	})
+	}, config.StateFlags())
 }
 
 func (a *app) dbPrune() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "prune", Short: "Remove now what is older than it should be; the daemon does so by itself every hour",
 		Long: `Removes what the retention settings say, in small batches, also beside the daemon. For those who only run 'claudeops once'.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -186,11 +186,11 @@ func (a *app) dbPrune() *cobra.Command {
 			defer func() { err = errors.Join(err, s.Close()) }()
 			return (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: time.Now, Logger: a.logger()}).Look(c.Context())
 		},
-	})
+	}, config.RetentionFlags())
 }
 
 func (a *app) dbVacuum() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "vacuum", Short: "Write the database anew without the gaps that removed rows left; claudeops must be stopped",
 		Long: `Needed once after an upgrade from a version that kept everything for ever, if the space matters. From then on the daemon gives
 space back by itself. It needs as much free space as the database is large.`,
@@ -207,7 +207,7 @@ space back by itself. It needs as much free space as the database is large.`,
 			}
 			return daemon.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
 		},
-	})
+	}, config.StateFlags())
 }
 
 func (a *app) vacuum(ctx context.Context, o store.Options) (err error) {

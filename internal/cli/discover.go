@@ -36,7 +36,7 @@ type discoveredOutput struct {
 }
 
 func (a *app) servicesDiscover() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "discover", Short: "Show the services that mounted repositories name, and what to add to the configuration",
 		Long: `Reads CLAUDE-OPS.md, .claude-ops/services.yaml and the compose files of every repository in repos_dir. Nothing is executed,
 and nothing is watched by this: add what you want to the services of your configuration, or set services_discovery: trust.`,
@@ -54,7 +54,7 @@ and nothing is watched by this: add what you want to the services of your config
 			}
 			return a.printDiscovered(cfg, all)
 		},
-	})
+	}, config.DiscoveryFlags())
 }
 
 func (a *app) printDiscovered(cfg *config.Config, all []daemon.Discovered) error {
@@ -133,7 +133,7 @@ func unaccepted(state string) bool {
 }
 
 func (a *app) servicesAccept() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "accept [NAME…]", Short: "Accept what mounted repositories say about services now, of these or of all",
 		Long: `With services_discovery: trust, what repositories name is watched as it was when it was accepted: at the first start, or by this
 command. What changes in a repository later is shown by 'claudeops services discover' and not used until it is accepted here. It holds from the
@@ -163,7 +163,7 @@ next start on.`,
 				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
 			})
 		},
-	})
+	}, config.DiscoveryFlags())
 }
 
 // paste prints what has to be added to the configuration, per environment.

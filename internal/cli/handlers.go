@@ -77,7 +77,7 @@ func roles(p ops.Policy, id string) []string {
 }
 
 func (a *app) handlersList() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return &cobra.Command{
 		Use: "list", Short: "List the registered handlers with tier, agent, model, and whom they may hand to",
 		RunE: func(*cobra.Command, []string) error {
 			p, err := a.policy()
@@ -103,7 +103,7 @@ func (a *app) handlersList() *cobra.Command {
 					or(strings.Join(r.HandsTo, ","), "-"), or(strings.Join(r.Fallback, ","), "-"), or(strings.Join(r.Roles, ","), "-"))
 			})
 		},
-	})
+	}
 }
 
 // policy is what the configuration says about handlers, which is the same in every environment.
@@ -118,7 +118,7 @@ func (a *app) policy() (ops.Policy, error) {
 func (a *app) handlersGraph() *cobra.Command {
 	var format string
 	drawings := map[string]func(io.Writer, handlerGraph){"text": drawText, "mermaid": drawMermaid, "dot": drawDOT}
-	c := a.withSettings(&cobra.Command{
+	c := &cobra.Command{
 		Use: "graph", Short: "Draw who hands to whom, as text, Mermaid or DOT",
 		Example: `  claudeops handlers graph
   claudeops handlers graph --format mermaid
@@ -135,7 +135,7 @@ func (a *app) handlersGraph() *cobra.Command {
 			g := graphOf(p)
 			return a.printOne(g, func(w io.Writer) { draw(w, g) })
 		},
-	})
+	}
 	c.Flags().StringVar(&format, "format", "text", "how it is drawn: text, mermaid or dot")
 	return c
 }

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"claudeops/internal/config"
 )
 
 func (a *app) healthcheckCommand() *cobra.Command {
-	return a.withSettings(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use: "healthcheck", Short: "Ask the running daemon whether it is ready; exit 0 or 1",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
@@ -48,5 +50,5 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			fmt.Fprintln(a.Stdout, "ready")
 			return nil
 		},
-	})
+	}, config.ListenFlags())
 }

@@ -65,7 +65,7 @@ func Main(args []string, p Process) int {
 	return code
 }
 
-// silent ends the program with a code after everything was said.
+// silent ends the program with a code after everything was printed.
 type silent struct{ code int }
 
 func (s *silent) Error() string { return fmt.Sprintf("exit %d", s.code) }
@@ -115,14 +115,14 @@ var errTerminated = errors.New("asked to stop")
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "claudeops",
-		Short: "Watch services and repair what breaks, with agents in escalating tiers",
-		Long: `Claude Ops watches your services and repairs what breaks by running agent CLIs as child processes in escalating
-tiers. Tier 1 looks, Tier 2 repairs safely, Tier 3 repairs fully, and at the end stands a human. Every escalation is decided
-by this program from a validated artifact, never by the model.`,
-		Example: `  claudeops demo                     watch a whole incident, no key needed
-  claudeops doctor                   is everything here that I need?
-  claudeops once                     one cycle in the foreground
-  claudeops serve                    the daemon, with pages on http://127.0.0.1:8080`,
+		Short: "Watch services and repair failures, with agents in escalating tiers",
+		Long: `Claude Ops watches your services and repairs failures. It runs agent CLIs as child processes in escalating tiers: Tier 1
+observes, Tier 2 makes safe repairs, Tier 3 makes full repairs, and finally, a human takes over. This program decides every escalation
+from a validated report, never the model.`,
+		Example: `  claudeops demo                     show a complete incident, without an API key
+  claudeops doctor                   check prerequisites
+  claudeops once                     run one cycle in the foreground
+  claudeops serve                    run the daemon, with web pages on http://127.0.0.1:8080`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			switch a.output {
@@ -138,21 +138,32 @@ by this program from a validated artifact, never by the model.`,
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
-	f.StringVar(&a.serverURL, "server", "", "ask the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
+	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
-	f.StringVarP(&a.output, "output", "o", "table", "how data is printed: table, json or jsonl")
+	f.StringVarP(&a.output, "output", "o", "table", "output format: table, json or jsonl")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
-	f.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
+	f.BoolVar(&a.noColor, "no-color", false, "disable colors (env NO_COLOR)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+	root.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
+	)
 	for group, commands := range map[string][]*cobra.Command{
-		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
-		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand()},
-		"setup": {a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand()},
+		"run": {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
+		"look": {
+			a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
+			a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
+		},
+		"setup": {
+			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
+			a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand(),
+		},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
+			if group == "look" {
+				a.withState(c)
+			}
 			root.AddCommand(c)
 		}
 	}
@@ -189,10 +200,12 @@ func (a *app) load() (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
-	return config.Load(config.Input{ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks()})
+	return config.Load(config.Input{
+		ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+	})
 }
 
-// checks are what those who watch say about how it is configured.
+// checks are the checks of the packages that watch services.
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
@@ -200,8 +213,11 @@ func checks() config.Checks {
 }
 
 // withSettings gives a command a flag for every setting.
-func (a *app) withSettings(c *cobra.Command) *cobra.Command {
-	for _, s := range config.Flags() {
+func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags()) }
+
+// withFlags gives a command flags for the settings that mean something to it.
+func (a *app) withFlags(c *cobra.Command, flags []config.Flag) *cobra.Command {
+	for _, s := range flags {
 		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
 		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
 		if s.Bool {
@@ -209,6 +225,17 @@ func (a *app) withSettings(c *cobra.Command) *cobra.Command {
 		}
 	}
 	return c
+}
+
+// withState lets every command below c that has no flags for settings say where the database is.
+func (a *app) withState(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.withState(sub)
+	}
+	flags := config.StateFlags()
+	if !c.HasSubCommands() && c.Flags().Lookup(flags[0].Name) == nil {
+		a.withFlags(c, flags)
+	}
 }
 
 // flagDoc is one line of help: the first sentence, and where else the value can come from.
@@ -250,7 +277,7 @@ func (v *settingValue) Type() string {
 	return "value"
 }
 
-// quietLogger leaves the steps out, where something else shows them.
+// quietLogger logs errors only, for commands that show the steps themselves.
 func (a *app) quietLogger() *slog.Logger {
 	if a.verbose {
 		return a.logger()
@@ -281,7 +308,7 @@ func (a *app) options() (daemon.Options, error) {
 	return daemon.Options{Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self}, nil
 }
 
-// reading opens the store for a command that only looks.
+// reading opens the store for a command that only reads.
 func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config) error) error {
 	c, err := a.load()
 	if err != nil {
@@ -294,7 +321,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 	return errors.Join(use(s, c), s.Close())
 }
 
-// storeOptions say where the journal is.
+// storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
 	o.Clock, o.Logger = time.Now, a.logger()

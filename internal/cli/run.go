@@ -68,7 +68,7 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only in this cycle")
 	c.Flags().BoolVar(&detach, "detach", false, "print the cycle's id and return at once")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
-	return c
+	return a.withFlags(c, config.StateFlags())
 }
 
 // runBeside queues the cycle for the daemon and waits for its end.

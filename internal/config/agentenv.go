@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// passesToAgent reports whether a variable of the supervisor reaches the agent without being named.
+// passesToAgent reports whether a variable of the supervisor is passed to the agent without being named.
 func passesToAgent(name string) bool {
 	switch name {
 	case "PATH", "LANG", "TZ", "TMPDIR",
@@ -22,8 +22,8 @@ func passesToAgent(name string) bool {
 	return false
 }
 
-// agentVariables returns what reaches the agent: what passes by rule, what agent.env names, and the three
-// settings that exist for the agent alone.
+// agentVariables returns the variables of the agent: those that are always passed, those that agent.env names, and the three
+// settings that are only for the agent.
 func (l *loader) agentVariables(c *Config) map[string]string {
 	out := map[string]string{}
 	for name, value := range l.vars {

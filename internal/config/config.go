@@ -1,16 +1,19 @@
 // Package config reads the settings from flags, environment, a YAML file and defaults, checks all of them and
-// tells everything that is wrong at once.
+// reports everything that is wrong at once.
 //
-// The table in setting.go is the one source: defaults, variables, flags, checks, listings and the reference in
-// docs/configuration.md follow from it.
+// The tables of fields are the one source: settings.go for single values, and one file for each list. A field is bound to the
+// struct field that holds its value. Parsing, variables, flags, checks, listings, the JSON Schema and docs/configuration.md
+// follow from it.
 package config
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/knadh/koanf/v2"
 	"gopkg.in/yaml.v3"
 
 	"claudeops/internal/ops"
@@ -22,12 +25,12 @@ type Input struct {
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder
-	// Check looks at the handlers, roles and routes as a whole; what it finds is told with the place it was configured.
+	// Check looks at the handlers, roles and routes as a whole; what it finds is reported where it was configured.
 	Check func(ops.Policy) []ops.Flaw
 	Checks
 }
 
-// Checks look at what only those who use it can judge. What is nil is not checked.
+// Checks look at what only the packages that use it can judge. What is nil is not checked.
 type Checks struct {
 	CheckProbe       func(ops.ProbeSpec) error
 	CheckServices    func([]ops.Service) error
@@ -42,13 +45,15 @@ type Tier struct {
 	Prompt           Prompt // empty: the built-in one
 	EscalationPrompt Prompt // empty: the built-in one
 	Tools            ops.ToolLists
+
+	allowed, disallowed []string // the operator's own lists; nil: the built-in ones
 }
 
 // Agent is which agent CLI runs, and what only it gets.
 type Agent struct {
 	Bin      string
 	CodexBin string
-	// CommandTrusted lets programs of the operator run without walls around them.
+	// CommandTrusted lets programs of the operator run without a sandbox.
 	CommandTrusted bool
 	Scenario       string
 	Env            []string
@@ -63,51 +68,106 @@ const scriptedBin = "scripted"
 // Scripted reports whether the built-in scripted agent is used.
 func (a Agent) Scripted() bool { return a.Bin == scriptedBin }
 
+// Discovery is how services that repositories name are treated.
+type Discovery string
+
+// The ways to treat them.
+const (
+	DiscoveryOff   Discovery = "off"
+	DiscoveryShow  Discovery = "show"
+	DiscoveryTrust Discovery = "trust"
+)
+
+// Guard is what an agent may do beyond the lists of its CLI, and the sandbox it runs in.
+type Guard struct {
+	Enabled        bool
+	Rules          Prompt // the operator's own rules; empty without a file
+	RequireVersion bool
+	Hosts          []string
+	Protected      []string
+	Volumes        []string
+	Limits         []ops.CooldownLimit
+	UID            int // of the agents; 0 leaves the layer off
+	Bubblewrap     bool
+}
+
+// Host is this supervisor among those that share a database.
+type Host struct {
+	Name   string
+	Labels []string
+	Lease  time.Duration
+	// DiskReserve is how many bytes must be free in the state folder for a session to start.
+	DiskReserve int64
+	// Sessions is how many agents run at once.
+	Sessions int
+}
+
+// Edges are the connections to systems outside.
+type Edges struct {
+	WebhookSecret string
+	AlertsExpire  time.Duration
+	SecondURLs    []string
+	PublicURL     string
+	DeadManMissed int
+	PingURL       string
+}
+
 // Config holds the effective values.
 type Config struct {
-	File             string // the YAML file that was read; empty when there is none
-	StateDir         string
-	ReposDir         string
-	Interval         time.Duration
-	DryRun           bool
-	MaxTier          ops.Tier
-	Notes            string
-	Discovery        Discovery
-	Tiers            map[ops.Tier]Tier
-	Mode             ops.ContextMode // as configured; Policy.Mode says what is used
-	ContextThreshold float64
-	ApprovalTier     ops.Tier
-	Limits           ops.Limits
-	BudgetSessionUSD float64
-	BudgetChainUSD   float64
-	BudgetDayUSD     float64
-	Recovery         ops.RecoveryPolicy
-	Prices           ops.Prices // what models cost, for agents that do not tell
-	Agent            Agent
-	Guard            Guard
-	AppriseURLs      []string
-	AppriseAPI       string
-	Retention        ops.Retention
-	DatabaseURL      string // empty: SQLite in the state folder
-	Host             Host
-	Listen           string
-	APIToken         string
-	APIReadToken     string // empty: no token that may only look
-	Traces           bool   // the environment names a collector of traces
-	Edges            Edges
-	NoticeRoutes     []ops.NoticeRoute
-	Notices          []string // what the operator is told at start
-	Secrets          []string // what is removed from everything stored or shown
+	File         string // the YAML file that was read; empty when there is none
+	StateDir     string
+	ReposDir     string
+	Interval     time.Duration
+	DryRun       bool
+	MaxTier      ops.Tier
+	Notes        string
+	Discovery    Discovery
+	Tiers        map[ops.Tier]*Tier
+	Limits       ops.Limits
+	BudgetDayUSD float64
+	Prices       ops.Prices // what models cost, for agents that do not report it
+	Agent        Agent
+	Guard        Guard
+	AppriseURLs  []string
+	AppriseAPI   string
+	Retention    ops.Retention
+	DatabaseURL  string // empty: SQLite in the state folder
+	Host         Host
+	Listen       string
+	APIToken     string
+	APIReadToken string // empty: there is no read-only token
+	Traces       bool   // the environment names a collector of traces
+	Edges        Edges
+	NoticeRoutes []ops.NoticeRoute
+	Notices      []string // what the operator is told at start
+	Secrets      []string // what is removed from everything stored or shown
 
 	handlers     []ops.Handler   // nil: the built-in ones
 	tierModels   map[string]bool // handlers that have the model of their tier
-	entry        string
-	routes       []ops.Route
-	windows      map[string]int64
+	shared       ops.Policy      // what holds in every environment
+	models       []model
+	notices      []noticeRoute
+	secrets      []string
+	inventory    inventory // of environments that have no services of their own
+	watching     watching  // of environments that do not say otherwise
 	environments []environment
 	agentEnv     []string
-	values       *koanf.Koanf
+	table        table
 	origins      map[string]origin
+}
+
+// stopGrace is the time between the polite and the final signal to an agent.
+const stopGrace = 10 * time.Second
+
+// newConfig returns a configuration whose fields can be bound.
+func newConfig() *Config {
+	c := &Config{Tiers: map[ops.Tier]*Tier{}, tierModels: map[string]bool{}, origins: map[string]origin{}, Prices: builtInPrices()}
+	for t := ops.Tier1; t <= ops.LastTier; t++ {
+		c.Tiers[t] = &Tier{}
+	}
+	c.Limits.Grace = stopGrace
+	c.Guard.Limits = []ops.CooldownLimit{{Action: "restart"}, {Action: "redeployment"}}
+	return c
 }
 
 // Load reads and checks the configuration. When something is wrong the error is an *Error with every problem.
@@ -118,24 +178,15 @@ func Load(in Input) (*Config, error) {
 	}
 	in.Dir = dir
 	vars := variables(in.Environ)
+	c := newConfig()
+	c.table = c.settings()
 	l := &loader{
-		in: in, vars: vars, places: newPlaces(vars), table: settings(),
-		problems: &problemList{}, sections: map[string]*yaml.Node{}, marks: map[string]origin{},
+		in: in, vars: vars, places: newPlaces(vars), table: c.table, origins: c.origins, problems: &problemList{},
+		pending: map[string]*yaml.Node{},
 	}
-	given := []layer{l.fromFile(), l.fromEnvironment(), l.fromFlags()}
-	// A default that needs a home folder is no problem where the value is given.
-	values, origins, err := merge(append([]layer{l.defaults(given)}, given...))
-	if err != nil {
-		return nil, err
-	}
-	c := fill(values, origins)
-	if l.file != nil {
-		c.File = l.file.name
-	}
-	c.environments = l.environments(c)
-	c.NoticeRoutes = l.noticeRoutes()
-	c.handlers, c.routes, c.windows, c.Prices = l.handlers(c), l.routes(), l.windows(), l.prices()
-	c.entry, c.Recovery = l.first(c), c.recovery(l.rules())
+	l.load()
+	c.File = l.fileName
+	c.complete(l)
 	l.check(c)
 	if err := l.problems.err(); err != nil {
 		return nil, err
@@ -143,115 +194,88 @@ func Load(in Input) (*Config, error) {
 	c.Traces = traces(vars)
 	agentVars := l.agentVariables(c)
 	c.agentEnv = environList(agentVars)
-	c.Secrets = l.secretValues(c, get[[]string](values, "secrets"), agentVars)
+	c.Secrets = l.secretValues(c, agentVars)
 	for _, name := range l.unknown {
-		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is not one of ours and is not used; 'claudeops config show' lists them", name))
+		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
 	return c, nil
 }
 
-// fill takes the merged values into their typed places.
-func fill(k *koanf.Koanf, origins map[string]origin) *Config {
-	c := &Config{
-		StateDir:         get[string](k, "state_dir"),
-		ReposDir:         get[string](k, "repos_dir"),
-		Interval:         get[time.Duration](k, "interval"),
-		DryRun:           get[bool](k, "dry_run"),
-		MaxTier:          ops.Tier(get[int](k, "max_tier")),
-		Notes:            get[string](k, "notes"),
-		Discovery:        Discovery(get[string](k, "services_discovery")),
-		Tiers:            map[ops.Tier]Tier{},
-		Mode:             ops.ContextMode(get[string](k, "escalation.mode")),
-		ContextThreshold: get[float64](k, "escalation.resume_context_threshold"),
-		ApprovalTier:     ops.Tier(get[int](k, "escalation.approval_tier")),
-		Limits: ops.Limits{
-			Wall:  get[time.Duration](k, "limits.session"),
-			Idle:  get[time.Duration](k, "limits.idle"),
-			Tool:  get[time.Duration](k, "limits.tool"),
-			Grace: stopGrace,
-		},
-		BudgetSessionUSD: get[float64](k, "budget.session_usd"),
-
-		BudgetChainUSD: get[float64](k, "budget.chain_usd"),
-		BudgetDayUSD:   get[float64](k, "budget.day_usd"),
-		Agent: Agent{
-			Bin:      get[string](k, "agent.bin"),
-			CodexBin: get[string](k, "agent.codex_bin"),
-
-			CommandTrusted: get[bool](k, "agent.command_trusted"),
-			Scenario:       get[string](k, "agent.scenario"),
-			Env:            get[[]string](k, "agent.env"),
-			APIKey:         get[string](k, "agent.api_key"),
-			OAuthToken:     get[string](k, "agent.oauth_token"),
-			BaseURL:        get[string](k, "agent.base_url"),
-		},
-		AppriseURLs:  get[[]string](k, "notify.apprise_urls"),
-		AppriseAPI:   get[string](k, "notify.apprise_api"),
-		DatabaseURL:  get[string](k, "database_url"),
-		Listen:       get[string](k, "listen"),
-		APIToken:     get[string](k, "api_token"),
-		APIReadToken: get[string](k, "api_read_token"),
-		tierModels:   map[string]bool{},
-		values:       k,
-		origins:      origins,
+// complete derives what follows from several values.
+func (c *Config) complete(l *loader) {
+	for t, tier := range c.Tiers {
+		tier.Tools = defaultTools(t, c.shared.Mode)
+		if c.Guard.Enabled {
+			tier.Tools.Allowed = unjudged()
+		}
+		// An operator's lists are passed on literally; only the tools that exist follow from them.
+		if tier.allowed != nil {
+			tier.Tools.Allowed, tier.Tools.Tools = tier.allowed, bareNames(tier.allowed)
+		}
+		if tier.disallowed != nil {
+			tier.Tools.Disallowed = tier.disallowed
+		}
 	}
-	c.Guard = c.guard()
-	c.Host = c.host()
-	c.Edges = c.edges()
-	c.Retention = c.retention()
-	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		c.Tiers[t] = c.tier(t)
+	if c.Host.Sessions == 0 {
+		c.Host.Sessions = max(4, 2*runtime.NumCPU())
 	}
-	return c
+	if c.Host.Name == "" {
+		c.Host.Name = "localhost"
+		if name, err := os.Hostname(); err == nil && name != "" {
+			c.Host.Name = name
+		}
+	}
+	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
+	if len(c.environments) == 0 {
+		c.environments = []environment{c.base()}
+	}
+	for _, r := range c.notices {
+		c.NoticeRoutes = append(c.NoticeRoutes, r.NoticeRoute)
+	}
+	c.shared.Entry = l.first(c)
 }
 
-func (c *Config) tier(t ops.Tier) Tier {
-	key := func(name string) string { return fmt.Sprintf("tiers.%d.%s", t, name) }
-	out := Tier{
-		Model:            get[string](c.values, key("model")),
-		Prompt:           get[Prompt](c.values, key("prompt")),
-		EscalationPrompt: get[Prompt](c.values, key("escalation_prompt")),
-		Tools:            defaultTools(t, c.Mode),
-	}
-	if c.Guard.Enabled {
-		out.Tools.Allowed = unjudged()
-	}
-	// An operator's lists are passed on literally; only the tools that exist follow from them.
-	if allowed, ok := c.values.Get(key("allowed_tools")).([]string); ok {
-		out.Tools.Allowed = allowed
-		out.Tools.Tools = bareNames(allowed)
-	}
-	if disallowed, ok := c.values.Get(key("disallowed_tools")).([]string); ok {
-		out.Tools.Disallowed = disallowed
-	}
-	return out
-}
+// originOf is where the value of a struct field was given.
+func (c *Config) originOf(at any) origin { return c.origins[c.table.bound(at).key] }
 
 // check looks at what only several settings together can get wrong.
 func (l *loader) check(c *Config) {
-	if c.Listen != "" && !loopback(c.Listen) && c.APIToken == "" && !l.problems.about("api_token") {
-		l.problems.add(c.origins["listen"], "listen", fmt.Sprintf("%s can be reached from other machines, and no api_token is set", c.Listen),
-			"set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or listen on 127.0.0.1:8080")
+	if c.Listen != "" && !loopback(c.Listen) && c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
+		l.refuse(&c.Listen, "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or listen on 127.0.0.1:8080",
+			"%s can be reached from other machines, and no api_token is set", c.Listen)
 	}
-	l.readToken(c)
-	l.reachable(c)
-	l.registry(c)
+	switch {
+	case c.APIReadToken == "":
+	case c.APIToken == "":
+		c.Notices = append(c.Notices, "api_read_token is not used: without api_token everybody on this machine may do everything")
+	case c.APIToken == c.APIReadToken:
+		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
+	}
+	l.checkPolicy(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
 		if e.reposDir != "" && c.StateDir != "" && inside(c.StateDir, e.reposDir) {
-			l.problems.add(c.origins["state_dir"], "state_dir", fmt.Sprintf("%s lies inside the repositories of %s", c.StateDir, e.reposDir),
-				"choose a state folder outside repos_dir")
+			l.refuse(&c.StateDir, "choose a state folder outside repos_dir", "%s is inside the repositories of %s", c.StateDir, e.reposDir)
 			break
 		}
 	}
 }
 
-// notice collects what is accepted but does not act as it reads.
+// notice collects what is accepted but has no effect.
 func (c *Config) notice() {
-	c.Notices = append(c.Notices, c.registryNotices()...)
+	c.Notices = append(c.Notices, c.handlerNotices()...)
 	scripted := func(h ops.Handler) bool { return h.Agent == agentScripted }
 	if c.Agent.Scenario != "" && !slices.ContainsFunc(c.registered(), scripted) {
 		c.Notices = append(c.Notices, "agent.scenario is not used: only the scripted agent plays one")
 	}
+}
+
+// traces reports whether the environment names a collector, with the variables that every OpenTelemetry program reads.
+func traces(vars map[string]string) bool {
+	is := func(name, value string) bool { return strings.EqualFold(strings.TrimSpace(vars[name]), value) }
+	if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
+		return false
+	}
+	return !is("OTEL_EXPORTER_OTLP_ENDPOINT", "") || !is("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }

@@ -204,8 +204,8 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "cooldown.redeployment_window": "1h",
 		"services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100",
 	}
-	for _, s := range settings() {
-		if s.structured || s.key == "escalation.manager" || s.key == "escalation.judge" {
+	for _, s := range newConfig().settings() {
+		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {
 			continue // the roles need a registry of their own
 		}
 		sample, ok := samples[s.key]
@@ -273,7 +273,7 @@ func nested(key, value string) string {
 }
 
 func TestContractVariablesExist(t *testing.T) {
-	have := table(settings()).variables()
+	have := newConfig().settings().variables()
 	want := []string{
 		"STATE_DIR", "REPOS_DIR", "INTERVAL", "DRY_RUN", "MAX_TIER", "ESCALATION_MODE", "RESUME_CONTEXT_THRESHOLD", "SESSION_TIMEOUT",
 		"IDLE_TIMEOUT", "TOOL_TIMEOUT", "BUDGET_CHAIN_USD", "BUDGET_DAY_USD", "APPROVAL_TIER", "RECOVERY", "CLAUDE_BIN", "APPRISE_URLS",
@@ -341,7 +341,7 @@ func TestFlagsAreUniqueAndCarryNoSecret(t *testing.T) {
 			t.Errorf("--%s stands for two settings", f.Name)
 		}
 		seen[f.Name] = true
-		if s, ok := table(settings()).find(f.Key); ok && s.secret {
+		if s, ok := newConfig().settings().find(f.Key); ok && s.secret {
 			t.Errorf("--%s takes a secret", f.Name)
 		}
 	}

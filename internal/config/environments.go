@@ -6,9 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"claudeops/internal/ops"
 )
@@ -19,31 +18,10 @@ const defaultEnvironment = "default"
 // Names become folder names and parts of addresses.
 var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// stopGrace is the time between the polite and the final signal to an agent.
-const stopGrace = 10 * time.Second
-
-func environmentFields() []field {
-	return []field{
-		{name: "name", doc: "Name: small letters, digits and dashes, at most 63. Required. `default` uses `state_dir` itself, others `env/NAME` below it."},
-		{name: "labels", def: "none", doc: "What a host must have among its `host.labels` to work for it."},
-		{name: "repos_dir", def: "as above", doc: "Its own folder of repositories."},
-		{name: "interval", def: "as above", doc: "Its own interval."},
-		{name: "dry_run", def: "as above", doc: "Its own dry run. When a variable or flag sets `dry_run`, the stricter of both holds."},
-		{name: "max_tier", def: "as above", doc: "Its own highest tier. When a variable or flag sets `max_tier`, the stricter of both holds."},
-		{name: "services", def: "as above", doc: "Its own services, in either form."},
-		{name: "notes", def: "as above", doc: "Your own words about it, given to Tier 1."},
-		{name: "observe", def: "as above", doc: "Who looks at it."},
-		{name: "observe_every", def: "as above", doc: "Its own time between two looks of an agent."},
-		{name: "tolerate_degraded", def: "as above", doc: "Whether degraded is good enough."},
-		{name: "grouping", def: "as above", doc: "Its own `window`, `grace`, `pause` and `repeat`."},
-		{name: "flapping", def: "as above", doc: "Its own `turns`, `window` and `calm`."},
-		{name: "maintenance", def: "as above", doc: "Its own times of maintenance."},
-	}
-}
-
 // environment is one entry of `environments`, with what it inherits already filled in.
 type environment struct {
 	name      string
+	line      int // of the name in the file
 	labels    []string
 	reposDir  string
 	interval  time.Duration
@@ -54,123 +32,155 @@ type environment struct {
 	watching  watching
 }
 
-// environments reads the list; without one there is a single environment with the top-level values.
-func (l *loader) environments(c *Config) []environment {
-	base := environment{
+// watching is how one environment is watched.
+type watching struct {
+	observe     ops.Observe // empty: as its probes suggest
+	every       time.Duration
+	tolerate    bool
+	grouping    ops.Grouping   // without Repeat
+	repeat      *time.Duration // nil: as observe suggests
+	flapping    ops.Flapping
+	maintenance []ops.Maintenance
+}
+
+func observeKind() kind[ops.Observe] {
+	return choiceKind("a way to observe", ops.ObserveAgent, ops.ObserveProbes, ops.ObserveBoth)
+}
+
+// withDefaults leaves out the defaults where the values are inherited.
+func withDefaults(keep bool, fields ...field) []field {
+	for i := range fields {
+		if !keep {
+			fields[i].def = ""
+		}
+	}
+	return fields
+}
+
+func (w *watching) groupingFields(defaults bool) []field {
+	return withDefaults(
+		defaults,
+		value("window", &w.grouping.Window, durationKind(time.Second),
+			"How long a failure waits for others with the same cause. They start one cycle.").or("30s"),
+		value("grace", &w.grouping.Grace, durationKind(time.Second),
+			"How long a service may take to recover after its dependency recovered.").or("2m"),
+		value("pause", &w.grouping.Pause, durationKind(time.Second),
+			"Minimum time between two cycles for a service that fails again.").or("10m"),
+		value("repeat", &w.repeat, optional(waitKind()),
+			"Time after which a service that is still failing starts another cycle, unless a human has taken the incident; 0 means never.").
+			orElse("`interval` with `observe: probes`, else 0"),
+	)
+}
+
+func (w *watching) flappingFields(defaults bool) []field {
+	return withDefaults(
+		defaults,
+		value("turns", &w.flapping.Turns, intKind(0, 1000),
+			"A check that changes state this many times within `flapping.window` is flapping and starts no cycle; 0 turns this off.").
+			or("6"),
+		value("window", &w.flapping.Window, durationKind(time.Second), "Time in which state changes are counted.").or("30m"),
+		value("calm", &w.flapping.Calm, durationKind(time.Second),
+			"How long a flapping check must not change before it counts again.").or("10m"),
+	)
+}
+
+// maintenanceField is a list of times in which failures start nothing.
+func maintenanceField(at *[]ops.Maintenance, doc string) field {
+	return list("maintenance", at, maintenanceFields, func(e *entry, m *ops.Maintenance) {
+		if e.in.CheckMaintenance == nil {
+			return
+		}
+		if err := e.in.CheckMaintenance(*m); err != nil {
+			e.refuseAll("give from and until, or schedule and length", "%s", err)
+		}
+	}, doc)
+}
+
+func maintenanceFields(m *ops.Maintenance) []field {
+	return []field{
+		value("name", &m.Name, textKind(), "Name of the maintenance.").must(),
+		value("service", &m.Service, textKind(), "Services that it is for; `*` matches any text.").orElse("all"),
+		value("group", &m.Group, textKind(), "Groups that it is for; `*` matches any text.").orElse("all"),
+		value("probe", &m.Probe, textKind(), "Probes that it is for; `*` matches any text.").orElse("all"),
+		value("from", &m.From, momentKind(), "Start time, such as `2026-03-14T22:00:00Z`. With `until`."),
+		value("until", &m.Until, momentKind(), "End time."),
+		value("schedule", &m.Schedule, textKind(), "Recurring start: `sun 02:00`, or the five fields of cron. With `length`."),
+		value("length", &m.Length, durationKind(time.Minute), "Duration of each occurrence, at most a week."),
+		value("zone", &m.Zone, textKind(), "Time zone of the schedule, such as `Europe/Berlin`.").orElse("UTC"),
+	}
+}
+
+// base is an environment that has no values of its own.
+func (c *Config) base() environment {
+	return environment{
 		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, notes: c.Notes,
+		inventory: c.inventory, watching: c.watching,
 	}
-	base.watching = l.watching(c)
-	if n := l.sections["services"]; n != nil {
-		base.inventory = l.file.inventory(n, "services")
-	}
-	var out []environment
-	lines := map[string]int{}
-	if n := l.sections["environments"]; n != nil {
-		for i, item := range l.file.items(n, "environments") {
-			if e, ok := l.environment(c, base, item, fmt.Sprintf("environments[%d]", i), lines); ok {
-				out = append(out, e)
-			}
-		}
-	}
-	if len(out) == 0 {
-		out = []environment{base}
-	}
-	return out
 }
 
-func (l *loader) environment(c *Config, base environment, n *yaml.Node, key string, lines map[string]int) (environment, bool) {
-	e := base
-	e.name = ""
-	if n.Kind != yaml.MappingNode {
-		l.problems.add(l.file.at(n), key, "expected keys and values, found "+describe(n), "begin with name: …")
-		return e, false
+// environmentFields binds an entry, which starts with the values that hold for all.
+func (c *Config) environmentFields(e *environment) []field {
+	*e = c.base()
+	w := &e.watching
+	fields := []field{
+		value("name", &e.name, matching("name", environmentName, "a name for an environment",
+			"use small letters, digits and dashes, beginning with a letter or digit, at most 63"),
+			"Name: small letters, digits and dashes, at most 63. `default` uses `state_dir` itself, others `env/NAME` below it.").
+			mustElse("the environment has no name"),
+		value("labels", &e.labels, wordsKind("labels"), "Labels that a host must have in `host.labels` to work for it.").orElse("none"),
+		value("repos_dir", &e.reposDir, pathKind(), "Its own folder of repositories."),
+		value("interval", &e.interval, durationKind(time.Second), "Its own interval."),
+		value("dry_run", &e.dryRun, boolKind(),
+			"Its own dry run. When a variable or flag also sets `dry_run`, the stricter value is used."),
+		value("max_tier", &e.maxTier, intKind(ops.Tier1, ops.LastTier),
+			"Its own highest tier. When a variable or flag also sets `max_tier`, the stricter value is used."),
+		servicesField(&e.inventory, "Its own services, in either form."),
+		value("notes", &e.notes, textKind(), "Your description of it, given to Tier 1."),
+		value("observe", &w.observe, observeKind(), "How its problems are found."),
+		value("observe_every", &w.every, waitKind(), "Its own maximum time without an agent."),
+		value("tolerate_degraded", &w.tolerate, boolKind(), "Whether degraded results count as healthy."),
+		object("grouping", &w.grouping, w.groupingFields(false), "Its own `window`, `grace`, `pause` and `repeat`."),
+		object("flapping", &w.flapping, w.flappingFields(false), "Its own `turns`, `window` and `calm`."),
+		maintenanceField(&w.maintenance, "Its own times of maintenance."),
 	}
-	named := false
-	for _, p := range l.file.pairs(n, key, names(environmentFields()), nil) {
-		at := join(key, p.name)
-		switch p.name {
-		case "name":
-			named = true
-			e.name = l.environmentName(p.value, at, lines)
-		case "labels":
-			if v, ok := l.file.value(p.value, at, wordsKind("labels")); ok {
-				e.labels, _ = v.([]string)
-			}
-		case "services":
-			e.inventory = l.file.inventory(p.value, at)
-		case "grouping":
-			l.grouping(p.value, at, &e.watching)
-		case "flapping":
-			l.flapping(p.value, at, &e.watching)
-		case "maintenance":
-			e.watching.maintenance = l.maintenance(p.value, at)
-		default:
-			s, _ := l.table.find(p.name)
-			if v, ok := l.file.value(p.value, at, s.kind); ok {
-				l.override(c, &e, p, v)
-			}
+	for i, f := range fields {
+		if !f.required && f.shown == "" {
+			fields[i] = f.orElse("as above")
 		}
 	}
-	if !named {
-		l.problems.add(l.file.at(n), key, "the environment has no name", "add name: …")
-	}
-	return e, e.name != ""
+	return fields
 }
 
-func (l *loader) environmentName(n *yaml.Node, key string, lines map[string]int) string {
-	v, ok := l.file.value(n, key, textKind())
-	if !ok {
-		return ""
+// finishEnvironment applies the variables and flags that hold for every environment. For the two settings that protect, the stricter
+// of both values is used, so that neither source can loosen the other.
+func (c *Config) finishEnvironment(e *entry, env *environment) {
+	env.line = e.given[&env.name].value.Line
+	if i := slices.IndexFunc(c.environments, func(o environment) bool { return o.name == env.name }); i >= 0 {
+		e.refuse(&env.name, "give every environment its own name", "%q is already used in line %d", env.name, c.environments[i].line)
 	}
-	name, _ := v.(string)
-	if !environmentName.MatchString(name) {
-		l.problems.add(l.file.at(n), key, fmt.Sprintf("%q is not a name for an environment", name),
-			"use small letters, digits and dashes, beginning with a letter or digit, at most 63")
-		return ""
+	if c.overridden(&c.DryRun) {
+		env.dryRun = env.dryRun || c.DryRun
 	}
-	if line, twice := lines[name]; twice {
-		l.problems.add(l.file.at(n), key, fmt.Sprintf("%q is already used in line %d", name, line), "give every environment its own name")
-		return ""
+	if c.overridden(&c.MaxTier) {
+		env.maxTier = min(env.maxTier, c.MaxTier)
 	}
-	lines[name] = n.Line
-	return name
+	override(c, e, &env.reposDir, &c.ReposDir)
+	override(c, e, &env.interval, &c.Interval)
 }
 
-// override applies an environment's own value. A value of the variable or flag of the same name is stronger; for
-// the two that protect, the stricter of both holds, so that neither place can loosen the other.
-func (l *loader) override(c *Config, e *environment, p pair, v any) {
-	given := c.origins[p.name]
-	stronger := given.source > sourceFile
-	switch p.name {
-	case "dry_run":
-		own, _ := v.(bool)
-		e.dryRun = own || (stronger && c.DryRun)
-	case "max_tier":
-		own, _ := v.(int)
-		e.maxTier = ops.Tier(own)
-		if stronger {
-			e.maxTier = min(e.maxTier, c.MaxTier)
-		}
-	case "notes":
-		e.notes, _ = v.(string)
-	case "observe":
-		word, _ := v.(string)
-		e.watching.observe = ops.Observe(word)
-	case "observe_every":
-		e.watching.every, _ = v.(time.Duration)
-	case "tolerate_degraded":
-		e.watching.tolerate, _ = v.(bool)
-	case "repos_dir", "interval":
-		if stronger {
-			c.Notices = append(c.Notices, fmt.Sprintf("%s of %s is not used: %s is stronger", p.name, l.file.at(p.key), given))
-			return
-		}
-		if p.name == "repos_dir" {
-			e.reposDir, _ = v.(string)
-			return
-		}
-		e.interval, _ = v.(time.Duration)
+// overridden reports whether a variable or flag sets a value.
+func (c *Config) overridden(at any) bool { return c.originOf(at).source > sourceFile }
+
+// override replaces an environment's own value by that of a variable or flag.
+func override[V any](c *Config, e *entry, own, general *V) {
+	if !c.overridden(general) {
+		return
 	}
+	if e.has(own) {
+		c.Notices = append(c.Notices, fmt.Sprintf("%s of %s is not used: %s is stronger",
+			e.fields.bound(own).key, e.position(e.given[own].key), c.originOf(general)))
+	}
+	*own = *general
 }
 
 // stateDir is where an environment keeps its files.
@@ -181,15 +191,43 @@ func (c *Config) stateDir(name string) string {
 	return filepath.Join(c.StateDir, "env", name)
 }
 
-// ProbePlace says where a probe of an environment is configured, by its place among the environment's probes. One that a
-// repository gave stands in no file of ours.
-func (c *Config) ProbePlace(environment string, i int) (where, key string) {
+// observe is how problems of an environment are found: by probes where there are some, unless something else is set.
+func (e environment) observe() ops.Observe {
+	switch {
+	case len(e.inventory.probes) == 0:
+		return ops.ObserveAgent
+	case e.watching.observe == "":
+		return ops.ObserveProbes
+	default:
+		return e.watching.observe
+	}
+}
+
+func (e environment) watch() ops.Watch {
+	w := ops.Watch{
+		Grouping: e.watching.grouping, Flapping: e.watching.flapping, TolerateDegraded: e.watching.tolerate,
+		Maintenance: slices.Clone(e.watching.maintenance),
+	}
+	if w.Flapping.Turns == 0 {
+		w.Flapping.Turns = -1 // never; to the watch 0 means its default
+	}
+	switch {
+	case e.watching.repeat != nil:
+		w.Grouping.Repeat = *e.watching.repeat
+	case e.observe() == ops.ObserveProbes:
+		w.Grouping.Repeat = max(e.interval, w.Grouping.Pause) // what still fails is tried again, as every interval would
+	}
+	return w
+}
+
+func (c *Config) showMaintenance() string {
+	names := map[string]bool{}
 	for _, e := range c.environments {
-		if e.name == environment && i < len(e.inventory.written) {
-			return e.inventory.written[i].at.where(), e.inventory.written[i].key
+		for _, m := range e.watching.maintenance {
+			names[m.Name] = true
 		}
 	}
-	return "environment " + environment, "services"
+	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
 // Environments returns what is watched, ready to run.
@@ -213,7 +251,7 @@ func (c *Config) Environments() []ops.Environment {
 			AgentEnv: slices.Clone(c.agentEnv),
 			Notes:    e.notes,
 		}
-		for t, tier := range maps.All(c.Tiers) {
+		for t, tier := range c.Tiers {
 			env.Tools[t] = tier.Tools
 			env.Prompts[t] = ops.PromptFiles{Fresh: tier.Prompt.Text, Escalation: tier.EscalationPrompt.Text}
 		}
@@ -222,44 +260,16 @@ func (c *Config) Environments() []ops.Environment {
 	return out
 }
 
+// policy is what decides in an environment: what holds in all of them, and its own values.
 func (c *Config) policy(e environment) ops.Policy {
-	k := c.values
-	var limits []ops.CooldownLimit
-	if c.Guard.Enabled {
-		limits = slices.Clone(c.Guard.Limits) // without the guard nobody reserves, and nothing is ever used up
+	p := c.shared
+	if c.Guard.Enabled { // without the guard nothing is reserved, and no limit is ever reached
+		p.Cooldowns = slices.Clone(c.Guard.Limits)
 	}
-	return ops.Policy{
-		Cooldowns:        limits,
-		DryRun:           e.dryRun,
-		MaxTier:          e.maxTier,
-		MaxDepth:         get[int](k, "escalation.max_depth"),
-		Mode:             c.Mode,
-		Routes:           slices.Clone(c.routes),
-		Windows:          maps.Clone(c.windows),
-		ContextThreshold: c.ContextThreshold,
-		ApprovalTier:     c.ApprovalTier,
-		BudgetSessionUSD: c.BudgetSessionUSD,
-		BudgetChainUSD:   c.BudgetChainUSD,
-		BudgetDayUSD:     c.BudgetDayUSD,
-		Approval: ops.ApprovalPolicy{
-			Expiry:   get[time.Duration](k, "escalation.approval.expiry"),
-			OnExpiry: get[string](k, "escalation.approval.on_expiry"),
-			Remind:   get[time.Duration](k, "escalation.approval.remind"),
-			Reminds:  get[int](k, "escalation.approval.reminds"),
-		},
-		Recovery:     c.Recovery,
-		Independence: ops.Independence(get[string](k, "escalation.independence")),
-		Process:      c.process(),
-		Manager:      get[string](k, "escalation.manager"),
-		Planner:      get[string](k, "escalation.planner"),
-		Judge:        get[string](k, "escalation.judge"),
-		Observe:      e.observe(),
-		ObserveEvery: e.watching.every, TolerateDegraded: e.watching.tolerate, TellEscalated: c.tellEscalated(e.name),
-		Entry:    c.entry,
-		Handlers: slices.Clone(c.registered()),
-		Inventory: ops.Inventory{
-			Services: slices.Clone(e.inventory.services.Services),
-			Strict:   e.inventory.services.Strict,
-		},
-	}
+	p.Routes, p.Handlers, p.Windows = slices.Clone(p.Routes), slices.Clone(c.registered()), c.windows()
+	p.BudgetDayUSD = c.BudgetDayUSD
+	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
+	p.Observe, p.ObserveEvery, p.TolerateDegraded = e.observe(), e.watching.every, e.watching.tolerate
+	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
+	return p
 }

@@ -3,12 +3,8 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"claudeops/internal/ops"
 )
@@ -21,282 +17,91 @@ const (
 	agentScripted = scriptedBin
 )
 
-// families says who makes the model behind an agent, where the operator does not.
-func families() map[string]string {
-	return map[string]string{
-		agentClaude: "claude", agentCodex: "gpt", agentCommand: "command", agentScripted: "scripted", ops.AgentHuman: "human",
+// familyOf is the maker of the model behind an agent, where the operator does not name it.
+func familyOf(agent string) string {
+	if agent == agentCodex {
+		return "gpt"
 	}
+	return agent
 }
 
-func agents() []string {
-	return []string{agentClaude, agentCodex, agentCommand, agentScripted, ops.AgentHuman}
-}
-
-func handlerSettings() []setting {
-	return []setting{
-		{
-			key: "handlers", structured: true, kind: kind{name: "list"}, shown: "`tier1`, `tier2`, `tier3`",
-			doc: "Who owns work: which agent and model, what it may do, whom it hands to. Replaces the three built-in tiers. See [Handlers](#handlers).",
-		},
-		{
-			key: "escalation.entry", kind: handlerIDKind(), shown: "the only handler of the lowest tier that nobody hands to",
-			doc: "Handler that starts every cycle. It must be of Tier 1.",
-		},
-		{
-			key: "escalation.max_depth", def: fmt.Sprint(int(ops.LastTier) - 1), kind: wholeKind(1, 10),
-			doc: "Most handoffs in one cycle. A registry with a longer chain is refused at start.",
-		},
-		{
-			key: "escalation.independence", def: string(ops.IndependenceHandler), kind: independenceKind(),
-			doc: "How far the next handler must be from those before it: `other_family` wants another maker's model than that of the one who hands over. A route may say otherwise.",
-		},
-		{
-			key: "escalation.process", def: processTyped, kind: choiceKind("a process", processTyped, processManager),
-			doc: "Who chooses the next handler: `typed` takes the one the handoff names, `manager` asks `escalation.manager` to choose among those permitted. The supervisor validates either.",
-		},
-		{
-			key: "escalation.manager", kind: handlerIDKind(),
-			doc: "Handler that chooses where `escalation.process` is `manager`. It never does the work: it hands to nobody, and nobody hands to it.",
-		},
-		{
-			key: "escalation.planner", kind: handlerIDKind(),
-			doc: "Handler that plans anew when an approach has failed.",
-		},
-		{
-			key: "escalation.judge", kind: handlerIDKind(),
-			doc: "Handler that scores a claimed repair. It must be of another family than at least one handler that works.",
-		},
-	}
-}
-
-func approvalSettings() []setting {
-	return []setting{
-		{
-			key: "escalation.approval.expiry", def: "24h", kind: waitKind(),
-			doc: "How long a question to a human stays open; 0 waits for ever.",
-		},
-		{
-			key: "escalation.approval.on_expiry", def: "needs_human", kind: choiceKind("an end of an approval", "needs_human", "deny", "approve"),
-			doc: "What an unanswered question means in the end.",
-		},
-		{
-			key: "escalation.approval.remind", def: "1h", kind: waitKind(),
-			doc: "Time between reminders; 0 sends none.",
-		},
-		{
-			key: "escalation.approval.reminds", def: "3", kind: wholeKind(0, 100),
-			doc: "Most reminders; after them the second target is told.",
-		},
-	}
-}
-
-// The words of escalation.process.
-const (
-	processTyped   = "typed"
-	processManager = "manager"
-)
-
-func handlerFields() []field {
+func handlerFields(h *ops.Handler) []field {
+	targets := listOf("handler ids", splitAtCommas, handlerIDKind())
 	return []field{
-		{name: "id", doc: "Its name: small letters, digits, dashes and underscores, at most 63. Required."},
-		{name: "tier", def: "above all, for a human", doc: "Permission level, 1 to 3. Required but for a human. Handoffs go to a higher tier only."},
-		{name: "agent", def: "`claude`", doc: "`claude`, `codex`, `command` (any program that prints an outcome), `scripted` or `human`. With `scripted` as `agent.bin` or `agent.codex_bin` the built-in agent plays the part of that CLI."},
-		{name: "family", def: "`claude`, `gpt`, `command`, `scripted` or `human`, by agent", doc: "Maker of the model; independence is judged by it."},
-		{name: "model", def: "`tiers.N.model`", doc: "Model. Required for `codex`."},
-		{name: "permissions", def: "its tier", doc: "Tier whose guard and tools apply; never above its own."},
-		{name: "prompt", def: "the tier's", doc: "Prompt file, relative to the configuration file."},
-		{name: "limits", def: "the limits of all", doc: "Its own limits, see below."},
-		{name: "command", doc: "`command`: the program and its arguments, a list. The program may be a path relative to the configuration file. Required there."},
-		{name: "hands_to", doc: "Ids of the handlers it may hand to."},
-		{name: "fallback", doc: "Ids of the handlers that take over its work, with its permissions, when it cannot do it; the first is tried first."},
+		value("id", &h.ID, handlerIDKind(), "Name: small letters, digits, dashes and underscores, at most 63.").must(),
+		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier),
+			"Permission level. Required except for a human. Handoffs go only to a higher tier.").
+			orElse("above all, for a human"),
+		value("agent", &h.Agent, choiceKind("an agent", agentClaude, agentCodex, agentCommand, agentScripted, ops.AgentHuman),
+			"Agent that does the work. `command` is any program that prints an outcome. `scripted` is built in.").
+			or(agentClaude),
+		value("family", &h.Family, nameKind("family", "the name of a family"), "Maker of the model, which decides independence.").
+			orElse("`claude`, `gpt`, `command`, `scripted` or `human`, by agent"),
+		value("model", &h.Model, modelKind(), "Model. Required for `codex`.").orElse("`tiers.N.model`"),
+		value("permissions", &h.Permissions, intKind(ops.Tier1, ops.LastTier),
+			"Tier whose guard and tools apply; never above its own tier.").orElse("its tier"),
+		value("prompt", &h.Prompt, promptTextKind(), "Prompt file, relative to the configuration file.").orElse("the tier's"),
+		object("limits", &h.Limits, []field{
+			value("session", &h.Limits.Wall, durationKind(0), "Maximum time of one session.").orElse("`limits.session`"),
+			value("idle", &h.Limits.Idle, durationKind(0),
+				"Maximum time without output while no tool call is running.").orElse("`limits.idle`"),
+			value("tool", &h.Limits.Tool, durationKind(0), "Maximum time of one tool call.").orElse("`limits.tool`"),
+			value("budget_usd", &h.BudgetUSD, dollarsKind(),
+				"Maximum cost per session; 0 means no separate limit.").orElse("what cycle and day have left"),
+		}, "Its own limits, see below.").orElse("the general limits"),
+		value("command", &h.Command, argvKind(),
+			"Only for `agent: command`, and required there. The program can be a path relative to the configuration file."),
+		value("hands_to", &h.HandsTo, targets, "Ids of the handlers that it may hand work to."),
+		value("fallback", &h.Fallback, targets,
+			"Ids of the handlers that take over its work, with its permissions, when it fails. The first is tried first."),
 	}
 }
 
-func handlerLimitFields() []field {
-	return []field{
-		{name: "session", def: "`limits.session`", doc: "Wall-clock limit of one session."},
-		{name: "idle", def: "`limits.idle`", doc: "Longest time without output while no tool call is open."},
-		{name: "tool", def: "`limits.tool`", doc: "Longest time of one open tool call."},
-		{name: "budget_usd", def: "what chain and day have left", doc: "Most that one session may cost; 0 means no limit of its own."},
-	}
-}
-
-// A name becomes part of prompts, pages and addresses.
-var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-
-// nameKind reads a plain name of something.
-func nameKind(name, what string) kind {
-	return kind{name: name, parse: func(_ places, v raw) (any, []fault) {
-		if !plainName.MatchString(v.text) {
-			return nil, wrong(v, "use small letters, digits, dashes and underscores, at most 63", "%q is not %s", v.text, what)
-		}
-		return v.text, nil
-	}}
-}
-
-func handlerIDKind() kind { return nameKind("handler id", "an id of a handler") }
-
-func handlerIDsKind() kind {
-	one := handlerIDKind()
-	return kind{name: "handler ids", list: true, parse: func(p places, v raw) (any, []fault) {
-		out := []string{}
-		var faults []fault
-		for _, e := range v.entries(splitAtCommas) {
-			id, wrong := one.parse(p, e)
-			faults = append(faults, wrong...)
-			text, _ := id.(string)
-			out = append(out, text)
-		}
-		return out, faults
-	}}
-}
-
-// argvKind reads a program and its arguments; only a path of the program itself is made absolute.
-func argvKind() kind {
-	program := programKind()
-	return kind{name: "program and arguments", list: true, parse: func(p places, v raw) (any, []fault) {
-		words := v.entries(func(s string) []string { return []string{s} })
-		if len(words) == 0 {
-			return nil, wrong(v, "give the program and its arguments, such as [./check.sh]", "the list is empty")
-		}
-		path, faults := program.parse(p, words[0])
-		first, _ := path.(string)
-		out := []string{first}
-		for _, w := range words[1:] {
-			out = append(out, w.text)
-		}
-		return out, faults
-	}}
-}
-
-func handlerKinds() map[string]kind {
-	return map[string]kind{
-		"id": handlerIDKind(), "tier": wholeKind(1, int(ops.LastTier)), "agent": choiceKind("an agent", agents()...), "family": nameKind("family", "the name of a family"),
-		"model": modelKind(), "permissions": wholeKind(1, int(ops.LastTier)), "prompt": promptKind(), "command": argvKind(),
-		"hands_to": handlerIDsKind(), "fallback": handlerIDsKind(),
-	}
-}
-
-// handlers reads the registry; nil means the built-in one.
-func (l *loader) handlers(c *Config) []ops.Handler {
-	const section = "handlers"
-	n := l.sections[section]
-	if n == nil {
-		return nil
-	}
-	items := l.file.items(n, section)
-	if len(items) == 0 && !l.problems.about(section) {
-		l.problems.add(l.file.at(n), section, "the list is empty", "register a handler, or remove the key to use the three built-in tiers")
-	}
-	out := []ops.Handler{}
-	for i, item := range items {
-		if h, ok := l.handler(c, item, fmt.Sprintf("%s[%d]", section, i)); ok {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
-func (l *loader) handler(c *Config, n *yaml.Node, key string) (ops.Handler, bool) {
-	var limits *yaml.Node
-	pick := func(p pair) bool {
-		if p.name == "limits" {
-			limits = p.value
-		}
-		return p.name == "limits"
-	}
-	e := l.entry(n, key, handlerFields(), handlerKinds(), []string{"id"}, pick)
-	h := ops.Handler{}
-	sound := e != nil
-	if limits != nil {
-		sound = l.handlerLimits(limits, join(key, "limits"), &h) && sound
-	}
-	if !sound {
-		return h, false
-	}
-	h.ID, h.Agent = text(e, "id"), cmp.Or(text(e, "agent"), agentClaude)
-	h.Family = cmp.Or(text(e, "family"), families()[h.Agent])
-	h.Model = text(e, "model")
-	tier, _ := e["tier"].(int)
-	permissions, _ := e["permissions"].(int)
-	prompt, _ := e["prompt"].(Prompt)
-	h.Tier, h.Permissions, h.Prompt = ops.Tier(tier), ops.Tier(permissions), prompt.Text
-	h.Command, _ = e["command"].([]string)
-	h.HandsTo, _ = e["hands_to"].([]string)
-	h.Fallback, _ = e["fallback"].([]string)
-	return l.fitting(c, h, e, n, key, limits != nil)
-}
-
-// fitting checks that the fields of a handler suit its agent, and fills what follows from others.
-func (l *loader) fitting(c *Config, h ops.Handler, given map[string]any, n *yaml.Node, key string, limited bool) (ops.Handler, bool) {
-	sound := true
-	refuse := func(field, fix, format string, args ...any) {
-		l.problems.add(l.marked(join(key, field), n), join(key, field), fmt.Sprintf(format, args...), fix)
-		sound = false
-	}
+// finishHandler checks that the fields of a handler suit its agent, and fills what follows from others.
+func (c *Config) finishHandler(e *entry, h *ops.Handler) {
+	h.Family = cmp.Or(h.Family, familyOf(h.Agent))
 	if h.Human() {
-		for _, name := range []string{"model", "permissions", "prompt", "command"} {
-			if _, ok := given[name]; ok {
-				refuse(name, "remove it", "a human has none")
+		for _, at := range []any{&h.Model, &h.Permissions, &h.Prompt, &h.Command} {
+			if e.has(at) {
+				e.refuse(at, "remove it", "a human has none")
 			}
 		}
-		if limited {
-			refuse("limits", "remove it; escalation.approval says how long a question stays open", "a human has none")
+		if e.has(&h.Limits) {
+			e.refuse(&h.Limits, "remove it; escalation.approval says how long a question stays open", "a human has none")
 		}
-		if h.Tier == 0 {
-			h.Tier = ops.HumanTier
+		if len(c.AppriseURLs) == 0 && c.AppriseAPI == "" && !e.problems.within("notify") {
+			e.refuse(&h.Agent, "set notify.apprise_urls or notify.apprise_api (CLAUDEOPS_APPRISE_URLS, CLAUDEOPS_APPRISE_API)",
+				"%s is a human, and no notification target is set", h.ID)
 		}
-		return h, sound
+		h.Tier = cmp.Or(h.Tier, ops.HumanTier)
+		return
 	}
 	if h.Tier == 0 {
-		refuse("tier", "add tier: 1, 2 or 3", "tier is missing")
+		e.refuse(&h.Tier, "add tier: 1, 2 or 3", "tier is missing")
 	}
-	switch _, ok := given["command"]; {
-	case h.Agent == agentCommand && !ok:
-		refuse("command", "add command: [program, argument, …]", "command is missing")
-	case h.Agent != agentCommand && ok:
-		refuse("command", "use agent: command, or remove it", "only the agent command runs one, and this is %s", h.Agent)
+	switch given := e.has(&h.Command); {
+	case h.Agent == agentCommand && !given:
+		e.refuse(&h.Command, "add command: [program, argument, …]", "command is missing")
+	case h.Agent != agentCommand && given:
+		e.refuse(&h.Command, "use agent: command, or remove it", "only the agent command runs one, and this is %s", h.Agent)
 	}
 	switch {
 	case h.Model != "" || h.Agent == agentCommand:
 	case h.Agent == agentCodex:
-		refuse("model", "add model: …", "model is missing")
+		e.refuse(&h.Model, "add model: …", "model is missing")
 	case h.Tier.Known():
 		h.Model = c.Tiers[h.Tier].Model
 		c.tierModels[h.ID] = true
 	}
 	h.Agent = c.playedBy(h.Agent)
-	return h, sound
 }
 
-// playedBy is the agent that stands for another: where a CLI is named scripted, the built-in agent plays it.
+// playedBy is the agent that takes the place of another: where a CLI is named scripted, the built-in agent plays it.
 func (c *Config) playedBy(agent string) string {
 	if (agent == agentClaude && c.Agent.Scripted()) || (agent == agentCodex && c.Agent.CodexBin == scriptedBin) {
 		return agentScripted
 	}
 	return agent
-}
-
-func (l *loader) handlerLimits(n *yaml.Node, key string, h *ops.Handler) bool {
-	before := len(l.problems.found)
-	for _, p := range l.file.pairs(n, key, names(handlerLimitFields()), nil) {
-		k := durationKind(0)
-		if p.name == "budget_usd" {
-			k = dollarsKind()
-		}
-		v, _ := l.file.value(p.value, join(key, p.name), k)
-		switch p.name {
-		case "session":
-			h.Limits.Wall, _ = v.(time.Duration)
-		case "idle":
-			h.Limits.Idle, _ = v.(time.Duration)
-		case "tool":
-			h.Limits.Tool, _ = v.(time.Duration)
-		case "budget_usd":
-			h.BudgetUSD, _ = v.(float64)
-		}
-	}
-	return len(l.problems.found) == before
 }
 
 // registered are the handlers that are in force.
@@ -306,7 +111,7 @@ func (c *Config) registered() []ops.Handler {
 	}
 	out := make([]ops.Handler, 0, int(ops.LastTier))
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		h := ops.Handler{ID: handlerID(t), Tier: t, Family: families()[agentClaude], Agent: c.playedBy(agentClaude), Model: c.Tiers[t].Model}
+		h := ops.Handler{ID: handlerID(t), Tier: t, Family: familyOf(agentClaude), Agent: c.playedBy(agentClaude), Model: c.Tiers[t].Model}
 		if t < ops.LastTier {
 			h.HandsTo = []string{handlerID(t + 1)}
 		}
@@ -317,49 +122,216 @@ func (c *Config) registered() []ops.Handler {
 
 func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }
 
+func handlerIDs(handlers []ops.Handler) []string {
+	out := make([]string, len(handlers))
+	for i, h := range handlers {
+		out[i] = h.ID
+	}
+	return out
+}
+
 // first finds the handler that starts every cycle, where the operator does not name it.
 func (l *loader) first(c *Config) string {
-	entry := get[string](c.values, "escalation.entry")
-	if entry != "" || l.problems.within("handlers") {
+	entry, handlers := c.shared.Entry, c.table.bound(&c.handlers).key
+	if entry != "" || l.problems.within(handlers) {
 		return entry
+	}
+	// The problem is reported at the list, because nothing else was set.
+	refuse := func(fix, format string, args ...any) {
+		l.problems.add(c.originOf(&c.handlers), c.table.bound(&c.shared.Entry).key, fmt.Sprintf(format, args...), fix)
 	}
 	free := c.starters()
 	if len(free) == 0 {
-		l.problems.add(c.origins["handlers"], "escalation.entry", "no handler can start a cycle", "register one with an agent, and name it with escalation.entry")
+		refuse("register one with an agent, and name it with escalation.entry", "no handler can start a cycle")
 		return ""
 	}
 	tier := slices.MinFunc(free, func(a, b ops.Handler) int { return cmp.Compare(a.Tier, b.Tier) }).Tier
-	var names []string
-	for _, h := range free {
-		if h.Tier == tier {
-			names = append(names, h.ID)
-		}
-	}
+	names := handlerIDs(slices.DeleteFunc(free, func(h ops.Handler) bool { return h.Tier != tier }))
 	if len(names) > 1 {
-		l.problems.add(c.origins["handlers"], "escalation.entry", fmt.Sprintf("%s could all start a cycle", strings.Join(names, ", ")), "name one of them with escalation.entry")
+		refuse("name one of them with escalation.entry", "%s could all start a cycle", strings.Join(names, ", "))
 	}
 	return names[0]
 }
 
-// starters are the handlers that could be the first: agents to whom nobody hands, and that are not there for another part only.
+// starters are the handlers that could start a cycle: agents that are not the target of another and do not only have a special role.
 func (c *Config) starters() []ops.Handler {
-	var taken, spare []string
+	targets, special := []string{}, []string{c.shared.Manager, c.shared.Planner, c.shared.Judge}
 	for _, h := range c.registered() {
-		taken, spare = append(taken, h.HandsTo...), append(spare, h.Fallback...)
-	}
-	for _, role := range []string{"manager", "planner", "judge"} {
-		spare = append(spare, get[string](c.values, "escalation."+role))
+		targets, special = append(targets, h.HandsTo...), append(special, h.Fallback...)
 	}
 	pick := func(fits func(h ops.Handler) bool) []ops.Handler {
 		return slices.DeleteFunc(slices.Clone(c.registered()), func(h ops.Handler) bool { return h.Human() || !fits(h) })
 	}
-	isTaken := func(h ops.Handler) bool { return slices.Contains(taken, h.ID) }
-	onlySpare := func(h ops.Handler) bool { return len(h.HandsTo) == 0 && slices.Contains(spare, h.ID) }
-	if out := pick(func(h ops.Handler) bool { return !isTaken(h) && !onlySpare(h) }); len(out) > 0 {
+	isTarget := func(h ops.Handler) bool { return slices.Contains(targets, h.ID) }
+	onlySpecial := func(h ops.Handler) bool { return len(h.HandsTo) == 0 && slices.Contains(special, h.ID) }
+	if out := pick(func(h ops.Handler) bool { return !isTarget(h) && !onlySpecial(h) }); len(out) > 0 {
 		return out
 	}
-	if out := pick(func(h ops.Handler) bool { return !isTaken(h) }); len(out) > 0 {
+	if out := pick(func(h ops.Handler) bool { return !isTarget(h) }); len(out) > 0 {
 		return out
 	}
-	return pick(func(ops.Handler) bool { return true }) // a cycle, which is reported as such
+	return pick(func(ops.Handler) bool { return true }) // handoffs form a cycle, which is reported as such
+}
+
+// where finds where the part of the policy was configured that a flaw is about, and its key.
+func (l *loader) where(c *Config, part string) (at origin, key string) {
+	handlers := c.table.bound(&c.handlers).key
+	key = part
+	if !strings.HasPrefix(part, handlers) {
+		key = "escalation." + part
+	}
+	for k := key; k != ""; k = k[:max(0, strings.LastIndexAny(k, ".["))] {
+		if at, ok := l.origins[k]; ok {
+			return at, key
+		}
+	}
+	return l.origins[handlers], key // what was not set follows from the handlers
+}
+
+// checkPolicy checks the handlers as a whole, once each of them can be read.
+func (l *loader) checkPolicy(c *Config) {
+	if l.problems.within("handlers", "escalation") || l.in.Check == nil {
+		return
+	}
+	p := c.policy(c.environments[0])
+	for _, f := range l.in.Check(p) {
+		at, key := l.where(c, f.Key)
+		fix := f.Fix
+		if f.Unknown != "" {
+			fix = suggestOr(f.Unknown, handlerIDs(p.Handlers), fix)
+		}
+		l.problems.add(at, key, f.Message, fix)
+	}
+}
+
+// handlerNotices name settings of handlers that have no effect.
+func (c *Config) handlerNotices() []string {
+	var out []string
+	if c.shared.Manager != "" && c.shared.Process == ops.ProcessTyped {
+		out = append(out, fmt.Sprintf("%s is not asked: escalation.process is typed; set it to manager", c.shared.Manager))
+	}
+	if c.handlers == nil {
+		return out
+	}
+	for t := ops.Tier1; t <= ops.LastTier; t++ {
+		at := c.originOf(&c.Tiers[t].Model)
+		used := slices.ContainsFunc(c.handlers, func(h ops.Handler) bool { return h.Tier == t && c.tierModels[h.ID] })
+		if at.source != sourceDefault && !used {
+			out = append(out, fmt.Sprintf(
+				"the model of %s for %s is not used: every handler of that tier names its own; change model under handlers", at, t))
+		}
+	}
+	return out
+}
+
+func routeFields(r *ops.Route) []field {
+	required := convert(choiceKind("an approval", "required"), func(string) bool { return true }, nil)
+	return []field{
+		value("from", &r.From, handlerIDKind(), "Handler that hands over, such as `tier1`.").must(),
+		value("to", &r.To, handlerIDKind(), "Handler that takes over, such as `tier2`.").must(),
+		value("mode", &r.Mode, modeKind(),
+			"How context is passed. Between different agents it is always `handoff`.").orElse("`escalation.mode`"),
+		value("independence", &r.Independence, independenceKind(), "How the two handlers must differ.").orElse("`escalation.independence`"),
+		value("approval", &r.Approval, required,
+			"A human must approve before the target starts.").orElse("only `escalation.approval_tier`"),
+	}
+}
+
+func finishRoute(e *entry, r *ops.Route) {
+	if given, _ := e.hasAny(&r.Mode, &r.Independence, &r.Approval); !given {
+		e.refuseAll("add mode, independence or approval", "the route says nothing but its ends")
+	}
+}
+
+func (c *Config) showRoutes() string {
+	out := make([]string, len(c.shared.Routes))
+	for i, r := range c.shared.Routes {
+		out[i] = r.From + " to " + r.To
+	}
+	return strings.Join(out, ",")
+}
+
+// model is an entry of the table of context windows.
+type model struct {
+	name   string
+	window int64
+}
+
+func modelFields(m *model) []field {
+	return []field{
+		value("name", &m.name, modelKind(), "Name of the model as the tiers use it, such as `haiku`.").must(),
+		value("context_window", &m.window, intKind(1000, int64(mostTokens)),
+			"Context window in tokens. A value that the agent CLI reported has priority.").must(),
+	}
+}
+
+func (c *Config) finishModel(e *entry, m *model) {
+	if slices.ContainsFunc(c.models, func(other model) bool { return other.name == m.name }) {
+		e.refuseAll("keep one of the entries", "the model %q is listed twice", m.name)
+	}
+}
+
+// windows are the context windows by model.
+func (c *Config) windows() map[string]int64 {
+	if len(c.models) == 0 {
+		return nil
+	}
+	out := map[string]int64{}
+	for _, m := range c.models {
+		out[m.name] = m.window
+	}
+	return out
+}
+
+// shortestPhrase keeps a rule from matching by accident.
+const shortestPhrase = 3
+
+func ruleFields(r *ops.RecoveryRule) []field {
+	phrase := checked("text", fmt.Sprintf("give at least %d characters of the error", shortestPhrase), "found in too many texts", true,
+		func(text string) bool { return len(text) >= shortestPhrase })
+	causes := choiceKind("a cause of a stop", ops.StopUser, ops.StopShutdown, ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopCrash,
+		ops.StopLease, ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget, ops.StopDeadline)
+	return []field{
+		value("id", &r.ID, nameKind("rule id", "an id of a rule"), "Name of the rule.").must(),
+		value("level", &r.Level, levelKind(), "Recovery level at which the failure starts.").must(),
+		value("failure", &r.Failure, as[ops.FailureClass](tokenKind()),
+			"Class of the failure as the session records it, such as `exit` or `api_error`."),
+		value("api_status", &r.APIStatus, intKind(100, 599), "HTTP status of the model's API."),
+		value("exit_code", &r.ExitCode, optional(intKind(0, 255)), "Exit code of the agent CLI."),
+		value("stop_cause", &r.StopCause, causes, "Why the supervisor stopped the session."),
+		value("contains", &r.Contains, phrase, "A text in the error of the agent CLI, in upper or lower case."),
+		value("error_type", &r.ErrorType, as[ops.ErrorType](nameKind("name",
+			"a name for an error")), "Name under which the failure is recorded.").orElse("the id"),
+		value("why", &r.Why, textKind(), "Your reason, shown whenever the rule is used.").orElse("the id"),
+	}
+}
+
+func levelKind() kind[ops.RecoveryLevel] {
+	levels := map[string]ops.RecoveryLevel{}
+	var words []string
+	var enum []any
+	for l := ops.RecoveryRetry; l <= ops.RecoveryForceDone; l++ {
+		levels[string(l.Action())], levels[fmt.Sprint(int(l))] = l, l
+		words = append(words, string(l.Action()))
+		enum = append(enum, string(l.Action()), int(l))
+	}
+	name := "`" + strings.Join(words, "`, `") + "`, or 1 to 5"
+	schema := map[string]any{"enum": enum}
+	return kind[ops.RecoveryLevel]{name: name, schema: schema, parse: func(_ places, v raw) (ops.RecoveryLevel, []fault) {
+		if l, ok := levels[v.text]; ok {
+			return l, nil
+		}
+		return 0, wrong(v, suggestOr(v.text, words, "give "+strings.Join(words, ", ")+", or 1 to 5"), "%q is not a recovery level", v.text)
+	}}
+}
+
+func (c *Config) finishRule(e *entry, r *ops.RecoveryRule) {
+	r.ErrorType, r.Why = cmp.Or(r.ErrorType, ops.ErrorType(r.ID)), cmp.Or(r.Why, r.ID)
+	given, conditions := e.hasAny(&r.Failure, &r.APIStatus, &r.ExitCode, &r.StopCause, &r.Contains)
+	switch {
+	case !given:
+		e.refuseAll("add one of "+strings.Join(conditions, ", "), "the rule would match every failure")
+	case slices.ContainsFunc(c.shared.Recovery.Rules, func(o ops.RecoveryRule) bool { return o.ID == r.ID }):
+		e.refuse(&r.ID, "give every rule its own id", "the rule %q is listed twice", r.ID)
+	}
 }

@@ -39,123 +39,271 @@ func (v raw) entries(split func(string) []string) []raw {
 	return out
 }
 
-// kind is what a setting accepts, and how it is read.
-type kind struct {
-	name  string // in the reference
-	list  bool   // a YAML list is accepted
-	parse func(p places, v raw) (any, []fault)
+// kind is what a field accepts, how it is read, and how it is shown.
+type kind[V any] struct {
+	name   string // in the reference
+	list   bool   // a YAML list is accepted
+	words  []string
+	schema map[string]any
+	parse  func(p places, v raw) (V, []fault)
+	format func(V) string // nil: the usual form
 }
+
+func (k kind[V]) show(v V) string {
+	if k.format != nil {
+		return k.format(v)
+	}
+	switch v := any(v).(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []string:
+		return strings.Join(v, ",")
+	case Prompt:
+		return v.Path
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// convert makes a kind of another type.
+func convert[A, B any](k kind[A], to func(A) B, format func(B) string) kind[B] {
+	return kind[B]{name: k.name, list: k.list, words: k.words, schema: k.schema, format: format, parse: func(p places, v raw) (B, []fault) {
+		got, faults := k.parse(p, v)
+		if faults != nil {
+			var none B
+			return none, faults
+		}
+		return to(got), nil
+	}}
+}
+
+// as makes a kind of a type of text.
+func as[V ~string](k kind[string]) kind[V] { return convert(k, func(s string) V { return V(s) }, nil) }
+
+// optional makes a kind whose value can be missing where its zero value means something.
+func optional[V any](k kind[V]) kind[*V] {
+	return convert(k, func(v V) *V { return &v }, func(v *V) string {
+		if v == nil {
+			return ""
+		}
+		return k.show(*v)
+	})
+}
+
+// listOf reads several values of one kind. A text is split.
+func listOf[V any](name string, split func(string) []string, one kind[V]) kind[[]V] {
+	return kind[[]V]{name: name, list: true, schema: listSchema(one.schema), parse: func(p places, v raw) ([]V, []fault) {
+		out := []V{}
+		var faults []fault
+		for _, e := range v.entries(split) {
+			got, bad := one.parse(p, e)
+			out, faults = append(out, got), append(faults, bad...)
+		}
+		return out, faults
+	}}
+}
+
+func splitAtCommas(s string) []string { return strings.Split(s, ",") }
+func splitAtLines(s string) []string  { return strings.Split(s, "\n") }
+func whole(s string) []string         { return []string{s} }
 
 func wrong(v raw, fix, format string, args ...any) []fault {
 	return []fault{{at: v.at, message: fmt.Sprintf(format, args...), fix: fix}}
 }
 
-func textKind() kind {
-	return kind{name: "text", parse: func(_ places, v raw) (any, []fault) { return v.text, nil }}
+// checked reads a text that must pass a check. A text that can hold a password is not repeated in the message.
+func checked(name, fix, message string, repeat bool, check func(string) bool) kind[string] {
+	return kind[string]{name: name, schema: singleSchema(), parse: func(_ places, v raw) (string, []fault) {
+		switch {
+		case check(v.text):
+			return v.text, nil
+		case repeat:
+			return "", wrong(v, fix, "%q is %s", v.text, message)
+		default:
+			return "", wrong(v, fix, "%s", message)
+		}
+	}}
 }
 
-func boolKind() kind {
-	return kind{name: "true or false", parse: func(_ places, v raw) (any, []fault) {
+// matching reads a text of a certain form.
+func matching(name string, form *regexp.Regexp, what, fix string) kind[string] {
+	k := checked(name, fix, "not "+what, true, form.MatchString)
+	k.schema = map[string]any{"type": []any{"string", "number"}, "pattern": form.String()}
+	return k
+}
+
+func textKind() kind[string] {
+	return checked("text", "", "", false, func(string) bool { return true })
+}
+
+func wordsKind(name string) kind[[]string] {
+	return listOf(name+", separated by commas", splitAtCommas, textKind())
+}
+
+// textsKind is a list of texts; a single one is a list of one.
+func textsKind(name string) kind[[]string] { return listOf(name, whole, textKind()) }
+
+// strictListKind is a list that must be written as one.
+func strictListKind(name string) kind[[]string] {
+	k := textsKind(name)
+	k.schema = arrayOf(singleSchema())
+	parse := k.parse
+	k.parse = func(p places, v raw) ([]string, []fault) {
+		if !v.list {
+			return nil, wrong(v, "begin each entry with a dash", "expected a list, found a single value")
+		}
+		return parse(p, v)
+	}
+	return k
+}
+
+func boolKind() kind[bool] {
+	schema := map[string]any{"type": []any{"boolean", "string"}, "enum": []any{true, false, "yes", "no", "on", "off"}}
+	return kind[bool]{name: "true or false", schema: schema, parse: func(_ places, v raw) (bool, []fault) {
 		switch strings.ToLower(v.text) {
 		case "true", "1", "yes", "on":
 			return true, nil
 		case "false", "0", "no", "off":
 			return false, nil
 		}
-		return nil, wrong(v, "give true or false", "%q is neither true nor false", v.text)
+		return false, wrong(v, "give true or false", "%q is neither true nor false", v.text)
 	}}
 }
 
-func wholeKind(low, high int) kind {
+func intKind[V ~int | ~int64](low, high V) kind[V] {
 	name := fmt.Sprintf("%d to %d", low, high)
-	return kind{name: name, parse: func(_ places, v raw) (any, []fault) {
-		n, err := strconv.Atoi(v.text)
+	schema := map[string]any{"type": "integer", "minimum": int64(low), "maximum": int64(high)}
+	format := func(v V) string { return strconv.FormatInt(int64(v), 10) }
+	return kind[V]{name: name, schema: schema, format: format, parse: func(_ places, v raw) (V, []fault) {
+		n, err := strconv.ParseInt(v.text, 10, 64)
 		if err != nil {
-			return nil, wrong(v, "give "+name, "%q is not a whole number", v.text)
+			return 0, wrong(v, "give "+name, "%q is not a whole number", v.text)
 		}
-		if n < low || n > high {
-			return nil, wrong(v, "give "+name, "%d is outside %d to %d", n, low, high)
+		if n < int64(low) || n > int64(high) {
+			return 0, wrong(v, "give "+name, "%d is outside %s", n, name)
 		}
-		return n, nil
+		return V(n), nil
 	}}
+}
+
+// megabytesKind reads megabytes into bytes.
+func megabytesKind(most int64) kind[int64] {
+	return convert(intKind(0, most), func(n int64) int64 { return n << 20 }, func(n int64) string { return strconv.FormatInt(n>>20, 10) })
 }
 
 // durationKind reads whole seconds or a Go duration of at least least.
-func durationKind(least time.Duration) kind {
+func durationKind(least time.Duration) kind[time.Duration] {
 	const fix = "give whole seconds, or a duration such as 90s, 30m or 1h"
-	return kind{name: "seconds or duration", parse: func(_ places, v raw) (any, []fault) {
+	schema := map[string]any{"type": []any{"string", "integer"}, "minimum": max(1, int64(least/time.Second))}
+	return kind[time.Duration]{name: "seconds or duration", schema: schema, parse: func(_ places, v raw) (time.Duration, []fault) {
 		var d time.Duration
 		if n, err := strconv.ParseInt(v.text, 10, 64); err == nil {
 			if n > math.MaxInt64/int64(time.Second) {
-				return nil, wrong(v, fix, "%s seconds are too many", v.text)
+				return 0, wrong(v, fix, "%s seconds are too many", v.text)
 			}
 			d = time.Duration(n) * time.Second
 		} else if d, err = time.ParseDuration(v.text); err != nil {
-			return nil, wrong(v, fix, "%q is not a duration", v.text)
+			return 0, wrong(v, fix, "%q is not a duration", v.text)
 		}
 		if d <= 0 {
-			return nil, wrong(v, fix, "%q is not above zero", v.text)
+			return 0, wrong(v, fix, "%q is not above zero", v.text)
 		}
 		if d < least {
-			return nil, wrong(v, fmt.Sprintf("give at least %s", least), "%q is below %s", v.text, least)
+			return 0, wrong(v, fmt.Sprintf("give at least %s", least), "%q is below %s", v.text, least)
 		}
 		return d, nil
 	}}
 }
 
-func shareKind() kind {
-	return kind{name: "share above 0, at most 1", parse: func(_ places, v raw) (any, []fault) {
-		f, err := strconv.ParseFloat(v.text, 64)
-		if err != nil || math.IsNaN(f) {
-			return nil, wrong(v, "give a share such as 0.80", "%q is not a number", v.text)
+// waitKind reads a duration that may be 0, which means none.
+func waitKind() kind[time.Duration] {
+	k := durationKind(time.Second)
+	parse := k.parse
+	k.name += ", or 0"
+	k.schema["minimum"] = 0
+	k.parse = func(p places, v raw) (time.Duration, []fault) {
+		if v.text == "0" {
+			return 0, nil
 		}
-		if f <= 0 || f > 1 {
-			return nil, wrong(v, "give a share such as 0.80", "%s is not above 0 and at most 1", v.text)
-		}
-		return f, nil
-	}}
+		return parse(p, v)
+	}
+	return k
 }
 
-func dollarsKind() kind {
-	return kind{name: "US dollars", parse: func(_ places, v raw) (any, []fault) {
+func shareKind() kind[float64] {
+	const fix = "give a share such as 0.80"
+	schema := map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+	return numberKind("share above 0, at most 1", fix, "%q is not a number", schema, func(v raw, f float64) []fault {
+		if f <= 0 || f > 1 {
+			return wrong(v, fix, "%s is not above 0 and at most 1", v.text)
+		}
+		return nil
+	})
+}
+
+func dollarsKind() kind[float64] {
+	const fix = "give an amount such as 5 or 2.50; 0 means no limit"
+	schema := map[string]any{"type": "number", "minimum": 0}
+	return numberKind("US dollars", fix, "%q is not an amount", schema, func(v raw, f float64) []fault {
+		if f < 0 {
+			return wrong(v, "give 0 for no limit", "%s is below zero", v.text)
+		}
+		return nil
+	})
+}
+
+func numberKind(name, fix, message string, schema map[string]any, check func(raw, float64) []fault) kind[float64] {
+	return kind[float64]{name: name, schema: schema, parse: func(_ places, v raw) (float64, []fault) {
 		f, err := strconv.ParseFloat(v.text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, wrong(v, "give an amount such as 5 or 2.50; 0 means no limit", "%q is not an amount", v.text)
+			return 0, wrong(v, fix, message, v.text)
 		}
-		if f < 0 {
-			return nil, wrong(v, "give 0 for no limit", "%s is below zero", v.text)
-		}
-		return f, nil
-	}}
-}
-
-// waitKind reads a duration that may be 0, which means none.
-func waitKind() kind {
-	duration := durationKind(time.Second)
-	return kind{name: duration.name + ", or 0", parse: func(p places, v raw) (any, []fault) {
-		if v.text == "0" {
-			return time.Duration(0), nil
-		}
-		return duration.parse(p, v)
+		return f, check(v, f)
 	}}
 }
 
 // choiceKind reads one of a few words.
-func choiceKind(what string, words ...string) kind {
-	quoted := make([]string, len(words))
+func choiceKind[V ~string](what string, words ...V) kind[V] {
+	plain, quoted, enum := make([]string, len(words)), make([]string, len(words)), make([]any, len(words))
 	for i, w := range words {
-		quoted[i] = "`" + w + "`"
+		plain[i], quoted[i], enum[i] = string(w), "`"+string(w)+"`", string(w)
 	}
-	return kind{name: oneOf(quoted), parse: func(_ places, v raw) (any, []fault) {
-		if slices.Contains(words, v.text) {
-			return v.text, nil
+	schema := map[string]any{"enum": enum}
+	return kind[V]{name: oneOf(quoted), words: plain, schema: schema, parse: func(_ places, v raw) (V, []fault) {
+		if slices.Contains(plain, v.text) {
+			return V(v.text), nil
 		}
-		fix := "give " + oneOf(words)
-		if s := suggest(v.text, words); s != "" {
-			fix = "did you mean " + s + "?"
-		}
-		return nil, wrong(v, fix, "%q is not %s", v.text, what)
+		return "", wrong(v, suggestOr(v.text, plain, "give "+oneOf(plain)), "%q is not %s", v.text, what)
 	}}
+}
+
+// anyCaseKind reads one of a few words, in upper or lower case.
+func anyCaseKind(words ...string) kind[string] {
+	var enum []any
+	for _, w := range words {
+		for _, form := range []string{w, strings.ToLower(w), strings.ToUpper(w)} {
+			if !slices.Contains(enum, any(form)) {
+				enum = append(enum, form)
+			}
+		}
+	}
+	list := strings.Join(words, ", ")
+	return kind[string]{name: list, words: words, schema: map[string]any{"enum": enum}, parse: func(_ places, v raw) (string, []fault) {
+		for _, w := range words {
+			if strings.EqualFold(w, v.text) {
+				return w, nil
+			}
+		}
+		return "", wrong(v, suggestOr(v.text, words, "give one of "+list), "%q is not known here", v.text)
+	}}
+}
+
+// suggestOr is the fix for an unknown word: the word that was probably meant, or else the general fix.
+func suggestOr(word string, words []string, fix string) string {
+	if s := suggest(word, words); s != "" {
+		return "did you mean " + s + "?"
+	}
+	return fix
 }
 
 func oneOf(words []string) string {
@@ -166,35 +314,47 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func modeKind() kind {
-	return choiceKind("an escalation mode", string(ops.ContextResume), string(ops.ContextHandoff))
-}
-
-func independenceKind() kind {
-	return choiceKind("a degree of independence", string(ops.IndependenceNone), string(ops.IndependenceHandler), string(ops.IndependenceFamily))
-}
-
 // The name goes into an argument list, so it must not look like an option.
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$`)
 
-func modelKind() kind {
-	return kind{name: "model name", parse: func(_ places, v raw) (any, []fault) {
-		if !modelName.MatchString(v.text) {
-			return nil, wrong(v, "give a name such as haiku, or a full model id", "%q is not a model name", v.text)
-		}
-		return v.text, nil
-	}}
+func modelKind() kind[string] {
+	return matching("model name", modelName, "a model name", "give a name such as haiku, or a full model id")
 }
 
-func listenKind() kind {
+// A name becomes part of prompts, pages and addresses.
+var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// nameKind reads a plain name of something.
+func nameKind(name, what string) kind[string] {
+	return matching(name, plainName, what, "use small letters, digits, dashes and underscores, at most 63")
+}
+
+func handlerIDKind() kind[string] { return nameKind("handler id", "an id of a handler") }
+
+func modeKind() kind[ops.ContextMode] {
+	return choiceKind("an escalation mode", ops.ContextResume, ops.ContextHandoff)
+}
+
+func independenceKind() kind[ops.Independence] {
+	return choiceKind("a degree of independence", ops.IndependenceNone, ops.IndependenceHandler, ops.IndependenceFamily)
+}
+
+// Names of hosts are shown in lists and log lines.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+func hostKind() kind[string] {
+	return matching("name", hostName, "a name for a host", "use letters, digits, dots, dashes and underscores, at most 63")
+}
+
+func listenKind() kind[string] {
 	const fix = "give host:port, such as 127.0.0.1:8080"
-	return kind{name: "host:port", parse: func(_ places, v raw) (any, []fault) {
+	return kind[string]{name: "host:port", schema: singleSchema(), parse: func(_ places, v raw) (string, []fault) {
 		_, port, err := net.SplitHostPort(v.text)
 		if err != nil {
-			return nil, wrong(v, fix, "%q is not host:port", v.text)
+			return "", wrong(v, fix, "%q is not host:port", v.text)
 		}
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return nil, wrong(v, fix, "%q is not a port number", port)
+			return "", wrong(v, fix, "%q is not a port number", port)
 		}
 		return v.text, nil
 	}}
@@ -213,23 +373,28 @@ func loopback(listen string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-func tokenKind() kind {
-	return kind{name: "text without blanks", parse: func(_ places, v raw) (any, []fault) {
-		if strings.ContainsFunc(v.text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			return nil, wrong(v, "give one word", "the value holds blanks or control characters")
-		}
-		return v.text, nil
-	}}
+func addressKind() kind[string] {
+	return checked("host:port", "give host:port, such as db.example.org:5432", "not host:port", true, func(text string) bool {
+		host, port, err := net.SplitHostPort(text)
+		n, convErr := strconv.Atoi(port)
+		return err == nil && convErr == nil && host != "" && n >= 1 && n <= 65535
+	})
 }
 
-func webURLKind() kind {
-	return kind{name: "http or https URL", parse: func(_ places, v raw) (any, []fault) {
-		if !webURL(v.text) {
-			// The text may hold a password: it is not repeated.
-			return nil, wrong(v, "give a URL such as http://127.0.0.1:8000", "the value is not an http or https URL")
-		}
-		return v.text, nil
-	}}
+func tokenKind() kind[string] {
+	return checked("text without blanks", "give one word", "the value holds blanks or control characters", false, func(text string) bool {
+		return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	})
+}
+
+// The message and the fix for what is not the address of a web server; a URL may hold a password, so it is not repeated.
+const (
+	notWebURL = "the value is not an http or https URL"
+	fixWebURL = "give a URL such as http://127.0.0.1:8000"
+)
+
+func webURLKind() kind[string] {
+	return checked("http or https URL", fixWebURL, notWebURL, false, webURL)
 }
 
 func webURL(text string) bool {
@@ -237,61 +402,98 @@ func webURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-func databaseKind() kind {
+func databaseKind() kind[string] {
 	const fix = "give postgres://user:password@host:5432/database, or remove it: then SQLite in the state folder is used"
-	return kind{name: "`postgres://` URL", parse: func(_ places, v raw) (any, []fault) {
-		u, err := url.Parse(v.text)
-		if err != nil || u.Hostname() == "" || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-			return nil, wrong(v, fix, "the value is not a postgres:// URL")
+	return checked("`postgres://` URL", fix, "the value is not a postgres:// URL", false, func(text string) bool {
+		u, err := url.Parse(text)
+		return err == nil && u.Hostname() != "" && (u.Scheme == "postgres" || u.Scheme == "postgresql")
+	})
+}
+
+func appriseKind() kind[[]string] {
+	return kind[[]string]{
+		name: "URLs, separated by blanks or newlines", list: true, schema: listSchema(singleSchema()),
+		parse: func(_ places, v raw) ([]string, []fault) {
+			var urls []string
+			var faults []fault
+			for i, e := range v.entries(strings.Fields) {
+				scheme, rest, ok := strings.Cut(e.text, "://")
+				if !ok || scheme == "" || rest == "" || strings.ContainsFunc(e.text, unicode.IsSpace) {
+					// An entry is a secret as a whole, so the message gives its number only.
+					faults = append(faults, wrong(e, "give Apprise URLs such as mailto://… or ntfy://…", "entry %d is not a URL", i+1)...)
+					continue
+				}
+				urls = append(urls, e.text)
+			}
+			return urls, faults
+		},
+	}
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func variableNamesKind() kind[[]string] {
+	one := kind[string]{schema: singleSchema(), parse: func(_ places, v raw) (string, []fault) {
+		ours := strings.HasPrefix(v.text, ownPrefix) && !strings.HasPrefix(v.text, demoPrefix)
+		switch {
+		case !variableName.MatchString(v.text):
+			return "", wrong(v, "give names only, such as DOCKER_HOST", "%q is not the name of an environment variable", v.text)
+		case v.text == "HOME" || v.text == "CLAUDE_CONFIG_DIR" || ours:
+			return "", wrong(v, "remove it", "%s is set by the supervisor for every agent", v.text)
 		}
 		return v.text, nil
 	}}
+	return listOf("variable names", splitAtCommas, one)
 }
 
-func appriseKind() kind {
-	return kind{name: "URLs, separated by blanks or newlines", list: true, parse: func(_ places, v raw) (any, []fault) {
-		var urls []string
-		var faults []fault
-		for i, e := range v.entries(strings.Fields) {
-			scheme, rest, ok := strings.Cut(e.text, "://")
-			if !ok || scheme == "" || rest == "" || strings.ContainsFunc(e.text, unicode.IsSpace) {
-				// An entry is a secret as a whole, so it is named by its place.
-				faults = append(faults, wrong(e, "give Apprise URLs such as mailto://… or ntfy://…", "entry %d is not a URL", i+1)...)
-				continue
+// commandKind reads a program and its arguments as a list, or one text for the shell.
+func commandKind() kind[[]string] {
+	return kind[[]string]{
+		name: "list of words, or text for `/bin/sh -c`", list: true, schema: listSchema(singleSchema()),
+		parse: func(_ places, v raw) ([]string, []fault) {
+			if !v.list {
+				return []string{"/bin/sh", "-c", v.text}, nil
 			}
-			urls = append(urls, e.text)
-		}
-		return urls, faults
-	}}
+			if len(v.items) == 0 {
+				return nil, wrong(v, "give the program and its arguments", "the list is empty")
+			}
+			return textsOf(v.items), nil
+		},
+	}
 }
 
-func variableNamesKind() kind {
-	return kind{name: "variable names", list: true, parse: func(_ places, v raw) (any, []fault) {
-		var names []string
-		var faults []fault
-		for _, e := range v.entries(splitAtCommas) {
-			switch {
-			case !variableName.MatchString(e.text):
-				faults = append(faults, wrong(e, "give names only, such as DOCKER_HOST", "%q is not the name of an environment variable", e.text)...)
-			case e.text == "HOME" || e.text == "CLAUDE_CONFIG_DIR" || (strings.HasPrefix(e.text, ownPrefix) && !strings.HasPrefix(e.text, demoPrefix)):
-				faults = append(faults, wrong(e, "remove it", "%s is set by the supervisor for every agent", e.text)...)
-			default:
-				names = append(names, e.text)
+// argvKind reads a program and its arguments; only a path of the program itself is made absolute.
+func argvKind() kind[[]string] {
+	program := programKind()
+	return kind[[]string]{
+		name: "program and arguments", list: true, schema: listSchema(singleSchema()),
+		parse: func(p places, v raw) ([]string, []fault) {
+			words := v.entries(whole)
+			if len(words) == 0 {
+				return nil, wrong(v, "give the program and its arguments, such as [./check.sh]", "the list is empty")
+			}
+			path, faults := program.parse(p, words[0])
+			return append([]string{path}, textsOf(words[1:])...), faults
+		},
+	}
+}
+
+func textsOf(items []raw) []string {
+	out := make([]string, len(items))
+	for i, e := range items {
+		out[i] = e.text
+	}
+	return out
+}
+
+func momentKind() kind[time.Time] {
+	schema := map[string]any{"type": "string"}
+	return kind[time.Time]{name: "time", schema: schema, parse: func(_ places, v raw) (time.Time, []fault) {
+		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
+			if t, err := time.Parse(layout, v.text); err == nil {
+				return t, nil
 			}
 		}
-		return names, faults
+		return time.Time{}, wrong(v, "give a time such as 2026-03-14T22:00:00Z", "%q is not a time", v.text)
 	}}
 }
-
-func secretsKind() kind {
-	return kind{name: "list of values or variable names", list: true, parse: func(_ places, v raw) (any, []fault) {
-		var out []string
-		lines := func(s string) []string { return strings.Split(s, "\n") }
-		for _, e := range v.entries(lines) {
-			out = append(out, e.text)
-		}
-		return out, nil
-	}}
-}
-
-func splitAtCommas(s string) []string { return strings.Split(s, ",") }

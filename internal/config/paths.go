@@ -60,25 +60,21 @@ func (p places) resolve(v raw) (string, []fault) {
 	return filepath.Clean(path), nil
 }
 
-func pathKind() kind {
-	return kind{name: "folder", parse: func(p places, v raw) (any, []fault) {
-		path, faults := p.resolve(v)
-		return path, faults
-	}}
+func pathKind() kind[string] {
+	return kind[string]{name: "folder", schema: singleSchema(), parse: places.resolve}
 }
 
 // programKind reads a name to look up, or a path when it holds a slash: agents run in another folder, so a
-// relative path would no longer lead anywhere.
-func programKind() kind {
-	return kind{name: "name or path", parse: func(p places, v raw) (any, []fault) {
+// relative path would no longer work.
+func programKind() kind[string] {
+	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
 		if strings.HasPrefix(v.text, "-") {
-			return nil, wrong(v, "give a program name or path", "%q looks like an option", v.text)
+			return "", wrong(v, "give a program name or path", "%q looks like an option", v.text)
 		}
 		if !strings.Contains(v.text, "/") {
 			return v.text, nil
 		}
-		path, faults := p.resolve(v)
-		return path, faults
+		return p.resolve(v)
 	}}
 }
 
@@ -88,18 +84,38 @@ type Prompt struct {
 	Text string
 }
 
-func promptKind() kind {
-	return kind{name: "file", parse: func(p places, v raw) (any, []fault) {
-		path, faults := p.resolve(v)
-		if faults != nil {
-			return nil, faults
-		}
-		text, err := readText(path)
-		if err != nil {
-			return nil, wrong(v, "give the path of a prompt file, or remove the setting to use the built-in prompt", "%s", err)
-		}
-		return Prompt{Path: path, Text: text}, nil
+func promptKind() kind[Prompt] {
+	return kind[Prompt]{name: "file", schema: singleSchema(), parse: func(p places, v raw) (Prompt, []fault) {
+		text, faults := readFrom(p, v, "give the path of a prompt file, or remove the setting to use the built-in prompt")
+		path, _ := p.resolve(v)
+		return Prompt{Path: path, Text: text}, faults
 	}}
+}
+
+// promptTextKind reads a prompt of which only the text is needed.
+func promptTextKind() kind[string] {
+	return convert(promptKind(), func(p Prompt) string { return p.Text }, nil)
+}
+
+// fileKind reads a value from the file that is named.
+func fileKind() kind[string] {
+	return kind[string]{name: "path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
+		text, faults := readFrom(p, v, "give the path of a file that holds the value")
+		return strings.TrimSpace(text), faults
+	}}
+}
+
+// readFrom reads the text of the file that a value names.
+func readFrom(p places, v raw, fix string) (string, []fault) {
+	path, faults := p.resolve(v)
+	if faults != nil {
+		return "", faults
+	}
+	text, err := readText(path)
+	if err != nil {
+		return "", wrong(v, fix, "%s", err)
+	}
+	return text, nil
 }
 
 // readText reads a small text file that must say something.

@@ -1,298 +1,125 @@
 package config
 
 import (
-	"fmt"
-	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"claudeops/internal/ops"
 )
 
-func probeFields() []field {
+// probeEntry is an entry of a service's probes.
+type probeEntry struct {
+	ops.ProbeSpec
+	written
+
+	held string // password that a file holds
+}
+
+// probeTypes are the types of probes.
+func probeTypes() []string {
+	return []string{"command", "container", "dns", "http", "mysql", "postgres", "process", "redis", "systemd", "tcp"}
+}
+
+func probeFields(p *probeEntry) []field {
+	databases := []string{"postgres", "mysql", "redis"}
+	count := intKind(0, 1000)
 	return []field{
-		{name: "type", doc: "`http`, `tcp`, `command`, `dns`, `container`, `postgres`, `mysql`, `redis`, `systemd` or `process`. Required."},
-		{name: "name", def: "made from the rest", doc: "What the probe is called among its results."},
-		{name: "url", doc: "`http`: what is requested. `postgres`, `mysql`, `redis`: where the database is, such as `postgres://user@db:5432/app`. Required there."},
-		{name: "method", def: "GET", doc: "`http`: GET, HEAD, OPTIONS or POST."},
-		{name: "headers", doc: "`http`: names and values to send. Values are never shown."},
-		{name: "body", doc: "`http`: what is sent."},
-		{name: "expect_status", def: "any 2xx or 3xx", doc: "`http`: one status code or a list of them."},
-		{name: "expect_body", doc: "`http`: a text that the answer must hold."},
-		{name: "expect_regexp", doc: "`http`: a regular expression (RE2) that the answer must match."},
-		{name: "expect_json", doc: "`http`: conditions such as `$.status == \"ok\"`, all of which must hold."},
-		{name: "cert_days", doc: "`http`: a certificate that ends within so many days is degraded."},
-		{name: "insecure_tls", def: "false", doc: "`http`, `redis`: take any certificate."},
-		{name: "address", doc: "`tcp`: host:port to connect to. Required there."},
-		{name: "command", doc: "`command`: a list of words, or one text for `/bin/sh -c`; healthy when it exits 0. Required there."},
-		{name: "host", doc: "`dns`: the name to look up. Required there."},
-		{name: "record", def: "A", doc: "`dns`: A, AAAA, CNAME, MX, TXT, NS or SRV."},
-		{name: "server", def: "the machine's own", doc: "`dns`: the name server, as host or host:port."},
-		{name: "expect", doc: "`dns`: values that must be among the answers. Databases: what the first value may be."},
-		{name: "container", doc: "`container`: its name or id. Required there."},
-		{name: "socket", def: "/var/run/docker.sock", doc: "`container`: unix socket of the Docker or Podman API."},
-		{name: "max_restarts", def: "0", doc: "`container`: more restarts than this within ten minutes is degraded."},
-		{name: "password", doc: "Databases: instead of one in `url`."},
-		{name: "password_file", doc: "Databases: file that holds the password."},
-		{name: "query", def: "SELECT 1, or PING", doc: "Databases: SQL, or a Redis command."},
-		{name: "unit", doc: "`systemd`: the unit. Required there."},
-		{name: "process", doc: "`process`: name of a running program. Required there."},
-		{name: "timeout", def: "10s", doc: "Slower than this is down."},
-		{name: "slow_after", doc: "Slower than this is degraded. Must be below `timeout`."},
-		{name: "interval", def: "30s", doc: "How often it runs, where probes run all the time."},
-		{name: "fail_after", def: "2", doc: "Bad results in a row that count as failing."},
-		{name: "recover_after", def: "2", doc: "Good results in a row that count as recovered."},
+		value("type", &p.Type, anyCaseKind(probeTypes()...), "Type of the probe.").mustElse("the probe has no type"),
+		value("name", &p.Name, textKind(), "Name of the probe among the results.").orElse("made from the rest"),
+		value("url", &p.URL, textKind(), "The URL to request, or of the database, such as `postgres://user@db:5432/app`.").
+			onlyFor("http", "postgres", "mysql", "redis").must(),
+		value("method", &p.Method, anyCaseKind("GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
+		headersField(&p.Headers).onlyFor("http"),
+		value("body", &p.Body, textKind(), "Body of the request.").onlyFor("http"),
+		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)),
+			"Status code, or a list of them.").
+			onlyFor("http").orElse("any 2xx or 3xx"),
+		value("expect_body", &p.ExpectBody, textKind(), "Text that the response must contain.").onlyFor("http"),
+		value("expect_regexp", &p.ExpectRegexp, textKind(), "Regular expression (RE2) that the response must match.").onlyFor("http"),
+		value("expect_json", &p.ExpectJSON, textsKind("conditions"),
+			"Conditions such as `$.status == \"ok\"`. All must hold.").onlyFor("http"),
+		value("cert_days", &p.CertDays, count,
+			"The result is degraded when the certificate expires within this many days.").onlyFor("http"),
+		value("insecure_tls", &p.InsecureTLS, boolKind(), "Accept any certificate.").onlyFor("http", "redis").orElse("`false`"),
+		value("address", &p.Address, addressKind(), "Address to connect to.").onlyFor("tcp").must(),
+		value("command", &p.Command, commandKind(), "Command to run. Exit code 0 means healthy.").onlyFor("command").must(),
+		value("host", &p.Host, textKind(), "Name to look up.").onlyFor("dns").must(),
+		value("record", &p.Record, anyCaseKind("A", "AAAA", "CNAME", "MX", "TXT", "NS",
+			"SRV"), "Type of the record.").onlyFor("dns").orElse("A"),
+		value("server", &p.Server, textKind(), "Name server, as host or host:port.").onlyFor("dns").orElse("the machine's own"),
+		value("expect", &p.Expect, textsKind("values"), "Values that a `dns` answer must contain, or that the first value of a query may have.").
+			onlyFor(append([]string{"dns"}, databases...)...),
+		value("container", &p.Container, textKind(), "Name or id of the container.").onlyFor("container").must(),
+		value("socket", &p.Socket, textKind(),
+			"The Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
+		value("max_restarts", &p.MaxRestarts, count,
+			"The result is degraded after more restarts than this within ten minutes.").onlyFor("container").orElse("0"),
+		value("password", &p.Password, textKind(), "Password, instead of one in `url`.").onlyFor(databases...),
+		value("password_file", &p.held, fileKind(), "File that holds the password.").onlyFor(databases...),
+		value("query", &p.Query, textKind(), "A SQL statement, or a Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
+		value("unit", &p.Unit, textKind(), "Name of the unit.").onlyFor("systemd").must(),
+		value("process", &p.Process, textKind(), "Name of a running program.").onlyFor("process").must(),
+		value("timeout", &p.Timeout, durationKind(0), "A slower probe is down.").or("10s"),
+		value("slow_after", &p.SlowAfter, durationKind(0), "A slower probe is degraded. Must be below `timeout`."),
+		value("interval", &p.Interval, durationKind(0), "Time between runs, where probes run all the time.").orElse("30s"),
+		value("fail_after", &p.FailAfter, count, "Number of consecutive bad results that count as failing.").orElse("2"),
+		value("recover_after", &p.RecoverAfter, count, "Number of consecutive good results that count as recovered.").orElse("2"),
 	}
 }
 
-// probeTypes says which fields fit a type beside the common ones; the first is required.
-func probeTypes() map[string][]string {
-	return map[string][]string{
-		"http": {
-			"url", "method", "headers", "body", "expect_status", "expect_body", "expect_regexp", "expect_json", "cert_days", "insecure_tls",
-		},
-		"tcp":       {"address"},
-		"command":   {"command"},
-		"dns":       {"host", "record", "server", "expect"},
-		"container": {"container", "socket", "max_restarts"},
-		"postgres":  {"url", "password", "password_file", "query", "expect"},
-		"mysql":     {"url", "password", "password_file", "query", "expect"},
-		"redis":     {"url", "password", "password_file", "query", "expect", "insecure_tls"},
-		"systemd":   {"unit"},
-		"process":   {"process"},
+// finishProbe checks that the fields of a probe suit its type.
+func finishProbe(e *entry, p *probeEntry) {
+	before := len(e.problems.found)
+	p.written = written{e.position(e.node), e.key}
+	if p.held != "" {
+		p.Password = p.held
 	}
-}
-
-// commonToProbes are the fields of every type.
-func commonToProbes() []string {
-	return []string{"type", "name", "timeout", "slow_after", "interval", "fail_after", "recover_after"}
-}
-
-const defaultProbeTimeout = 10 * time.Second
-
-// tellApart gives probes of one service that would have the same name names of their own: their results must not be mixed up.
-func (f *yamlFile) tellApart(probes []ops.ProbeSpec) {
-	if f.checks.ProbeName == nil {
-		return
-	}
-	seen := map[string]int{}
-	for i := range probes {
-		name := f.checks.ProbeName(probes[i])
-		key := probes[i].Service + "\x00" + name
-		if seen[key]++; seen[key] > 1 {
-			probes[i].Name = fmt.Sprintf("%s (%d)", name, seen[key])
+	for _, f := range e.fields {
+		switch {
+		case f.fits(p.Type) && f.required && !e.has(f.at):
+			e.refuseAll("add "+f.key+": …", "a probe of type %s needs %s", p.Type, f.key)
+		case !f.fits(p.Type) && e.has(f.at):
+			e.refuse(f.at, "remove it, or change the type", "a probe of type %s has no %s", p.Type, f.key)
 		}
 	}
-}
-
-// probe reads one probe; the fields that fit its type are required or allowed, others are refused.
-func (f *yamlFile) probe(n *yaml.Node, key string) (ops.ProbeSpec, bool) {
-	before := len(f.problems.found)
-	spec := ops.ProbeSpec{Timeout: defaultProbeTimeout}
-	given := map[string]*yaml.Node{}
-	for _, p := range f.pairs(n, key, names(probeFields()), nil) {
-		given[p.name] = p.value
-		f.probeField(p, join(key, p.name), &spec)
+	if p.SlowAfter >= p.Timeout {
+		e.refuse(&p.SlowAfter, "lower it, or raise timeout", "%s is not below the timeout of %s", p.SlowAfter, p.Timeout)
 	}
-	if len(f.problems.found) > before || n.Kind != yaml.MappingNode {
-		return spec, false
+	if p.Type == "http" && p.Method == "" {
+		p.Method = "GET"
 	}
-	own, known := probeTypes()[spec.Type]
-	if !known {
-		f.problems.add(f.at(n), key, "the probe has no type", "add type: "+strings.Join(slices.Sorted(maps.Keys(probeTypes())), ", "))
-		return spec, false
-	}
-	if _, ok := given[own[0]]; !ok {
-		f.problems.add(f.at(n), key, fmt.Sprintf("a probe of type %s needs %s", spec.Type, own[0]), "add "+own[0]+": …")
-	}
-	for _, other := range names(probeFields()) {
-		if at, ok := given[other]; ok && !slices.Contains(commonToProbes(), other) && !slices.Contains(own, other) {
-			f.problems.add(f.at(at), join(key, other), fmt.Sprintf("a probe of type %s has no %s", spec.Type, other), "remove it, or change the type")
-		}
-	}
-	if spec.SlowAfter >= spec.Timeout {
-		f.problems.add(f.at(given["slow_after"]), key+".slow_after",
-			fmt.Sprintf("%s is not below the timeout of %s", spec.SlowAfter, spec.Timeout), "lower it, or raise timeout")
-	}
-	if spec.Type == "http" && spec.Method == "" {
-		spec.Method = "GET"
-	}
-	if len(f.problems.found) == before {
-		f.checkProbe(n, key, spec, given)
-	}
-	return spec, len(f.problems.found) == before
-}
-
-// checkProbe says what is wrong with a probe as a whole.
-func (f *yamlFile) checkProbe(n *yaml.Node, key string, spec ops.ProbeSpec, given map[string]*yaml.Node) {
-	if spec.Type == "http" && !webURL(spec.URL) {
-		// The text may hold a password: it is not repeated.
-		f.problems.add(f.at(given["url"]), join(key, "url"), "the value is not an http or https URL", "give a URL such as http://127.0.0.1:8000")
-		return
-	}
-	if f.checks.CheckProbe == nil {
-		return
-	}
-	if err := f.checks.CheckProbe(spec); err != nil {
-		f.problems.add(f.at(n), key, strings.ReplaceAll(err.Error(), "\n", "; "), "correct it")
-	}
-}
-
-func (f *yamlFile) probeField(p pair, key string, spec *ops.ProbeSpec) {
-	texts := map[string]*string{
-		"name": &spec.Name, "url": &spec.URL, "body": &spec.Body, "expect_body": &spec.ExpectBody, "expect_regexp": &spec.ExpectRegexp,
-		"host": &spec.Host, "server": &spec.Server, "container": &spec.Container, "socket": &spec.Socket, "password": &spec.Password,
-		"query": &spec.Query, "unit": &spec.Unit, "process": &spec.Process,
-	}
-	spans := map[string]*time.Duration{"timeout": &spec.Timeout, "slow_after": &spec.SlowAfter, "interval": &spec.Interval}
-	counts := map[string]*int{
-		"fail_after": &spec.FailAfter, "recover_after": &spec.RecoverAfter, "cert_days": &spec.CertDays, "max_restarts": &spec.MaxRestarts,
-	}
-	read := func(k kind) any { v, _ := f.value(p.value, key, k); return v }
 	switch {
-	case texts[p.name] != nil:
-		*texts[p.name], _ = read(textKind()).(string)
-		return
-	case spans[p.name] != nil:
-		if d, ok := read(durationKind(0)).(time.Duration); ok {
-			*spans[p.name] = d
+	case len(e.problems.found) > before:
+	case p.Type == "http" && !webURL(p.URL):
+		e.refuse(&p.URL, fixWebURL, notWebURL)
+	case e.in.CheckProbe != nil:
+		if err := e.in.CheckProbe(p.ProbeSpec); err != nil {
+			e.refuseAll("correct it", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		return
-	case counts[p.name] != nil:
-		*counts[p.name], _ = read(wholeKind(0, 1000)).(int)
-		return
-	}
-	switch p.name {
-	case "type":
-		spec.Type, _ = read(oneOfKind(slices.Sorted(maps.Keys(probeTypes()))...)).(string)
-	case "method":
-		spec.Method, _ = read(oneOfKind("GET", "HEAD", "OPTIONS", "POST")).(string)
-	case "record":
-		spec.Record, _ = read(oneOfKind("A", "AAAA", "CNAME", "MX", "TXT", "NS", "SRV")).(string)
-	case "expect_status":
-		spec.ExpectStatus, _ = read(statusKind()).([]int)
-	case "expect_json":
-		spec.ExpectJSON, _ = read(listKind("conditions")).([]string)
-	case "expect":
-		spec.Expect, _ = read(listKind("values")).([]string)
-	case "address":
-		spec.Address, _ = read(addressKind()).(string)
-	case "command":
-		spec.Command, _ = read(commandKind()).([]string)
-	case "insecure_tls":
-		spec.InsecureTLS, _ = read(boolKind()).(bool)
-	case "password_file":
-		spec.Password, _ = read(fileKind()).(string)
-	case "headers":
-		spec.Headers = f.headers(p.value, key)
 	}
 }
 
-// headers reads names and values as they are.
-func (f *yamlFile) headers(n *yaml.Node, key string) map[string]string {
-	if n.Kind != yaml.MappingNode {
-		f.problems.add(f.at(n), key, "expected names and values, found "+describe(n), "write Name: value, indented below it")
-		return nil
-	}
-	out := map[string]string{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i].Value, follow(n.Content[i+1])
-		if value.Kind != yaml.ScalarNode {
-			f.problems.add(f.at(value), join(key, name), "expected a single value, found "+describe(value), "give one text")
-			continue
-		}
-		out[name] = value.Value
-	}
-	return out
-}
-
-// listKind is a list of texts; a single one is a list of one.
-func listKind(name string) kind {
-	return kind{name: name, list: true, parse: func(_ places, v raw) (any, []fault) {
-		if !v.list {
-			return []string{v.text}, nil
-		}
-		var out []string
-		for _, e := range v.items {
-			out = append(out, e.text)
-		}
-		return out, nil
-	}}
-}
-
-// fileKind reads a value from the file that is named.
-func fileKind() kind {
-	return kind{name: "path", parse: func(p places, v raw) (any, []fault) {
-		path, faults := p.resolve(v)
-		if faults != nil {
-			return nil, faults
-		}
-		text, err := readText(path)
-		if err != nil {
-			return nil, wrong(v, "give the path of a file that holds the value", "%s", err.Error())
-		}
-		return strings.TrimSpace(text), nil
-	}}
-}
-
-func oneOfKind(words ...string) kind {
-	return kind{name: strings.Join(words, ", "), parse: func(_ places, v raw) (any, []fault) {
-		for _, w := range words {
-			if strings.EqualFold(w, v.text) {
-				return w, nil
+// headersField reads names and values as they are.
+func headersField(at *map[string]string) field {
+	return field{
+		key: "headers", doc: "Headers to send. Their values are never shown.", at: at, takes: "names and values",
+		schema: func() map[string]any { return map[string]any{"type": "object", "additionalProperties": singleSchema()} },
+		descend: func(l *loader, n *yaml.Node, key string) {
+			if n.Kind != yaml.MappingNode {
+				l.problems.add(l.position(n), key, "expected names and values, found "+describe(n), "write Name: value, indented below it")
+				return
 			}
-		}
-		fix := "give one of " + strings.Join(words, ", ")
-		if s := suggest(v.text, words); s != "" {
-			fix = "did you mean " + s + "?"
-		}
-		return nil, wrong(v, fix, "%q is not known here", v.text)
-	}}
-}
-
-func statusKind() kind {
-	return kind{name: "status codes", list: true, parse: func(p places, v raw) (any, []fault) {
-		var codes []int
-		var faults []fault
-		for _, e := range v.entries(splitAtCommas) {
-			code, wrongs := wholeKind(100, 599).parse(p, e)
-			if n, ok := code.(int); ok {
-				codes = append(codes, n)
+			*at = map[string]string{}
+			for header := range slices.Chunk(n.Content, 2) {
+				name, value := header[0].Value, follow(header[1])
+				if value.Kind != yaml.ScalarNode {
+					l.problems.add(l.position(value), join(key, name), "expected a single value, found "+describe(value), "give one text")
+					continue
+				}
+				(*at)[name] = value.Value
 			}
-			faults = append(faults, wrongs...)
-		}
-		return codes, faults
-	}}
-}
-
-func addressKind() kind {
-	return kind{name: "host:port", parse: func(_ places, v raw) (any, []fault) {
-		host, port, err := net.SplitHostPort(v.text)
-		n, convErr := strconv.Atoi(port)
-		if err != nil || convErr != nil || host == "" || n < 1 || n > 65535 {
-			return nil, wrong(v, "give host:port, such as db.example.org:5432", "%q is not host:port", v.text)
-		}
-		return v.text, nil
-	}}
-}
-
-func commandKind() kind {
-	return kind{name: "words", list: true, parse: func(_ places, v raw) (any, []fault) {
-		if !v.list {
-			return []string{"/bin/sh", "-c", v.text}, nil
-		}
-		if len(v.items) == 0 {
-			return nil, wrong(v, "give the program and its arguments", "the list is empty")
-		}
-		var words []string
-		for _, e := range v.items {
-			words = append(words, e.text)
-		}
-		return words, nil
-	}}
+		},
+	}
 }

@@ -64,14 +64,12 @@ type origin struct {
 func (o origin) where() string {
 	switch o.source {
 	case sourceFile:
-		return fmt.Sprintf("%s:%d:%d", o.name, o.line, o.col)
+		return fmt.Sprintf("%s:%d", o, o.col)
 	case sourceEnvironment:
 		return "environment variable " + o.name
-	case sourceFlag:
-		return "flag --" + o.name
-	case sourceDefault:
+	case sourceDefault, sourceFlag:
 	}
-	return "default"
+	return o.String()
 }
 
 // String is the short form, for listings.

@@ -11,7 +11,10 @@ var update = flag.Bool("update", false, "write docs/configuration.md")
 
 func TestReferenceDocumentIsUpToDate(t *testing.T) {
 	const path = "../../docs/configuration.md"
-	want := Reference()
+	want, err := Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -27,8 +30,11 @@ func TestReferenceDocumentIsUpToDate(t *testing.T) {
 }
 
 func TestReferenceNamesEverySetting(t *testing.T) {
-	text := Reference()
-	for _, s := range settings() {
+	text, err := Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range newConfig().settings() {
 		if !strings.Contains(text, "`"+s.key+"`") {
 			t.Errorf("the reference does not name %s", s.key)
 		}

@@ -10,14 +10,14 @@ const (
 	tokenVariable  = ownPrefix + "API_TOKEN"
 )
 
-// Remote is a daemon elsewhere, and the token it wants.
+// Remote is a daemon on another machine, and the token for it.
 type Remote struct {
 	Server    string // empty: the local state folder is used
 	Token     string
 	TokenFile string // read instead of the token's variables
 }
 
-// ReadRemote completes what flags say about a daemon elsewhere from the environment.
+// ReadRemote adds what the environment says about a remote daemon to what flags say.
 func ReadRemote(given Remote, environ []string) (Remote, error) {
 	vars := variables(environ)
 	r := given

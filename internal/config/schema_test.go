@@ -83,10 +83,25 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	texts := map[string]string{
-		"reference": referenceHead[strings.Index(referenceHead, "```yaml")+8 : strings.LastIndex(referenceHead, "```")],
-		"services":  referenceServices[strings.Index(referenceServices, "```yaml")+8 : strings.LastIndex(referenceServices, "```")],
-		"empty":     "",
-		"section":   "limits:\n",
+		"empty":      "",
+		"section":    "limits:\n",
+		"every key":  everyKey,
+		"services":   "services:\n" + indent(serviceList),
+		"two places": twoEnvironments,
+		"words":      "sandbox: {bubblewrap: on}\ngrouping: {repeat: 0}\nobserve_every: 0\ninterval: 90\nmax_tier: 2\n",
+	}
+	pages, err := filepath.Glob("reference/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%v, %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, after, ok := strings.Cut(string(text), "```yaml\n"); ok {
+			texts[page], _, _ = strings.Cut(after, "```")
+		}
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -111,7 +126,14 @@ func TestTheSchemaRefusesWhatTheCheckRefuses(t *testing.T) {
 	for _, text := range []string{
 		"intervall: 15m", "dry_run: maybe", "max_tier: 4", "escalation: {mode: telepathy}", "budget: {chain_usd: -1}", "limits: {idel: 5m}",
 		"services: [{nam: web}]", "services: [{name: web, probes: [{typ: http}]}]", "handlers: [{idd: x}]", "tiers: {4: {model: x}}",
-		"prices: {x: {inputs: 1}}",
+		"prices: {x: {inputs: 1}}", "prices: {x: {input: 1}}", "prices: {x: {input: -1, output: 1}}", "handlers: [{id: a, tier: 9}]", "handlers: [{tier: 1}]",
+		"handlers: [{id: a, tier: 1, agent: gemini}]", "handlers: [{id: a, tier: 1, limits: {budget_usd: -1}}]", "models: [{name: haiku}]",
+		"models: [{name: haiku, context_window: 12}]", "escalation: {routes: [{from: a, to: b, mode: telepathy}]}",
+		"services: [{aliases: [b]}]", "services: [{name: a, aliases: b}]", "services: [{name: a, probes: [{type: http}]}]",
+		"services: [{name: a, probes: [{type: gopher, url: 'http://a'}]}]", "services: [{name: a, probes: [{type: dns, host: a, record: AA}]}]",
+		"services: [{name: a, probes: [{type: http, url: 'http://a', expect_status: [999]}]}]", "environments: [{name: Lab}]",
+		"environments: [{name: a, max_tier: 7}]", "environments: [{name: a, grouping: {windw: 1m}}]", "maintenance: [{schedule: '02:00', length: 1h}]",
+		"recovery: {rules: [{id: x, level: retri, exit_code: 1}]}", "notify: {routes: [{name: a, level: bad, urls: []}]}",
 	} {
 		if err := schema.Validate(asJSON(t, text)); err == nil {
 			t.Errorf("%s is taken", text)
@@ -127,7 +149,7 @@ func TestTheSchemaDescribesEverySetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range settings() {
+	for _, s := range newConfig().settings() {
 		doc, err := json.Marshal(s.doc)
 		if err != nil {
 			t.Fatal(err)

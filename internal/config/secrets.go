@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // Shorter parts of a secret are left alone: removing them would garble ordinary words and hide nothing.
@@ -15,23 +17,32 @@ const (
 
 // secretValues returns every text that must not be stored or shown, longest first so that a part does not spoil
 // the whole.
-func (l *loader) secretValues(c *Config, configured []string, agentVars map[string]string) []string {
+func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	var out []string
 	add := func(value string, shortest int) {
 		if value = strings.TrimSpace(value); len(value) >= max(1, shortest) && !slices.Contains(out, value) {
 			out = append(out, value)
 		}
 	}
-	add(c.APIToken, 0)
-	add(c.APIReadToken, 0)
-	for _, u := range c.AppriseURLs {
+	for _, secret := range []string{c.APIToken, c.APIReadToken, c.Edges.WebhookSecret} {
+		add(secret, 0)
+	}
+	targets := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs, []string{c.Edges.PingURL})
+	for _, r := range c.NoticeRoutes {
+		targets = append(targets, r.URLs...)
+	}
+	for _, u := range targets {
 		add(u, 0)
 		addCredentials(u, add)
 		addTokens(u, add)
 	}
 	addCredentials(c.AppriseAPI, add)
 	addCredentials(c.DatabaseURL, add)
-	c.watchSecrets(add)
+	for _, e := range c.environments {
+		for _, p := range e.inventory.probes {
+			addProbe(p, add)
+		}
+	}
 	for name, value := range agentVars {
 		switch name {
 		case "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN":
@@ -43,7 +54,7 @@ func (l *loader) secretValues(c *Config, configured []string, agentVars map[stri
 			addCredentials(value, add) // a proxy with a password
 		}
 	}
-	for _, entry := range configured {
+	for _, entry := range c.secrets {
 		if value, ok := l.vars[entry]; ok && variableName.MatchString(entry) {
 			entry = value
 		}
@@ -56,6 +67,20 @@ func (l *loader) secretValues(c *Config, configured []string, agentVars map[stri
 		return strings.Compare(a, b)
 	})
 	return out
+}
+
+// addProbe adds what a probe logs in with.
+func addProbe(p ops.ProbeSpec, add func(string, int)) {
+	add(p.Password, shortestPassword)
+	addCredentials(p.URL, add)
+	for name, value := range p.Headers {
+		name = strings.ToUpper("_" + strings.ReplaceAll(name, "-", "_"))
+		if soundsSecret(name) || name == "_AUTHORIZATION" || name == "_COOKIE" {
+			_, word, _ := strings.Cut(value, " ") // Bearer …
+			add(value, shortestPassword*2)
+			add(word, shortestPassword*2)
+		}
+	}
 }
 
 func soundsSecret(name string) bool {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,37 +13,11 @@ import (
 	"claudeops/internal/ops"
 )
 
-// field is one key of an object in a list, for the checks and the reference.
-type field struct {
-	name string
-	def  string
-	doc  string
-}
-
-func names(fields []field) []string {
-	out := make([]string, len(fields))
-	for i, f := range fields {
-		out[i] = f.name
-	}
-	return out
-}
-
-func serviceFields() []field {
-	return []field{
-		{name: "name", doc: "Name of the service. Required."},
-		{name: "aliases", doc: "Its other names: containers, hosts, units. A name belongs to one service only."},
-		{name: "group", doc: "Services of one group fail for one reason: they start one cycle together."},
-		{name: "depends_on", doc: "Services it cannot work without. While one of them is bad, this one starts nothing."},
-		{name: "probes", doc: "How the supervisor itself checks the service."},
-	}
-}
-
 // inventory is what `services` holds.
 type inventory struct {
 	services ops.Inventory
 	probes   []ops.ProbeSpec
-	written  []written // where the probes stand, as far as they are configured
-	needs    []need
+	written  []written // where the probes are configured; those of repositories have none
 }
 
 // written is a place in the configuration file.
@@ -51,143 +26,176 @@ type written struct {
 	key string
 }
 
-// need is a dependency as it was written.
-type need struct {
-	of   int // of which service
-	name string
-	node *yaml.Node
-	key  string
+// service is an entry of `services`.
+type service struct {
+	ops.Service
+	needs  []string // dependencies as they were written: names or aliases
+	probes []probeEntry
 }
 
-// inventory reads services in either form: a plain list, or a mapping with strict and list.
-func (f *yamlFile) inventory(n *yaml.Node, key string) inventory {
+func serviceFields(s *service) []field {
+	return []field{
+		value("name", &s.Name, textKind(), "Name of the service.").mustElse("the service has no name"),
+		value("aliases", &s.Aliases, strictListKind("names"), "Other names: containers, hosts, units. A name belongs to one service only."),
+		value("group", &s.Group, textKind(), "Services of one group share their causes: their failures start one cycle together."),
+		value("depends_on", &s.needs, strictListKind("services"),
+			"Services that it needs. While one of them is failing, this one starts no cycle."),
+		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
+	}
+}
+
+// servicesField takes a plain list, or a mapping with the list and whether other services are rejected.
+func servicesField(at *inventory, doc string) field {
+	inner := serviceFields(new(service))
+	return field{
+		key: "services", doc: doc, at: at, takes: "list", inner: inner, text: func() string { return "" },
+		schema: func() map[string]any {
+			services := arrayOf(objectSchema(inner))
+			whole := map[string]any{"strict": boolKind().schema, "list": services}
+			return map[string]any{"anyOf": []any{
+				services, map[string]any{"type": []any{"object", "null"}, "properties": whole, "additionalProperties": false},
+			}}
+		},
+		descend: func(l *loader, n *yaml.Node, key string) { *at = l.inventory(n, key) },
+	}
+}
+
+// inventory reads services in either form.
+func (l *loader) inventory(n *yaml.Node, key string) inventory {
 	var out inventory
 	if n = follow(n); n.Kind == yaml.MappingNode {
-		var list *yaml.Node
-		for _, p := range f.pairs(n, key, []string{"strict", "list"}, nil) {
-			switch p.name {
-			case "strict":
-				v, _ := f.value(p.value, key+".strict", boolKind())
-				out.services.Strict, _ = v.(bool)
-			case "list":
-				list = p.value
-			}
-		}
-		if list == nil {
+		var services *yaml.Node
+		l.readEntry(n, key, []field{
+			value("strict", &out.services.Strict, boolKind(), ""),
+			{key: "list", at: &services, descend: func(_ *loader, n *yaml.Node, _ string) { services = n }},
+		})
+		if services == nil {
 			return out
 		}
-		n, key = list, key+".list"
+		n, key = services, key+".list"
 	}
+	items := l.items(n, key)
+	services, entries := make([]service, len(items)), make([]*entry, len(items))
 	owners := map[string]string{} // name or alias → service
-	for i, item := range f.items(n, key) {
-		f.service(item, fmt.Sprintf("%s[%d]", key, i), owners, &out)
+	for i, item := range items {
+		s := &services[i]
+		entries[i] = l.readEntry(item, fmt.Sprintf("%s[%d]", key, i), serviceFields(s))
+		claimNames(entries[i], s, owners)
 	}
-	f.dependencies(n, key, owners, &out)
-	f.tellApart(out.probes)
+	before := len(l.problems.found)
+	for i := range services {
+		resolveNeeds(entries[i], &services[i], owners)
+		out.add(&services[i])
+	}
+	if l.in.CheckServices != nil && len(l.problems.found) == before {
+		if err := l.in.CheckServices(out.services.Services); err != nil {
+			l.problems.add(l.position(n), key, err.Error(), "remove one of the dependencies")
+		}
+	}
+	l.distinguish(out.probes)
 	return out
 }
 
-// dependencies checks what services depend on, once all of them are known.
-func (f *yamlFile) dependencies(n *yaml.Node, key string, owners map[string]string, out *inventory) {
-	before := len(f.problems.found)
-	for _, d := range out.needs {
-		name, known := owners[d.name]
+func (v *inventory) add(s *service) {
+	for _, p := range s.probes {
+		p.Service = s.Name
+		v.probes = append(v.probes, p.ProbeSpec)
+		v.written = append(v.written, p.written)
+		s.Probed = true
+	}
+	v.services.Services = append(v.services.Services, s.Service)
+}
+
+// claimNames checks that the name and the aliases of a service belong to it alone.
+func claimNames(e *entry, s *service, owners map[string]string) {
+	claim := func(name, owner string, refuse func(fix, format string, args ...any)) {
+		taken, twice := owners[name]
+		switch {
+		case strings.ContainsFunc(name, unicode.IsControl):
+			refuse("give a plain name", "the name holds control characters")
+		case twice && taken == owner:
+			refuse("give every service names of its own", "%q is given twice", name)
+		case twice:
+			refuse("give every service names of its own", "%q already names the service %s", name, taken)
+		default:
+			owners[name] = cmp.Or(owner, name)
+		}
+	}
+	if s.Name != "" {
+		claim(s.Name, "", func(fix, format string, args ...any) { e.refuse(&s.Name, fix, format, args...) })
+	}
+	for i, alias := range s.Aliases {
+		claim(alias, s.Name, func(fix, format string, args ...any) { e.refuseItem(&s.Aliases, i, fix, format, args...) })
+	}
+}
+
+// resolveNeeds replaces aliases by names, once all services are known.
+func resolveNeeds(e *entry, s *service, owners map[string]string) {
+	for i, need := range s.needs {
+		name, known := owners[need]
 		if !known {
-			fix := "name a service of this list"
-			if s := suggest(d.name, slices.Sorted(maps.Keys(owners))); s != "" {
-				fix = "did you mean " + s + "?"
-			}
-			f.problems.add(f.at(d.node), d.key, fmt.Sprintf("no service is called %q", d.name), fix)
+			fix := suggestOr(need, slices.Sorted(maps.Keys(owners)), "name a service of this list")
+			e.refuseItem(&s.needs, i, fix, "no service is called %q", need)
 			continue
 		}
-		s := &out.services.Services[d.of]
 		s.DependsOn = append(s.DependsOn, name)
 	}
-	if f.checks.CheckServices == nil || len(f.problems.found) > before {
+}
+
+// distinguish gives probes of one service that would have the same name different names, so that their results are not mixed up.
+func (l *loader) distinguish(probes []ops.ProbeSpec) {
+	if l.in.ProbeName == nil {
 		return
 	}
-	if err := f.checks.CheckServices(out.services.Services); err != nil {
-		f.problems.add(f.at(n), key, err.Error(), "remove one of the dependencies")
+	seen := map[string]int{}
+	for i := range probes {
+		name := l.in.ProbeName(probes[i])
+		key := probes[i].Service + "\x00" + name
+		if seen[key]++; seen[key] > 1 {
+			probes[i].Name = fmt.Sprintf("%s (%d)", name, seen[key])
+		}
 	}
 }
 
-func (f *yamlFile) service(n *yaml.Node, key string, owners map[string]string, out *inventory) {
-	var s ops.Service
-	var probes *yaml.Node
-	// The name is needed to say whose alias overlaps, wherever it stands in the entry.
-	fields := f.pairs(n, key, names(serviceFields()), nil)
-	slices.SortStableFunc(fields, func(a, b pair) int { return nameFirst(a) - nameFirst(b) })
-	for _, p := range fields {
-		switch p.name {
-		case "name":
-			s.Name = f.serviceName(p.value, key+".name", "", owners)
-		case "aliases":
-			for i, item := range f.items(p.value, key+".aliases") {
-				if a := f.serviceName(item, fmt.Sprintf("%s.aliases[%d]", key, i), s.Name, owners); a != "" {
-					s.Aliases = append(s.Aliases, a)
-				}
-			}
-		case "group":
-			v, _ := f.value(p.value, key+".group", textKind())
-			s.Group, _ = v.(string)
-		case "depends_on":
-			for i, item := range f.items(p.value, key+".depends_on") {
-				at := fmt.Sprintf("%s.depends_on[%d]", key, i)
-				if v, ok := f.value(item, at, textKind()); ok {
-					name, _ := v.(string)
-					out.needs = append(out.needs, need{len(out.services.Services), name, item, at})
-				}
-			}
-		case "probes":
-			probes = p.value
+// Adopt adds services to an environment as if they were at the end of its list. The caller made sure that their names are free.
+func (c *Config) Adopt(environment string, services []ops.Service, probes []ops.ProbeSpec) {
+	for i := range c.environments {
+		e := &c.environments[i]
+		if e.name != environment {
+			continue
 		}
+		// Environments may share one list, so it is never appended to in place.
+		e.inventory.services.Services = slices.Concat(e.inventory.services.Services, services)
+		e.inventory.probes = slices.Concat(e.inventory.probes, probes)
 	}
-	if n.Kind == yaml.MappingNode && !slices.ContainsFunc(fields, func(p pair) bool { return p.name == "name" }) {
-		f.problems.add(f.at(n), key, "the service has no name", "add name: …")
-	}
-	if probes != nil {
-		for i, item := range f.items(probes, key+".probes") {
-			at := fmt.Sprintf("%s.probes[%d]", key, i)
-			if spec, ok := f.probe(item, at); ok {
-				spec.Service = s.Name
-				out.probes = append(out.probes, spec)
-				out.written = append(out.written, written{f.at(item), at})
-				s.Probed = true
-			}
-		}
-	}
-	out.services.Services = append(out.services.Services, s)
 }
 
-func nameFirst(p pair) int {
-	if p.name == "name" {
-		return 0
+// ProbePlace says where a probe of an environment is configured, by its index among the environment's probes. A probe of a
+// repository is in no file of ours.
+func (c *Config) ProbePlace(environment string, i int) (where, key string) {
+	for _, e := range c.environments {
+		if e.name == environment && i < len(e.inventory.written) {
+			return e.inventory.written[i].at.where(), e.inventory.written[i].key
+		}
 	}
-	return 1
+	return "environment " + environment, "services"
 }
 
-// serviceName reads a name or an alias, which must belong to one service only.
-func (f *yamlFile) serviceName(n *yaml.Node, key, owner string, owners map[string]string) string {
-	v, ok := f.value(n, key, textKind())
-	if !ok {
-		return ""
-	}
-	name, _ := v.(string)
-	if strings.ContainsFunc(name, unicode.IsControl) {
-		f.problems.add(f.at(n), key, "the name holds control characters", "give a plain name")
-		return ""
-	}
-	if taken, twice := owners[name]; twice {
-		message := fmt.Sprintf("%q already names the service %s", name, taken)
-		if taken == owner {
-			message = fmt.Sprintf("%q is given twice", name)
+// showServices names the services of the top level, or of every environment that has its own.
+func (c *Config) showServices() string {
+	var parts []string
+	for _, e := range c.environments {
+		var names []string
+		for _, s := range e.inventory.services.Services {
+			names = append(names, s.Name)
 		}
-		f.problems.add(f.at(n), key, message, "give every service names of its own")
-		return ""
+		text := strings.Join(names, ",")
+		if len(c.environments) > 1 && text != "" {
+			text = e.name + ": " + text
+		}
+		if text != "" {
+			parts = append(parts, text)
+		}
 	}
-	if owner == "" {
-		owner = name
-	}
-	owners[name] = owner
-	return name
+	return strings.Join(parts, "; ")
 }

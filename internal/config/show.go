@@ -1,17 +1,8 @@
 package config
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
+import "strings"
 
-	"claudeops/internal/ops"
-)
-
-// hidden stands for a secret that is set.
+// hidden replaces a secret that is set.
 const hidden = "[redacted]"
 
 // Setting is one effective value, for listings.
@@ -25,110 +16,18 @@ type Setting struct {
 
 // Show lists every setting with its value and where that came from.
 func (c *Config) Show() []Setting {
-	var out []Setting
-	for _, s := range settings() {
-		out = append(out, Setting{Key: s.key, Value: c.show(s), Origin: c.origins[s.key].String(), Env: s.env, Doc: s.doc})
+	out := make([]Setting, len(c.table))
+	for i, f := range c.table {
+		text := f.text()
+		switch {
+		case f.secret && text != "":
+			text = hidden
+		case strings.Contains(text, "://"):
+			text = withoutPassword(text)
+		}
+		out[i] = Setting{Key: f.key, Value: text, Origin: c.origins[f.key].String(), Env: f.env, Doc: f.doc}
 	}
 	return out
-}
-
-func (c *Config) show(s setting) string {
-	switch s.key {
-	case "services":
-		return c.showServices()
-	case "environments":
-		var names []string
-		for _, e := range c.environments {
-			names = append(names, e.name)
-		}
-		return strings.Join(names, ",")
-	case "handlers":
-		var ids []string
-		for _, h := range c.registered() {
-			ids = append(ids, h.ID)
-		}
-		return strings.Join(ids, ",")
-	case "maintenance":
-		return c.showMaintenance()
-	case "notify.routes":
-		var names []string
-		for _, r := range c.NoticeRoutes {
-			names = append(names, r.Name)
-		}
-		return strings.Join(names, ",")
-	case "escalation.entry":
-		return c.entry
-	case "escalation.routes":
-		var routes []string
-		for _, r := range c.routes {
-			routes = append(routes, r.From+" to "+r.To)
-		}
-		return strings.Join(routes, ",")
-	case "models":
-		return strings.Join(slices.Sorted(maps.Keys(c.windows)), ",")
-	case "prices":
-		return strings.Join(slices.Sorted(maps.Keys(c.Prices)), ",")
-	case "recovery.rules":
-		var ids []string
-		for _, r := range c.Recovery.Rules {
-			ids = append(ids, r.ID)
-		}
-		return strings.Join(ids, ",")
-	}
-	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		switch s.key {
-		case fmt.Sprintf("tiers.%d.allowed_tools", t):
-			return strings.Join(c.Tiers[t].Tools.Allowed, ",")
-		case fmt.Sprintf("tiers.%d.disallowed_tools", t):
-			return strings.Join(c.Tiers[t].Tools.Disallowed, ",")
-		}
-	}
-	value := c.values.Get(s.key)
-	if value == nil {
-		return ""
-	}
-	if s.secret {
-		return hidden
-	}
-	text := showValue(value)
-	if strings.Contains(text, "://") {
-		text = withoutPassword(text)
-	}
-	return text
-}
-
-func showValue(value any) string {
-	switch v := value.(type) {
-	case time.Duration:
-		return v.String()
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case []string:
-		return strings.Join(v, ",")
-	case Prompt:
-		return v.Path
-	default:
-		return fmt.Sprint(v)
-	}
-}
-
-// showServices names the services of the top level, or of every environment that has its own.
-func (c *Config) showServices() string {
-	var parts []string
-	for _, e := range c.environments {
-		var names []string
-		for _, s := range e.inventory.services.Services {
-			names = append(names, s.Name)
-		}
-		list := strings.Join(names, ",")
-		if len(c.environments) > 1 && list != "" {
-			list = e.name + ": " + list
-		}
-		if list != "" {
-			parts = append(parts, list)
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // Flag is a setting that can be given on the command line.
@@ -141,20 +40,51 @@ type Flag struct {
 	Bool    bool // may be given without a value
 }
 
-// Flags lists the settings that have a flag: all but lists of objects. Of a secret only its file can be given.
-func Flags() []Flag {
+// Flags lists the settings that have a flag: all except lists of objects. Of a secret only its file can be given.
+func Flags() []Flag { return flags(newConfig().settings()) }
+
+// StateFlags are the flags that say where the database is, for commands that only use it.
+func StateFlags() []Flag {
+	c := newConfig()
+	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
+}
+
+// RetentionFlags are the flags of commands that remove old records.
+func RetentionFlags() []Flag {
+	c := newConfig()
+	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
+}
+
+// DiscoveryFlags are the flags of commands that look for services in repositories.
+func DiscoveryFlags() []Flag {
+	c := newConfig()
+	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.ReposDir, &c.Discovery)
+}
+
+// ListenFlags are the flags that say where the daemon answers.
+func ListenFlags() []Flag {
+	c := newConfig()
+	return c.flagsOf(&c.Listen)
+}
+
+func (c *Config) flagsOf(fields ...any) []Flag {
+	var chosen table
+	settings := c.settings()
+	for _, at := range fields {
+		chosen = append(chosen, settings.bound(at))
+	}
+	return flags(chosen)
+}
+
+func flags(settings table) []Flag {
 	var out []Flag
-	for _, s := range settings() {
+	for _, f := range settings {
 		switch {
-		case s.structured:
-		case s.secret:
-			out = append(out, Flag{
-				Key: s.fileKey(), Name: s.flag() + "-" + fileSuffix, Env: s.fileEnv(), Doc: "File that holds: " + s.doc,
-			})
+		case f.structured():
+		case f.secret:
+			out = append(out, Flag{Key: f.fileKey(), Name: f.flag() + "-" + fileSuffix, Env: f.fileEnv(), Doc: "File that holds: " + f.doc})
 		default:
-			out = append(out, Flag{
-				Key: s.key, Name: s.flag(), Env: s.env, Default: s.def, Doc: s.doc, Bool: s.kind.name == boolKind().name,
-			})
+			out = append(out, Flag{Key: f.key, Name: f.flag(), Env: f.env, Default: f.def, Doc: f.doc, Bool: f.isBool()})
 		}
 	}
 	return out

@@ -46,7 +46,7 @@ func readTools(v raw) ([]string, []fault) {
 		name := toolName(e.text)
 		switch {
 		case !toolEntry.MatchString(e.text):
-			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Grep,Bash(docker ps:*)", "%q is not a tool", e.text)...)
+			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Bash(docker ps:*)", "%q is not a tool", e.text)...)
 		case strings.EqualFold(name, "default"):
 			// To the agent CLI this word means every tool it has.
 			faults = append(faults, wrong(e, "name the tools one by one", "%q stands for every tool", e.text)...)
@@ -63,13 +63,14 @@ func startsAgents(entry string) bool {
 	return strings.EqualFold(name, "Task") || strings.EqualFold(name, "Agent")
 }
 
-func allowedToolsKind(t ops.Tier) kind {
-	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
+func allowedToolsKind(t ops.Tier) kind[[]string] {
+	k := disallowedToolsKind()
+	k.parse = func(_ places, v raw) ([]string, []fault) {
 		tools, faults := readTools(v)
 		if t < ops.LastTier {
 			for _, e := range v.entries(splitTools) {
 				if startsAgents(e.text) {
-					faults = append(faults, wrong(e, "remove it: the supervisor alone starts the next tier",
+					faults = append(faults, wrong(e, "remove it: only the supervisor starts the next tier",
 						"%s is not allowed at %s", toolName(e.text), t)...)
 				}
 			}
@@ -78,14 +79,14 @@ func allowedToolsKind(t ops.Tier) kind {
 			faults = wrong(v, "name at least one tool", "the list is empty")
 		}
 		return tools, faults
-	}}
+	}
+	return k
 }
 
-func disallowedToolsKind() kind {
-	return kind{name: "tools, separated by commas", list: true, parse: func(_ places, v raw) (any, []fault) {
-		tools, faults := readTools(v)
-		return tools, faults
-	}}
+func disallowedToolsKind() kind[[]string] {
+	k := wordsKind("tools")
+	k.parse = func(_ places, v raw) ([]string, []fault) { return readTools(v) }
+	return k
 }
 
 // bareNames returns the tools that a list of entries needs to exist.
