@@ -47,7 +47,7 @@ type Approval struct {
 	Kind        string     `json:"kind" enum:"tier,review"`
 	Tier        int        `json:"tier"`
 	Handler     string     `json:"handler"`
-	Status      string     `json:"status" enum:"pending,approved,denied,expired"`
+	Status      string     `json:"status" enum:"pending,approved,denied,expired,withdrawn"`
 	Reason      string     `json:"reason"`
 	RequestedAt time.Time  `json:"requested_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
@@ -66,7 +66,7 @@ type incidentsQuery struct {
 
 type approvalsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"pending,approved,denied,expired" doc:"Only those that stand there."`
+	Status      string `query:"status" enum:"pending,approved,denied,expired,withdrawn" doc:"Only those that stand there."`
 	Environment string `query:"environment" doc:"Only those of this environment."`
 }
 
