@@ -57,7 +57,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 			return nil, s.problem("list cooldowns", err)
 		}
 		for _, r := range rows {
-			out.Items = append(out.Items, cooldownRow(e.Name, r))
+			out.Items = append(out.Items, CooldownRow(e.Name, r))
 		}
 	}
 	return &body[list[Cooldown]]{out}, nil
@@ -78,7 +78,8 @@ func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[clear
 	return &body[cleared]{cleared{n}}, nil
 }
 
-func cooldownRow(environment string, c ops.Cooldown) Cooldown {
+// CooldownRow is how often an action on a service is still possible.
+func CooldownRow(environment string, c ops.Cooldown) Cooldown {
 	row := Cooldown{Environment: environment, Service: c.Service, Action: c.Action, Left: c.Left}
 	if !c.Until.IsZero() {
 		row.Until = &c.Until

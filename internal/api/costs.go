@@ -39,8 +39,8 @@ type Costs struct {
 	BudgetDayUSD float64   `json:"budget_day_usd" doc:"Of the environments together; 0 means no limit."`
 }
 
-// ChainCost is what one chain cost as a whole.
-type ChainCost struct {
+// CycleCost is the cost of one whole cycle.
+type CycleCost struct {
 	CycleID     int64     `json:"cycle_id"`
 	Environment string    `json:"environment"`
 	Trigger     string    `json:"trigger"`
@@ -63,7 +63,7 @@ type costsQuery struct {
 	By string `query:"by" enum:"tier,model,service,trigger" default:"tier" doc:"What costs are told apart by."`
 }
 
-type chainsQuery struct {
+type expensiveQuery struct {
 	CostSpan
 	Limit int `query:"limit" minimum:"1" maximum:"200" default:"10" doc:"How many items at most."`
 }
@@ -72,7 +72,7 @@ func (s *server) registerCosts(api huma.API) {
 	huma.Register(api, look("list-costs", "/costs", "Tell what was spent, per day and group", "costs",
 		"Figures are list-price estimates from the agent CLI. What was not told is null, never zero."), s.costs)
 	huma.Register(api, look("list-expensive-chains", "/costs/chains", "List the chains that cost most", "costs",
-		"Of those in which a session ended within the time."), s.expensiveChains)
+		"Of those in which a session ended within the time."), s.expensiveCycles)
 }
 
 func (s *server) span(q CostSpan) (store.CostFilter, error) {
@@ -138,7 +138,7 @@ func CostsOf(rows []store.CostRow, by string, f store.CostFilter, budget float64
 	return out
 }
 
-func (s *server) expensiveChains(ctx context.Context, q *chainsQuery) (*body[list[ChainCost]], error) {
+func (s *server) expensiveCycles(ctx context.Context, q *expensiveQuery) (*body[list[CycleCost]], error) {
 	f, err := s.span(q.CostSpan)
 	if err != nil {
 		return nil, err
@@ -147,12 +147,12 @@ func (s *server) expensiveChains(ctx context.Context, q *chainsQuery) (*body[lis
 	if err != nil {
 		return nil, s.problem("list expensive chains", err)
 	}
-	return &body[list[ChainCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, ChainCostRow)}, nil
+	return &body[list[CycleCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, CycleCostRow)}, nil
 }
 
-// ChainCostRow is what a chain cost.
-func ChainCostRow(r store.ChainCost) ChainCost {
-	return ChainCost{
+// CycleCostRow is the cost of a cycle.
+func CycleCostRow(r store.ChainCost) CycleCost {
+	return CycleCost{
 		CycleID: int64(r.ID), Environment: r.Environment, Trigger: string(r.Trigger), Status: string(r.Status), Reason: text(r.Reason),
 		CreatedAt: r.CreatedAt, CostUSD: r.USD, Sessions: r.Sessions,
 	}

@@ -14,21 +14,21 @@ import (
 
 // Cycle is a row of cycles with what its sessions add up to.
 type Cycle struct {
-	ID                int64      `json:"id"`
-	Environment       string     `json:"environment"`
-	Trigger           string     `json:"trigger"`
-	Status            string     `json:"status"`
-	Reason            *string    `json:"reason"`
-	Prompt            *string    `json:"prompt"`
-	WakeAt            *time.Time `json:"wake_at"`
-	WakeSeq           int64      `json:"wake_seq"`
-	CancelRequestedAt *time.Time `json:"cancel_requested_at"`
-	CancelReason      *string    `json:"cancel_reason"`
-	Owner             *string    `json:"owner"`
-	Term              int64      `json:"term"`
-	CreatedAt         time.Time  `json:"created_at"`
-	StartedAt         *time.Time `json:"started_at"`
-	EndedAt           *time.Time `json:"ended_at"`
+	ID                int64           `json:"id"`
+	Environment       string          `json:"environment"`
+	Trigger           string          `json:"trigger"`
+	Status            ops.CycleStatus `json:"status"`
+	Reason            *string         `json:"reason"`
+	Prompt            *string         `json:"prompt"`
+	WakeAt            *time.Time      `json:"wake_at"`
+	WakeSeq           int64           `json:"wake_seq"`
+	CancelRequestedAt *time.Time      `json:"cancel_requested_at"`
+	CancelReason      *string         `json:"cancel_reason"`
+	Owner             *string         `json:"owner"`
+	Term              int64           `json:"term"`
+	CreatedAt         time.Time       `json:"created_at"`
+	StartedAt         *time.Time      `json:"started_at"`
+	EndedAt           *time.Time      `json:"ended_at"`
 	Chain
 }
 
@@ -36,7 +36,7 @@ type Cycle struct {
 type CycleReport struct {
 	Cycle
 	Policy      ops.Policy   `json:"policy"`
-	Result      any          `json:"result"`
+	Result      Document     `json:"result"`
 	Escalations []Escalation `json:"escalations"`
 
 	Recoveries    []Recovery     `json:"recoveries"`
@@ -159,8 +159,7 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 		return nil, s.problem("list cycles", err)
 	}
 	return &body[list[Cycle]]{page(rows, q.Limit,
-		func(r store.CycleSummary) int64 { return int64(r.ID) },
-		func(r store.CycleSummary) Cycle { return cycleRow(r.Cycle, r.Sessions) })}, nil
+		func(r store.CycleSummary) int64 { return int64(r.ID) }, CycleRow)}, nil
 }
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
@@ -173,7 +172,7 @@ func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
-	return &body[CycleReport]{cycleWhole(loaded, verified)}, nil
+	return &body[CycleReport]{CycleReportRow(loaded, verified)}, nil
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
@@ -187,29 +186,26 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 	return &body[accepted]{accepted{ID: in.ID, Status: "cancelling"}}, nil
 }
 
-func cycleRow(c ops.Cycle, sessions []ops.Session) Cycle {
+// CycleRow is a cycle in a list, with what its sessions add up to.
+func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
-		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: string(c.Status),
+		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: c.Status,
 		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,
 		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, EndedAt: c.EndedAt,
-		Chain: chainOf(sessions),
+		Chain: chainOf(c.Sessions),
 	}
 }
 
 func escalationRow(d ops.Decision) Escalation {
-	path := d.Path
-	if path == nil {
-		path = []string{}
-	}
 	return Escalation{
 		ID: d.ID, CycleID: int64(d.CycleID), SessionID: int64(d.SessionID),
 		SourceHandler: d.SourceHandler, TargetHandler: text(d.TargetHandler),
 		Reason: d.Reason, Proposed: text(d.Proposed), Depth: d.Depth, MaxDepth: d.MaxDepth,
 		TargetValidated: d.TargetValidated, SelfEscalationRejected: d.SelfEscalationRejected,
-		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: path, Services: nonNil(d.Services),
+		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: nonNil(d.Path), Services: nonNil(d.Services),
 		Decision: string(d.Verdict), Check: text(d.Check), At: d.At,
 	}
 }

@@ -60,10 +60,11 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 	if err != nil {
 		return nil, s.problem("list events", err)
 	}
-	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, eventRow)}, nil
+	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, EventRow)}, nil
 }
 
-func eventRow(e ops.Event) Event {
+// EventRow is an event.
+func EventRow(e ops.Event) Event {
 	return Event{
 		ID: e.ID, At: e.At, CycleID: (*int64)(e.CycleID), SessionID: (*int64)(e.SessionID),
 		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind,

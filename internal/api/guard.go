@@ -18,7 +18,7 @@ type GuardDecision struct {
 	ID        int64     `json:"id"`
 	SessionID int64     `json:"session_id"`
 	At        time.Time `json:"at"`
-	Tier      int       `json:"tier"`
+	Tier      ops.Tier  `json:"tier"`
 	Gate      string    `json:"gate" enum:"hook,shell" doc:"Before the CLI calls a tool, or before a shell command runs."`
 	ToolUseID *string   `json:"tool_use_id"`
 	Tool      string    `json:"tool"`
@@ -56,16 +56,17 @@ func (s *server) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[
 		return nil, s.problem(what, err)
 	}
 	first, _ := slices.BinarySearchFunc(rows, after+1, func(r ops.GuardRecord, id int64) int { return cmp.Compare(r.ID, id) })
-	return &body[list[GuardDecision]]{page(rows[first:], q.Limit, func(r ops.GuardRecord) int64 { return r.ID }, guardRow)}, nil
+	return &body[list[GuardDecision]]{page(rows[first:], q.Limit, func(r ops.GuardRecord) int64 { return r.ID }, GuardRow)}, nil
 }
 
-func guardRow(r ops.GuardRecord) GuardDecision {
+// GuardRow is a decision of the guard.
+func GuardRow(r ops.GuardRecord) GuardDecision {
 	verdict := "deny"
 	if r.Allowed {
 		verdict = "allow"
 	}
 	return GuardDecision{
-		ID: r.ID, SessionID: int64(r.SessionID), At: r.At, Tier: int(r.Tier), Gate: string(r.Gate), ToolUseID: text(r.ToolUseID),
+		ID: r.ID, SessionID: int64(r.SessionID), At: r.At, Tier: r.Tier, Gate: string(r.Gate), ToolUseID: text(r.ToolUseID),
 		Tool: r.Tool, Input: r.Input, Digest: r.Digest, Verdict: verdict, Rule: r.Rule, Reason: r.Reason, Mutating: r.Mutating,
 		TookUS: r.Took.Microseconds(),
 	}

@@ -19,7 +19,8 @@ type Host struct {
 	Environments []string   `json:"environments" doc:"Those it works for."`
 	Running      int        `json:"running" doc:"Cycles that it advances now."`
 	RegisteredAt time.Time  `json:"registered_at" doc:"When its current term began."`
-	SeenAt       *time.Time `json:"seen_at" doc:"Its last sign of life, by the database's clock."`
+	SeenAt       *time.Time `json:"seen_at" doc:"When it last renewed its lease, by the database's clock."`
+	LeaseEndsAt  *time.Time `json:"lease_ends_at" doc:"Null where it holds no lease: it was stopped, or shares its database with no other host."`
 }
 
 func (s *server) registerHosts(api huma.API) {
@@ -32,16 +33,13 @@ func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]],
 	if err != nil {
 		return nil, s.problem("list hosts", err)
 	}
-	out := list[Host]{Items: []Host{}}
-	for _, h := range rows {
-		out.Items = append(out.Items, hostRow(h))
-	}
-	return &body[list[Host]]{out}, nil
+	return &body[list[Host]]{list[Host]{Items: Rows(rows, HostRow)}}, nil
 }
 
-func hostRow(h ops.Host) Host {
+// HostRow is a host.
+func HostRow(h ops.Host) Host {
 	return Host{
 		Name: h.Name, Alive: h.Alive, Draining: h.Draining, Version: text(h.Version), Labels: h.Labels, Environments: h.Environments,
-		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt,
+		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt, LeaseEndsAt: h.ExpiresAt,
 	}
 }

@@ -8,19 +8,19 @@ import (
 
 // Recovery is one attempt the ladder ordered.
 type Recovery struct {
-	ID             int64              `json:"id"`
-	CycleID        int64              `json:"cycle_id"`
-	SessionID      int64              `json:"session_id" doc:"The session that failed."`
-	Tier           int                `json:"tier"`
-	Level          int                `json:"recoveryLevel"`
-	Action         ops.RecoveryAction `json:"recoveryAction"`
-	ErrorType      ops.ErrorType      `json:"errorType"`
-	PreviousLevels []int              `json:"previousLevels"`
-	EnteredAt      time.Time          `json:"enteredAt"`
-	NotBefore      *time.Time         `json:"notBefore"`
-	Deadline       *time.Time         `json:"deadline"`
-	Handler        *string            `json:"handler"`
-	Reason         string             `json:"reason"`
+	ID             int64               `json:"id"`
+	CycleID        int64               `json:"cycle_id"`
+	SessionID      int64               `json:"session_id" doc:"The session that failed."`
+	Tier           ops.Tier            `json:"tier"`
+	Level          ops.RecoveryLevel   `json:"recoveryLevel"`
+	Action         ops.RecoveryAction  `json:"recoveryAction"`
+	ErrorType      ops.ErrorType       `json:"errorType"`
+	PreviousLevels []ops.RecoveryLevel `json:"previousLevels"`
+	EnteredAt      time.Time           `json:"enteredAt"`
+	NotBefore      *time.Time          `json:"notBefore"`
+	Deadline       *time.Time          `json:"deadline"`
+	Handler        *string             `json:"handler"`
+	Reason         string              `json:"reason"`
 }
 
 // Verification is what a judge made of a claimed repair.
@@ -38,17 +38,12 @@ type Verification struct {
 	At              time.Time      `json:"at"`
 }
 
-// RecoveryRow is a transition on the ladder.
-func RecoveryRow(r ops.Recovery) Recovery {
-	out := Recovery{
-		ID: r.ID, CycleID: int64(r.CycleID), SessionID: int64(r.SessionID), Tier: int(r.Tier), Level: int(r.Level), Action: r.Action,
-		ErrorType: r.ErrorType, PreviousLevels: []int{}, EnteredAt: r.EnteredAt, NotBefore: r.NotBefore, Deadline: r.Deadline,
+func recoveryRow(r ops.Recovery) Recovery {
+	return Recovery{
+		ID: r.ID, CycleID: int64(r.CycleID), SessionID: int64(r.SessionID), Tier: r.Tier, Level: r.Level, Action: r.Action,
+		ErrorType: r.ErrorType, PreviousLevels: nonNil(r.PreviousLevels), EnteredAt: r.EnteredAt, NotBefore: r.NotBefore, Deadline: r.Deadline,
 		Handler: text(r.Handler), Reason: r.Reason,
 	}
-	for _, l := range r.PreviousLevels {
-		out.PreviousLevels = append(out.PreviousLevels, int(l))
-	}
-	return out
 }
 
 func verificationRow(v ops.Verification) Verification {
@@ -59,9 +54,9 @@ func verificationRow(v ops.Verification) Verification {
 	}
 }
 
-func nonNil(list []string) []string {
+func nonNil[T any](list []T) []T {
 	if list == nil {
-		return []string{}
+		return []T{}
 	}
 	return list
 }

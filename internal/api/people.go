@@ -14,46 +14,46 @@ import (
 
 // Incident is one problem a human knows of, or has to.
 type Incident struct {
-	ID             int64      `json:"id"`
-	Environment    string     `json:"environment"`
-	Service        *string    `json:"service"`
-	Check          *string    `json:"check"`
-	Class          string     `json:"class"`
-	Title          string     `json:"title"`
-	Level          string     `json:"level"`
-	Status         string     `json:"status" enum:"open,acknowledged,snoozed,resolved"`
-	Occurrences    int        `json:"occurrences"`
-	FirstCycleID   int64      `json:"first_cycle_id"`
-	LastCycleID    int64      `json:"last_cycle_id"`
-	WaitingCycleID *int64     `json:"waiting_cycle_id" doc:"The cycle that goes on when this is answered."`
-	Report         any        `json:"report" doc:"What is known: services, checks, findings, what was tried, cost so far, recommendation."`
-	OpenedAt       time.Time  `json:"opened_at"`
-	UpdatedAt      time.Time  `json:"updated_at"`
-	AcknowledgedAt *time.Time `json:"acknowledged_at"`
-	AcknowledgedBy *string    `json:"acknowledged_by"`
-	SnoozedUntil   *time.Time `json:"snoozed_until"`
-	ResolvedAt     *time.Time `json:"resolved_at"`
-	ResolvedBy     *string    `json:"resolved_by"`
-	Resolution     *string    `json:"resolution"`
-	Reminders      int        `json:"reminders"`
+	ID             int64              `json:"id"`
+	Environment    string             `json:"environment"`
+	Service        *string            `json:"service"`
+	Check          *string            `json:"check"`
+	Class          string             `json:"class"`
+	Title          string             `json:"title"`
+	Level          string             `json:"level"`
+	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,resolved"`
+	Occurrences    int                `json:"occurrences"`
+	FirstCycleID   int64              `json:"first_cycle_id"`
+	LastCycleID    int64              `json:"last_cycle_id"`
+	WaitingCycleID *int64             `json:"waiting_cycle_id" doc:"The cycle that goes on when this is answered."`
+	Report         Document           `json:"report" doc:"What is known: services, checks, findings, what was tried, cost so far, recommendation."`
+	OpenedAt       time.Time          `json:"opened_at"`
+	UpdatedAt      time.Time          `json:"updated_at"`
+	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
+	AcknowledgedBy *string            `json:"acknowledged_by"`
+	SnoozedUntil   *time.Time         `json:"snoozed_until"`
+	ResolvedAt     *time.Time         `json:"resolved_at"`
+	ResolvedBy     *string            `json:"resolved_by"`
+	Resolution     *string            `json:"resolution"`
+	Reminders      int                `json:"reminders"`
 }
 
 // Approval is one question to a human about one step of one cycle.
 type Approval struct {
-	ID          int64      `json:"id"`
-	CycleID     int64      `json:"cycle_id"`
-	SessionID   int64      `json:"session_id"`
-	Environment string     `json:"environment"`
-	Kind        string     `json:"kind" enum:"tier,review"`
-	Tier        int        `json:"tier"`
-	Handler     string     `json:"handler"`
-	Status      string     `json:"status" enum:"pending,approved,denied,expired"`
-	Reason      string     `json:"reason"`
-	RequestedAt time.Time  `json:"requested_at"`
-	ExpiresAt   *time.Time `json:"expires_at"`
-	AnsweredAt  *time.Time `json:"answered_at"`
-	AnsweredBy  *string    `json:"answered_by"`
-	Answer      *string    `json:"answer"`
+	ID          int64              `json:"id"`
+	CycleID     int64              `json:"cycle_id"`
+	SessionID   int64              `json:"session_id"`
+	Environment string             `json:"environment"`
+	Kind        string             `json:"kind" enum:"tier,review"`
+	Tier        ops.Tier           `json:"tier"`
+	Handler     string             `json:"handler"`
+	Status      ops.ApprovalStatus `json:"status" enum:"pending,approved,denied,expired"`
+	Reason      string             `json:"reason"`
+	RequestedAt time.Time          `json:"requested_at"`
+	ExpiresAt   *time.Time         `json:"expires_at"`
+	AnsweredAt  *time.Time         `json:"answered_at"`
+	AnsweredBy  *string            `json:"answered_by"`
+	Answer      *string            `json:"answer"`
 }
 
 type incidentsQuery struct {
@@ -211,8 +211,8 @@ func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answer
 func IncidentRow(i ops.Incident) Incident {
 	return Incident{
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title, Level: string(i.Level),
-		Status: string(i.Status), Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
-		WaitingCycleID: (*int64)(i.Waiting), Report: document(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
+		Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
+		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
 	}
@@ -221,8 +221,8 @@ func IncidentRow(i ops.Incident) Incident {
 // ApprovalRow is a question to a human.
 func ApprovalRow(a ops.Approval) Approval {
 	return Approval{
-		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: int(a.Tier),
-		Handler: a.Handler, Status: string(a.Status), Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
+		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
 	}
 }

@@ -44,6 +44,8 @@ func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list
 		return nil, s.problem(what, err)
 	}
 	return &body[list[Line]]{page(rows, q.Limit,
-		func(l ops.Line) int64 { return l.Seq },
-		func(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} })}, nil
+		func(l ops.Line) int64 { return l.Seq }, LineRow)}, nil
 }
+
+// LineRow is a line of a transcript.
+func LineRow(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} }

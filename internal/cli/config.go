@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 )
@@ -55,17 +56,11 @@ func (a *app) configShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			settings := cfg.Show()
-			var rows []any
-			for _, s := range settings {
-				rows = append(rows, s)
-			}
 			header := tabbed("KEY", "VALUE")
 			if origin {
 				header = tabbed("KEY", "VALUE", "ORIGIN")
 			}
-			return a.print(rows, header, func(i int) string {
-				s := settings[i]
+			return printRows(a, cfg.Show(), header, func(s config.Setting) string {
 				if origin {
 					return tabbed(s.Key, shorten(s.Value, 80), s.Origin)
 				}
@@ -73,6 +68,6 @@ func (a *app) configShow() *cobra.Command {
 			})
 		},
 	})
-	c.Flags().BoolVar(&origin, "origin", false, "also say where each value comes from")
+	c.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	return c
 }

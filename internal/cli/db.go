@@ -112,11 +112,7 @@ func (a *app) printFlaws(flaws []store.Flaw) error {
 		fmt.Fprintln(a.Stdout, "sound")
 		return nil
 	}
-	var rows []any
-	for _, f := range flaws {
-		rows = append(rows, f)
-	}
-	err := a.print(rows, tabbed("RULE", "FOUND"), func(i int) string { return tabbed(flaws[i].Check, clean(flaws[i].Detail)) })
+	err := printRows(a, flaws, tabbed("RULE", "FOUND"), func(f store.Flaw) string { return tabbed(f.Check, clean(f.Detail)) })
 	if len(flaws) > 0 {
 		fmt.Fprintln(a.Stderr, "claudeops: the database is not sound. Stop claudeops, keep a copy of the state folder, and restore a backup: claudeops db restore PATH")
 		return errors.Join(err, quietly(exitError))

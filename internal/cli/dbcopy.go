@@ -107,7 +107,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	if err != nil {
 		return err
 	}
-	var rows []any
+	var rows []copiedRow
 	var mended int64
 	for _, c := range copied {
 		rows = append(rows, copiedRow{c.Table, c.Rows, c.Hash, c.Mended})
@@ -116,8 +116,8 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	if mended > 0 {
 		fmt.Fprintf(a.Stderr, "claudeops: %d texts hold bytes that a PostgreSQL text cannot hold; there they hold a mark (U+FFFD) instead\n", mended)
 	}
-	return a.print(rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(i int) string {
-		return tabbed(copied[i].Table, fmt.Sprint(copied[i].Rows), copied[i].Hash[:16])
+	return printRows(a, rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(r copiedRow) string {
+		return tabbed(r.Table, fmt.Sprint(r.Rows), r.SHA256[:16])
 	})
 }
 

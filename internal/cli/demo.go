@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/cli/demo"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
@@ -100,7 +101,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	}
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
 		fmt.Fprintf(a.Stderr, "\n  Open http://%s to watch. Ctrl-C ends the demo.\n\n", addr)
-		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, c) })
+		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, api.CycleRow(c)) })
 	})
 }
 

@@ -150,16 +150,13 @@ next start on.`,
 			if err != nil {
 				return err
 			}
-			var rows []any
-			var found []discoveredRow
+			var rows []discoveredRow
 			for _, d := range all {
 				for _, f := range d.Found {
-					row := discoveredRowOf(cfg, d.Environment, f)
-					rows, found = append(rows, row), append(found, row)
+					rows = append(rows, discoveredRowOf(cfg, d.Environment, f))
 				}
 			}
-			return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(i int) string {
-				r := found[i]
+			return printRows(a, rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(r discoveredRow) string {
 				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
 			})
 		},

@@ -38,17 +38,14 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			findings := a.examine(c.Context(), cfg)
-			var rows []any
 			worst := exitOK
 			for _, f := range findings {
-				rows = append(rows, f)
 				if f.State == "problem" {
 					worst = exitError
 				}
 			}
 			symbols := map[string]string{"ok": "✓", "warning": "!", "problem": "✗"}
-			err = a.print(rows, tabbed("", "CHECK", "FINDING"), func(i int) string {
-				f := findings[i]
+			err = printRows(a, findings, tabbed("", "CHECK", "FINDING"), func(f finding) string {
 				text := f.Detail
 				if f.Fix != "" {
 					text += ". " + f.Fix

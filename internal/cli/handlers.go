@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
 
@@ -84,14 +85,9 @@ func (a *app) handlersList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows []any
-			var found []handlerRow
-			for _, h := range p.Handlers {
-				row := rowOf(p, h)
-				found, rows = append(found, row), append(rows, row)
-			}
-			return a.print(rows, tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE"), func(i int) string {
-				r := found[i]
+			rows := api.Rows(p.Handlers, func(h ops.Handler) handlerRow { return rowOf(p, h) })
+			header := tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE")
+			return printRows(a, rows, header, func(r handlerRow) string {
 				tier, may := fmt.Sprint(int(r.Tier)), r.Permissions.Title()
 				if r.Tier == ops.HumanTier {
 					tier = "-"

@@ -11,14 +11,14 @@ import (
 	"claudeops/internal/ops"
 )
 
-// print writes rows: a table for people, or what the API would send for programs.
-func (a *app) print(rows []any, header string, line func(i int) string) error {
+// printRows writes rows: as a table for people, or as the API sends them for programs.
+func printRows[T any](a *app, rows []T, header string, line func(T) string) error {
 	switch a.output {
 	case "json":
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetIndent("", "  ")
 		if rows == nil {
-			rows = []any{}
+			rows = []T{}
 		}
 		return enc.Encode(rows)
 	case "jsonl":
@@ -32,8 +32,8 @@ func (a *app) print(rows []any, header string, line func(i int) string) error {
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, header)
-	for i := range rows {
-		fmt.Fprintln(w, line(i))
+	for _, r := range rows {
+		fmt.Fprintln(w, line(r))
 	}
 	return w.Flush()
 }
@@ -65,14 +65,54 @@ func money(usd *float64) string {
 	return fmt.Sprintf("$%.2f", *usd)
 }
 
+// count is a number that may be unknown, with its noun.
 func count(n *int64, one, many string) string {
-	switch {
-	case n == nil:
+	if n == nil {
 		return "n/a"
-	case *n == 1:
+	}
+	return plural(*n, one, many)
+}
+
+// plural is a number with its noun.
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", *n, many)
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// figure is a number that may be unknown.
+func figure(n *int64) string {
+	if n == nil {
+		return "n/a"
+	}
+	return fmt.Sprint(*n)
+}
+
+// id is the id of another row, or nothing.
+func id(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func value[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}
+
+// orDash shows a text that may be missing.
+func orDash(s *string) string { return or(value(s), "-") }
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
 }
 
 func span(ms *int64) string {
