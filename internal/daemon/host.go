@@ -200,33 +200,39 @@ func (h *Host) build(ctx context.Context) error {
 		return err
 	}
 	h.advancer = cycle.New(parts)
-	if h.engine, err = h.newEngine(byName); err != nil {
+	waker, err := h.newEngine(byName)
+	if err != nil {
 		return err
 	}
 	h.supervisor = supervisor.New(supervisor.Options{
-		Journal: h.store, Engine: h.engine, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(), Clock: h.Clock, Logger: h.Logger,
+		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
+		Clock: h.Clock, Logger: h.Logger,
 	})
 	h.outbox = h.newOutbox()
 	return nil
 }
 
-// newEngine is what wakes workers: within this process, or among all hosts.
-func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Engine, error) {
+// newEngine makes the engine: one for this process alone, or one that all hosts of the database share.
+func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) {
 	if h.shared() {
-		return river.New(river.Options{
+		e, err := river.New(river.Options{
 			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance, Environments: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
 			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		})
+		h.engine = e
+		return e, err
 	}
-	return local.New(local.Options{
+	e := local.New(local.Options{
 		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		Known: func(name string) bool { _, ok := envs[name]; return ok },
-	}), nil
+	})
+	h.engine = e
+	return e, nil
 }
 
 func (h *Host) listenControl(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	s, err := control.Listen(h.Config.StateDir, func() { h.engine.Submit(0); h.hub.Nudge(); h.checkDrain(ctx) })
+	s, err := control.Listen(h.Config.StateDir, func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) })
 	if err != nil {
 		return err
 	}

@@ -49,13 +49,13 @@ func (h *Host) keepLease(ctx context.Context) error {
 	}
 	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
 		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin, Drain: h.drain,
-		Regained: func() { h.engine.Submit(0); h.hub.Nudge() }, Logger: h.Logger,
+		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Logger: h.Logger,
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { h.lease.Run(life) })
 	running.Go(func() {
-		if err := h.store.Listen(life, func() { h.engine.Submit(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
+		if err := h.store.Listen(life, func() { h.supervisor.Wake(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
 			h.Logger.ErrorContext(life, "changes of other hosts are not heard; pages here show them late", "error", err)
 		}
 	})

@@ -124,7 +124,7 @@ func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 		errs = append(errs, err)
 	} else {
 		h.Logger.InfoContext(ctx, event.Message)
-		h.engine.Submit(0)
+		h.supervisor.Wake(0)
 	}
 	_, err := h.store.AddEvent(ctx, event)
 	if err := errors.Join(append(errs, err)...); err != nil {

@@ -48,7 +48,7 @@ func wakesAt(t *testing.T, s suite) {
 	e := s.start(t, h)
 	at := time.Now().Add(s.Later)
 	h.Add(ops.Cycle{ID: 1, Environment: "a", WakeAt: &at})
-	e.At(1, at)
+	e.Submit(1)
 	s.began(t, h, 1)
 	if time.Now().Before(at) {
 		t.Errorf("woken %s early", time.Until(at))

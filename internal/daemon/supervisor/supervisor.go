@@ -16,21 +16,19 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the supervisor reads and writes.
+// Journal is where the supervisor queues and cancels cycles.
 type Journal interface {
 	SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
-	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
-	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
-	AddEvent(ctx context.Context, e ops.Event) (int64, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
 // Options are what a supervisor works with.
 type Options struct {
 	Journal      Journal
-	Engine       engine.Engine
+	Failures     Failures
+	Engine       engine.Waker
 	Environments []ops.Environment
 	// Scheduled are those of them that this host checks.
 	Scheduled []ops.Environment

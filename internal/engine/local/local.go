@@ -14,7 +14,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the engine reads to know who has work.
+// Journal is where the engine reads which cycles have work.
 type Journal interface {
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
@@ -73,9 +73,6 @@ func (e *Engine) Start(ctx context.Context) error {
 // Submit says that the cycle may have something to do now.
 func (e *Engine) Submit(ops.CycleID) { e.nudge() }
 
-// At says that the cycle will have something to do then. The time is a row; the scan finds it.
-func (e *Engine) At(ops.CycleID, time.Time) { e.nudge() }
-
 // Cancel stops the worker of the cycle.
 func (e *Engine) Cancel(id ops.CycleID, why string) {
 	e.mu.Lock()
@@ -87,14 +84,14 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 	}
 }
 
-// Drain lets no cycle begin from now on.
+// Drain starts no more cycles.
 func (e *Engine) Drain() {
 	e.mu.Lock() // a scan that is under way starts what it starts before we return
 	defer e.mu.Unlock()
 	e.draining.Store(true)
 }
 
-// Draining reports whether no cycle begins any more.
+// Draining reports whether no more cycles are started.
 func (e *Engine) Draining() bool { return e.draining.Load() }
 
 // Stop ends all workers and waits for them until ctx ends.

@@ -213,9 +213,6 @@ func (e *Engine) Start(ctx context.Context) error {
 // memory of its own and is granted as soon as the database can be asked.
 func (e *Engine) Submit(ops.CycleID) { e.nudge() }
 
-// At says that the cycle will have something to do then. The time is a row; a look finds it.
-func (e *Engine) At(ops.CycleID, time.Time) { e.nudge() }
-
 // Cancel stops the worker of the cycle, if it is here. Another host reads the mark in the journal.
 func (e *Engine) Cancel(id ops.CycleID, why string) {
 	e.mu.Lock()
