@@ -9,8 +9,8 @@ import (
 
 func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
 	h := &Host{readiness: newReadiness(t.TempDir(), 0)}
-	if got := h.readiness.state(); got != databaseChecking || !strings.Contains(h.trouble(), "looked through") || h.unfit() != nil {
-		t.Errorf("while it is looked through: %s, %q, %v", got, h.trouble(), h.unfit())
+	if got := h.readiness.state(); got != databaseChecking || !strings.Contains(h.trouble(), "is being checked") || h.unfit() != nil {
+		t.Errorf("while it is checked: %s, %q, %v", got, h.trouble(), h.unfit())
 	}
 	h.readiness.check(t.Context(), func(context.Context) error { return nil })
 	if got := h.readiness.state(); got != databaseIntact || h.trouble() != "" || h.unfit() != nil {
