@@ -41,7 +41,8 @@ func (a *app) configCheck() *cobra.Command {
 				fmt.Fprintln(a.Stderr, "note: "+n)
 			}
 			return a.printOne(map[string]any{"valid": true, "file": cfg.File, "environments": len(envs)}, func(w io.Writer) {
-				fmt.Fprintf(w, "valid: %s, environments: %d\n", or(cfg.File, "no file, environment and defaults"), len(envs))
+				fmt.Fprintf(w, "valid: %s, %s\n",
+					or(cfg.File, "no file, environment variables and defaults"), plural(len(envs), "environment", "environments"))
 			})
 		},
 	})

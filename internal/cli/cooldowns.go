@@ -35,7 +35,8 @@ func (a *app) cooldownsList() *cobra.Command {
 func (a *app) cooldownsClear() *cobra.Command {
 	var environment, reason string
 	c := &cobra.Command{
-		Use: "clear SERVICE restart|redeployment", Short: "Reset the rate limit of a service; recorded with your reason", Args: cobra.ExactArgs(2),
+		Use: "clear SERVICE restart|redeployment", Short: "Reset the rate limit of a service; recorded with your reason",
+		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[1] != "restart" && args[1] != "redeployment" {

@@ -168,7 +168,8 @@ func (a *app) incidentsSnooze() *cobra.Command {
 
 func (a *app) approvalsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, approve, deny"}
-	c.AddCommand(a.approvalsList(), a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
+	c.AddCommand(a.approvalsList(),
+		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
 		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
 	return c
 }

@@ -38,7 +38,7 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 	return w.Flush()
 }
 
-// printOne writes a single thing.
+// printOne writes one row.
 func (a *app) printOne(row any, text func(w io.Writer)) error {
 	switch a.output {
 	case "json":
@@ -54,7 +54,7 @@ func (a *app) printOne(row any, text func(w io.Writer)) error {
 
 func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
 
-// money is an estimate from the agent CLI; one that was not reported is not zero.
+// money is an estimated cost; an unreported one is not zero.
 func money(usd *float64) string {
 	switch {
 	case usd == nil:
@@ -139,7 +139,7 @@ func stamp(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// clean makes text from an agent safe for a terminal.
+// clean replaces control characters, so that text from an agent is safe for a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 {

@@ -117,10 +117,10 @@ func (a *app) root() *cobra.Command {
 		Use:   "claudeops",
 		Short: "Watch services and repair what breaks, with agents in escalating tiers",
 		Long: `Claude Ops watches your services and repairs what breaks by running agent CLIs as child processes in escalating
-tiers. Tier 1 looks, Tier 2 repairs safely, Tier 3 repairs fully, and at the end stands a human. Every escalation is decided
-by this program from a validated artifact, never by the model.`,
+tiers. Tier 1 observes, Tier 2 makes safe repairs, Tier 3 makes any repair, and finally, a human is asked. This program decides every
+escalation from a validated report; the model never does.`,
 		Example: `  claudeops demo                     watch a whole incident, no key needed
-  claudeops doctor                   is everything here that I need?
+  claudeops doctor                   check prerequisites
   claudeops once                     one cycle in the foreground
   claudeops serve                    the daemon, with pages on http://127.0.0.1:8080`,
 		SilenceUsage: true, SilenceErrors: true,
@@ -145,7 +145,7 @@ by this program from a validated artifact, never by the model.`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	for group, commands := range map[string][]*cobra.Command{
 		"run":   {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look":  {a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand()},
