@@ -12,7 +12,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// Cycle is a row of cycles with what its sessions add up to.
+// Cycle is a cycle with its sessions and their total cost.
 type Cycle struct {
 	ID                int64           `json:"id"`
 	Environment       string          `json:"environment"`
@@ -32,7 +32,7 @@ type Cycle struct {
 	Chain
 }
 
-// CycleReport is a cycle with the policy it runs under and what was decided in it.
+// CycleReport is a cycle with its policy and everything that was decided in it.
 type CycleReport struct {
 	Cycle
 	Policy      ops.Policy   `json:"policy"`
@@ -44,7 +44,7 @@ type CycleReport struct {
 	Approvals     []Approval     `json:"approvals"`
 }
 
-// Escalation is the report of one decision.
+// Escalation is one routing decision.
 type Escalation struct {
 	ID                     int64     `json:"id"`
 	CycleID                int64     `json:"cycle_id"`
@@ -66,17 +66,17 @@ type Escalation struct {
 	At                     time.Time `json:"at"`
 }
 
-// accepted answers a request whose work goes on after the answer.
+// accepted answers a request whose work continues after the answer.
 type accepted struct {
 	ID     int64  `json:"id"`
 	Status string `json:"status"`
 }
 
-// newCycle is what a caller may say about a cycle. A tier is not among it: every cycle starts at the bottom.
+// newCycle is what a caller can choose. The tier is not part of it: every cycle starts at Tier 1.
 type newCycle struct {
 	Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the first tier's prompt."`
-	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. It can only make the configured policy stricter."`
+	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the prompt of Tier 1."`
+	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. False does not override a configured dry run."`
 }
 
 type submitInput struct {
@@ -104,20 +104,36 @@ type cancelInput struct {
 
 type cyclesQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,waiting_human,healthy,resolved,needs_human,suppressed,blocked,partial,failed,cancelled" doc:"Only cycles that stand there."`
-	Environment string `query:"environment" doc:"Only cycles of this environment."`
+	Status      cycleStatus `query:"status" doc:"Filter by status."`
+	Environment string      `query:"environment" doc:"Filter by environment."`
+}
+
+// cycleStatus is a status to filter by.
+type cycleStatus string
+
+// Schema names the statuses.
+func (cycleStatus) Schema(huma.Registry) *huma.Schema {
+	out := &huma.Schema{Type: huma.TypeString}
+	for _, s := range []ops.CycleStatus{
+		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
+		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
+	} {
+		out.Enum = append(out.Enum, string(s))
+	}
+	return out
 }
 
 func (s *server) registerCycles(api huma.API) {
 	huma.Register(api, start("run-cycle", "/cycles", "Run a cycle now", "cycles",
-		"Queues a cycle; if one runs in the environment, it starts after that. A tier cannot be chosen: every cycle starts at the bottom "+
-			"and goes up only as far as the configured policy lets it. The answer's Location is the cycle."), s.submit)
+		"Queues a cycle; it starts when no other cycle runs in the environment. Every cycle starts at Tier 1 and escalates only as far as "+
+			"the configured policy allows. The Location header is the cycle."), s.submit)
 	huma.Register(api, look("list-cycles", "/cycles", "List cycles, newest first", "cycles",
-		"Each cycle comes with its sessions and what they cost together."), s.listCycles)
+		"Each cycle includes its sessions and their total cost."), s.listCycles)
 	huma.Register(api, look("get-cycle", "/cycles/{id}", "Show a cycle", "cycles",
-		"With the policy it runs under and everything that was decided in it: escalations, recoveries, verifications, approvals.", http.StatusNotFound), s.getCycle)
+		"With its policy and everything that was decided in it: escalations, recoveries, verifications, approvals.",
+		http.StatusNotFound), s.getCycle)
 	huma.Register(api, start("cancel-cycle", "/cycles/{id}/cancel", "Cancel a cycle", "cycles",
-		"Stops its session and starts no other. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
+		"Stops its session and starts no more. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
 }
 
 func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {

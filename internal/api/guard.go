@@ -13,7 +13,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// GuardDecision is one judgement of a tool call. It is written before the answer is given.
+// GuardDecision is the guard's decision about one tool call. It is recorded before the agent gets the answer.
 type GuardDecision struct {
 	ID        int64     `json:"id"`
 	SessionID int64     `json:"session_id"`
@@ -22,12 +22,12 @@ type GuardDecision struct {
 	Gate      string    `json:"gate" enum:"hook,shell" doc:"Before the CLI calls a tool, or before a shell command runs."`
 	ToolUseID *string   `json:"tool_use_id"`
 	Tool      string    `json:"tool"`
-	Input     string    `json:"input" doc:"Redacted and shortened; the digest is of the whole."`
+	Input     string    `json:"input" doc:"Redacted and shortened. The digest covers the whole input."`
 	Digest    string    `json:"input_digest"`
 	Verdict   string    `json:"verdict" enum:"allow,deny"`
 	Rule      string    `json:"rule"`
-	Reason    string    `json:"reason" doc:"The sentence the agent was given."`
-	Mutating  bool      `json:"mutating" doc:"It reserved a restart or a redeployment."`
+	Reason    string    `json:"reason" doc:"The text that the agent was given."`
+	Mutating  bool      `json:"mutating" doc:"It counts as a restart or a redeployment."`
 	TookUS    int64     `json:"took_us"`
 }
 
@@ -37,8 +37,8 @@ type guardQuery struct {
 }
 
 func (s *server) registerGuard(api huma.API) {
-	huma.Register(api, look("list-guard-decisions", "/sessions/{id}/guard", "List what the guard decided about a session's tool calls, oldest first",
-		"sessions", "Each decision is written before the agent is answered.", http.StatusNotFound), s.guardDecisions)
+	huma.Register(api, look("list-guard-decisions", "/sessions/{id}/guard", "List the guard decisions of a session, oldest first", "sessions",
+		"Each decision is recorded before the agent gets the answer.", http.StatusNotFound), s.guardDecisions)
 }
 
 func (s *server) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[GuardDecision]], error) {

@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Recovery is one attempt the ladder ordered.
+// Recovery is one recovery attempt.
 type Recovery struct {
 	ID             int64               `json:"id"`
 	CycleID        int64               `json:"cycle_id"`
@@ -23,7 +23,7 @@ type Recovery struct {
 	Reason         string              `json:"reason"`
 }
 
-// Verification is what a judge made of a claimed repair.
+// Verification is the judge's verdict on a claimed repair.
 type Verification struct {
 	ID              int64          `json:"id"`
 	SessionID       int64          `json:"session_id"`

@@ -12,7 +12,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// Incident is one problem a human knows of, or has to.
+// Incident is a problem that needs a human.
 type Incident struct {
 	ID             int64              `json:"id"`
 	Environment    string             `json:"environment"`
@@ -25,8 +25,8 @@ type Incident struct {
 	Occurrences    int                `json:"occurrences"`
 	FirstCycleID   int64              `json:"first_cycle_id"`
 	LastCycleID    int64              `json:"last_cycle_id"`
-	WaitingCycleID *int64             `json:"waiting_cycle_id" doc:"The cycle that goes on when this is answered."`
-	Report         Document           `json:"report" doc:"What is known: services, checks, findings, what was tried, cost so far, recommendation."`
+	WaitingCycleID *int64             `json:"waiting_cycle_id" doc:"The cycle that continues after the answer."`
+	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
 	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
@@ -38,7 +38,7 @@ type Incident struct {
 	Reminders      int                `json:"reminders"`
 }
 
-// Approval is one question to a human about one step of one cycle.
+// Approval is a step of a cycle that waits for approval.
 type Approval struct {
 	ID          int64              `json:"id"`
 	CycleID     int64              `json:"cycle_id"`
@@ -58,21 +58,21 @@ type Approval struct {
 
 type incidentsQuery struct {
 	Paging
-	Open        bool   `query:"open" doc:"Only those that are not resolved."`
-	Status      string `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Only those that stand there."`
-	Environment string `query:"environment" doc:"Only those of this environment."`
-	Service     string `query:"service" doc:"Only those of this service."`
+	Open        bool   `query:"open" doc:"Exclude resolved incidents."`
+	Status      string `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+	Service     string `query:"service" doc:"Filter by service."`
 }
 
 type approvalsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"pending,approved,denied,expired" doc:"Only those that stand there."`
-	Environment string `query:"environment" doc:"Only those of this environment."`
+	Status      string `query:"status" enum:"pending,approved,denied,expired" doc:"Filter by status."`
+	Environment string `query:"environment" doc:"Filter by environment."`
 }
 
-// RowPath names a row.
+// RowPath is the id of a row.
 type RowPath struct {
-	ID int64 `path:"id" minimum:"1" doc:"Its id."`
+	ID int64 `path:"id" minimum:"1" doc:"The id."`
 }
 
 type answerInput struct {
@@ -94,7 +94,7 @@ type snoozeInput struct {
 	RowPath
 	Keyed
 	Body struct {
-		Until  *time.Time `json:"until,omitempty" doc:"A moment in the future."`
+		Until  *time.Time `json:"until,omitempty" doc:"A time in the future."`
 		For    string     `json:"for,omitempty" doc:"A duration such as 2h, instead of until."`
 		Reason string     `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
 	}
@@ -102,23 +102,24 @@ type snoozeInput struct {
 
 func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, look("list-incidents", "/incidents", "List incidents, newest first", "incidents",
-		"One incident stands for one problem, however often it is seen while it is open."), s.listIncidents)
+		"One incident is one problem, however often it occurs while it is open."), s.listIncidents)
 	huma.Register(api, look("get-incident", "/incidents/{id}", "Show an incident", "incidents",
-		"With what is known: checks, findings, what was tried, what it cost so far.", http.StatusNotFound), s.getIncident)
-	huma.Register(api, act("ack-incident", "/incidents/{id}/ack", "Take an incident: no further tiers, no reminders", "incidents",
-		"One that somebody has taken or that is resolved is a conflict that says by whom and when.", http.StatusNotFound), s.ackIncident)
-	huma.Register(api, act("snooze-incident", "/incidents/{id}/snooze", "Leave an incident alone until a time", "incidents",
+		"With its report: checks, findings, attempts, cost.", http.StatusNotFound), s.getIncident)
+	huma.Register(api, act("ack-incident", "/incidents/{id}/ack", "Acknowledge an incident", "incidents",
+		"Nothing escalates for it, and reminders stop. An incident that is already acknowledged or resolved is a conflict.",
+		http.StatusNotFound), s.ackIncident)
+	huma.Register(api, act("snooze-incident", "/incidents/{id}/snooze", "Mute an incident until a time", "incidents",
 		"Give either until or for.", http.StatusNotFound), s.snoozeIncident)
 	huma.Register(api, act("resolve-incident", "/incidents/{id}/resolve", "Close an incident", "incidents",
 		"A cycle that waits for it ends as resolved.", http.StatusNotFound), s.resolveIncident)
-	huma.Register(api, look("list-approvals", "/approvals", "List questions to people, newest first", "approvals",
-		"A question is about one step of one cycle, which waits for the answer."), s.listApprovals)
-	huma.Register(api, look("get-approval", "/approvals/{id}", "Show a question", "approvals",
-		"With its answer, if somebody gave one.", http.StatusNotFound), s.getApproval)
-	huma.Register(api, act("approve", "/approvals/{id}/approve", "Say yes: exactly that step goes on", "approvals",
-		"A question that was answered or has expired is a conflict that says so.", http.StatusNotFound), s.answer(ops.ApprovalApproved))
-	huma.Register(api, act("deny", "/approvals/{id}/deny", "Say no: the cycle ends with the reason", "approvals",
-		"A question that was answered or has expired is a conflict that says so.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
+	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
+		"The cycle waits for the answer."), s.listApprovals)
+	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
+		"With the answer, if there is one.", http.StatusNotFound), s.getApproval)
+	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
+		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalApproved))
+	huma.Register(api, act("deny", "/approvals/{id}/deny", "Deny: the cycle ends with the reason", "approvals",
+		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
 }
 
 func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
@@ -126,7 +127,9 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service, Before: before, Limit: q.Limit + 1})
+	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
+		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service, Before: before, Limit: q.Limit + 1,
+	})
 	if err != nil {
 		return nil, s.problem("list incidents", err)
 	}
@@ -157,14 +160,14 @@ func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Inc
 		until = ops.Ptr(s.Clock().Add(d))
 	}
 	if until == nil || !until.After(s.Clock()) {
-		return nil, huma.Error422UnprocessableEntity("a snooze needs an end in the future: give until or for")
+		return nil, huma.Error422UnprocessableEntity("the end is missing or in the past: give until or for")
 	}
 	return s.incident(in.ID, func() (ops.Incident, error) {
 		return s.Store.Snooze(ctx, in.ID, who(ctx), *until, in.Body.Reason, s.Clock())
 	})
 }
 
-// incident runs what changes or reads an incident and wakes whoever waits for it.
+// incident reads or changes an incident and wakes the cycle that waits for it.
 func (s *server) incident(id int64, do func() (ops.Incident, error)) (*body[Incident], error) {
 	i, err := do()
 	if err != nil {
@@ -181,7 +184,9 @@ func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[li
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: q.Limit + 1})
+	rows, err := s.Store.Approvals(ctx, store.ApprovalFilter{
+		Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: q.Limit + 1,
+	})
 	if err != nil {
 		return nil, s.problem("list approvals", err)
 	}
@@ -210,15 +215,15 @@ func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answer
 // IncidentRow is an incident.
 func IncidentRow(i ops.Incident) Incident {
 	return Incident{
-		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title, Level: string(i.Level),
-		Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
+		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
+		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
 	}
 }
 
-// ApprovalRow is a question to a human.
+// ApprovalRow is an approval.
 func ApprovalRow(a ops.Approval) Approval {
 	return Approval{
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,

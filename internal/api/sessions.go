@@ -13,7 +13,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// Session is a row of sessions without its long texts. A figure the agent did not report is null.
+// Session is a session without its long texts. A figure that the agent did not report is null.
 type Session struct {
 	ID               int64             `json:"id"`
 	CycleID          int64             `json:"cycle_id"`
@@ -21,13 +21,13 @@ type Session struct {
 	RetryOfSessionID *int64            `json:"retry_of_session_id"`
 	Attempt          int               `json:"attempt"`
 	Tier             ops.Tier          `json:"tier"`
-	Role             string            `json:"role" enum:"work,manager,planner,judge" doc:"Only work touches anything; the others answer a question of the supervisor."`
+	Role             string            `json:"role" enum:"work,manager,planner,judge" doc:"Only work may change something."`
 	Handler          string            `json:"handler"`
 	Family           string            `json:"family"`
 	Agent            string            `json:"agent"`
 	Model            string            `json:"model"`
 	PlannedSessionID *string           `json:"planned_session_id"`
-	SessionID        *string           `json:"session_id" doc:"The conversation id read from the agent's stream."`
+	SessionID        *string           `json:"session_id" doc:"The conversation id of the agent."`
 	Status           ops.SessionStatus `json:"status"`
 	Outcome          *string           `json:"outcome"`
 	Failure          *string           `json:"failure"`
@@ -52,11 +52,11 @@ type Session struct {
 	EndedAt          *time.Time        `json:"ended_at"`
 }
 
-// SessionReport is a whole row of sessions.
+// SessionReport is a whole session.
 type SessionReport struct {
 	Session
-	OutcomeJSON  Document `json:"outcome_json" doc:"What the agent answered, or null."`
-	HandoffJSON  Document `json:"handoff_json" doc:"What the agent handed up: the JSON it wrote, or a string where that is not JSON."`
+	OutcomeJSON  Document `json:"outcome_json" doc:"The report of the agent, or null."`
+	HandoffJSON  Document `json:"handoff_json" doc:"The handoff that the agent wrote: JSON, or a string if it is not valid JSON."`
 	HandoffError *string  `json:"handoff_error"`
 }
 
@@ -69,11 +69,11 @@ type GuardedSession struct {
 // Chain is every session of one cycle, from the first to the last.
 type Chain struct {
 	Sessions     []Session `json:"sessions"`
-	TotalCostUSD *float64  `json:"total_cost_usd" doc:"Sum of the costs that are known; null when none is."`
-	UnknownCosts int       `json:"unknown_costs" doc:"How many of the sessions have no known cost."`
+	TotalCostUSD *float64  `json:"total_cost_usd" doc:"Sum of the known costs; null if none is known."`
+	UnknownCosts int       `json:"unknown_costs" doc:"Number of sessions without a known cost."`
 }
 
-// SessionPath names a session.
+// SessionPath is the id of a session.
 type SessionPath struct {
 	ID int64 `path:"id" minimum:"1" doc:"The session's id."`
 }
@@ -85,20 +85,20 @@ type stopInput struct {
 
 type sessionsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Only sessions that stand there."`
-	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Only sessions of this tier."`
-	Environment string `query:"environment" doc:"Only sessions of this environment."`
+	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Filter by status."`
+	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Filter by tier."`
+	Environment string `query:"environment" doc:"Filter by environment."`
 }
 
 func (s *server) registerSessions(api huma.API) {
 	huma.Register(api, look("list-sessions", "/sessions", "List sessions, newest first", "sessions",
-		"A session is one agent process. Figures that the agent did not report are null, never zero."), s.listSessions)
+		"A session is one agent process. Unreported figures are null, never zero."), s.listSessions)
 	huma.Register(api, look("get-session", "/sessions/{id}", "Show a session", "sessions",
-		"With what the agent answered and what it handed up.", http.StatusNotFound), s.getSession)
+		"With the report and the handoff of the agent.", http.StatusNotFound), s.getSession)
 	huma.Register(api, look("get-chain", "/sessions/{id}/chain", "Show all sessions of the session's cycle", "sessions",
-		"From the first to the last, with the total cost; the same from whichever session one asks.", http.StatusNotFound), s.getChain)
+		"From the first to the last, with the total cost. Any session of the cycle can be given.", http.StatusNotFound), s.getChain)
 	huma.Register(api, start("stop-session", "/sessions/{id}/stop", "Stop a session and end its cycle", "sessions",
-		"Work in progress may be left half done. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
+		"A repair may be left unfinished. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
 }
 
 func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
@@ -135,7 +135,7 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 	return &body[Chain]{chainOf(rows)}, nil
 }
 
-// stopSession ends the whole cycle: what a stopped repair left half done is for a person, not for the next tier.
+// stopSession ends the whole cycle: an unfinished repair is for a person, not for the next tier.
 func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
 	what := fmt.Sprintf("stop session %d", in.ID)
 	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))

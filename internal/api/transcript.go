@@ -25,7 +25,7 @@ type transcriptQuery struct {
 
 func (s *server) registerTranscript(api huma.API) {
 	huma.Register(api, look("get-transcript", "/sessions/{id}/transcript", "Read a session's output, oldest line first", "sessions",
-		"Secrets are removed before a line is stored. The cursor is the seq of the last line that was read, so a reader can go on while the session runs.",
+		"Secrets are removed before a line is stored. The cursor is the seq of the last line, so a reader can continue while the session runs.",
 		http.StatusNotFound), s.transcript)
 }
 
