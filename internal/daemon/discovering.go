@@ -61,7 +61,8 @@ func (o Options) discoverServices(ctx context.Context) {
 		}
 		if n := len(d.Unaccepted()); n > 0 {
 			o.Logger.WarnContext(ctx, "services in repositories changed since they were accepted, and the accepted definitions stay in use; "+
-				"'claudeops services discover' lists the changes, 'claudeops services accept' accepts them", "environment", d.Environment, "services", n)
+				"'claudeops services discover' lists the changes, 'claudeops services accept' accepts them",
+				"environment", d.Environment, "services", n)
 		}
 		if n := len(d.Problems); n > 0 {
 			o.Logger.WarnContext(ctx, "some service definitions in repositories cannot be used; 'claudeops services discover' lists them",

@@ -1,5 +1,5 @@
-// Package engine wakes workers. It is the only thing that differs between one machine and many: a wake-up says
-// that a cycle may have something to do; whether it has, and who may do it, is decided by the journal.
+// Package engine wakes workers. It is the only part that differs between one machine and many: a wake-up means that a cycle may
+// have something to do; the journal decides whether it has, and which host may do it.
 package engine
 
 import (

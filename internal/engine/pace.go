@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Pace spaces out the attempts at cycles that cannot be advanced, ever more slowly. Its user guards it.
+// Pace lengthens the pause after each failed attempt at a cycle. It is not safe for concurrent use.
 type Pace struct {
 	first  time.Duration
 	faults map[ops.CycleID]fault
@@ -22,12 +22,12 @@ func NewPace(first time.Duration) *Pace {
 	return &Pace{first: first, faults: map[ops.CycleID]fault{}}
 }
 
-// Wait says how long the cycle is left alone.
+// Wait is how long to wait before the next attempt.
 func (p *Pace) Wait(id ops.CycleID, now time.Time) time.Duration {
 	return max(p.faults[id].until.Sub(now), 0)
 }
 
-// Failed notes one more attempt in vain and says how long the next one waits.
+// Failed records a failed attempt and returns the pause before the next one.
 func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 	f := p.faults[id]
 	wait := min(p.first<<min(f.count, 5), 30*p.first)
@@ -35,10 +35,10 @@ func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 	return wait
 }
 
-// Forget lets the cycle begin anew.
+// Forget resets the pauses of the cycle.
 func (p *Pace) Forget(id ops.CycleID) { delete(p.faults, id) }
 
-// Keep forgets all cycles but those.
+// Keep resets the pauses of all cycles but the open ones.
 func (p *Pace) Keep(open func(ops.CycleID) bool) {
 	for id := range p.faults {
 		if !open(id) {

@@ -85,7 +85,8 @@ func remind(i ops.Incident, p ops.ApprovalPolicy, now time.Time) (ops.Notice, *t
 		CycleID: &i.LastCycle, Kind: "reminder", Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 		Title: fmt.Sprintf("Claude Ops: Reminder: %s", i.Title),
 		Body: fmt.Sprintf("Incident %d (%s, %s) has been open since %s and nobody has acknowledged it.\n\n"+
-			"See: claudeops incidents show %d\nAcknowledge: claudeops incidents ack %d\n", i.ID, i.Environment, orAll(i.Service), i.OpenedAt.UTC().Format(time.RFC3339), i.ID, i.ID),
+			"See: claudeops incidents show %d\nAcknowledge: claudeops incidents ack %d\n",
+			i.ID, i.Environment, orAll(i.Service), i.OpenedAt.UTC().Format(time.RFC3339), i.ID, i.ID),
 	}
 	if i.Reminders < p.Reminds {
 		next := now.Add(p.Remind)

@@ -140,7 +140,7 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 	cycles, err := e.o.Journal.Unfinished(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.o.Logger.ErrorContext(ctx, "the journal could not be read; trying again", "error", err)
+			e.o.Logger.ErrorContext(ctx, "cannot read open cycles; trying again", "error", err)
 		}
 		return min(next, time.Second)
 	}
@@ -165,7 +165,7 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 			continue
 		}
 		if e.full() && c.CancelRequestedAt == nil {
-			continue // it stays queued; whoever ends wakes us
+			continue // it stays queued; a worker that ends wakes the loop
 		}
 		e.start(ctx, workers, c)
 	}
@@ -208,5 +208,5 @@ func (e *Engine) finished(ctx context.Context, c ops.Cycle, err error) {
 		return
 	}
 	wait := e.pace.Failed(c.ID, e.o.Clock())
-	e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it is tried again", "cycle", c.ID, "in", wait, "error", err)
+	e.o.Logger.ErrorContext(ctx, "cannot advance a cycle; trying again", "cycle", c.ID, "in", wait, "error", err)
 }

@@ -59,7 +59,7 @@ func (e *Engine) finish(ctx context.Context, a attempt, err error) {
 		e.ended = append(e.ended, a)
 	} else {
 		wait := e.pace.Failed(a.cycle, e.o.Clock())
-		e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it is tried again", "cycle", a.cycle, "in", wait, "error", err)
+		e.o.Logger.ErrorContext(ctx, "cannot advance a cycle; trying again", "cycle", a.cycle, "in", wait, "error", err)
 	}
 	e.mu.Unlock()
 	e.nudge()
