@@ -22,14 +22,14 @@ func printChain(w io.Writer, c api.Cycle) {
 		}
 		fmt.Fprintln(t, tabbed(
 			fmt.Sprintf("%s Session #%d", branch, s.ID), s.Tier.String(), s.Model, money(s.CostUSD), span(s.DurationMS),
-			count(s.NumTurns, "turn", "turns"), mark(s.Status)+" "+ending(s)))
+			turns(s.NumTurns), mark(s.Status)+" "+ending(s)))
 	}
 	_ = t.Flush() // w is a buffer or stdout; a broken pipe shows in the next write
 	total := totalOf(c.Sessions)
 	if len(c.Sessions) == 0 {
 		fmt.Fprintln(w, "    no session has run")
 	}
-	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), count(total.turns, "turn", "turns"))
+	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), turns(total.turns))
 	fmt.Fprintf(w, "Result: %s", c.Status)
 	if c.Reason != nil {
 		fmt.Fprintf(w, " (%s)", clean(*c.Reason))

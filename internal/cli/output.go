@@ -65,12 +65,12 @@ func money(usd *float64) string {
 	return fmt.Sprintf("$%.2f", *usd)
 }
 
-// count is a number that may be unknown, with its noun.
-func count(n *int64, one, many string) string {
+// turns is a number of turns that may be unknown.
+func turns(n *int64) string {
 	if n == nil {
 		return "n/a"
 	}
-	return plural(*n, one, many)
+	return plural(*n, "turn", "turns")
 }
 
 // plural is a number with its noun.

@@ -108,7 +108,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 		{"Context", s.ContextMode},
 		{"Cost", money(s.CostUSD)},
 		{"Duration", span(s.DurationMS)},
-		{"Turns", count(s.NumTurns, "turn", "turns")},
+		{"Turns", turns(s.NumTurns)},
 		{"Started", stamp(s.StartedAt)},
 		{"Ended", stamp(s.EndedAt)},
 		{"CLI session", value(s.SessionID)},

@@ -152,7 +152,7 @@ func TestAServiceThatCannotStartIsTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, confFile), []byte("colour = red\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Do(t.Context(), Restart); err == nil || !strings.Contains(err.Error(), "it ended at once (exit status 1)") {
+	if _, err := k.Do(t.Context(), Restart); err == nil || !strings.Contains(err.Error(), "it ended immediately (exit status 1)") {
 		t.Fatalf("got %v", err)
 	}
 	if got := do(t, k, Status); got != "mediabox is stopped: exit status 1" {

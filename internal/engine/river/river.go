@@ -103,7 +103,8 @@ type Engine struct {
 // New returns an engine that has not started yet.
 func New(o Options) (*Engine, error) {
 	if o.Pool == nil || o.Pool.Config().MaxConns < leastConnections {
-		return nil, fmt.Errorf("make engine: it needs a pool of at least %d connections; set pool_max_conns in the database URL", leastConnections)
+		return nil, fmt.Errorf("make engine: the pool needs at least %d connections; set pool_max_conns in the database URL",
+			leastConnections)
 	}
 	if o.Host == "" {
 		return nil, errors.New("make engine: this host has no name")
