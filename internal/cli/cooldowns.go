@@ -22,7 +22,7 @@ func (a *app) cooldownsList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.cooldowns.Cooldowns(c.Context(), "")
 				if err != nil {
-					return fmt.Errorf("list cooldowns: %w", err)
+					return err
 				}
 				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(x api.Cooldown) string {
 					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
@@ -48,7 +48,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				n, err := s.cooldowns.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
 				if err != nil {
-					return fmt.Errorf("clear cooldown of %s: %w", args[0], err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(n, "entry is", "entries are"))
 				return nil

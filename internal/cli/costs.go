@@ -35,7 +35,7 @@ func (a *app) costsCommand() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				sum, err := s.costs.Costs(c.Context(), by, f)
 				if err != nil {
-					return fmt.Errorf("sum costs: %w", err)
+					return err
 				}
 				switch a.output {
 				case "json":
@@ -46,7 +46,7 @@ func (a *app) costsCommand() *cobra.Command {
 				var expensive []api.CycleCost
 				if most > 0 {
 					if expensive, err = s.costs.ExpensiveCycles(c.Context(), f, most); err != nil {
-						return fmt.Errorf("list expensive cycles: %w", err)
+						return err
 					}
 				}
 				printCosts(a.Stdout, sum, days, expensive)

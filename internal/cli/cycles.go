@@ -34,7 +34,7 @@ func (a *app) cyclesList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				cycles, err := s.cycles.Cycles(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list cycles: %w", err)
+					return err
 				}
 				header := tabbed("ID", "ENVIRONMENT", "TRIGGER", "STATUS", "TIERS", "COST", "STARTED", "REASON")
 				return printRows(a, cycles, header, func(x api.Cycle) string {
@@ -79,11 +79,11 @@ func (a *app) cyclesShow() *cobra.Command {
 				}
 				x, err := s.cycles.Cycle(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read cycle %d: %w", id, err)
+					return err
 				}
 				events, err := s.events.Events(c.Context(), store.EventFilter{CycleID: &id, Limit: 200})
 				if err != nil {
-					return fmt.Errorf("read events of cycle %d: %w", id, err)
+					return err
 				}
 				return a.printOne(x, func(w io.Writer) {
 					printChain(w, x.Cycle)
@@ -113,7 +113,7 @@ func cycleID(ctx context.Context, s sessionReader, args []string, session int64)
 	}
 	x, err := s.Session(ctx, ops.SessionID(session))
 	if err != nil {
-		return 0, fmt.Errorf("read session %d: %w", session, err)
+		return 0, err
 	}
 	return ops.CycleID(x.CycleID), nil
 }
@@ -137,7 +137,7 @@ func (a *app) cyclesCancel() *cobra.Command {
 // cancel records the request and wakes the daemon. Without a daemon the next start ends the cycle.
 func (a *app) cancel(ctx context.Context, s cycleSource, id ops.CycleID, why string) error {
 	if err := s.CancelCycle(ctx, id, why); err != nil {
-		return fmt.Errorf("cancel cycle %d: %w", id, err)
+		return err
 	}
 	if a.remote != nil {
 		fmt.Fprintf(a.Stderr, "cycle %d is being cancelled\n", id)
@@ -165,14 +165,14 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 	// A command never creates a database: reading first gives the clearer error.
 	probe, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	if err := probe.Close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
 	s, err := store.Open(ctx, a.storeOptions(c))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	return errors.Join(use(s, c), s.Close())
 }

@@ -34,7 +34,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				events, err := s.events.Events(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list events: %w", err)
+					return err
 				}
 				if follow {
 					return a.followEvents(c.Context(), s.events, f, events)
@@ -89,7 +89,7 @@ func (a *app) followEvents(ctx context.Context, s eventReader, f store.EventFilt
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("list events: %w", err)
+			return err
 		}
 	}
 }

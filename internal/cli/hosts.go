@@ -138,7 +138,7 @@ func (a *app) othersAlive(ctx context.Context, cfg *config.Config) (bool, error)
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("open database: %w", err)
+		return false, err
 	}
 	hosts, err := s.Hosts(ctx)
 	alive := slices.ContainsFunc(hosts, func(h ops.Host) bool { return h.Alive && !h.Draining })

@@ -40,7 +40,7 @@ func (a *app) incidentsList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.incidents.Incidents(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list incidents: %w", err)
+					return err
 				}
 				header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
 				return printRows(a, found, header, func(i api.Incident) string {
@@ -69,7 +69,7 @@ func (a *app) incidentsShow() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				i, err := s.incidents.Incident(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read incident %d: %w", id, err)
+					return err
 				}
 				return a.printOne(i, func(w io.Writer) { printIncident(w, i) })
 			})
@@ -126,7 +126,7 @@ func (a *app) incidentChange(
 			return a.change(c.Context(), func(s source) error {
 				i, err := change(c.Context(), s.changes, id, reason)
 				if err != nil {
-					return fmt.Errorf("change incident %d: %w", id, err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "incident %d is %s\n", i.ID, i.Status)
 				return a.wake(c.Context())
@@ -154,7 +154,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				i, err := s.changes.Snooze(c.Context(), id, time.Now().Add(span), reason)
 				if err != nil {
-					return fmt.Errorf("snooze incident %d: %w", id, err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
 				return nil
@@ -186,7 +186,7 @@ func (a *app) approvalsList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.approvals.Approvals(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list approvals: %w", err)
+					return err
 				}
 				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
 				return printRows(a, found, header, func(x api.Approval) string {
@@ -215,7 +215,7 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 			return a.change(c.Context(), func(s source) error {
 				x, err := s.approvals.Answer(c.Context(), id, status, reason)
 				if err != nil {
-					return fmt.Errorf("%s %d: %w", verb, id, err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
 				return a.wake(c.Context())

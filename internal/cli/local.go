@@ -232,7 +232,7 @@ func (l *local) Service(ctx context.Context, name, environment string) (api.Serv
 	}
 	n := slices.IndexFunc(found, func(x api.ServiceState) bool { return x.Name == name })
 	if n < 0 {
-		return api.ServiceState{}, ops.ErrNotFound
+		return api.ServiceState{}, fmt.Errorf("service %s: %w", clean(name), ops.ErrNotFound)
 	}
 	return found[n], nil
 }

@@ -26,7 +26,7 @@ func (a *app) memoryList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.memories.Memories(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list memories: %w", err)
+					return err
 				}
 				header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
 				return printRows(a, found, header, func(m api.Memory) string {
@@ -64,7 +64,7 @@ func (a *app) memoryAdd() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				id, err := s.memories.AddMemory(c.Context(), m)
 				if err != nil {
-					return fmt.Errorf("add memory: %w", err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "memory %d added\n", id)
 				return nil
@@ -89,7 +89,7 @@ func (a *app) memoryRemove() *cobra.Command {
 			}
 			return a.change(c.Context(), func(s source) error {
 				if err := s.memories.RemoveMemory(c.Context(), id); err != nil {
-					return fmt.Errorf("remove memory %d: %w", id, err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
 				return nil
@@ -108,7 +108,7 @@ func (a *app) memoryExport() *cobra.Command {
 				for before := int64(0); ; {
 					found, err := s.memories.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: page})
 					if err != nil {
-						return fmt.Errorf("export memories: %w", err)
+						return err
 					}
 					if err := printRows(a, found, "", nil); err != nil {
 						return err

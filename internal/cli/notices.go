@@ -25,7 +25,7 @@ func (a *app) notifyList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.notifications.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
 				if err != nil {
-					return fmt.Errorf("list notifications: %w", err)
+					return err
 				}
 				return printRows(a, found, tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR"), func(n api.Notification) string {
 					return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), stamp(&n.CreatedAt), fmt.Sprint(n.Attempts),
@@ -59,7 +59,7 @@ func (a *app) notifyRetry() *cobra.Command {
 				if dead {
 					found, err := s.notifications.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 200})
 					if err != nil {
-						return fmt.Errorf("list notifications: %w", err)
+						return err
 					}
 					for _, n := range found {
 						ids = append(ids, n.ID)
@@ -67,7 +67,7 @@ func (a *app) notifyRetry() *cobra.Command {
 				}
 				for _, id := range ids {
 					if err := s.notifications.RetryNotification(c.Context(), id); err != nil {
-						return fmt.Errorf("retry notification %d: %w", id, err)
+						return err
 					}
 				}
 				fmt.Fprintf(a.Stderr, "%s sent again\n", plural(len(ids), "notification is", "notifications are"))

@@ -289,7 +289,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	return errors.Join(use(s, c), s.Close())
 }

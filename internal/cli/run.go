@@ -75,7 +75,7 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	id, err := a.remote.SubmitCycle(ctx, n)
 	if err != nil {
-		return fmt.Errorf("queue cycle: %w", err)
+		return err
 	}
 	return a.queued(ctx, a.remote, id, detach, timeout)
 }
@@ -84,12 +84,12 @@ func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, time
 func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	s, err := store.Open(ctx, a.storeOptions(cfg))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	defer func() { _ = s.Close() }() // nothing is written after the row
 	id, err := s.SubmitCycle(ctx, n)
 	if err != nil {
-		return fmt.Errorf("queue cycle: %w", err)
+		return err
 	}
 	// On a shared database every host hears of the row itself.
 	if _, err := control.Wake(ctx, cfg.StateDir); err != nil && cfg.DatabaseURL == "" {
@@ -125,7 +125,7 @@ func (a *app) follow(ctx context.Context, s cycleFollower, id ops.CycleID) error
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("read cycle %d: %w", id, err)
+			return err
 		}
 		if x.Status.Ended() || x.Status == ops.CycleWaitingHuman {
 			line.clear()

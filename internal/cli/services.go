@@ -31,7 +31,7 @@ func (a *app) servicesList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.services.Services(c.Context(), environment)
 				if err != nil {
-					return fmt.Errorf("list services: %w", err)
+					return err
 				}
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
@@ -54,18 +54,18 @@ func (a *app) servicesShow() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				x, err := s.services.Service(c.Context(), args[0], environment)
 				if err != nil {
-					return fmt.Errorf("read service %s: %w; claudeops services list names them", clean(args[0]), err)
+					return fmt.Errorf("%w; claudeops services list names them", err)
 				}
 				if a.output != "table" {
 					return a.printOne(x, nil)
 				}
 				past, err := s.services.History(c.Context(), x, shownDays)
 				if err != nil {
-					return fmt.Errorf("read history of service %s: %w", clean(args[0]), err)
+					return err
 				}
 				cooldowns, err := s.cooldowns.Cooldowns(c.Context(), x.Environment)
 				if err != nil {
-					return fmt.Errorf("list cooldowns: %w", err)
+					return err
 				}
 				printService(a.Stdout, x, past, cooldowns)
 				return nil

@@ -38,7 +38,7 @@ func (a *app) sessionsList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				sessions, err := s.sessions.Sessions(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list sessions: %w", err)
+					return err
 				}
 				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
 				return printRows(a, sessions, header, func(x api.Session) string {
@@ -67,15 +67,15 @@ func (a *app) sessionsShow() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				x, err := s.sessions.Session(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read session %d: %w", id, err)
+					return err
 				}
 				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
 				if err != nil {
-					return fmt.Errorf("read cycle %d: %w", x.CycleID, err)
+					return err
 				}
 				decided, err := s.sessions.GuardDecisions(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read guard decisions: %w", err)
+					return err
 				}
 				return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided}, func(w io.Writer) {
 					printSession(w, x, cycle.Sessions)
@@ -176,12 +176,12 @@ func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follo
 		// The state is read first: whatever a session that has ended wrote is then found by the read below.
 		x, err := s.Session(ctx, id)
 		if err != nil {
-			return fmt.Errorf("read session %d: %w", id, err)
+			return err
 		}
 		for {
 			lines, err := s.Transcript(ctx, id, after, 1000)
 			if err != nil {
-				return fmt.Errorf("read transcript of session %d: %w", id, err)
+				return err
 			}
 			if len(lines) == 0 {
 				break
@@ -223,7 +223,7 @@ func (a *app) sessionsStop() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				x, err := s.sessions.Session(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read session %d: %w", id, err)
+					return err
 				}
 				if x.Status.Ended() {
 					return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, x.Status, ops.ErrConflict)

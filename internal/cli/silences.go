@@ -46,7 +46,7 @@ func (a *app) silencesList() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.silences.Silences(c.Context(), environment, all)
 				if err != nil {
-					return fmt.Errorf("list silences: %w", err)
+					return err
 				}
 				return printRows(a, found, tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON"), func(q api.Silence) string {
 					return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), stamp(&q.From), stamp(&q.Until),
@@ -86,7 +86,7 @@ func (a *app) silencesAdd() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				added, err := s.silences.AddSilence(c.Context(), q, span)
 				if err != nil {
-					return fmt.Errorf("add silence: %w", err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "silence %d lasts until %s\n", added.ID, stamp(&added.Until))
 				return a.wake(c.Context())
@@ -163,7 +163,7 @@ func (a *app) silencesRemove() *cobra.Command {
 			return a.change(c.Context(), func(s source) error {
 				q, err := s.silences.EndSilence(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("end silence %d: %w", id, err)
+					return err
 				}
 				fmt.Fprintf(a.Stderr, "silence %d has ended\n", q.ID)
 				return a.wake(c.Context())

@@ -66,7 +66,7 @@ func (s *Supervisor) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 	}
 	id, err := s.o.Journal.SubmitCycle(ctx, n)
 	if err != nil {
-		return 0, fmt.Errorf("submit cycle: %w", err)
+		return 0, err
 	}
 	s.o.Engine.Submit(id)
 	return id, nil
@@ -75,7 +75,7 @@ func (s *Supervisor) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 // Cancel records the request and stops the worker of the cycle.
 func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) error {
 	if _, err := s.o.Journal.RequestCancel(ctx, id, why, s.o.Clock()); err != nil {
-		return fmt.Errorf("cancel cycle %d: %w", id, err)
+		return err
 	}
 	s.o.Engine.Cancel(id, why)
 	s.o.Engine.Submit(id)
