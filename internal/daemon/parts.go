@@ -41,7 +41,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
-		Hold:    h.sound.hold,
+		Hold:    h.readiness.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 	}, nil
 }

@@ -47,7 +47,7 @@ func (h *Host) startWatching(life context.Context, run func(what string, f func(
 			return fmt.Errorf("start watching: %w", err)
 		}
 		run("watch services", func() error {
-			return h.alone(life, duty, func(ctx context.Context) error {
+			return h.onOneHost(life, duty, func(ctx context.Context) error {
 				if h.lease == nil {
 					return w.run(ctx)
 				}
@@ -67,7 +67,7 @@ func (h *Host) startWatching(life context.Context, run func(what string, f func(
 	run("watch the schedule", func() error {
 		nudges, unsubscribe := h.hub.Subscribe()
 		defer unsubscribe()
-		return h.alone(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
+		return h.onOneHost(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
 	})
 	return nil
 }
