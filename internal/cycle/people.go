@@ -8,7 +8,6 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 // question is the last thing a human was asked about the last session, or nil.
@@ -136,7 +135,7 @@ func (v view) silenced() []escalation.Held {
 		}
 	}
 	for _, w := range v.journal.Withheld {
-		if slices.Contains([]string{"silenced", "maintenance", "dependency", "flapping"}, w.Why) {
+		if w.Why.Inhibits() {
 			out = append(out, escalation.Held{Service: w.Service, Why: w.Reason})
 		}
 	}
@@ -144,7 +143,7 @@ func (v view) silenced() []escalation.Held {
 }
 
 // like reports whether a pattern matches; an empty one matches everything.
-func like(pattern, name string) bool { return pattern == "" || health.Like(pattern, name) }
+func like(pattern, name string) bool { return pattern == "" || ops.MatchPattern(pattern, name) }
 
 func (v view) group(service string) string {
 	for _, s := range v.policy.Inventory.Services {

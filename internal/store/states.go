@@ -25,9 +25,9 @@ func (s *Store) States(ctx context.Context, environment string) ([]health.State,
 	return out, nil
 }
 
-// RecordLooks writes in one transaction what came of a batch of looks at an environment: the results worth keeping (counted are
+// RecordResults writes in one transaction what came of a batch of looks at an environment: the results worth keeping (counted are
 // all), the states that moved, the events that tell of it, and the alerts that were among them.
-func (s *Store) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+func (s *Store) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 	alerts []ops.Alert,
 ) error {
 	err := s.write(ctx, "looks", func(tx querier) error {

@@ -22,11 +22,11 @@ type flaky struct {
 	broken error
 }
 
-func (f *flaky) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
+func (f *flaky) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
 	if f.broken != nil {
 		return f.broken
 	}
-	return f.Store.RecordLooks(ctx, environment, kept, counted, states, events, alerts)
+	return f.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
 func (f *flaky) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
@@ -159,7 +159,7 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 		if n == 8 {
 			held, err := g.store.Withheld(t.Context(), "home")
 			g.must(err)
-			if len(held) != 2 || held[0].Why != "covered" || held[1].Why != "dependency" || !strings.Contains(held[1].Reason, "depends on db") {
+			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency || !strings.Contains(held[1].Reason, "depends on db") {
 				t.Errorf("held back are %+v", held)
 			}
 		}
@@ -179,7 +179,7 @@ func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
 		g.look(n)
 		held, err := g.store.Withheld(t.Context(), "home")
 		g.must(err)
-		if (n == 2) != (len(held) == 1 && held[0].Why == "unsettled") || len(held) > 1 {
+		if (n == 2) != (len(held) == 1 && held[0].Why == ops.HoldUnsettled) || len(held) > 1 {
 			t.Errorf("after look %d %+v is held back", n, held)
 		}
 	}
@@ -218,7 +218,7 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 		during := func(span time.Duration) {
 			t.Helper()
 			for end := time.Now().Add(span); time.Now().Before(end); <-time.After(time.Minute) {
-				if err := d.Look(t.Context()); err != nil {
+				if err := d.Check(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
