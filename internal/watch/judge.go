@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,29 +42,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		w.open(ctx, env, c, now)
 	}
 	env.next = verdict.Next
-	w.withhold(ctx, env, append(verdict.Held, env.unsettled()...))
-}
-
-// unsettled are the services that failed too few checks to count as failing.
-func (env *environment) unsettled() []ops.Withheld {
-	found := map[string]ops.Withheld{}
-	failing := map[string]bool{}
-	for _, v := range env.states {
-		failing[v.Service] = failing[v.Service] || v.Failing()
-		if v.Unsettled() {
-			found[v.Service] = ops.Withheld{
-				Service: v.Service, Why: ops.HoldUnsettled,
-				Reason: fmt.Sprintf("%s was %s at its last check; it counts as failing if that lasts.", v.Service, v.Last.Status),
-			}
-		}
-	}
-	var out []ops.Withheld
-	for name, h := range found {
-		if !failing[name] {
-			out = append(out, h)
-		}
-	}
-	return out
+	w.withhold(ctx, env, verdict.Held)
 }
 
 // judgePause is the shortest time between two judgements: with very many states each takes long.
@@ -101,63 +80,20 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 	if err != nil {
 		return out, fmt.Errorf("read silences: %w", err)
 	}
+	firing := slices.Collect(maps.Values(env.alerts))
 	for _, q := range silences {
-		out.Silences = append(out.Silences, env.expandSilence(q)...)
+		out.Silences = append(out.Silences, alert.ExpandSilence(q, firing)...)
 	}
 	incidents, err := w.o.Store.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		return out, fmt.Errorf("read incidents: %w", err)
 	}
 	for _, i := range incidents {
-		if q, holds := heldByPerson(i, now); holds {
+		if q, holds := health.HeldByPerson(i, 0, now); holds {
 			out.Silences = append(out.Silences, q)
 		}
 	}
 	return out, nil
-}
-
-// expandSilence turns a silence with labels into one for each firing alert that has them.
-func (env *environment) expandSilence(q ops.Silence) []ops.Silence {
-	if len(q.Labels) == 0 {
-		return []ops.Silence{q}
-	}
-	var out []ops.Silence
-	for _, a := range env.alerts {
-		if !labelled(a, q.Labels) || !ops.MatchPattern(q.Service, a.Service) || !ops.MatchPattern(q.Probe, alert.ProbeName(a)) {
-			continue
-		}
-		one := q
-		one.Service, one.Probe, one.Labels = a.Service, alert.ProbeName(a), nil
-		out = append(out, one)
-	}
-	return out
-}
-
-func labelled(a ops.Alert, patterns map[string]string) bool {
-	for name, pattern := range patterns {
-		if v, ok := a.Labels[name]; !ok || !ops.MatchPattern(pattern, v) {
-			return false
-		}
-	}
-	return true
-}
-
-// heldByPerson returns a silence for an incident that a person has taken over or snoozed, or is asked about.
-func heldByPerson(i ops.Incident, now time.Time) (ops.Silence, bool) {
-	q := ops.Silence{Service: i.Service, From: i.OpenedAt, Until: now.Add(time.Hour), Author: i.AcknowledgedBy}
-	switch {
-	case i.Service == "":
-		return q, false
-	case i.Status == ops.IncidentSnoozed && i.Holds(now):
-		q.Until, q.Reason = *i.SnoozedUntil, fmt.Sprintf("incident %d is snoozed", i.ID)
-	case i.Holds(now):
-		q.Reason = fmt.Sprintf("incident %d is handled by %s", i.ID, i.AcknowledgedBy)
-	case i.Waiting != nil:
-		q.Reason = fmt.Sprintf("cycle %d waits for an answer about incident %d", *i.Waiting, i.ID)
-	default:
-		return q, false
-	}
-	return q, true
 }
 
 // onlyRepeats: the cause consists of alerts that had their cycle. Their sender repeats them; another cycle would find nothing new.

@@ -16,7 +16,8 @@
 // # From states to causes
 //
 // Judge reads all states of one environment. A service is bad when one of its checks is. Each bad service is either held back, for a
-// reason an operator can read, or belongs to exactly one cause that starts a cycle now. The first row that matches decides:
+// reason an operator can read, or belongs to exactly one cause that starts a cycle now. The first row that matches decides. A service
+// whose checks are not settled yet is held by the rows flapping, silenced, maintenance, dependency and unsettled:
 //
 //	row            when                                                         held until
 //	flapping       all its bad checks flap                                      they are stable
@@ -26,6 +27,7 @@
 //	dependency     something it needs is bad, or may be failing                 that recovers
 //	recent         it is bad again shortly after its last cycle was started     the pause between two cycles is over
 //	waiting        the grouping window is open: more may fail for this cause    it closes
+//	unsettled      too few of its checks failed in a row                        enough have, or it is good again
 //
 // Failures with one cause start one cycle: services of one group, and services without a group that began to fail within one
 // grouping window.

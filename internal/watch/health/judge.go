@@ -25,6 +25,11 @@ func Judge(p Picture, g ops.Grouping, now time.Time) Judgement {
 			free = append(free, s)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(v.unsettled)) {
+		h := v.holdUnsettled(v.unsettled[name])
+		h.Service = name
+		j.Held = append(j.Held, h)
+	}
 	for _, members := range v.cluster(free) {
 		if due := v.due(members); now.Before(due) {
 			for _, s := range members {
@@ -61,14 +66,14 @@ type view struct {
 	now       time.Time
 	needs     dependencies
 	bad       map[string]*badService
-	unsettled map[string]bool
-	better    map[string]time.Time // when a service last recovered
+	unsettled map[string]*badService // those without a failing check
+	better    map[string]time.Time   // when a service last recovered
 }
 
 func newView(p Picture, g ops.Grouping, now time.Time) *view {
 	v := &view{
 		Picture: p, rules: g, now: now, needs: newDependencies(p.Services),
-		bad: map[string]*badService{}, unsettled: map[string]bool{}, better: map[string]time.Time{},
+		bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
 	}
 	groups := map[string]string{}
 	for _, s := range p.Services {
@@ -79,27 +84,31 @@ func newView(p Picture, g ops.Grouping, now time.Time) *view {
 		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Probe, b.Probe))
 	})
 	for _, s := range states {
-		if s.Unsettled() {
-			v.unsettled[s.Service] = true
-		}
 		if s.Recovered.After(v.better[s.Service]) {
 			v.better[s.Service] = s.Recovered
 		}
-		if !s.Failing() {
-			continue
+		switch {
+		case s.Failing():
+			add(v.bad, s, s.Level, groups)
+		case s.Unsettled():
+			add(v.unsettled, s, s.Last.Status, groups)
 		}
-		b := v.bad[s.Service]
-		if b == nil {
-			b = &badService{name: s.Service, group: groups[s.Service], level: s.Level, began: s.Began, since: s.Since}
-			v.bad[s.Service] = b
-		}
-		b.checks = append(b.checks, s)
-		if s.Level == ops.Down {
-			b.level = ops.Down
-		}
-		b.began, b.since = earlier(b.began, s.Began), earlier(b.since, s.Since)
 	}
+	maps.DeleteFunc(v.unsettled, func(name string, _ *badService) bool { return v.bad[name] != nil })
 	return v
+}
+
+func add(to map[string]*badService, s State, level ops.Health, groups map[string]string) {
+	b := to[s.Service]
+	if b == nil {
+		b = &badService{name: s.Service, group: groups[s.Service], level: level, began: s.Began, since: s.Since}
+		to[s.Service] = b
+	}
+	b.checks = append(b.checks, s)
+	if level == ops.Down {
+		b.level = ops.Down
+	}
+	b.began, b.since = earlier(b.began, s.Began), earlier(b.since, s.Since)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -117,6 +126,23 @@ func (v *view) hold(s *badService) (ops.Withheld, bool) {
 		}
 	}
 	return ops.Withheld{}, false
+}
+
+// holdUnsettled holds a service that failed too few checks. What would hold it anyway is told first, so that nothing is started for it
+// by others either.
+func (v *view) holdUnsettled(s *badService) ops.Withheld {
+	for _, row := range []func(*badService) (ops.Withheld, bool){v.inhibited, v.dependency} {
+		if h, held := row(s); held {
+			return h
+		}
+	}
+	worst := s.checks[0]
+	for _, c := range s.checks[1:] {
+		if c.Bad > worst.Bad {
+			worst = c
+		}
+	}
+	return ops.Withheld{Why: ops.HoldUnsettled, Reason: fmt.Sprintf("%s was %s at its last check: %s.", s.name, s.level, Explain(worst))}
 }
 
 // inhibited holds a service whose bad checks all flap, or are silenced or in maintenance.
@@ -213,7 +239,7 @@ func (v *view) dependency(s *badService) (ops.Withheld, bool) {
 		case name == s.name, v.needs.all(name)[s.name]: // those that need each other fail together
 		case v.bad[name] != nil && v.root(name):
 			return ops.Withheld{Why: ops.HoldDependency, Reason: fmt.Sprintf("%s is %s; it depends on %s, which is %s.", s.name, s.level, name, v.bad[name].level)}, true
-		case v.unsettled[name]:
+		case v.unsettled[name] != nil:
 			unsettled = cmp.Or(unsettled, name)
 		case v.now.Sub(v.better[name]) < v.rules.Grace:
 			better = cmp.Or(better, name)

@@ -8,6 +8,9 @@ import (
 	"claudeops/internal/ops"
 )
 
+// defaultResults is how many results in a row settle a level where nothing is configured.
+const defaultResults = 2
+
 // Thresholds say how many results in a row settle a level, and when a check flaps. Zero values mean the defaults.
 type Thresholds struct {
 	FailAfter    int // bad results in a row; default 2
@@ -18,14 +21,19 @@ type Thresholds struct {
 }
 
 func (t Thresholds) withDefaults() Thresholds {
-	t.FailAfter = orDefault(t.FailAfter, 2)
-	t.RecoverAfter = orDefault(t.RecoverAfter, 2)
+	t.FailAfter = orDefault(t.FailAfter, defaultResults)
+	t.RecoverAfter = orDefault(t.RecoverAfter, defaultResults)
 	if t.Flapping.Turns == 0 {
 		t.Flapping.Turns = 6
 	}
 	t.Flapping.Window = orDefault(t.Flapping.Window, 30*time.Minute)
 	t.Flapping.Calm = orDefault(t.Flapping.Calm, 10*time.Minute)
 	return t
+}
+
+// bad reports whether a result counts as bad.
+func (t Thresholds) bad(result ops.Check) bool {
+	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded)
 }
 
 func orDefault[T int | time.Duration](v, def T) T {
@@ -50,6 +58,10 @@ type State struct {
 	Bad     int `json:"bad"`      // results in a row that were not good
 	Downs   int `json:"downs"`    // results in a row that were down
 	NotDown int `json:"not_down"` // results in a row that were not down
+
+	// FailAfter and RecoverAfter are the thresholds of the last result; zero means the defaults.
+	FailAfter    int `json:"fail_after,omitempty"`
+	RecoverAfter int `json:"recover_after,omitempty"`
 
 	Flapping bool          `json:"flapping"`
 	Calm     time.Duration `json:"calm"`            // how long it must be stable to end flapping
@@ -91,11 +103,17 @@ func Observe(s State, result ops.Check, t Thresholds, now time.Time) (State, []C
 	if !s.Last.At.IsZero() && !at.After(s.Last.At) && !s.Last.At.After(now) {
 		return s, nil
 	}
+	return s.next(result, t, at)
+}
+
+// next is the state after one more result.
+func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Change) {
 	first := s.Last.At.IsZero()
 	wasBad := s.Bad > 0
 	result.At = at
 	s.Service, s.Probe, s.Last, s.Calm = result.Service, result.Probe, result, t.Flapping.Calm
-	bad := result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded)
+	s.FailAfter, s.RecoverAfter = t.FailAfter, t.RecoverAfter
+	bad := t.bad(result)
 	s.count(bad, result.Status == ops.Down, at)
 
 	changes := s.flap(!first && bad != wasBad, t.Flapping, at)
