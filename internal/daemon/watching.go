@@ -151,7 +151,10 @@ func (h *Host) forward(life context.Context, wake func()) error {
 }
 
 func (h *Host) deadMan() *watch.DeadMan {
-	d := &watch.DeadMan{Ends: h.store, Environments: h.envs, Missed: h.Config.Edges.DeadManMissed, Clock: h.Clock, Logger: h.Logger}
+	d := &watch.DeadMan{
+		Ends: h.store, Environments: h.envs, Missed: h.Config.Edges.DeadManMissed, Changed: h.hub.Nudge, Clock: h.Clock,
+		Logger: h.Logger,
+	}
 	if address := h.Config.Edges.PingURL; address != "" {
 		client := &http.Client{}
 		d.Ping = func(ctx context.Context) error { return notify.Ping(ctx, client, address) }

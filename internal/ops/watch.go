@@ -18,39 +18,39 @@ const (
 
 // Watch is how the probes and alerts of an environment turn into cycles. Zero values mean the defaults of package health.
 type Watch struct {
-	Grouping         Grouping
-	Flapping         Flapping
-	TolerateDegraded bool
-	Maintenance      []Maintenance
+	Grouping         Grouping      `json:"grouping,omitzero"`
+	Flapping         Flapping      `json:"flapping,omitzero"`
+	TolerateDegraded bool          `json:"tolerate_degraded,omitempty"`
+	Maintenance      []Maintenance `json:"maintenance,omitempty"`
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
 type Grouping struct {
-	Window time.Duration // how long a cause waits for others to join it
-	Grace  time.Duration // how long a service may take to follow a dependency that recovered
-	Pause  time.Duration // between two cycles for a service that fails again
-	Repeat time.Duration // after which a service that is still bad starts another cycle; 0: never
+	Window time.Duration `json:"window,omitempty"` // how long a cause waits for others to join it
+	Grace  time.Duration `json:"grace,omitempty"`  // how long a service may take to follow a dependency that recovered
+	Pause  time.Duration `json:"pause,omitempty"`  // between two cycles for a service that fails again
+	Repeat time.Duration `json:"repeat,omitempty"` // after which a service that is still bad starts another cycle; 0: never
 }
 
 // Flapping says when a check counts as flapping: Turns changes between good and bad within Window, until there was none for Calm.
 // Zero values mean the defaults.
 type Flapping struct {
-	Turns  int // negative: never
-	Window time.Duration
-	Calm   time.Duration
+	Turns  int           `json:"turns,omitempty"` // negative: never
+	Window time.Duration `json:"window,omitempty"`
+	Calm   time.Duration `json:"calm,omitempty"`
 }
 
 // Maintenance is a time in which failures start no cycle: one span of time, or a recurring one.
 type Maintenance struct {
-	Name     string
-	Service  string // a pattern, see MatchPattern; Group and Probe too
-	Group    string
-	Probe    string
-	From     time.Time
-	Until    time.Time
-	Schedule string // such as `sun 02:00`, or the five fields of cron
-	Length   time.Duration
-	Zone     string // such as Europe/Berlin; empty: UTC
+	Name     string        `json:"name,omitempty"`
+	Service  string        `json:"service,omitempty"` // a pattern, see MatchPattern; Group and Probe too
+	Group    string        `json:"group,omitempty"`
+	Probe    string        `json:"probe,omitempty"`
+	From     time.Time     `json:"from,omitzero"`
+	Until    time.Time     `json:"until,omitzero"`
+	Schedule string        `json:"schedule,omitempty"` // such as `sun 02:00`, or the five fields of cron
+	Length   time.Duration `json:"length,omitempty"`
+	Zone     string        `json:"zone,omitempty"` // such as Europe/Berlin; empty: UTC
 }
 
 // AlertStatus says whether an alert is still firing.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 const selectChecks = `SELECT k.id, k.at, k.environment, k.cycle_id, k.after_session_id, k.purpose, k.service, k.probe, k.type,
@@ -54,7 +55,8 @@ func insertCheck(ctx context.Context, tx querier, c ops.Check, at time.Time) err
 // newestFirst is the order of the index that answers LatestChecks: along the probes, and the newest result of each first.
 const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMIT 1`
 
-// LatestChecks returns the newest result of every probe, in one environment or, with "", in all.
+// LatestChecks returns the newest result of every probe, in one environment or, with "", in all. Of results that change nothing only
+// few are rows; the time of the last one is in the state of its check.
 func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Jumps along the index from the newest result of a probe to that of the next probe: of the same service, else of the
 	// next service, else of the next environment. Grouping would read every result ever recorded.
@@ -76,5 +78,42 @@ func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	if err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
+	if err := s.refreshTimes(ctx, environment, out); err != nil {
+		return nil, fmt.Errorf("list latest checks: %w", err)
+	}
 	return out, nil
+}
+
+// refreshTimes gives each result the time of the last equal one.
+func (s *Store) refreshTimes(ctx context.Context, environment string, checks []ops.Check) error {
+	type key struct{ environment, service, probe string }
+	type stored struct {
+		environment string
+		state       health.State
+	}
+	query := `SELECT environment, state FROM probe_states`
+	var args []any
+	if environment != "" {
+		query += ` WHERE environment = ?`
+		args = append(args, environment)
+	}
+	rows, err := list(ctx, s.reader, func(r row) (stored, error) {
+		var v stored
+		err := r.Scan(&v.environment, toJSON(&v.state))
+		return v, err
+	}, query, args...)
+	if err != nil {
+		return err
+	}
+	last := make(map[key]ops.Check, len(rows))
+	for _, r := range rows {
+		last[key{r.environment, r.state.Service, r.state.Probe}] = r.state.Last
+	}
+	for i, c := range checks {
+		newer, ok := last[key{c.Environment, c.Service, c.Probe}]
+		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
+			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
+		}
+	}
+	return nil
 }

@@ -23,9 +23,11 @@ type DeadMan struct {
 	Environments []ops.Environment
 	Missed       int // alert after this many missed intervals; 0: never
 	// Ping tells a monitor outside that a cycle has ended; nil: there is none.
-	Ping   func(ctx context.Context) error
-	Clock  ops.Clock
-	Logger *slog.Logger
+	Ping func(ctx context.Context) error
+	// Changed is called after a notice was written; nil: nobody waits for it.
+	Changed func()
+	Clock   ops.Clock
+	Logger  *slog.Logger
 
 	started time.Time
 	pinged  time.Time
@@ -118,6 +120,9 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 		})
 		if err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
+		}
+		if d.Changed != nil {
+			d.Changed()
 		}
 	case !late && d.alerted[e.Name]:
 		d.alerted[e.Name] = false

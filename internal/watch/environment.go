@@ -107,6 +107,10 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	if env.causes, err = s.Causes(ctx, name, now.Add(-env.remember())); err != nil {
 		return fmt.Errorf("read causes of %s: %w", name, err)
 	}
+	// What was held back before a restart and is good now must not stay recorded.
+	if env.withheld, err = s.Withheld(ctx, name); err != nil {
+		return fmt.Errorf("read what is held back in %s: %w", name, err)
+	}
 	return nil
 }
 

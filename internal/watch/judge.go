@@ -137,8 +137,15 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		}
 		env.causes[i].ResolvedAt = &now
 		w.cancelQueued(ctx, c, how)
+		w.ended()
 	}
 	env.causes = slices.DeleteFunc(env.causes, func(c ops.Cause) bool { return c.ResolvedAt != nil && now.Sub(c.At) > env.remember() })
+}
+
+// ended wakes everybody who waits for the end of a problem: the outbox has a notice, and a cycle that asked about an incident may go on.
+func (w *Watch) ended() {
+	w.o.Changed()
+	w.o.Start(0)
 }
 
 // cancelQueued cancels the cause's cycle if it has not started yet: its problem is over.

@@ -37,7 +37,10 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 		env.apply(&m, r, now)
 	}
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
-	if counted := env.count(m.counted, news, now); news || len(counted) > 0 {
+	counted := env.count(m.counted, news, now)
+	m.save = env.withLastResults(m, counted)
+	news = news || len(counted) > 0
+	if news {
 		if err := w.o.Store.RecordResults(ctx, env.config.Name, m.kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
 			w.logError(ctx, "record results", err)
 			env.uncount(counted)
@@ -62,6 +65,28 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 		w.recovered(ctx, env, r, now)
 	}
 	return true
+}
+
+// withLastResults adds the states of the counted results to those that are saved: the pages show from them when a service was last
+// checked.
+func (env *environment) withLastResults(m update, counted []ops.Check) []health.State {
+	save := m.save
+	saved := map[key]bool{}
+	for _, v := range save {
+		saved[key{v.Service, v.Probe}] = true
+	}
+	for _, c := range counted {
+		k := key{c.Service, c.Probe}
+		v, changed := m.states[k]
+		if !changed {
+			v, changed = env.states[k]
+		}
+		if changed && !saved[k] {
+			saved[k] = true
+			save = append(save, v)
+		}
+	}
+	return save
 }
 
 func (env *environment) apply(m *update, result ops.Check, now time.Time) {
@@ -120,8 +145,9 @@ func (env *environment) worthSaving(k key, before, after health.State, now time.
 }
 
 const (
-	// countEvery is how long results that change nothing may wait to be counted; a crash loses no more of the statistics.
-	countEvery = 30 * time.Second
+	// countEvery is how long results that change nothing may wait to be written: the pages show the time of the last check, and a crash
+	// loses no more of the statistics.
+	countEvery = 10 * time.Second
 	maxCounts  = 2000
 	// maxWaiting is how many may wait while the database is away; older ones are then left out of the statistics.
 	maxWaiting = 10 * maxCounts
@@ -158,7 +184,8 @@ func (w *Watch) Flush(ctx context.Context) {
 		if len(env.uncounted) == 0 {
 			continue
 		}
-		if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, env.uncounted, nil, nil, nil); err != nil {
+		states := env.withLastResults(update{}, env.uncounted)
+		if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, env.uncounted, states, nil, nil); err != nil {
 			w.logError(ctx, "count the last results", err)
 			continue
 		}
@@ -200,8 +227,12 @@ func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now
 			return
 		}
 	}
-	if _, err := w.o.Store.ServiceRecovered(ctx, env.config.Name, r.service, r.began, r.how, now); err != nil {
+	closed, err := w.o.Store.ServiceRecovered(ctx, env.config.Name, r.service, r.began, r.how, now)
+	switch {
+	case err != nil:
 		w.logError(ctx, "close the incidents of a service that recovered", err)
+	case closed > 0:
+		w.ended()
 	}
 }
 

@@ -276,7 +276,7 @@ func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
 	})
 	g.must(err)
 	for n := range 40 {
-		g.now = start.Add(time.Duration(n) * 7 * time.Second)
+		g.now = start.Add(time.Duration(n) * 3 * time.Second)
 		f.broken = nil
 		if n >= 10 && n < 20 { // what cannot be counted now is counted later
 			f.broken = errors.New("disk full")
@@ -291,5 +291,68 @@ func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
 	g.watch.Flush(t.Context())
 	if got := g.counted("web"); got != 40 {
 		t.Errorf("a second end counts again: %d", got)
+	}
+}
+
+func TestTheTimeOfTheLastCheckIsShown(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": ".", "db": "x"}, RepeatLooks: 40})
+	for n := range 40 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		g.look(n)
+		latest, err := g.store.LatestChecks(t.Context(), "home")
+		g.must(err)
+		for _, c := range latest {
+			if g.now.Sub(c.At) > 30*time.Second {
+				t.Fatalf("%s was checked at %s, and the page shows %s", c.Service, g.now, c.At)
+			}
+		}
+	}
+	// A clean stop leaves the last one.
+	g.watch.Flush(t.Context())
+	latest, err := g.store.LatestChecks(t.Context(), "")
+	g.must(err)
+	for _, c := range latest {
+		if !c.At.Equal(g.now) {
+			t.Errorf("%s was last checked at %s, want %s", c.Service, c.At, g.now)
+		}
+	}
+}
+
+// TestNoNoticeWaitsForTheNextScan: whoever sends notices is woken after each of them was written.
+func TestNoNoticeWaitsForTheNextScan(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxxxx......"}, Agent: "needs_human"})
+		for n := range 16 {
+			g.now = start.Add(time.Duration(n) * 30 * time.Second)
+			if restart && n == 11 { // between the first and the second good check
+				g.begin()
+			}
+			before := len(g.told())
+			g.announced = before
+			g.look(n)
+			if got := g.told(); len(got) != g.announced {
+				t.Errorf("check %d wrote %q, and nobody was woken after it", n, got[before:])
+			}
+		}
+		if told := g.told(); !strings.Contains(strings.Join(told, ";"), "resolved web") || g.resumed == 0 {
+			t.Errorf("told %q, resumed %d", told, g.resumed)
+		}
+	}
+}
+
+func TestWhatWasHeldBackBeforeARestartIsForgotten(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": "..."}})
+	g.look(0)
+	g.must(g.store.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}))
+	g.begin()
+	g.now = g.now.Add(time.Minute)
+	g.watch.Pass(t.Context())
+	held, err := g.store.Withheld(t.Context(), "home")
+	g.must(err)
+	if len(held) != 0 {
+		t.Errorf("held back are still %+v", held)
 	}
 }

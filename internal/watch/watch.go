@@ -21,6 +21,7 @@ type States interface {
 	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 		alerts []ops.Alert) error
 	ForgetStates(ctx context.Context, environment string, states []health.State) error
+	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
 	SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error
 }
 
@@ -61,7 +62,7 @@ type Options struct {
 	Environments []ops.Environment
 	// Describe returns the name of a probe in its results.
 	Describe func(ops.ProbeSpec) string
-	// Start wakes the engine for a cycle that was queued.
+	// Start wakes the engine for a cycle that was queued; 0 for any that may go on.
 	Start func(ops.CycleID)
 	// Cancel ends a cycle that is no longer needed and has not started.
 	Cancel func(ctx context.Context, id ops.CycleID, why string) error

@@ -62,17 +62,19 @@ var start = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
 // stage is a world in which a scenario is played.
 type stage struct {
-	t       *testing.T
-	sc      scenario
-	now     time.Time
-	store   *store.Store
-	owner   ops.Owner
-	envs    []ops.Environment
-	watch   *watch.Watch
-	due     time.Time // of the next pass
-	woken   bool
-	started []string
-	cancels int
+	t         *testing.T
+	sc        scenario
+	now       time.Time
+	store     *store.Store
+	owner     ops.Owner
+	envs      []ops.Environment
+	watch     *watch.Watch
+	due       time.Time // of the next pass
+	woken     bool
+	started   []string
+	cancels   int
+	resumed   int
+	announced int // notices that were there when the watch last said that rows changed
 }
 
 func newStage(t *testing.T, sc scenario) *stage {
@@ -119,7 +121,7 @@ func (g *stage) begin() {
 	var err error
 	g.watch, err = watch.New(watch.Options{
 		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
-		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: func() { g.woken = true },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: g.changed,
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
 			_, err := g.store.RequestCancel(ctx, id, why, g.now)
@@ -131,8 +133,18 @@ func (g *stage) begin() {
 	g.due = time.Time{}
 }
 
+// changed is what the watch calls after it wrote rows.
+func (g *stage) changed() {
+	g.woken = true
+	g.announced = len(g.told())
+}
+
 // start is the fake engine.
 func (g *stage) start(id ops.CycleID) {
+	if id == 0 {
+		g.resumed++
+		return
+	}
 	loaded, err := g.store.Load(g.t.Context(), id)
 	g.must(err)
 	causes, err := g.store.Causes(g.t.Context(), loaded.Cycle.Environment, time.Time{})

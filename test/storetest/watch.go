@@ -23,6 +23,11 @@ func watchCases() []testCase {
 		{"a silence needs author, reason, end and a matcher", silenceIsUsable},
 		{"a silence holds from its start to its end", silenceHolds},
 		{"a journal knows silences, what is withheld and the last look", journalIsWatched},
+		{"a cycle leaves services in maintenance alone", maintenanceHolds},
+		{"a cycle's own probes obey silences and dependencies", ownProbesObey},
+		{"a question holds every cycle but the one that asks", questionHoldsOthers},
+		{"the time of the last check is known", lastCheckIsKnown},
+		{"the time of a start is learned", startIsLearned},
 		{"what is told once is not told twice", noticeIsToldOnce},
 		{"a notice that was given up is tried again", noticeIsRetried},
 	}

@@ -176,7 +176,7 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 			}
 		}
 		for _, w := range v.Windows {
-			until, open := w.active(at)
+			until, open := w.Active(at)
 			if open && w.Covers(s.name, s.group, c.Probe) {
 				return ops.Withheld{
 					Why: ops.HoldMaintenance, Until: until.Add(v.rules.Window),

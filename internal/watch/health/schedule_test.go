@@ -62,13 +62,13 @@ func TestMaintenanceWindowsOpenAndClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if until, open := w.active(moment(c.at, c.zone)); open != c.open || (open && until.Sub(moment(c.at, c.zone)) > c.length) {
+		if until, open := w.Active(moment(c.at, c.zone)); open != c.open || (open && until.Sub(moment(c.at, c.zone)) > c.length) {
 			t.Errorf("%s for %s at %s: open %t until %s", c.schedule, c.length, c.at, open, until)
 		}
 	}
 	once := Window{Maintenance: ops.Maintenance{From: start(), Until: start().Add(time.Hour)}}
 	for after, want := range map[time.Duration]bool{-1: false, 0: true, time.Hour - 1: true, time.Hour: false} {
-		if _, open := once.active(start().Add(after)); open != want {
+		if _, open := once.Active(start().Add(after)); open != want {
 			t.Errorf("after %s: %t", after, open)
 		}
 	}

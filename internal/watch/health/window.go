@@ -56,8 +56,8 @@ func (w Window) validate() error {
 	return nil
 }
 
-// active reports whether the window is open, and until when.
-func (w Window) active(now time.Time) (until time.Time, open bool) {
+// Active reports whether the window is open, and until when.
+func (w Window) Active(now time.Time) (until time.Time, open bool) {
 	if w.Length == 0 {
 		return w.Until, !now.Before(w.From) && now.Before(w.Until)
 	}
