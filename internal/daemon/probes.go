@@ -13,8 +13,8 @@ import (
 	"claudeops/internal/watch/probe"
 )
 
-// proberOptions are what every prober of this host works with. A probe only looks, so with the guard on its command must not
-// be one that is known to change something. A command that may not is an error of the configuration.
+// proberOptions are what every prober of this host needs. A probe only reads, so if the guard is enabled, a command that is known to change
+// something is an error of the configuration.
 func (h *Host) proberOptions() (probe.Options, error) {
 	o := probe.Options{Clock: h.Clock}
 	if !h.Config.Guard.Enabled {
@@ -29,8 +29,8 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	return o, commands.check(h.Config)
 }
 
-// CheckProbes says which probes a start would refuse, without starting anything; also what is wrong with the operator's own
-// rules. The error is one of the configuration.
+// CheckProbes reports the probes that a start would refuse, and errors in the operator's own rules, without starting anything. The error
+// is one of the configuration.
 func CheckProbes(o Options) error {
 	if !o.Config.Guard.Enabled {
 		return nil
@@ -48,27 +48,27 @@ func newProbeCommands(judge *guard.Guard, o Options, envs []ops.Environment) *pr
 		facts := Facts(o.Config, e)
 		facts.Cwd = "/" // where probes run
 		facts.OwnPaths = append(facts.OwnPaths, o.Self, gateDir(o.Config))
-		c.places = append(c.places, probePlace{e, facts})
+		c.environments = append(c.environments, probeEnvironment{e, facts})
 	}
 	return c
 }
 
-// probeCommands judges the commands of probes.
+// probeCommands checks the commands of probes.
 type probeCommands struct {
-	judge  *guard.Guard
-	places []probePlace
+	judge        *guard.Guard
+	environments []probeEnvironment
 }
 
-// probePlace is an environment and what the guard knows of it.
-type probePlace struct {
+// probeEnvironment is an environment and what the guard knows about it.
+type probeEnvironment struct {
 	env   ops.Environment
 	facts guard.Facts
 }
 
-// check judges everything that is configured, so that an operator learns it at start and not from a check that is never made.
+// check checks all configured commands, so that an error is found at start.
 func (c *probeCommands) check(from *config.Config) error {
 	var problems []config.Problem
-	for _, p := range c.places {
+	for _, p := range c.environments {
 		for i, spec := range p.env.Probes {
 			if spec.Type != "command" || len(spec.Command) == 0 {
 				continue
@@ -77,7 +77,7 @@ func (c *probeCommands) check(from *config.Config) error {
 				where, key := from.ProbePlace(p.env.Name, i)
 				problems = append(problems, config.Problem{
 					Where: where, Key: key, Message: fmt.Sprintf("the probe %q of %s is not run: %s", probe.Describe(spec), spec.Service, err),
-					Fix: "give it a command that only looks, or switch the guard off (guard.enabled)",
+					Fix: "give it a command that only reads, or disable the guard (guard.enabled)",
 				})
 			}
 		}
@@ -88,19 +88,19 @@ func (c *probeCommands) check(from *config.Config) error {
 	return nil
 }
 
-// allow judges a command once more before it is run: what its paths lead to may have changed since the start. It must be
-// allowed wherever it is configured, and one that is configured nowhere must be allowed everywhere.
+// allow checks a command again before it runs: the targets of its paths may have changed since the start. It must be allowed in every
+// environment that configures it; one that none configures must be allowed in all.
 func (c *probeCommands) allow(argv []string) error {
 	var errs []error
 	known := false
-	for _, p := range c.places {
+	for _, p := range c.environments {
 		if p.runs(argv) {
 			known = true
 			errs = append(errs, c.judged(argv, p.facts))
 		}
 	}
 	if !known {
-		for _, p := range c.places {
+		for _, p := range c.environments {
 			errs = append(errs, c.judged(argv, p.facts))
 		}
 	}
@@ -112,7 +112,7 @@ func (c *probeCommands) allow(argv []string) error {
 	return nil
 }
 
-func (p probePlace) runs(argv []string) bool {
+func (p probeEnvironment) runs(argv []string) bool {
 	return slices.ContainsFunc(p.env.Probes, func(s ops.ProbeSpec) bool { return s.Type == "command" && slices.Equal(s.Command, argv) })
 }
 
@@ -128,11 +128,11 @@ func (c *probeCommands) judged(argv []string, facts guard.Facts) error {
 	return nil
 }
 
-// vouchedFor: the operator wrote the command down himself, so a program or a script of his own that the guard does not know
-// is his business. What it does know as a change, and what nobody may do, stays refused.
+// vouchedFor: the operator configured the command, so a program that the guard does not know is allowed. What the guard knows to be a
+// change, and what is never allowed, stays refused.
 func vouchedFor(rule string) bool { return slices.Contains([]string{"R4", "R6", "R8"}, rule) }
 
-// commandLine prints words as a shell would have to read them to run exactly these.
+// commandLine quotes words so that a shell runs exactly these.
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {

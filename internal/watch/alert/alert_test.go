@@ -111,7 +111,7 @@ func TestBadBodiesAreRefusedWithAReason(t *testing.T) {
 	many := `{"alerts":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, alert.Most+1), ",") + `]}`
 	for _, tt := range []struct{ source, body, want string }{
 		{alert.Alertmanager, ``, "is empty"},
-		{alert.Alertmanager, `{"alerts":`, "is no JSON"},
+		{alert.Alertmanager, `{"alerts":`, "is not JSON"},
 		{alert.Alertmanager, `{}`, "no alerts"},
 		{alert.Alertmanager, `{"alerts":{}}`, "does not fit"},
 		{alert.Alertmanager, `[]`, "does not fit"},

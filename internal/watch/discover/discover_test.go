@@ -98,7 +98,7 @@ func TestWhatCannotBeUsedIsToldWithFileAndLine(t *testing.T) {
 	got := problems(scan(t, "testdata/repos"))
 	for _, want := range []string{
 		"broken/.claude-ops/services.yaml:4: a probe of type \"command\" is not taken from a repository",
-		"broken/.claude-ops/services.yaml:5: the URL holds a user or password",
+		"broken/.claude-ops/services.yaml:5: the URL contains a user or password",
 		`broken/.claude-ops/services.yaml:6: "169.254.169.254" is not an address`,
 		`broken/.claude-ops/services.yaml:7: interval: "10ms" is not a time from 5s`,
 		"broken/.claude-ops/services.yaml:8: a probe of type tcp needs address",

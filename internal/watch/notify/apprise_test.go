@@ -303,7 +303,7 @@ func TestFailuresOfTheAPISayWhatToDo(t *testing.T) {
 	}
 	for _, bad := range []string{"apprise:8000", "/notify", "ftp://x/", "http://[x"} {
 		err := New(AppriseOptions{API: bad}).Send(t.Context(), notice(ops.LevelInfo))
-		if err == nil || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API is no http address") {
+		if err == nil || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API is not an http address") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

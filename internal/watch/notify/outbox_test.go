@@ -212,7 +212,7 @@ func TestWithoutATargetNoticesAreSkippedAndThatIsSaidOnce(t *testing.T) {
 		}
 	}
 	said := store.said()
-	if len(said) != 1 || !strings.HasPrefix(said[0], "info: notices are kept in the record only: no notification target is configured") {
+	if len(said) != 1 || !strings.HasPrefix(said[0], "info: notices are only recorded, not sent: no notification target is configured") {
 		t.Errorf("events %q", said)
 	}
 }
