@@ -64,7 +64,8 @@ func TestOnlyTrustWatchesWhatRepositoriesName(t *testing.T) {
 					t.Errorf("an environment without repositories watches %+v", envs[1].Policy.Inventory.Services)
 				}
 			}
-			if !strings.Contains(log.String(), tc.log) || (tc.log != "" && !strings.Contains(log.String(), "problems=1")) || (tc.log == "") != (log.Len() == 0) {
+			if !strings.Contains(log.String(), tc.log) || (tc.log != "" && !strings.Contains(log.String(), "problems=1")) ||
+				(tc.log == "") != (log.Len() == 0) {
 				t.Errorf("the log is %q", log.String())
 			}
 		})
@@ -129,7 +130,8 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	}
 	put("repos/shop/.claude-ops/services.yaml", "services: [{name: web, probes: ['evil.example:80']}, {name: more, probes: ['more.lan:1']}]\n")
 	for range 2 { // also at the second start after it
-		if got := watched(); got != "web web.lan:80" || !strings.Contains(log.String(), "after they were accepted") || !strings.Contains(log.String(), "services=2") {
+		if got := watched(); got != "web web.lan:80" || !strings.Contains(log.String(), "after they were accepted") ||
+			!strings.Contains(log.String(), "services=2") {
 			t.Errorf("after a change it watches %q and says %s", got, log.String())
 		}
 	}

@@ -17,7 +17,12 @@ import (
 func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 	t.Helper()
 	dir := t.TempDir()
-	e := ops.Environment{Name: "home", StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ReposDir: filepath.Join(dir, "repos")}
+	e := ops.Environment{
+		Name:     "home",
+		StateDir: filepath.Join(dir, "state"),
+		WorkDir:  filepath.Join(dir, "work"),
+		ReposDir: filepath.Join(dir, "repos"),
+	}
 	for _, argv := range commands {
 		e.Probes = append(e.Probes, ops.ProbeSpec{Type: "command", Service: "db", Command: argv})
 	}

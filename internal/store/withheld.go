@@ -109,11 +109,13 @@ func pictureFor(ctx context.Context, q querier, c ops.Claimed, windows []health.
 	}
 	// A silence that has just ended still leaves time to recover.
 	silences, err := list(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ?
-		AND (q.environment = ? OR q.environment = '') ORDER BY q.id LIMIT ?`, formatTime(at.Add(-time.Hour)), formatTime(at), environment, mostSilences)
+		AND (q.environment = ? OR q.environment = '') ORDER BY q.id LIMIT ?`,
+		formatTime(at.Add(-time.Hour)), formatTime(at), environment, mostSilences)
 	if err != nil {
 		return p, err
 	}
-	firing, err := list(ctx, q, scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`, environment, ops.AlertFiring)
+	firing, err := list(ctx, q, scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
+		environment, ops.AlertFiring)
 	if err != nil {
 		return p, err
 	}

@@ -22,14 +22,28 @@ type flaky struct {
 	broken error
 }
 
-func (f *flaky) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
+func (f *flaky) RecordResults(
+	ctx context.Context,
+	environment string,
+	kept, counted []ops.Check,
+	states []health.State,
+	events []ops.Event,
+	alerts []ops.Alert,
+) error {
 	if f.broken != nil {
 		return f.broken
 	}
 	return f.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
-func (f *flaky) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
+func (f *flaky) OpenCause(
+	ctx context.Context,
+	c ops.Cause,
+	n ops.NewCycle,
+	checks []ops.Check,
+	notice *ops.Notice,
+	since time.Time,
+) (ops.Cause, bool, error) {
 	if f.broken != nil {
 		return c, false, f.broken
 	}
@@ -131,8 +145,15 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 			_, err = g.store.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 			g.must(err)
 			_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{
-				Cycle: id, At: g.now, Result: ops.Result{Checks: []ops.Check{{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}}},
-				Step: ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh}},
+				Cycle: id,
+				At:    g.now,
+				Result: ops.Result{
+					Checks: []ops.Check{{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}},
+				},
+				Step: ops.Step{
+					Kind:    ops.StepQueue,
+					Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh},
+				},
 			})
 			g.must(err)
 		}
@@ -159,7 +180,8 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 		if n == 8 {
 			held, err := g.store.Withheld(t.Context(), "home")
 			g.must(err)
-			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency || !strings.Contains(held[1].Reason, "depends on db") {
+			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency ||
+				!strings.Contains(held[1].Reason, "depends on db") {
 				t.Errorf("held back are %+v", held)
 			}
 		}
@@ -252,7 +274,10 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 // counted is how many looks the statistics know of.
 func (g *stage) counted(service string) int {
 	g.t.Helper()
-	found, err := g.store.Health(g.t.Context(), store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour})
+	found, err := g.store.Health(
+		g.t.Context(),
+		store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour},
+	)
 	g.must(err)
 	sum := 0
 	for _, s := range found {

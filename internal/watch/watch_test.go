@@ -98,7 +98,10 @@ func newStage(t *testing.T, sc scenario) *stage {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sc.Services)) {
 		s := sc.Services[name]
-		home.Policy.Inventory.Services = append(home.Policy.Inventory.Services, ops.Service{Name: name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn})
+		home.Policy.Inventory.Services = append(
+			home.Policy.Inventory.Services,
+			ops.Service{Name: name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn},
+		)
 	}
 	for _, m := range sc.Maintenance {
 		home.Watch.Maintenance = append(home.Watch.Maintenance, ops.Maintenance{Name: m.Name, Service: m.Service, From: m.From, Until: m.Until})
@@ -161,7 +164,10 @@ func (g *stage) start(id ops.CycleID) {
 	if loaded.Cycle.Options != (ops.CycleOptions{}) {
 		g.t.Errorf("the cycle has options: %+v", loaded.Cycle.Options)
 	}
-	observed := slices.ContainsFunc(loaded.Journal.Checks, func(c ops.Check) bool { return c.Purpose == ops.ProbeObserve && c.Status != ops.Healthy })
+	observed := slices.ContainsFunc(
+		loaded.Journal.Checks,
+		func(c ops.Check) bool { return c.Purpose == ops.ProbeObserve && c.Status != ops.Healthy },
+	)
 	if observed != (loaded.Cycle.Trigger == ops.TriggerProbe) || len(loaded.Journal.Checks) == 0 {
 		g.t.Errorf("a cycle of a %s is told %+v", loaded.Cycle.Trigger, loaded.Journal.Checks)
 	}
@@ -215,7 +221,10 @@ func (g *stage) people(at time.Duration) {
 	g.t.Helper()
 	for i, q := range g.sc.Silences {
 		if q.At == at {
-			_, err := g.store.AddSilence(g.t.Context(), ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)})
+			_, err := g.store.AddSilence(
+				g.t.Context(),
+				ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)},
+			)
 			g.must(err)
 			g.woken = true
 		}
@@ -272,7 +281,15 @@ func (g *stage) look(n int) {
 		if n >= len(line) || line[n] == ' ' {
 			continue
 		}
-		c := ops.Check{At: g.now, Environment: "home", Purpose: ops.ProbeWatch, Service: name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy}
+		c := ops.Check{
+			At:          g.now,
+			Environment: "home",
+			Purpose:     ops.ProbeWatch,
+			Service:     name,
+			Probe:       "GET",
+			Type:        ops.CheckHTTP,
+			Status:      ops.Healthy,
+		}
 		switch line[n] {
 		case 'x':
 			c.Status, c.Error = ops.Down, "connection refused"

@@ -18,7 +18,10 @@ func (f *Fixture) probing(t *testing.T, policy ops.Policy, bad ...string) ops.Cl
 	}
 	var checks []ops.Check
 	for _, name := range bad {
-		checks = append(checks, ops.Check{At: f.At, Purpose: ops.ProbeObserve, Service: name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down})
+		checks = append(
+			checks,
+			ops.Check{At: f.At, Purpose: ops.ProbeObserve, Service: name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down},
+		)
 	}
 	n := ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh}
 	return f.Commit(t, ops.Transition{
@@ -87,7 +90,8 @@ func ownProbesObey(t *testing.T, f *Fixture) {
 
 func questionHoldsOthers(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{
-		Approval: question(), Incident: &ops.IncidentReport{Title: "may it?", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}, Waits: true},
+		Approval: question(),
+		Incident: &ops.IncidentReport{Title: "may it?", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}, Waits: true},
 	})
 	must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{
 		{Service: "web", Why: ops.HoldSilenced, Reason: "web is down, but silenced: cycle waits for an answer."},
@@ -127,7 +131,15 @@ func lastCheckIsKnown(t *testing.T, f *Fixture) {
 func startIsLearned(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	result := func(after time.Duration, service string, h ops.Health) ops.Check {
-		return ops.Check{At: Start.Add(after), Environment: "home", Purpose: ops.ProbeWatch, Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: h}
+		return ops.Check{
+			At:          Start.Add(after),
+			Environment: "home",
+			Purpose:     ops.ProbeWatch,
+			Service:     service,
+			Probe:       "GET",
+			Type:        ops.CheckHTTP,
+			Status:      h,
+		}
 	}
 	for _, after := range []time.Duration{0, 10 * time.Minute} {
 		f.at(after)

@@ -90,7 +90,10 @@ func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 
 // serviceOf finds the service of an alert by the labels that are commonly used for it, the most specific first.
 func serviceOf(labels map[string]string) string {
-	for _, name := range []string{"service", "service_name", "app", "application", "container", "container_name", "deployment", "name", "job", "instance", "host"} {
+	names := []string{
+		"service", "service_name", "app", "application", "container", "container_name", "deployment", "name", "job", "instance", "host",
+	}
+	for _, name := range names {
 		if v := strings.TrimSpace(labels[name]); v != "" {
 			return v
 		}

@@ -30,7 +30,17 @@ func line(a ops.Alert) string {
 	if a.EndsAt != nil {
 		end = a.EndsAt.UTC().Format("15:04")
 	}
-	return fmt.Sprintf("%s %s %s/%s %q %s..%s %s", a.Status, a.Level, a.Service, a.Name, a.Summary, a.StartsAt.UTC().Format("15:04"), end, a.URL)
+	return fmt.Sprintf(
+		"%s %s %s/%s %q %s..%s %s",
+		a.Status,
+		a.Level,
+		a.Service,
+		a.Name,
+		a.Summary,
+		a.StartsAt.UTC().Format("15:04"),
+		end,
+		a.URL,
+	)
 }
 
 func TestDocumentedBodiesAreUnderstood(t *testing.T) {

@@ -47,7 +47,16 @@ func (a Accepted) fingerprint() string {
 
 // found is an accepted service, as if the repository still described it so.
 func (a Accepted) found(standing Standing) Found {
-	f := Found{Repository: a.Repository, File: a.File, Line: a.Line, Service: a.Service, Probes: slices.Clone(a.Probes), Why: a.Why, Standing: standing, said: a}
+	f := Found{
+		Repository: a.Repository,
+		File:       a.File,
+		Line:       a.Line,
+		Service:    a.Service,
+		Probes:     slices.Clone(a.Probes),
+		Why:        a.Why,
+		Standing:   standing,
+		said:       a,
+	}
 	for _, n := range a.Needs {
 		f.needs = append(f.needs, mention{n, a.Line})
 	}
@@ -57,7 +66,13 @@ func (a Accepted) found(standing Standing) Found {
 // saidOf is a copy of the service as it was written, which later steps do not change.
 func saidOf(f Found) Accepted {
 	a := Accepted{
-		Repository: f.Repository, File: f.File, Line: f.Line, Service: f.Service, Needs: words(f.needs), Probes: slices.Clone(f.Probes), Why: f.Why,
+		Repository: f.Repository,
+		File:       f.File,
+		Line:       f.Line,
+		Service:    f.Service,
+		Needs:      words(f.needs),
+		Probes:     slices.Clone(f.Probes),
+		Why:        f.Why,
 	}
 	a.Service.Aliases = slices.Clone(a.Service.Aliases)
 	return a

@@ -298,7 +298,8 @@ func span(name, text string) (time.Duration, error) {
 // webAddress accepts an http or https URL without a password. Messages do not repeat it: it may contain one.
 func webAddress(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") ||
+		strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
 		return "", fmt.Errorf("the address is not an http or https URL")
 	}
 	if u.User != nil {

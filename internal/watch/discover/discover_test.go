@@ -36,7 +36,17 @@ func line(f discover.Found) string {
 		probes = append(probes, probe.Describe(p))
 	}
 	s := f.Service
-	return fmt.Sprintf("%s:%d %s aliases=%v group=%s needs=%v probes=%q known=%s", f.File, f.Line, s.Name, s.Aliases, s.Group, s.DependsOn, probes, f.Known)
+	return fmt.Sprintf(
+		"%s:%d %s aliases=%v group=%s needs=%v probes=%q known=%s",
+		f.File,
+		f.Line,
+		s.Name,
+		s.Aliases,
+		s.Group,
+		s.DependsOn,
+		probes,
+		f.Known,
+	)
 }
 
 func lines(r discover.Result) []string {
@@ -131,7 +141,13 @@ func TestWhatCannotBeUsedIsToldWithFileAndLine(t *testing.T) {
 }
 
 func TestConfiguredServicesWin(t *testing.T) {
-	r := scan(t, "testdata/repos", ops.Service{Name: "films"}, ops.Service{Name: "database", Aliases: []string{"postgres"}}, ops.Service{Name: "web"})
+	r := scan(
+		t,
+		"testdata/repos",
+		ops.Service{Name: "films"},
+		ops.Service{Name: "database", Aliases: []string{"postgres"}},
+		ops.Service{Name: "web"},
+	)
 	for _, f := range r.Found {
 		switch f.Service.Name {
 		case "web", "postgres":
@@ -279,7 +295,12 @@ func TestPipeIsNotWaitedFor(t *testing.T) {
 }
 
 func TestMissingFolderIsAnError(t *testing.T) {
-	if _, err := discover.Scan(t.Context(), filepath.Join(t.TempDir(), "none"), options()); err == nil || !strings.Contains(err.Error(), "repos_dir") {
+	if _, err := discover.Scan(
+		t.Context(),
+		filepath.Join(t.TempDir(), "none"),
+		options(),
+	); err == nil ||
+		!strings.Contains(err.Error(), "repos_dir") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -64,7 +64,12 @@ func TestACyclesOwnProbeObeysWhatTheWatchObeys(t *testing.T) {
 		{"maintenance holds at once", Picture{Windows: maintenance}, []ops.Check{web}, "web held maintenance 0"},
 		{"and later", Picture{Windows: maintenance}, []ops.Check{web, web, web}, "web held maintenance 0"},
 		{"a silence holds at once", Picture{Silences: silence}, []ops.Check{web}, "web held silenced 0"},
-		{"a dependency that fails in the same probe", Picture{Services: needsDB}, []ops.Check{web, probed("db", ops.Down)}, "db undecided unsettled 2, web held dependency 0"},
+		{
+			"a dependency that fails in the same probe",
+			Picture{Services: needsDB},
+			[]ops.Check{web, probed("db", ops.Down)},
+			"db undecided unsettled 2, web held dependency 0",
+		},
 		{"the watch saw some of the failures", Picture{States: []State{unsettledState("web", 2)}}, []ops.Check{web}, "web held waiting 0"},
 		{"the watch saw it healthy a moment later", Picture{States: []State{well("web")}}, []ops.Check{web}, "web undecided unsettled 2"},
 		{"it has failed for a while", Picture{States: []State{ill("web", ops.Down, time.Hour)}}, []ops.Check{web}, "web failing  0"},

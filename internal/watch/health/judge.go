@@ -163,7 +163,11 @@ func (v *view) inhibited(s *badService) (ops.Withheld, bool) {
 func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 	if c.flaps(v.now) {
 		until := c.Changed[len(c.Changed)-1].Add(c.Calm)
-		return ops.Withheld{Why: ops.HoldFlapping, Until: until, Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm)}, true
+		return ops.Withheld{
+			Why:    ops.HoldFlapping,
+			Until:  until,
+			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
+		}, true
 	}
 	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
@@ -238,7 +242,10 @@ func (v *view) dependency(s *badService) (ops.Withheld, bool) {
 		switch {
 		case name == s.name, v.needs.all(name)[s.name]: // those that need each other fail together
 		case v.bad[name] != nil && v.root(name):
-			return ops.Withheld{Why: ops.HoldDependency, Reason: fmt.Sprintf("%s is %s; it depends on %s, which is %s.", s.name, s.level, name, v.bad[name].level)}, true
+			return ops.Withheld{
+				Why:    ops.HoldDependency,
+				Reason: fmt.Sprintf("%s is %s; it depends on %s, which is %s.", s.name, s.level, name, v.bad[name].level),
+			}, true
 		case v.unsettled[name] != nil:
 			unsettled = cmp.Or(unsettled, name)
 		case v.now.Sub(v.better[name]) < v.rules.Grace:
@@ -246,11 +253,18 @@ func (v *view) dependency(s *badService) (ops.Withheld, bool) {
 		}
 	}
 	if unsettled != "" {
-		return ops.Withheld{Why: ops.HoldDependency, Reason: fmt.Sprintf("%s is %s; it depends on %s, which may be failing.", s.name, s.level, unsettled)}, true
+		return ops.Withheld{
+			Why:    ops.HoldDependency,
+			Reason: fmt.Sprintf("%s is %s; it depends on %s, which may be failing.", s.name, s.level, unsettled),
+		}, true
 	}
 	if better != "" {
 		until := v.better[better].Add(v.rules.Grace)
-		return ops.Withheld{Why: ops.HoldDependency, Until: until, Reason: fmt.Sprintf("%s is %s; it depends on %s, which has just recovered.", s.name, s.level, better)}, true
+		return ops.Withheld{
+			Why:    ops.HoldDependency,
+			Until:  until,
+			Reason: fmt.Sprintf("%s is %s; it depends on %s, which has just recovered.", s.name, s.level, better),
+		}, true
 	}
 	return ops.Withheld{}, false
 }
@@ -277,7 +291,11 @@ func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	if last.IsZero() || !v.now.Before(until) {
 		return ops.Withheld{}, false
 	}
-	return ops.Withheld{Why: ops.HoldRecent, Until: until, Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last))}, true
+	return ops.Withheld{
+		Why:    ops.HoldRecent,
+		Until:  until,
+		Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last)),
+	}, true
 }
 
 // cluster groups what fails for one reason: services of one group, or what began within one window.

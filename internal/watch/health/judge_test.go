@@ -24,7 +24,15 @@ func ill(service string, h ops.Health, ago time.Duration) State {
 }
 
 func well(service string) State {
-	return State{Service: service, Probe: "GET", Level: ops.Healthy, Since: start().Add(-time.Hour), Good: 5, NotDown: 5, Last: ops.Check{At: start()}}
+	return State{
+		Service: service,
+		Probe:   "GET",
+		Level:   ops.Healthy,
+		Since:   start().Add(-time.Hour),
+		Good:    5,
+		NotDown: 5,
+		Last:    ops.Check{At: start()},
+	}
 }
 
 func TestWhatIsHeldSaysWhy(t *testing.T) {
@@ -41,16 +49,31 @@ func TestWhatIsHeldSaysWhy(t *testing.T) {
 		p    Picture
 		want ops.Withheld
 	}{
-		{"flapping", Picture{States: []State{flapping}}, ops.Withheld{Why: ops.HoldFlapping, Until: start().Add(9 * time.Minute), Reason: "web is flapping; it must be stable for 10m0s first."}},
+		{
+			"flapping",
+			Picture{States: []State{flapping}},
+			ops.Withheld{Why: ops.HoldFlapping, Until: start().Add(9 * time.Minute), Reason: "web is flapping; it must be stable for 10m0s first."},
+		},
 		{
 			"silenced",
-			Picture{States: []State{down}, Silences: []ops.Silence{{Service: "web", Until: start().Add(time.Hour), Reason: "Moving.", Author: "ann"}}},
-			ops.Withheld{Why: ops.HoldSilenced, Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but silenced until 11:00:00 UTC: Moving."},
+			Picture{
+				States:   []State{down},
+				Silences: []ops.Silence{{Service: "web", Until: start().Add(time.Hour), Reason: "Moving.", Author: "ann"}},
+			},
+			ops.Withheld{
+				Why:    ops.HoldSilenced,
+				Until:  start().Add(time.Hour + 30*time.Second),
+				Reason: "web is down, but silenced until 11:00:00 UTC: Moving.",
+			},
 		},
 		{
 			"maintenance",
 			Picture{States: []State{down}, Windows: []Window{{Maintenance: ops.Maintenance{Name: "sunday", Until: start().Add(time.Hour)}}}},
-			ops.Withheld{Why: ops.HoldMaintenance, Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but in maintenance until 11:00:00 UTC."},
+			ops.Withheld{
+				Why:    ops.HoldMaintenance,
+				Until:  start().Add(time.Hour + 30*time.Second),
+				Reason: "web is down, but in maintenance until 11:00:00 UTC.",
+			},
 		},
 		{
 			"covered",
@@ -70,17 +93,29 @@ func TestWhatIsHeldSaysWhy(t *testing.T) {
 		{
 			"recovered dependency",
 			Picture{States: []State{down, better}, Services: needsDB},
-			ops.Withheld{Why: ops.HoldDependency, Until: start().Add(time.Minute), Reason: "web is down; it depends on db, which has just recovered."},
+			ops.Withheld{
+				Why:    ops.HoldDependency,
+				Until:  start().Add(time.Minute),
+				Reason: "web is down; it depends on db, which has just recovered.",
+			},
 		},
 		{
 			"recent",
 			Picture{States: []State{down}, Causes: []ops.Cause{{Key: "c1", Services: []string{"web"}, At: start().Add(-5 * time.Minute)}}},
-			ops.Withheld{Why: ops.HoldRecent, Until: start().Add(5 * time.Minute), Reason: "web is down again; its last cycle was started at 09:55:00 UTC."},
+			ops.Withheld{
+				Why:    ops.HoldRecent,
+				Until:  start().Add(5 * time.Minute),
+				Reason: "web is down again; its last cycle was started at 09:55:00 UTC.",
+			},
 		},
 		{
 			"waiting",
 			Picture{States: []State{ill("web", ops.Down, 10*time.Second)}},
-			ops.Withheld{Why: ops.HoldWaiting, Until: start().Add(20 * time.Second), Reason: "web is down; other services may fail for the same cause until 10:00:20 UTC."},
+			ops.Withheld{
+				Why:    ops.HoldWaiting,
+				Until:  start().Add(20 * time.Second),
+				Reason: "web is down; other services may fail for the same cause until 10:00:20 UTC.",
+			},
 		},
 	}
 	for _, c := range cases {
@@ -114,16 +149,23 @@ func TestOneLoudCheckIsEnough(t *testing.T) {
 func TestACauseTellsWhatFailed(t *testing.T) {
 	p := Picture{
 		Environment: "home",
-		States:      []State{ill("web", ops.Down, 2*time.Minute), ill("db", ops.Down, time.Minute), ill("cache", ops.Degraded, time.Minute), well("doc")},
-		Services:    []ops.Service{{Name: "web", DependsOn: []string{"db"}}},
+		States: []State{
+			ill("web", ops.Down, 2*time.Minute),
+			ill("db", ops.Down, time.Minute),
+			ill("cache", ops.Degraded, time.Minute),
+			well("doc"),
+		},
+		Services: []ops.Service{{Name: "web", DependsOn: []string{"db"}}},
 	}
 	j := Judge(p, ops.Grouping{}, start())
 	if len(j.Causes) != 1 {
 		t.Fatalf("got %+v", j)
 	}
 	c := j.Causes[0]
-	if !slices.Equal(c.Services, []string{"cache", "db"}) || !slices.Equal(c.Affected, []string{"web"}) || c.Level != ops.Down || len(c.Checks) != 3 ||
-		!c.Began.Equal(start().Add(-90*time.Second)) || len(c.Key) != 16 ||
+	if !slices.Equal(c.Services, []string{"cache", "db"}) || !slices.Equal(c.Affected, []string{"web"}) ||
+		c.Level != ops.Down || len(c.Checks) != 3 ||
+		!c.Began.Equal(start().Add(-90*time.Second)) ||
+		len(c.Key) != 16 ||
 		c.Reason != "cache is degraded: connection refused; 1 more failed with it; 1 depending on it." {
 		t.Errorf("got %+v", c)
 	}
@@ -131,8 +173,12 @@ func TestACauseTellsWhatFailed(t *testing.T) {
 
 func TestServicesThatNeedEachOtherFailTogether(t *testing.T) {
 	p := Picture{
-		States:   []State{ill("a", ops.Down, 10*time.Minute), ill("b", ops.Down, time.Minute), ill("c", ops.Down, time.Minute)},
-		Services: []ops.Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"a"}}, {Name: "c", DependsOn: []string{"a"}}},
+		States: []State{ill("a", ops.Down, 10*time.Minute), ill("b", ops.Down, time.Minute), ill("c", ops.Down, time.Minute)},
+		Services: []ops.Service{
+			{Name: "a", DependsOn: []string{"b"}},
+			{Name: "b", DependsOn: []string{"a"}},
+			{Name: "c", DependsOn: []string{"a"}},
+		},
 	}
 	j := Judge(p, ops.Grouping{}, start())
 	if len(j.Causes) != 2 || !slices.Equal(j.Causes[0].Services, []string{"a"}) || !slices.Equal(j.Causes[0].Affected, []string{"c"}) ||
@@ -156,7 +202,12 @@ func TestADependentNamesWhatFailedOfItself(t *testing.T) {
 func TestTheFirstToFailSetsTheTime(t *testing.T) {
 	early, late := ill("web", ops.Down, 45*time.Second), ill("web", ops.Down, 5*time.Second)
 	early.Probe, late.Probe = "z", "a"
-	if j := Judge(Picture{States: []State{late, early}}, ops.Grouping{}, start()); len(j.Causes) != 1 || !j.Causes[0].Began.Equal(start().Add(-75*time.Second)) {
+	if j := Judge(
+		Picture{States: []State{late, early}},
+		ops.Grouping{},
+		start(),
+	); len(j.Causes) != 1 ||
+		!j.Causes[0].Began.Equal(start().Add(-75*time.Second)) {
 		t.Errorf("got %+v", j)
 	}
 	slow, quick := ill("a", ops.Down, 10*time.Second), ill("b", ops.Down, 35*time.Second)
@@ -167,10 +218,23 @@ func TestTheFirstToFailSetsTheTime(t *testing.T) {
 }
 
 func TestTheLastCycleOfAServiceCounts(t *testing.T) {
-	old, last := ops.Cause{Key: "old", Services: []string{"web"}, At: start().Add(-2 * time.Hour)}, ops.Cause{Key: "last", Services: []string{"web"}, At: start().Add(-10 * time.Minute)}
+	old, last := ops.Cause{
+		Key:      "old",
+		Services: []string{"web"},
+		At:       start().Add(-2 * time.Hour),
+	}, ops.Cause{
+		Key:      "last",
+		Services: []string{"web"},
+		At:       start().Add(-10 * time.Minute),
+	}
 	for _, open := range [][]ops.Cause{{old, last}, {last, old}} {
 		p := Picture{States: []State{ill("web", ops.Down, 3*time.Hour)}, Causes: open}
-		if j := Judge(p, ops.Grouping{Repeat: time.Hour}, start()); len(j.Held) != 1 || !strings.HasSuffix(j.Held[0].Reason, " at 09:50:00 UTC.") || !j.Next.Equal(start().Add(50*time.Minute)) {
+		if j := Judge(
+			p,
+			ops.Grouping{Repeat: time.Hour},
+			start(),
+		); len(j.Held) != 1 || !strings.HasSuffix(j.Held[0].Reason, " at 09:50:00 UTC.") ||
+			!j.Next.Equal(start().Add(50*time.Minute)) {
 			t.Errorf("got %+v", j)
 		}
 	}
@@ -184,7 +248,10 @@ func TestServicesAreValidated(t *testing.T) {
 		{[]ops.Service{{Name: "a", DependsOn: []string{"b", "c"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c"}}, ""},
 		{[]ops.Service{{Name: "a", DependsOn: []string{"b"}}}, "service a depends on b, which is not configured"},
 		{[]ops.Service{{Name: "a", DependsOn: []string{"a"}}}, "services depend on each other: a → a"},
-		{[]ops.Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c", DependsOn: []string{"a"}}}, "services depend on each other: a → b → c → a"},
+		{
+			[]ops.Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c", DependsOn: []string{"a"}}},
+			"services depend on each other: a → b → c → a",
+		},
 	} {
 		if err := ValidateServices(c.services); (err == nil) != (c.problem == "") || (err != nil && err.Error() != c.problem) {
 			t.Errorf("got %v, want %q", err, c.problem)
@@ -235,7 +302,10 @@ func anyPicture(t *rapid.T) Picture {
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "open") {
 		at := start().Add(-seconds("opened", 0, 1200))
-		p.Causes = append(p.Causes, ops.Cause{Key: fmt.Sprint(i), Services: rapid.SliceOfN(some, 1, 2).Draw(t, "members"), At: at, Began: at.Add(-time.Minute)})
+		p.Causes = append(
+			p.Causes,
+			ops.Cause{Key: fmt.Sprint(i), Services: rapid.SliceOfN(some, 1, 2).Draw(t, "members"), At: at, Began: at.Add(-time.Minute)},
+		)
 	}
 	return p
 }
@@ -266,7 +336,8 @@ func TestEveryBadServiceIsAccountedForOnce(t *testing.T) {
 			}
 		}
 		for _, s := range p.States {
-			if want := map[bool]int{true: 1}[slices.ContainsFunc(p.States, func(o State) bool { return o.Service == s.Service && o.Failing() })]; count[s.Service] != want {
+			bad := slices.ContainsFunc(p.States, func(o State) bool { return o.Service == s.Service && o.Failing() })
+			if want := map[bool]int{true: 1}[bad]; count[s.Service] != want {
 				t.Fatalf("%s is accounted for %d times, want %d: %+v", s.Service, count[s.Service], want, j)
 			}
 		}
@@ -322,7 +393,11 @@ func TestNothingBadIsForgotten(t *testing.T) {
 func TestResolvedCausesAreNamed(t *testing.T) {
 	p := Picture{
 		States: []State{ill("a", ops.Down, time.Hour), well("b"), well("c")},
-		Causes: []ops.Cause{{Key: "1", Services: []string{"a", "b"}}, {Key: "2", Services: []string{"b", "c"}}, {Key: "3", Services: []string{"gone"}}},
+		Causes: []ops.Cause{
+			{Key: "1", Services: []string{"a", "b"}},
+			{Key: "2", Services: []string{"b", "c"}},
+			{Key: "3", Services: []string{"gone"}},
+		},
 	}
 	var ids []string
 	for _, o := range Resolved(p) {

@@ -48,7 +48,10 @@ func (sc scenario) picture(t *testing.T) Picture {
 		p.Services = append(p.Services, ops.Service{Name: name, Group: s.Group, DependsOn: s.DependsOn})
 	}
 	for _, s := range sc.Silences {
-		p.Silences = append(p.Silences, ops.Silence{Service: s.Service, From: start().Add(s.From), Until: start().Add(s.Until), Reason: "work", Author: "ann"})
+		p.Silences = append(
+			p.Silences,
+			ops.Silence{Service: s.Service, From: start().Add(s.From), Until: start().Add(s.Until), Reason: "work", Author: "ann"},
+		)
 	}
 	for _, w := range sc.Windows {
 		m := ops.Maintenance{Name: "work", Service: w.Service, Schedule: w.Schedule, Length: w.Length}

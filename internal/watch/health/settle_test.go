@@ -21,8 +21,12 @@ func TestTheTimeOfAStartIsLearned(t *testing.T) {
 		{"it never failed", []ops.Check{at(10, "a", ops.Healthy)}, 0, false},
 		{"it never recovered", []ops.Check{at(10, "a", ops.Down)}, 0, false},
 		{"it recovered", []ops.Check{at(10, "a", ops.Down), at(45, "a", ops.Healthy)}, 45 * time.Second, true},
-		{"all probes count", []ops.Check{at(5, "b", ops.Down), at(10, "a", ops.Down), at(45, "a", ops.Healthy), at(60, "b", ops.Healthy)}, time.Minute, true},
-		{"degraded is not recovered", []ops.Check{at(10, "a", ops.Down), at(20, "a", ops.Degraded), at(50, "a", ops.Healthy)}, 50 * time.Second, true},
+		{"all probes count", []ops.Check{
+			at(5, "b", ops.Down), at(10, "a", ops.Down), at(45, "a", ops.Healthy), at(60, "b", ops.Healthy),
+		}, time.Minute, true},
+		{"degraded is not recovered", []ops.Check{
+			at(10, "a", ops.Down), at(20, "a", ops.Degraded), at(50, "a", ops.Healthy),
+		}, 50 * time.Second, true},
 		{"what was before the start does not count", []ops.Check{at(-30, "a", ops.Down), at(5, "a", ops.Healthy)}, 0, false},
 	} {
 		if got, known := StartTime(start(), c.results); got != c.want || known != c.known {
