@@ -105,3 +105,13 @@ func TestAProbeIsJudgedAgainBeforeItRuns(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestACycleKnowsHowItsEnvironmentIsWatched(t *testing.T) {
+	e := ops.Environment{Name: "home", Watch: ops.Watch{Maintenance: []ops.Maintenance{{Name: "disk", Service: "db"}}}}
+	h := newHost(Options{Config: &config.Config{}, Clock: time.Now}, []ops.Environment{e})
+	for _, got := range [][]ops.Environment{h.envs, h.mine} {
+		if len(got) != 1 || len(got[0].Policy.Watch.Maintenance) != 1 {
+			t.Errorf("got %+v", got)
+		}
+	}
+}

@@ -232,10 +232,10 @@ func (e *ends) AddNotice(_ context.Context, n ops.Notice) (int64, error) {
 func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &ends{last: time.Now().Add(-10 * time.Hour)}
-		pings := 0
+		pings, woken := 0, 0
 		d := &watch.DeadMan{
 			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: time.Hour, Limits: ops.Limits{Wall: 30 * time.Minute}}}, Missed: 2,
-			Ping: func(context.Context) error { pings++; return nil }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+			Ping: func(context.Context) error { pings++; return nil }, Changed: func() { woken++ }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		}
 		during := func(span time.Duration) {
 			t.Helper()
@@ -255,7 +255,7 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 			t.Fatalf("told %v while a cycle is at work", e.events)
 		}
 		during(3 * time.Hour)
-		if fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 {
+		if fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 || woken != 1 {
 			t.Fatalf("told %v, %v", e.events, e.notices)
 		}
 		e.last, e.open = time.Now(), nil
