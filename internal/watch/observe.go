@@ -46,8 +46,6 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 			env.uncount(counted)
 			return false
 		}
-	}
-	if news {
 		w.o.Changed()
 	}
 	for k, v := range m.states {
