@@ -102,6 +102,9 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 }
 
 func newHost(o Options, envs []ops.Environment) *Host {
+	for i := range envs {
+		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
+	}
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),

@@ -93,7 +93,7 @@ func (h *Host) keeper() *supervisor.Keeper {
 	}
 	return &supervisor.Keeper{
 		People: h.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
-		Answered: h.supervisor.Wake, Clock: h.Clock, Logger: h.Logger,
+		Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
 	}
 }
 

@@ -25,8 +25,10 @@ type Keeper struct {
 	Policy func(environment string) ops.ApprovalPolicy
 	// Answered is called after an approval expired: its cycle has something to do.
 	Answered func(ops.CycleID)
-	Clock    ops.Clock
-	Logger   *slog.Logger
+	// Changed is called after a reminder was written: it is due at once.
+	Changed func()
+	Clock   ops.Clock
+	Logger  *slog.Logger
 }
 
 // keeperPace is how often the keeper runs; a reminder may be ten seconds late.
@@ -74,6 +76,9 @@ func (k *Keeper) Look(ctx context.Context) error {
 		if err := k.People.Reminded(ctx, i.ID, next, notice); err != nil && !errors.Is(err, ops.ErrConflict) {
 			return fmt.Errorf("remind of incident %d: %w", i.ID, err)
 		}
+	}
+	if len(due) > 0 && k.Changed != nil {
+		k.Changed()
 	}
 	return nil
 }
