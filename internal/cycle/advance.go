@@ -81,7 +81,9 @@ type Parts struct {
 	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 	// Estimate returns a running estimate of what a session costs, fed by its activity.
 	Estimate func() func(ops.Activity) float64
-	// Settle is how long a claimed repair may take to show in a probe.
+	// Health says what probe results mean; nil lets one round decide.
+	Health Health
+	// Settle is how long a claimed repair may take to show in a probe, where Health is nil.
 	Settle time.Duration
 	Redact func(string) string
 	Clock  ops.Clock

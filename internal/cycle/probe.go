@@ -10,46 +10,154 @@ import (
 	"claudeops/internal/ops"
 )
 
-// probe runs the environment's probes. A verification gets some time to turn green, since a service that was just
-// restarted needs a moment.
+// Health says what probe results mean.
+type Health interface {
+	// MoreToFail and MoreToRecover are how many more rounds are needed until the results decide: that a bad service fails, that a
+	// good one has recovered.
+	MoreToFail(environment string, results []ops.Check) int
+	MoreToRecover(environment string, results []ops.Check) int
+	// SettleTime is how long services may take to work after a repair.
+	SettleTime(ctx context.Context, environment string, services []string) time.Duration
+	// InGrace names the dependency that a service may still be following: it recovered a moment ago.
+	InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (dependency string, in bool)
+}
+
+// roundPause is the time between two rounds of probes that decide something.
+const roundPause = 2 * time.Second
+
+// probe runs the environment's probes until their results decide: a failure must be seen as often as the watch wants to see it,
+// and a repair must hold for as many checks as the configuration says.
 func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) ops.Result {
 	failpoint.Hit("probe.", string(step.Purpose), ".before")
-	specs := env.Probes
-	if len(step.Services) > 0 {
-		specs = nil
-		for _, p := range env.Probes {
-			if slices.Contains(step.Services, p.Service) {
-				specs = append(specs, p)
-			}
-		}
-	}
-	checks := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
-	if step.Purpose == ops.ProbeVerify {
-		settled, cancel := context.WithTimeout(ctx, a.Settle)
-		defer cancel()
-		for down(checks) && pause(settled, time.Second) {
-			checks = a.Prober.Run(ctx, env.Name, specs, step.Purpose)
-		}
+	specs := probesOf(env, step.Services)
+	var result ops.Result
+	switch step.Purpose {
+	case ops.ProbeVerify:
+		result.Checks = a.verify(ctx, env, specs, step)
+		result = a.excuse(env, now, result)
+	case ops.ProbeObserve, ops.ProbeRecheck:
+		result.Checks = a.observe(ctx, env, specs, step)
+	case ops.ProbeWatch, ops.ProbeAlert:
+		result.Checks = a.Prober.Run(ctx, env.Name, specs, step.Purpose)
 	}
 	if ctx.Err() != nil {
 		// What was cut short proves nothing; the probe is due again.
 		return ops.Result{}
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
-	result := ops.Result{Checks: checks}
-	for i := range checks {
-		checks[i].CycleID = &now.Cycle.ID
+	for i := range result.Checks {
+		c := &result.Checks[i]
+		c.CycleID = &now.Cycle.ID
 		if step.Target != 0 {
-			checks[i].AfterSession = ops.Ptr(step.Target)
+			c.AfterSession = ops.Ptr(step.Target)
 		}
-		if checks[i].Status == ops.Down {
+	}
+	for _, c := range lastRound(result.Checks) {
+		if c.Status == ops.Down {
 			result.Events = append(result.Events, ops.Event{
-				At: checks[i].At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
-				Service: checks[i].Service, Message: fmt.Sprintf("%s is down: %s", checks[i].Service, checks[i].Error),
+				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
+				Service: c.Service, Message: fmt.Sprintf("%s is down: %s", c.Service, c.Error),
 			})
 		}
 	}
 	return result
+}
+
+func probesOf(env ops.Environment, services []string) []ops.ProbeSpec {
+	if len(services) == 0 {
+		return env.Probes
+	}
+	var out []ops.ProbeSpec
+	for _, p := range env.Probes {
+		if slices.Contains(services, p.Service) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// observe probes once, and what is bad again until that is decided: one failed check may be a hiccup.
+func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
+	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
+	for a.Health != nil && a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, roundPause) {
+		var bad []ops.ProbeSpec
+		for _, p := range specs {
+			if slices.ContainsFunc(lastRound(all), func(c ops.Check) bool { return c.Service == p.Service && c.Status != ops.Healthy }) {
+				bad = append(bad, p)
+			}
+		}
+		if len(bad) == 0 {
+			break
+		}
+		all = append(all, a.Prober.Run(ctx, env.Name, bad, step.Purpose)...)
+	}
+	return all
+}
+
+// verify probes until a repair has held for as many checks as it must, or the time that the services have to start is over.
+func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
+	limit, every := a.Settle, time.Second
+	if a.Health != nil {
+		limit, every = a.Health.SettleTime(ctx, env.Name, step.Services), min(roundPause, max(a.Settle, time.Millisecond))
+	}
+	settled, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
+	for {
+		more := 0
+		if a.Health != nil {
+			more = a.Health.MoreToRecover(env.Name, all)
+		}
+		switch bad := down(lastRound(all)); {
+		case !bad && more == 0:
+			return all
+		case bad && !pause(settled, every), !bad && !pause(ctx, every): // what is good now may finish its run after the limit
+			return all
+		}
+		all = append(all, a.Prober.Run(ctx, env.Name, specs, step.Purpose)...)
+	}
+}
+
+// excuse leaves out the dependents of what was repaired that still have time to follow it: they do not refute the repair.
+func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) ops.Result {
+	if a.Health == nil {
+		return r
+	}
+	recovered := map[string]time.Time{}
+	for _, c := range lastRound(r.Checks) {
+		if c.Status == ops.Healthy {
+			recovered[c.Service] = c.At
+		}
+	}
+	for _, c := range lastRound(r.Checks) {
+		if c.Status != ops.Down {
+			continue
+		}
+		dependency, in := a.Health.InGrace(env.Name, c.Service, recovered, a.Clock())
+		if !in {
+			continue
+		}
+		r.Checks = slices.DeleteFunc(r.Checks, func(o ops.Check) bool { return o.Service == c.Service })
+		r.Events = append(r.Events, ops.Event{
+			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelInfo, Kind: ops.EventProbe, Service: c.Service,
+			Message: fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow", c.Service, dependency),
+		})
+	}
+	return r
+}
+
+// lastRound is the last result of each probe.
+func lastRound(checks []ops.Check) []ops.Check {
+	var out []ops.Check
+	for _, c := range checks {
+		i := slices.IndexFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe })
+		if i < 0 {
+			out = append(out, c)
+		} else {
+			out[i] = c
+		}
+	}
+	return out
 }
 
 func down(checks []ops.Check) bool {

@@ -193,7 +193,7 @@ func measured(checks []ops.Check) string {
 		return ""
 	}
 	var out []ops.CheckResult
-	for _, c := range checks {
+	for _, c := range lastRound(checks) {
 		out = append(out, ops.CheckResult{
 			Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error, ResponseTimeMS: ops.Ptr(c.ResponseTimeMS),
 		})

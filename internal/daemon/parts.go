@@ -40,7 +40,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() }, Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
-		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
+		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.readiness.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 	}, nil

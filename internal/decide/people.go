@@ -343,9 +343,11 @@ func (v view) affected() []string {
 			}
 		}
 	}
-	for _, c := range v.journal.Checks {
-		if c.Status == ops.Down {
-			add(c.Service)
+	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify} {
+		for _, c := range v.checks(purpose, 0) {
+			if c.Status == ops.Down {
+				add(c.Service)
+			}
 		}
 	}
 	return out

@@ -198,12 +198,18 @@ func (v view) probed() []string {
 	return out
 }
 
+// checks are the last results of the probes that ran for a purpose. Probes are repeated until they decide, so the last one counts.
 func (v view) checks(purpose ops.ProbePurpose, after ops.SessionID) []ops.Check {
 	var out []ops.Check
 	for _, c := range v.journal.Checks {
-		if c.Purpose == purpose && (after == 0 || (c.AfterSession != nil && *c.AfterSession == after)) {
-			out = append(out, c)
+		if c.Purpose != purpose || (after != 0 && (c.AfterSession == nil || *c.AfterSession != after)) {
+			continue
 		}
+		if i := slices.IndexFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }); i >= 0 {
+			out[i] = c
+			continue
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"claudeops/internal/failpoint"
+	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
+	"claudeops/internal/watch/probe"
+)
+
+// probeHealth judges the results of a cycle's own probes as the watch would.
+type probeHealth struct {
+	host   *Host
+	limits map[string]health.Limits
+}
+
+func (h *Host) newProbeHealth(envs map[string]ops.Environment) *probeHealth {
+	p := &probeHealth{host: h, limits: map[string]health.Limits{}}
+	for name, e := range envs {
+		p.limits[name] = health.LimitsOf(e, probe.Describe)
+	}
+	return p
+}
+
+func (p *probeHealth) MoreToFail(environment string, results []ops.Check) int {
+	return health.MoreToFail(results, p.limits[environment])
+}
+
+func (p *probeHealth) MoreToRecover(environment string, results []ops.Check) int {
+	return health.MoreToRecover(results, p.limits[environment])
+}
+
+// SettleTime is the longest time that one of the services may take to start. What cannot be read counts as not known.
+func (p *probeHealth) SettleTime(ctx context.Context, environment string, services []string) time.Duration {
+	longest := settleTime
+	for _, s := range p.host.environment(environment).Policy.Inventory.Services {
+		for _, name := range services {
+			if s.Name != name {
+				continue
+			}
+			starts, err := p.host.store.StartTimes(ctx, environment, name)
+			if err != nil {
+				p.host.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", name, "error", err)
+			}
+			longest = max(longest, health.SettleTime(s.Settle, starts, longestSettle))
+		}
+	}
+	return failpoint.Wait("settle", longest)
+}
+
+func (p *probeHealth) InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (string, bool) {
+	e := p.host.environment(environment)
+	dependency, _, in := health.InGrace(e.Policy.Inventory.Services, e.Watch.Grouping, service, recovered, now)
+	return dependency, in
+}
+
+// longestSettle bounds how long a service may take to start, whatever its last starts took.
+const longestSettle = 2 * time.Minute
+
+func (h *Host) environment(name string) ops.Environment {
+	for _, e := range h.envs {
+		if e.Name == name {
+			return e
+		}
+	}
+	return ops.Environment{}
+}
