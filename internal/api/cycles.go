@@ -18,6 +18,7 @@ type Cycle struct {
 	Environment       string          `json:"environment"`
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
+	Verified          *bool           `json:"verified" doc:"Resolved: whether probes, a judge or a person confirmed it. Else null."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`
@@ -205,7 +206,7 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 // CycleRow is a cycle in a list, with what its sessions add up to.
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
-		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: c.Status,
+		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: c.Status, Verified: c.Verified,
 		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
@@ -213,6 +214,17 @@ func CycleRow(c store.CycleSummary) Cycle {
 		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, EndedAt: c.EndedAt,
 		Chain: chainOf(c.Sessions),
 	}
+}
+
+// StatusText is the status as a person reads it.
+func (c Cycle) StatusText() string {
+	switch {
+	case c.Status == ops.CycleResolved && c.Verified != nil && !*c.Verified:
+		return "resolved, unverified"
+	case c.Status == ops.CycleQueued && c.StartedAt != nil && c.WakeAt != nil:
+		return "waiting"
+	}
+	return string(c.Status)
 }
 
 func escalationRow(d ops.Decision) Escalation {

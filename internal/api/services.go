@@ -37,6 +37,7 @@ type ServiceCheck struct {
 	Error          *string   `json:"error"`
 	ResponseTimeMS int64     `json:"response_time_ms"`
 	At             time.Time `json:"at"`
+	Note           *string   `json:"note" doc:"How far the probe is from failing or from recovery; null when it is neither."`
 }
 
 type servicesQuery struct {
@@ -149,7 +150,7 @@ func (x *ServiceState) add(c ops.Check) {
 		x.CheckedAt = &c.At
 	}
 	x.Checks = append(x.Checks, ServiceCheck{
-		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error), ResponseTimeMS: c.ResponseTimeMS, At: c.At,
+		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error), ResponseTimeMS: c.ResponseTimeMS, At: c.At, Note: text(c.Note),
 	})
 }
 

@@ -30,7 +30,7 @@ func printChain(w io.Writer, c api.Cycle) {
 		fmt.Fprintln(w, "    no session has run")
 	}
 	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), turns(total.turns))
-	fmt.Fprintf(w, "Result: %s", c.Status)
+	fmt.Fprintf(w, "Result: %s", c.StatusText())
 	if c.Reason != nil {
 		fmt.Fprintf(w, " (%s)", clean(*c.Reason))
 	}

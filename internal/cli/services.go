@@ -87,6 +87,9 @@ func printService(w io.Writer, x api.ServiceState, past api.ServiceHistory, cool
 		if c.Error != nil {
 			fmt.Fprintf(w, "  %s", shorten(*c.Error, 200))
 		}
+		if c.Note != nil {
+			fmt.Fprintf(w, "  (%s)", *c.Note)
+		}
 		fmt.Fprintln(w)
 	}
 	if len(past.Days) > 0 {

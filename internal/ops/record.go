@@ -181,6 +181,8 @@ type Check struct {
 	Status         Health
 	Error          string
 	ResponseTimeMS int64
+	// Note says how far the probe is from failing or from recovery; it is read, never stored.
+	Note string `json:"-"`
 }
 
 // Result is what an effect produced. It is recorded in one transaction with the step that follows from it.

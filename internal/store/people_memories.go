@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -188,7 +189,7 @@ func raise(confidence float64) float64 {
 	return max(confidence, min(maxConfidence, confidence+raisedConfidence))
 }
 
-// sameMemory finds the memory that says the same: the words count, not their case, punctuation or numbers.
+// sameMemory finds the memory that says the same: the words count, not their case, punctuation, times or ids.
 func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, error) {
 	all, err := db.List(ctx, tx, scanMemory, selectMemories+` WHERE m.environment = ? AND m.service = ? AND m.category = ?
 		ORDER BY m.id DESC`, m.Environment, m.Service, m.Category)
@@ -204,11 +205,18 @@ func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, e
 	return ops.Memory{}, ops.ErrNotFound
 }
 
-// wordsOf is a text as it is compared: lower case, with # for a number and single blanks.
+// aTime is a date or a time of day, which makes two equal observations look different.
+var aTime = regexp.MustCompile(`\b(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?Z?)?|\d{1,2}:\d{2}(:\d{2})?)\b`)
+
+// shortestID is the length from which a word with a digit is an id. Shorter ones are ports, versions and sizes, which matter.
+const shortestID = 10
+
+// wordsOf is a text as it is compared: lower case, single blanks, no punctuation, # for a time or an id.
 func wordsOf(text string) string {
 	var b strings.Builder
-	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if strings.ContainsFunc(word, unicode.IsDigit) {
+	text = strings.ToLower(aTime.ReplaceAllString(text, " "))
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if len(word) >= shortestID && strings.ContainsFunc(word, unicode.IsDigit) {
 			word = "#"
 		}
 		b.WriteString(word + " ")

@@ -104,7 +104,7 @@ func countCheck(ctx context.Context, tx db.Querier, c ops.Check) error {
 	return nil
 }
 
-// refreshTimes gives each result the time of the last equal one.
+// refreshTimes gives each result the time of the last equal one, and says how far its probe is from failing or recovery.
 func (s *Store) refreshTimes(ctx context.Context, environment string, checks []ops.Check) error {
 	type key struct{ environment, service, probe string }
 	type stored struct {
@@ -126,11 +126,15 @@ func (s *Store) refreshTimes(ctx context.Context, environment string, checks []o
 		return err
 	}
 	last := make(map[key]ops.Check, len(rows))
+	notes := make(map[key]string, len(rows))
 	for _, r := range rows {
-		last[key{r.environment, r.state.Service, r.state.Probe}] = r.state.Last
+		k := key{r.environment, r.state.Service, r.state.Probe}
+		last[k], notes[k] = r.state.Last, health.Explain(r.state)
 	}
 	for i, c := range checks {
-		newer, ok := last[key{c.Environment, c.Service, c.Probe}]
+		k := key{c.Environment, c.Service, c.Probe}
+		newer, ok := last[k]
+		checks[i].Note = notes[k]
 		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
 			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
 		}

@@ -161,7 +161,7 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	for _, c := range chains {
 		at := c.CreatedAt
 		view.Chains = append(view.Chains, chainCost{
-			Cycle: refer(c.ID), Title: cycleTitle(c.Cycle), Environment: c.Environment, Badge: cycleBadge(c.Status), Sessions: c.Sessions,
+			Cycle: refer(c.ID), Title: cycleTitle(c.Cycle), Environment: c.Environment, Badge: badgeOf(c.Cycle), Sessions: c.Sessions,
 			Cost: atLeast(c.Cost), At: m.stamp(at),
 		})
 	}

@@ -229,7 +229,7 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	i := s.breaks("paperless", "The disk is full.")
 	body := s.page("/incidents")
 	mustContain(t, body, "The disk is full.", "Critical", "Open", "Acknowledge", "Resolve", "Snooze", "Until tomorrow, 09:00", "History",
-		"opened", "$0.33",
+		"opened", "$0.02",
 		fmt.Sprintf(`action="/incidents/%d/ack"`, i.ID))
 	done := s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), url.Values{"reason": {"on it"}})
 	if done.StatusCode != http.StatusSeeOther {

@@ -175,7 +175,7 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 			continue
 		}
 		text, _ := clip(plain(outcome.Summary), 600)
-		view := &summaryView{Cycle: c.ID, Session: session.ID, Badge: cycleBadge(c.Status), At: m.stamp(c.CreatedAt), Text: text}
+		view := &summaryView{Cycle: c.ID, Session: session.ID, Badge: badgeOf(c.Cycle), At: m.stamp(c.CreatedAt), Text: text}
 		if c.EndedAt != nil {
 			view.At = m.stamp(*c.EndedAt)
 		}
@@ -231,7 +231,7 @@ func (s *server) handledCycles(ctx context.Context, m moment) (map[ops.CycleID]b
 
 func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 	line := cycleLine{
-		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c), Badge: cycleBadge(c.Status),
+		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c), Badge: badgeOf(c),
 		Reason: plain(c.Reason), At: m.stamp(c.CreatedAt),
 	}
 	if c.EndedAt != nil {

@@ -29,6 +29,7 @@ type checkView struct {
 	Probe    string
 	Error    string
 	Response string
+	Note     string // how far it is from failing or recovery
 }
 
 // services groups the newest checks by service, worst first, and adds services that were never checked.
@@ -77,7 +78,7 @@ func (m moment) service(environment, name string, checks []ops.Check, interval t
 			newest = c.At
 		}
 		view.Checks = append(view.Checks, checkView{
-			Badge: found, Probe: plain(c.Probe), Error: firstLine(c.Error, 300),
+			Badge: found, Probe: plain(c.Probe), Error: firstLine(c.Error, 300), Note: plain(c.Note),
 			Response: span(time.Duration(c.ResponseTimeMS) * time.Millisecond),
 		})
 	}

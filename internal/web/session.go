@@ -201,7 +201,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 	view := sessionView{
 		ID: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: row.Role,
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
-		CycleBadge: cycleBadge(cycle.Status), CycleWhy: plain(cycle.Reason),
+		CycleBadge: badgeOf(cycle), CycleWhy: plain(cycle.Reason),
 		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle), Since: row.Since,
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
 		Why: whyStopped(session), Chain: m.chain(chain, session.ID),

@@ -243,7 +243,7 @@ func (s *server) serviceChoices(asked string) []choice {
 func (m moment) chainRow(c store.CycleSummary) chainRow {
 	chain := m.chain(c.Sessions, 0)
 	row := chainRow{
-		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c.Cycle), Badge: cycleBadge(c.Status),
+		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c.Cycle), Badge: badgeOf(c.Cycle),
 		Reason: plain(c.Reason), Turns: chain.Turns, Cost: chain.Cost,
 		Started: m.stamp(c.CreatedAt), Sessions: chain.Rows, Duration: unknown(),
 		Open: !c.Status.Ended() || c.Status == ops.CycleNeedsHuman,

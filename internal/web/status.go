@@ -9,6 +9,17 @@ type badge struct {
 	Word string
 }
 
+// badgeOf is the badge of a cycle: a repair that nobody confirmed and a wait for a provider are not what their status says.
+func badgeOf(c ops.Cycle) badge {
+	switch {
+	case c.Status == ops.CycleResolved && c.Verified != nil && !*c.Verified:
+		return badge{"warn", "circle-question-mark", "Resolved, unverified"}
+	case c.Status == ops.CycleQueued && c.StartedAt != nil && c.WakeAt != nil:
+		return badge{"unknown", "clock", "Waiting"}
+	}
+	return cycleBadge(c.Status)
+}
+
 func cycleBadge(s ops.CycleStatus) badge {
 	switch s {
 	case ops.CycleQueued:

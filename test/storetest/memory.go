@@ -116,7 +116,7 @@ func lessonAgainIsStronger(t *testing.T, f *Fixture) {
 func sameFailureIsOneMemory(t *testing.T, f *Fixture) {
 	for i := range 31 {
 		f.learn(t, Start.Add(time.Duration(i)*time.Hour), ops.Lesson{
-			Category: "agent_failure", Observation: fmt.Sprintf("credentials: the API answered 401 (request req_%d)", i),
+			Category: "agent_failure", Observation: fmt.Sprintf("credentials: the API answered 401 at 12:%02d (request req_%012d)", i, i),
 		})
 	}
 	equal(t, "memories", len(f.memories(t, store.MemoryFilter{})), 1)
