@@ -261,7 +261,7 @@ func held(r *ruling) (ops.Verdict, string) {
 		return "", ""
 	}
 	return ops.VerdictSuppressed, fmt.Sprintf(
-		"escalation to %s was suppressed: a human has it in hand: %s",
+		"escalation to %s was suppressed, because this is held back: %s",
 		r.target.ID,
 		strings.Join(why, ", "),
 	)
