@@ -103,7 +103,7 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 	f := lit(name)
 	switch tool {
 	case "Grep":
-		j.readTree(s, f, tool)
+		j.read(s, f, tool)
 	case "Glob":
 		j.read(s, f, tool)
 		pattern, ok := text(fields, "pattern")

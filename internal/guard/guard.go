@@ -20,6 +20,8 @@ type Guard struct {
 	variables variableTable
 	secrets   placeTable
 	owned     placeTable
+	functions map[string]bool // of SQL, that only compute
+	pragmas   map[string]bool
 	judges    map[string]judgement
 	rules     []Rule
 	readers   sync.Pool
@@ -39,7 +41,12 @@ func New(rules []Rule) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	sql, _, _, err := namesFile("sql.list")
+	if err != nil {
+		return nil, err
+	}
 	g := &Guard{
+		functions: nameSet(sql["function"]), pragmas: nameSet(sql["pragma"]),
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
 		secrets: newPlaceTable(places["secret"]), owned: newPlaceTable(places["own"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
@@ -75,6 +82,12 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 	d := decide(tier, facts, j.worst, ruleBash)
 	if d.Verdict == Allow {
 		d.Script = parsed.text
+		if len(j.added) > 0 {
+			addWords(parsed.file, j.added)
+			if d.Script, bad = r.print(parsed.file); bad != nil {
+				return decide(tier, facts, bad, ruleBash)
+			}
+		}
 		if len(j.effects) > 0 {
 			d.Effects = j.effects
 		}

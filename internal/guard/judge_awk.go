@@ -2,33 +2,7 @@ package guard
 
 import (
 	"strings"
-
-	"claudeops/internal/ops"
 )
-
-// judgeAwk judges the program of awk: no commands, no files, no environment.
-func judgeAwk(c *call) {
-	files := c.operands
-	if source, ok := c.option("-e", "--source"); ok {
-		c.awkProgram(source.value)
-	} else {
-		if len(files) == 0 {
-			c.refuse(ruleInline, "it has no program", "give one")
-			return
-		}
-		c.awkProgram(files[0])
-		files = files[1:]
-	}
-	c.optionsOf(c.row, c.options)
-	for _, f := range files {
-		name, _, assigns := strings.Cut(f.text, "=")
-		if assigns && !strings.ContainsRune(name, '/') {
-			continue
-		}
-		c.j.read(c.s, f, c.name)
-	}
-	c.need(ops.Tier1)
-}
 
 func (c *call) awkProgram(f field) {
 	if f.dyn {
@@ -36,11 +10,12 @@ func (c *call) awkProgram(f field) {
 		return
 	}
 	if why := awkTrouble(f.text); why != "" {
-		c.refuse(ruleInline, "its program "+why, "print fields only, and redirect outside awk")
+		c.refuse(ruleInline, "its program "+why, "print fields only, on one line, and redirect outside awk")
 	}
 }
 
-// awkTrouble says what a program does besides computing and printing, or nothing.
+// awkTrouble says what a program does besides computing and printing, or nothing. Where the languages that call themselves
+// awk differ, the program is not understood.
 func awkTrouble(src string) string {
 	p := awkScanner{src: src, printing: -1}
 	for p.at < len(src) {
@@ -55,9 +30,10 @@ func awkTrouble(src string) string {
 type awkScanner struct {
 	src      string
 	at       int
-	operand  bool // a value came last, so a slash divides; else it starts a pattern
-	printing int  // the depth of parentheses at which a print statement began, -1 outside
-	depth    int
+	operand  bool   // a value came last, so a slash divides; else it starts a pattern
+	control  bool   // a word such as if came last, so the parenthesis that follows is not a value
+	parens   []bool // open parentheses, and whether each belongs to such a word
+	printing int    // how many parentheses were open when a print statement began, -1 outside
 }
 
 const notUnderstood = "is not understood"
@@ -66,6 +42,10 @@ const notUnderstood = "is not understood"
 func (p *awkScanner) token() string {
 	c := p.src[p.at]
 	double := p.at+1 < len(p.src) && p.src[p.at+1] == c
+	control := p.control
+	if c != ' ' && c != '\t' {
+		p.control = false
+	}
 	switch {
 	case c == '"' || c == '/' && !p.operand:
 		end := closing(p.src, p.at, c)
@@ -85,29 +65,33 @@ func (p *awkScanner) token() string {
 		return ""
 	case c == '@':
 		return "loads or calls other code"
+	case c == '\\' || c == '`' || c >= 0x80:
+		return notUnderstood
 	case c == '|' && !double:
 		return "pipes to a command"
-	case c == '>' && p.printing >= 0 && p.depth <= p.printing:
+	case c == '>' && p.printing >= 0 && len(p.parens) <= p.printing:
 		return "writes a file"
 	case (c == '+' || c == '-') && double:
-		p.operand = true // a slash behind it is then read as a division: the stricter reading
+		p.operand = true // what is behind it is then read as code, not as a pattern: the stricter reading
 		p.at++
 	case c == '|':
 		p.operand = false
 		p.at++
-	case c >= '0' && c <= '9' || c == '.' || c == ')' || c == ']':
+	case c >= '0' && c <= '9' || c == '.' || c == ']':
 		p.operand = true
-	case c == ';' || c == '}' || c == '\n' || c == '{':
+	case c == '(':
+		p.parens, p.operand = append(p.parens, control), false
+	case c == ')':
+		if len(p.parens) == 0 {
+			return notUnderstood
+		}
+		p.operand = !p.parens[len(p.parens)-1]
+		p.parens = p.parens[:len(p.parens)-1]
+	case c == ';' || c == '}': // not a newline: a statement may go on behind one
 		p.printing, p.operand = -1, false
-	case c == ' ' || c == '\t' || c == '$':
+	case c == ' ' || c == '\t':
 	default:
 		p.operand = false
-	}
-	switch c {
-	case '(':
-		p.depth++
-	case ')':
-		p.depth--
 	}
 	p.at++
 	return ""
@@ -119,24 +103,35 @@ func (p *awkScanner) word() string {
 	p.at += len(word)
 	p.operand = true
 	switch word {
-	case "system", "getline", "ENVIRON", "PROCINFO":
+	case "system", "getline", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "ARGV", "ARGC", "eval", "include", "load":
 		return "uses " + word
 	case "print", "printf":
-		p.printing, p.operand = p.depth, false
-	case "return", "in", "else", "do", "case":
+		p.printing, p.operand = len(p.parens), false
+	case "if", "while", "for", "switch":
+		p.control, p.operand = true, false
+	case "return", "in", "else", "do", "case", "delete", "exit":
 		p.operand = false
 	}
 	return ""
 }
 
-// closing is the place behind the quote or slash that ends what starts at i, or -1.
+// closing is the place behind the quote or slash that ends what starts at i, or -1. A slash in brackets ends a pattern for
+// some programs and not for others.
 func closing(src string, i int, end byte) int {
+	bracket := false
 	for k := i + 1; k < len(src); k++ {
 		switch src[k] {
 		case '\\':
 			k++
 		case end:
+			if bracket {
+				return -1
+			}
 			return k + 1
+		case '[':
+			bracket = end == '/'
+		case ']':
+			bracket = false
 		case '\n':
 			return -1
 		}

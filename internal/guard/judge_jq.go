@@ -2,84 +2,108 @@ package guard
 
 import (
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
-// judgeJq judges the filter of jq and yq: no environment, no modules.
-func judgeJq(c *call) {
-	c.options, c.operands = c.row.parseOptions(c.jqArguments(), false)
-	c.optionsOf(c.row, c.options)
-	files := c.operands
-	if c.name == "yq" && c.has("-s", "--split-exp-file") {
-		c.refuse(ruleWrite, "it writes files whose names come from the data", "leave the option out")
+// jqFilter judges the filter of jq and its like: no environment, no modules, no files.
+func (c *call) jqFilter(f field) {
+	if f.dyn {
+		c.runTime("filter")
+		return
 	}
-	if c.row.cmd == "yq" && len(files) > 0 && (files[0].text == "eval" || files[0].text == "e" || files[0].text == "eval-all" || files[0].text == "ea") {
-		files = files[1:]
+	if word := jqTrouble(f.text); word != "" {
+		c.j.refuse(ruleSecrets, c.name, "its filter uses "+word+", which reads the environment or other files", "filter the input only")
 	}
-	if c.row.cmd == "yq" && len(files) == 1 {
-		c.j.read(c.s, files[0], c.name) // alone it may be a file
-	}
-	if len(files) > 0 {
-		if f := files[0]; f.dyn {
-			c.runTime("filter")
-		} else if jqEnv(f.text) {
-			c.j.refuse(ruleSecrets, c.name, "its filter reads the environment or other files", "filter the input only")
+}
+
+// judgeYq judges what yq does with its operands: alone the first may be a file, and -i changes the files.
+func judgeYq(c *call) {
+	words := c.operands
+	if len(words) > 0 {
+		switch words[0].text {
+		case "eval", "e", "eval-all", "ea":
+			words = words[1:]
 		}
-		files = files[1:]
 	}
-	for _, f := range files {
-		if c.row.cmd == "yq" && c.has("-i", "--inplace") {
+	if len(words) > 0 {
+		c.jqFilter(words[0])
+	}
+	for i, f := range words {
+		switch {
+		case i == 0 && len(words) > 1 && strings.ContainsAny(f.text, ".[|"):
+		case c.has("-i", "--inplace", "--in-place") && i > 0:
 			c.j.write(c.s, f, "yq -i on")
-			continue
-		}
-		c.j.read(c.s, f, c.name)
-	}
-	c.need(ops.Tier1)
-}
-
-// jqArguments takes out the options with two values and everything behind --args.
-func (c *call) jqArguments() []field {
-	var out []field
-	for i := 0; i < len(c.args); i++ {
-		switch c.args[i].text {
-		case "--arg", "--argjson":
-			i += 2
-		case "--slurpfile", "--rawfile", "--argfile":
-			if i += 2; i < len(c.args) {
-				c.j.read(c.s, c.args[i], c.name)
-			}
-		case "--args", "--jsonargs":
-			return out
 		default:
-			out = append(out, c.args[i])
+			c.j.read(c.s, f, c.name) // alone the filter may be a file
 		}
 	}
-	return out
 }
 
-// jqEnv reports a filter that reads the environment, a module or a file.
-func jqEnv(filter string) bool {
-	if strings.Contains(filter, "$ENV") || strings.Contains(filter, "$__prog") {
+// jqTrouble names the word of a filter that reads the environment, a module or a file, or nothing.
+func jqTrouble(filter string) string {
+	for i := 0; i < len(filter); {
+		switch c := filter[i]; {
+		case c == '"':
+			end, inner := jqString(filter, i)
+			for _, part := range inner {
+				if word := jqTrouble(part); word != "" {
+					return word
+				}
+			}
+			i = end
+		case c == '#':
+			return "a comment"
+		case isLetter(c):
+			word := run(filter[i:], len(filter), letters)
+			before, after := jqBefore(filter[:i]), strings.TrimLeft(filter[i+len(word):], " \t\n")
+			i += len(word)
+			if jqReads(word) && before != '.' && !(strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::")) && (before != '$' || word == "ENV" || word == "__prog_args") {
+				return word
+			}
+		default:
+			i++
+		}
+	}
+	return ""
+}
+
+// jqBefore is the character before a word, blanks left out where they mean nothing.
+func jqBefore(head string) byte {
+	if head == "" {
+		return ' '
+	}
+	return head[len(head)-1]
+}
+
+func jqReads(word string) bool {
+	switch word {
+	case "env", "ENV", "__prog_args", "strenv", "envsubst", "load", "load_str", "load_xml", "load_props", "load_base64", "load_yaml", "import", "include",
+		"get_search_list", "modulemeta", "system", "input_filename", "halt_error", "debug", "stderr", "getpath_file", "exec":
 		return true
 	}
-	for i := 0; i < len(filter); {
-		if !isLetter(filter[i]) {
-			i++
-			continue
-		}
-		word := run(filter[i:], len(filter), letters)
-		before, after := byte(' '), strings.TrimLeft(filter[i+len(word):], " ")
-		if i > 0 {
-			before = filter[i-1]
-		}
-		i += len(word)
-		switch word {
-		case "env", "strenv", "envsubst", "load", "load_str", "load_xml", "load_props", "load_base64", "import", "include", "get_search_list", "modulemeta", "system":
-			if before != '.' && before != '$' && before != '"' && before != '-' && before != '\'' && !strings.HasPrefix(after, ":") {
-				return true
+	return false
+}
+
+// jqString returns the end of a string and the filters that are put into it.
+func jqString(text string, at int) (end int, inner []string) {
+	for i := at + 1; i < len(text); i++ {
+		switch {
+		case text[i] == '"':
+			return i + 1, inner
+		case text[i] == '\\' && i+1 < len(text) && text[i+1] == '(':
+			depth, from := 1, i+2
+			for i = from; i < len(text) && depth > 0; i++ {
+				switch text[i] {
+				case '(':
+					depth++
+				case ')':
+					depth--
+				}
 			}
+			inner = append(inner, text[from:min(i, len(text))])
+			i--
+		case text[i] == '\\':
+			i++
 		}
 	}
-	return false
+	return len(text), append(inner, text[at+1:]) // it does not close: all of it may be code
 }

@@ -1,43 +1,23 @@
 package guard
 
 import (
-	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
 )
 
-// judgeSQL judges database clients: one reading statement, given as text.
+// judgeSQL judges database clients: reading statements, given as text.
 func judgeSQL(c *call) {
-	c.optionsOf(c.row, c.options)
-	statements, lists := 0, c.has("-l", "--list", "-V", "--version", "--help")
+	given := c.has("-l", "--list", "-V", "--version", "--help") || c.row.cmd == "sqlite3" && len(c.operands) > 1
 	for _, g := range c.options {
-		if g.flag != nil && (sameFlag(g.flag, "-c") || sameFlag(g.flag, "-e")) && g.has {
-			statements++
-			c.sql(g.value)
-		}
+		given = given || g.flag.role == roleSQL && g.value.text != readOnlySQL && g.value.text != readOnlyMySQL
 	}
-	operands := c.operands
-	if c.row.cmd == "sqlite3" {
-		if len(operands) > 0 {
-			c.j.read(c.s, operands[0], "sqlite3")
-			operands = operands[1:]
-		}
-		for _, f := range operands {
-			statements++
-			c.sql(f)
-		}
-	} else {
-		for _, f := range operands {
-			if f.dyn {
-				c.runTime("")
-			}
-		}
-	}
-	if statements == 0 && !lists {
+	if !given {
 		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
 	}
-	c.need(ops.Tier1)
+	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
+		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
+	}
 }
 
 func (c *call) sql(f field) {
@@ -45,19 +25,25 @@ func (c *call) sql(f field) {
 		c.runTime("statement")
 		return
 	}
-	if why := sqlTrouble(f.text); why != "" {
-		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) is allowed; report what should change")
+	if f.text == readOnlySQL || f.text == readOnlyMySQL {
+		return
+	}
+	if why := c.j.g.sqlTrouble(f.text); why != "" {
+		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
 	}
 }
 
 // sqlTrouble says why a statement is more than looking, or nothing.
-func sqlTrouble(src string) string {
+func (g *Guard) sqlTrouble(src string) string {
 	src = strings.TrimSpace(src)
 	if strings.HasPrefix(src, `\`) || strings.HasPrefix(src, ".") {
 		if sqlMeta(src) {
 			return ""
 		}
 		return "is a client command that is not on the list"
+	}
+	for _, end := range []string{`\G`, `\g`, ";"} { // ways to end a statement
+		src = strings.TrimSpace(strings.TrimSuffix(src, end))
 	}
 	words, ok := sqlWords(src)
 	if !ok {
@@ -67,20 +53,33 @@ func sqlTrouble(src string) string {
 		return "is empty"
 	}
 	switch first := words[0]; first {
-	case "SELECT", "SHOW", "EXPLAIN", "WITH", "TABLE", "VALUES", "DESCRIBE", "DESC", "PRAGMA", "(":
-		if first == "PRAGMA" && slices.Contains(words, "=") {
-			return "changes a setting"
-		}
+	case "PRAGMA":
+		return g.pragma(words[1:])
+	case "SHOW", "SELECT", "EXPLAIN", "WITH", "TABLE", "VALUES", "DESCRIBE", "DESC", "(":
 	default:
 		return "starts with " + first
 	}
 	for i, w := range words {
-		if w == ";" && i < len(words)-1 {
-			return "has a second statement behind it"
-		}
-		if forbiddenSQL(w) {
+		if forbiddenSQL(w) && words[0] != "SHOW" {
 			return "uses " + w
 		}
+		if i+1 < len(words) && words[i+1] == "(" && w != "" && isLetter(w[0]) && !g.functions[w] {
+			return "calls " + strings.ToLower(w) + ", which is not on the list of functions"
+		}
+	}
+	return ""
+}
+
+// pragma allows the settings of SQLite that are only read.
+func (g *Guard) pragma(words []string) string {
+	if len(words) > 2 && words[1] == "." {
+		words = words[2:]
+	}
+	if len(words) == 0 || !g.pragmas[words[0]] && !g.pragmas[words[0]+"("] {
+		return "reads or changes a setting that is not on the list"
+	}
+	if len(words) > 1 && !(g.pragmas[words[0]+"("] && words[1] == "(") {
+		return "changes a setting"
 	}
 	return ""
 }
@@ -101,8 +100,8 @@ func sqlMeta(src string) bool {
 	return false
 }
 
-// sqlWords splits a statement into upper-case words and signs, without comments and strings. Not ok when it holds a
-// backslash or a quote that does not close: clients differ in how they read them.
+// sqlWords splits a statement into upper-case words and signs, without strings. Not ok when it holds what clients and
+// servers read in different ways: a backslash, a comment, a dollar sign, a second statement, an odd quote.
 func sqlWords(src string) (words []string, ok bool) {
 	for i := 0; i < len(src); {
 		switch c := src[i]; {
@@ -115,22 +114,30 @@ func sqlWords(src string) (words []string, ok bool) {
 				words = append(words, strings.ToUpper(src[i+1:i+1+end]))
 			}
 			i += end + 2
-		case c == '\\':
+		case c == '\\' || c == '#' || c == '$' || c == ';' || c == '@' && !systemVariable(src[i:]) || c == ':' && !strings.HasPrefix(src[i:], "::"),
+			strings.HasPrefix(src[i:], "--"), strings.HasPrefix(src[i:], "/*"):
 			return nil, false
-		case c == '-' && strings.HasPrefix(src[i:], "--"), c == '#', c == '/' && strings.HasPrefix(src[i:], "/*"), c == '$' && strings.HasPrefix(src[i:], "$$"):
-			return nil, false // comments and dollar quotes: never needed, and read differently
+		case c == ':' || c == '@':
+			i += 2
 		case isLetter(c):
 			word := run(src[i:], len(src), letters)
+			if i += len(word); i < len(src) && src[i] == '\'' {
+				return nil, false // E'…', U&'…' and their like have quotes of their own
+			}
 			words = append(words, strings.ToUpper(word))
-			i += len(word)
-		case c == ';' || c == '=' || c == '(':
-			words = append(words, string(c))
+		case c == ' ' || c == '\t' || c == '\n':
 			i++
 		default:
+			words = append(words, string(c))
 			i++
 		}
 	}
 	return words, true
+}
+
+// systemVariable reports @@name of MySQL.
+func systemVariable(src string) bool {
+	return strings.HasPrefix(src, "@@") && len(src) > 2 && isLetter(src[2])
 }
 
 // forbiddenSQL reports words that change data, run code or read files.
@@ -138,7 +145,7 @@ func forbiddenSQL(w string) bool {
 	switch w {
 	case "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "DROP", "ALTER", "CREATE", "GRANT", "REVOKE", "COPY", "INTO", "OUTFILE", "DUMPFILE", "CALL", "DO",
 		"EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT", "RENAME", "HANDLER", "KILL", "FLUSH", "PURGE",
-		"WRITEFILE", "READFILE", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER", "SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
+		"WRITEFILE", "READFILE", "FSDIR", "ZIPFILE", "SQLITE_DBPAGE", "SQLAR", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER", "SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
 		"SYS_EXEC", "SYS_EVAL", "XP_CMDSHELL", "BENCHMARK", "SLEEP", "GET_LOCK", "QUERY_TO_XML", "DBLINK", "DBLINK_EXEC", "CURSOR_TO_XML", "DATABASE_TO_XML", "TABLE_TO_XML",
 		"PG_AUTHID", "PG_SHADOW", "PG_USER_MAPPING", "AUTHENTICATION_STRING", "RELOAD", "PG_NOTIFY":
 		return true
@@ -156,9 +163,9 @@ func forbiddenSQL(w string) bool {
 
 // judgeRedis judges redis-cli by the command it sends.
 func judgeRedis(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
+	options, operands := c.parse(c.row, c.args, true)
 	c.options = options
-	c.optionsOf(c.row, options)
+	c.optionsOf(options)
 	if len(operands) == 0 {
 		if !c.has("--latency", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
 			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")

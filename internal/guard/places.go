@@ -59,8 +59,9 @@ func (t placeTable) match(p string, glob bool) bool {
 			continue
 		}
 		for _, pattern := range t.patterns {
-			if hits(part, pattern) {
-				return true
+			wild := glob && strings.ContainsAny(part, "*?[")
+			if wild && resembles(part, pattern) && hits(part, pattern) || !wild && hits(part, pattern) {
+				return true // where files can be looked up, what a pattern matches is judged as well
 			}
 		}
 		if glob && strings.ContainsAny(part, "*?[") {
@@ -86,6 +87,43 @@ func (t placeTable) match(p string, glob bool) bool {
 	return false
 }
 
+// resembles reports whether what is fixed in a pattern points to secret files of a pattern: *.yml and privkey*.pem have
+// names in common only by chance, privk* and site.k* and *.key do not.
+func resembles(part, secret string) bool {
+	const wild = "*?["
+	head, tail := part[:strings.IndexAny(part, wild)], part[strings.LastIndexAny(part, "*?]")+1:]
+	secretHead, secretTail := secret[:strings.IndexAny(secret, wild)], secret[strings.LastIndexAny(secret, wild)+1:]
+	sameHead := head != "" && secretHead != "" && (strings.HasPrefix(head, secretHead) || strings.HasPrefix(secretHead, head))
+	sameTail := tail != "" && secretTail != "" && (strings.HasSuffix(tail, secretTail) || strings.HasSuffix(secretTail, tail))
+	for n := 2; n <= min(len(head), len(secretTail)) && tail == ""; n++ {
+		sameTail = sameTail || strings.HasSuffix(head, secretTail[:n])
+	}
+	switch {
+	case secretHead == "":
+		return sameTail
+	case secretTail == "":
+		return sameHead
+	}
+	return sameHead && (sameTail || tail == "") || sameTail && head == ""
+}
+
+// names reports text that names such a file outright, or is the pattern for such files itself.
+func (t placeTable) names(text string) bool {
+	for part := range strings.SplitSeq(strings.ToLower(text), "/") {
+		if t.exact[part] || slices.Contains(t.patterns, part) {
+			return true
+		}
+		if fixed := strings.Trim(part, "*"); strings.ContainsAny(part, "*?[") && len(fixed) > 2 {
+			for name := range t.exact {
+				if strings.HasPrefix(strings.TrimLeft(name, "."), strings.TrimLeft(fixed, ".")) && len(fixed) > 4 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // broad reports patterns for all files, or all of one extension.
 func broad(part string) bool {
 	ext := strings.TrimLeft(part, "*")
@@ -99,11 +137,21 @@ func (t placeTable) holds(dir string) bool {
 	}
 	parts := strings.Split(strings.ToLower(strings.TrimPrefix(dir, "/")), "/")
 	for _, root := range t.roots {
-		if len(parts) <= len(root) && startsWith(root[:len(parts)], parts) {
+		if len(parts) <= len(root) && startsWith(root[:len(parts)], parts) && (parts[0] != "proc" || len(parts) == 1 || processFolder(parts[1])) {
+			return true
+		}
+	}
+	for _, pair := range t.pairs {
+		if parts[len(parts)-1] == pair[0] {
 			return true
 		}
 	}
 	return false
+}
+
+// processFolder reports the folders of /proc that belong to a process.
+func processFolder(name string) bool {
+	return isDigits(name) || strings.HasSuffix(name, "self") || strings.ContainsAny(name, "*?[")
 }
 
 func startsWith(parts, with []string) bool {
@@ -293,7 +341,7 @@ func (j *judge) inRepo(p string) int {
 	return 0
 }
 
-// read judges that a file's content is shown or used.
+// read judges that the content of a file, or of everything in a folder, is shown or used.
 func (j *judge) read(s *scope, f field, what string) {
 	if f.proc || f.text == "-" || f.text == "" {
 		return
@@ -303,10 +351,11 @@ func (j *judge) read(s *scope, f field, what string) {
 		return
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
+	text = strings.TrimPrefix(text, "file://")
 	if strings.HasPrefix(text, "/proc/") && j.g.secrets.match(text, f.glob) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
-	for _, p := range j.paths(s, text) {
+	for _, p := range j.places(s, text, f.glob, what) {
 		switch {
 		case strings.HasPrefix(p, unknownDir) && !s.container:
 			j.refuse(ruleRunTime, what+" of "+f.show(), "the folder it lies in is known only at run time", "name the file by its absolute path")
@@ -315,16 +364,48 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
+		case j.g.secrets.holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
+			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
 }
 
-// readTree judges that everything below a folder is read.
-func (j *judge) readTree(s *scope, f field, what string) {
-	j.read(s, f, what)
+// maxMatches is how many files a pattern may match.
+const maxMatches = 5000
+
+// places are the paths of a word and, where it is a pattern and the files can be looked at, of what it matches.
+func (j *judge) places(s *scope, text string, glob bool, what string) []string {
+	ps := j.paths(s, text)
+	if !glob || j.facts.Glob == nil || s.remote || s.container {
+		return ps
+	}
+	for _, p := range slices.Clone(ps) {
+		matches := j.facts.Glob(p)
+		if len(matches) > maxMatches {
+			j.refuse(ruleRunTime, what+" of "+text, "the pattern matches too many files", "use a narrower pattern")
+			return ps
+		}
+		for _, m := range matches {
+			if strings.HasPrefix(path.Base(m), "-") && !strings.Contains(text, "/") {
+				j.refuse(ruleRunTime, what+" of "+text, "it matches the file "+path.Base(m)+", which would be read as an option", "write ./"+text)
+			}
+			ps = append(ps, j.follow(s, m)...)
+		}
+	}
+	return ps
+}
+
+// list judges that names, sizes and times of files are shown.
+func (j *judge) list(s *scope, f field, what string) {
+	if f.dyn {
+		return // what it names is not opened
+	}
 	for _, p := range j.paths(s, f.text) {
-		if j.g.secrets.holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "" {
-			j.refuse(ruleSecrets, what+" below "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder")
+		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
+			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
+		}
+		if j.g.secrets.match(p, f.glob) && strings.HasPrefix(p, "/proc/") {
+			j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
 		}
 	}
 }
@@ -364,6 +445,10 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 		}
 		if j.stored == "" {
 			j.stored = what
+		}
+		switch path.Base(p) {
+		case "config", "HEAD", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
+			j.planted = what
 		}
 		j.need(s, ops.Tier2, ruleWrite, what)
 	}

@@ -50,9 +50,9 @@ func TestOperatorRulesDecideWhatTheySay(t *testing.T) {
 	for _, c := range []struct{ want, rule, command string }{
 		{"daa", "allow-pihole-gravity", "pihole -g"},
 		{"daa", "allow-pihole-gravity", "ssh ie01 'pihole -g'"},
-		{"dda", "tool.Bash", "pihole -r"},
+		{"ddd", "R6", "pihole -r"},
 		{"aaa", "upsmon-any", "upsmon status a"},
-		{"ddd", "R3", "upsmon status $x"},
+		{"ddd", "R6", "upsmon status $x"},
 		{"ddd", "no-logs", "docker logs web"},
 		{"ddd", "no-logs", "docker logs $(docker ps -q)"},
 		{"ddd", "R5", "for i in 1 2; do pihole -g; done"},

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"claudeops/internal/ops"
 )
 
@@ -13,6 +15,7 @@ type value struct {
 	text   string
 	glob   bool // the text is a pattern that the shell expanded
 	num    bool // it is a number, whichever
+	plain  bool // it is a name, or several: each starts with a letter or digit and holds no blank
 	unset  bool // or nothing at all
 	many   bool // it may be several words even inside quotes
 	inline bool // it is as good as written in place: a quoted here-document
@@ -40,6 +43,7 @@ type scope struct {
 	depth     int
 	stdin     input
 	files     []string // the folders below which the names on standard input lie, when a finder wrote them
+	names     bool     // its standard input holds plain names, one on each line
 	calls     []string // functions being called
 }
 
@@ -140,7 +144,9 @@ type judge struct {
 	waits   bool // the script waits for its background jobs
 	fetched string
 	stored  string
+	planted string // a write that may make a folder a repository
 	named   string // the operator rule that decided
+	added   map[*syntax.Word][]string // words that switch on the safe mode of a program, behind its name
 }
 
 // add records a finding; the strictest stays.
