@@ -196,11 +196,26 @@ func (c *call) apply() {
 	c.optionsOf(c.before)
 	c.optionsOf(c.options)
 	c.operandsOf()
+	c.here()
 	for _, name := range r.judges {
 		c.j.g.judges[name].judge(c)
 	}
 	c.need(r.tier)
 	c.inSafeMode()
+}
+
+// here refuses programs that take settings from the folder they run in where anybody may have put them.
+func (c *call) here() {
+	program, _, _ := strings.Cut(c.row.cmd, " ")
+	if program != "gh" && program != "tea" && program != "glab" && program != "npm" && program != "ansible" && !strings.HasPrefix(program, "ansible-") &&
+		!strings.HasPrefix(c.row.cmd, "docker compose") {
+		return
+	}
+	for _, p := range c.j.paths(c.s, ".") {
+		if within(p, c.j.facts.TempDir) && !c.s.remote {
+			c.refuse(rulePath, "it takes settings from the folder it runs in, and that is a temporary one", "cd into a repository first")
+		}
+	}
 }
 
 // need records the tier of the command.

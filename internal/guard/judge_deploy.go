@@ -12,6 +12,7 @@ import (
 func judgePlaybook(c *call) {
 	service := c.extraVars()
 	c.inventory()
+	c.alone()
 	for _, f := range c.operands {
 		text, plain := f.literal()
 		if !plain {
@@ -170,21 +171,19 @@ func judgeKubeChange(c *call) {
 		c.refuse(ruleRunTime, "it does not name what it changes", "name one deployment")
 		return
 	}
-	target := c.operands[0]
-	if !strings.Contains(target.text, "/") {
-		if len(c.operands) == 1 {
-			c.refuse(ruleRunTime, "it changes every "+target.show(), "name one, such as "+target.show()+"/web")
-			return
-		}
-		target = c.operands[1]
-	}
-	if text, plain := target.literal(); plain {
-		if _, after, ok := strings.Cut(text, "/"); ok {
-			target = lit(after)
+	targets := slices.DeleteFunc(slices.Clone(c.operands), func(f field) bool { return strings.Contains(f.text, "=") })
+	if kind := targets; len(kind) > 0 && !strings.Contains(kind[0].text, "/") {
+		if targets = targets[1:]; len(targets) == 0 {
+			c.refuse(ruleRunTime, "it changes every "+kind[0].show(), "name one, such as "+kind[0].show()+"/web")
 		}
 	}
-	if name, ok := c.service(target); ok && !c.dry() {
-		c.j.effect(Effect{Kind: c.row.effect, Service: name})
+	for _, target := range targets {
+		if _, after, ok := strings.Cut(target.text, "/"); ok {
+			target = target.withText(after)
+		}
+		if name, ok := c.service(target); ok && !c.dry() {
+			c.j.effect(Effect{Kind: c.row.effect, Service: name})
+		}
 	}
 }
 
@@ -208,6 +207,13 @@ func (c *call) manifests() bool {
 	return found
 }
 
+// alone requires that a command which runs what files say does not stand beside one that writes files.
+func (c *call) alone() {
+	if c.j.stored != "" && !c.s.remote {
+		c.refuse(ruleInline, "the same command writes files, so it might run what it wrote", "run it by itself")
+	}
+}
+
 // judgeMake judges make: targets of a repository's own makefile.
 func judgeMake(c *call) {
 	for _, f := range c.operands {
@@ -217,6 +223,7 @@ func judgeMake(c *call) {
 		}
 	}
 	c.inRepo(lit("."), c.name)
+	c.alone()
 	names := []string{"default"}
 	if len(c.operands) > 0 {
 		names = nil

@@ -37,9 +37,9 @@ func (c *call) template(f field) {
 
 // wholeConfig reports a format that prints the settings of a container as a whole, and the environment among them.
 func wholeConfig(format string) bool {
-	for _, name := range []string{".config", ".spec", ".containerspec", ".taskTemplate"} {
-		for part := range strings.SplitSeq(format, strings.ToLower(name)) {
-			if part != format && !strings.HasPrefix(part, ".") && strings.HasPrefix(strings.TrimLeft(part, " )|"), "}") {
+	for _, name := range []string{".config", ".spec", ".containerspec", ".tasktemplate"} {
+		for i, part := range strings.Split(format, name) {
+			if i > 0 && (part == "" || part[0] != '.' && !isLetter(part[0])) {
 				return true
 			}
 		}

@@ -199,6 +199,11 @@ func (c *call) download(dir field) {
 
 // judgeWget judges wget: to the terminal or nowhere from anywhere, into a file from inventory hosts only.
 func judgeWget(c *call) {
+	for _, g := range c.options {
+		if g.has && g.value.dyn && !g.value.num && !g.value.plain {
+			c.j.refuse(ruleRunTime, "wget "+g.name, "what it sends is known only at run time", "write it out")
+		}
+	}
 	out, has := c.option("-O", "--output-document")
 	toFile := !c.has("--spider") && (!has || out.value.text != "-" && out.value.text != "/dev/null")
 	for _, f := range c.operands {

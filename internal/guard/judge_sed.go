@@ -143,7 +143,7 @@ func (p *sedParser) command() bool {
 		return p.substitute()
 	case 'y':
 		d := p.next()
-		return d != 0 && d != '\n' && d != '\\' && p.until(d) && p.until(d) && p.ends()
+		return d != 0 && d != '\n' && d != '\\' && p.replacement(d) && p.replacement(d) && p.ends()
 	default:
 		return false
 	}

@@ -100,6 +100,9 @@ func listed(args []string) []string {
 		for len(rest) > 0 && (rest[0] == "-L" || rest[0] == "-H" || rest[0] == "-P") {
 			rest = rest[1:]
 		}
+		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) {
+			return nil // it does not print the places
+		}
 		for _, a := range rest {
 			if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
 				break

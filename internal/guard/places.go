@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"claudeops/internal/ops"
 )
@@ -65,8 +67,10 @@ func (t placeTable) match(p string, glob bool) bool {
 			}
 		}
 		if glob && strings.ContainsAny(part, "*?[") {
+			fixed := len(part) - strings.Count(part, "*") - strings.Count(part, "?")
 			for name := range t.exact {
-				if hits(part, name) {
+				// one or two letters say nothing about what is meant; what they match is judged
+				if hits(part, name) && (fixed > 2 || !t.broad || strings.HasPrefix(name, ".")) {
 					return true
 				}
 			}
@@ -105,6 +109,16 @@ func resembles(part, secret string) bool {
 		return sameHead
 	}
 	return sameHead && (sameTail || tail == "") || sameTail && head == ""
+}
+
+// personal reports a place below a folder of keys and passwords in somebody's home, such as .ssh.
+func (t placeTable) personal(p string) bool {
+	for part := range strings.SplitSeq(strings.ToLower(p), "/") {
+		if strings.HasPrefix(part, ".") && t.exact[part] {
+			return true
+		}
+	}
+	return false
 }
 
 // names reports text that names such a file outright, or is the pattern for such files itself.
@@ -404,8 +418,8 @@ func (j *judge) list(s *scope, f field, what string) {
 		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		}
-		if j.g.secrets.match(p, f.glob) && strings.HasPrefix(p, "/proc/") {
-			j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
+		if j.g.secrets.match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.personal(p)) {
+			j.refuse(ruleSecrets, what+" of "+f.show(), "the place holds keys or leads through another process", "look elsewhere")
 		}
 	}
 }
@@ -434,6 +448,10 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 		return
 	}
 	what += " " + f.show()
+	if strings.IndexFunc(f.text, func(r rune) bool { return r >= utf8.RuneSelf && !unicode.In(r, unicode.L, unicode.M, unicode.N) }) >= 0 {
+		j.refuse(ruleText, what, "its name holds a character that may only look like a dash or slash", "use plain characters in file names")
+		return
+	}
 	for _, p := range j.paths(s, f.text) {
 		if bad := j.misplaced(p, f.glob, what); bad != nil {
 			j.add(*bad)

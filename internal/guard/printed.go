@@ -22,8 +22,12 @@ func printed(list []*syntax.Stmt) value {
 		}
 		words = append(words, peek(call.Args))
 	}
-	if printsNumber(words[len(words)-1]) {
+	last := words[len(words)-1]
+	if printsNumber(last) {
 		return value{num: true, plain: true}
+	}
+	if last[0] == "tr" && len(last) == 3 && (last[1] == "-dc" || last[1] == "-cd") && (last[2] == "0-9" || last[2] == "[:digit:]") {
+		return value{num: true, unset: true}
 	}
 	if !printsNames(words[0]) && (len(words) < 2 || !printsTable(words[0]) || !firstColumn(words[1])) {
 		return value{}
@@ -96,7 +100,8 @@ func dockerNames(args []string) bool {
 	listing := slices.ContainsFunc(args, func(a string) bool {
 		return slices.Contains([]string{"ps", "ls", "list", "images"}, a)
 	})
-	if listing && given1(args, 'q', "--quiet", "--services") && !given1(args, 'f', "--format") {
+	formatted := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--format") })
+	if listing && given1(args, 'q', "--quiet", "--services") && !formatted {
 		return true
 	}
 	if slices.Contains(args, "config") && slices.Contains(args, "--services") {
@@ -163,7 +168,9 @@ func firstColumn(args []string) bool {
 func keepsLines(args []string) bool {
 	switch args[0] {
 	case "head", "tail", "sort":
-		return !slices.ContainsFunc(args[1:], func(a string) bool { return strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "--bytes") || !strings.HasPrefix(a, "-") && !isDigits(a) })
+		return !slices.ContainsFunc(args[1:], func(a string) bool {
+			return strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "--bytes") || !strings.HasPrefix(a, "-") && !isDigits(a)
+		})
 	case "uniq":
 		return len(args) == 1
 	case "grep":

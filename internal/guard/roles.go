@@ -144,6 +144,9 @@ func (c *call) judgeRole(r role, of []string, f field, what string) {
 	case roleWord, roleNum:
 		c.word(r, f, what)
 	case roleRead:
+		if c.row.stop && len(f.text) > 1 && f.text[0] == '-' {
+			c.refuse(ruleBash, "some programs of that name read "+f.show()+" as an option here", "put options first")
+		}
 		c.j.read(c.s, f, what)
 	case roleCert:
 		c.certificate(f, what)
@@ -250,9 +253,10 @@ func (c *call) freeValue(f field, what string) {
 		return
 	}
 	for part := range strings.FieldsFuncSeq(f.text, func(r rune) bool { return strings.ContainsRune("=,@: ", r) }) {
+		glob := f.glob || strings.ContainsAny(part, "*?[")
 		for _, p := range c.j.paths(c.s, part) {
 			if strings.Contains(part, "/") && c.j.own(p) && p != path.Join(c.j.facts.StateDir, "cooldown.json") ||
-				c.j.g.secrets.match(p, f.glob) && (strings.ContainsAny(part, "/~") || c.j.g.secrets.match("/"+part, f.glob)) {
+				c.j.g.secrets.match(p, glob) && (strings.ContainsAny(part, "/~") || c.j.g.secrets.match("/"+part, glob)) {
 				c.j.refuse(ruleSecrets, what+" "+f.show(), "it names a protected file", "report what you need to know instead")
 			}
 		}

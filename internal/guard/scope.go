@@ -144,8 +144,8 @@ type judge struct {
 	waits   bool // the script waits for its background jobs
 	fetched string
 	stored  string
-	planted string // a write that may make a folder a repository
-	named   string // the operator rule that decided
+	planted string                    // a write that may make a folder a repository
+	named   string                    // the operator rule that decided
 	added   map[*syntax.Word][]string // words that switch on the safe mode of a program, behind its name
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"path"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -42,6 +43,8 @@ func (j *judge) param(s *scope, p *syntax.ParamExp) value {
 		return value{many: name != "*"}
 	case p.Slice != nil || p.Repl != nil || p.Exp != nil:
 		return value{}
+	case name == "PWD" && len(s.cwds) == 1 && path.IsAbs(s.cwds[0]) && !s.remote && !s.container:
+		return value{known: true, text: s.cwds[0]}
 	}
 	return s.vars[name]
 }

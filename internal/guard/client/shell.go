@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -68,14 +69,23 @@ func askShell(args []string, self string, until time.Time) (Answer, error) {
 
 // commandEnvironment leaves out what a command must not know, and what would make bash run more than it was given.
 func commandEnvironment(environ []string) []string {
-	out := make([]string, 0, len(environ))
+	fixed := fixedEnvironment()
+	out := make([]string, 0, len(environ)+len(fixed))
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if !withheld(name) {
+		if !withheld(name) && !slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") }) {
 			out = append(out, entry)
 		}
 	}
-	return out
+	return append(out, fixed...)
+}
+
+// fixedEnvironment keeps programs from starting a pager, an editor or a prompt, and git from settings that nobody judged.
+func fixedEnvironment() []string {
+	return []string{
+		"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat", "GH_PAGER=cat",
+		"EDITOR=false", "VISUAL=false", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1",
+	}
 }
 
 func withheld(name string) bool {
