@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -136,6 +137,14 @@ func (g *Guard) extended(f *Facts) *Facts {
 		out.InventoryHosts = slices.Concat(out.InventoryHosts, r.Hosts)
 		out.Repositories = slices.Concat(out.Repositories, r.Repositories)
 		out.ProtectedFiles = slices.Concat(out.ProtectedFiles, r.Protected)
+		out.WebHosts = slices.Concat(out.WebHosts, r.WebHosts)
+		if len(r.MCPTools) > 0 {
+			out.MCPTools = maps.Clone(out.MCPTools)
+			if out.MCPTools == nil {
+				out.MCPTools = map[ops.Tier][]string{}
+			}
+			out.MCPTools[r.Tier] = slices.Concat(out.MCPTools[r.Tier], r.MCPTools)
+		}
 		for _, s := range r.Services {
 			out.Services = append(slices.Clone(out.Services), ops.Service{Name: s})
 		}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -82,7 +83,7 @@ func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
 				}
 			}
 		}
-		if r := j.g.tables.find(path.Base(arg)); r != nil && !strings.HasPrefix(arg, "-") && (r.tier != ops.Tier1 || r.group || len(r.judges) > 0) {
+		if r := j.g.tables.find(path.Base(arg)); r != nil && !strings.HasPrefix(arg, "-") && (r.tier != ops.Tier1 || r.group || len(r.judges) > 0 || r.writes()) {
 			if !launcher {
 				j.refuse(ruleUnknown, what, "its arguments from "+f.show()+" on are a command", "run "+path.Base(arg)+" itself")
 			}
@@ -92,4 +93,9 @@ func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
 			return
 		}
 	}
+}
+
+// writes reports a program whose operands are files that it changes.
+func (r *row) writes() bool {
+	return slices.ContainsFunc(r.args, func(s slot) bool { return s.role == roleWrite || s.role == roleDelete || s.role == roleCommand })
 }

@@ -133,6 +133,8 @@ type judge struct {
 	facts  *Facts
 	repos  []string
 	worst  *finding
+	// forbidden is a refusal that no rule of an operator lifts.
+	forbidden *finding
 	// effects in the order in which they would happen.
 	effects []Effect
 	seen    [][]field // the words of every simple command
@@ -156,6 +158,9 @@ func (j *judge) add(f finding) {
 		case ruleText, ruleRunTime, ruleInline, ruleLauncher:
 			j.opaque = true
 		}
+	}
+	if f.need >= never && fixedRule(f.rule) {
+		j.forbidden = &f
 	}
 	if j.worst == nil || f.rank() > j.worst.rank() {
 		j.worst = &f
