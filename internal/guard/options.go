@@ -23,10 +23,24 @@ type optionReader struct {
 	operands []field
 }
 
+// sorted are the words of a command as the tables divide them.
+type sorted struct {
+	row      *row
+	options  []given
+	operands []field
+}
+
 // parse reads the options of a row. What the row does not list is refused: an option of unknown arity would hide what
 // follows it. With stop it ends at the first operand, which starts something else.
 func (c *call) parse(r *row, words []field, stop bool) ([]given, []field) {
 	p := &optionReader{c: c, r: r, more: c.groups, words: words}
+	p.read(stop)
+	c.j.sorted = append(c.j.sorted, sorted{r, p.options, p.operands})
+	return p.options, p.operands
+}
+
+func (p *optionReader) read(stop bool) {
+	c, r := p.c, p.r
 	for len(p.words) > 0 {
 		w := p.words[0]
 		p.words = p.words[1:]
@@ -37,17 +51,17 @@ func (c *call) parse(r *row, words []field, stop bool) ([]given, []field) {
 			p.operands = append(p.operands, w)
 		case w.text == "--" && !w.dyn && (!r.single || r.cmd == "find"):
 			p.operands = append(p.operands, p.words...)
-			return p.options, p.operands
+			return
 		case p.isOption(w.text):
 			p.option(w)
 		default:
 			p.operands = append(p.operands, w)
 			if stop {
-				return p.options, append(p.operands, p.words...)
+				p.operands = append(p.operands, p.words...)
+				return
 			}
 		}
 	}
-	return p.options, p.operands
 }
 
 // maybeOption reports a word that may become an option at run time.

@@ -357,6 +357,7 @@ func (j *judge) inRepo(p string) int {
 
 // read judges that the content of a file, or of everything in a folder, is shown or used.
 func (j *judge) read(s *scope, f field, what string) {
+	j.files = append(j.files, "read "+f.text)
 	if f.proc || f.text == "-" || f.text == "" {
 		return
 	}
@@ -440,6 +441,7 @@ func (j *judge) write(s *scope, f field, what string) {
 
 // change judges that a file is written or, with remove, deleted or moved away.
 func (j *judge) change(s *scope, f field, what string, remove bool) {
+	j.files = append(j.files, "change "+f.text)
 	if f.proc {
 		return
 	}

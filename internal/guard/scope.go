@@ -138,6 +138,8 @@ type judge struct {
 	// effects in the order in which they would happen.
 	effects []Effect
 	seen    [][]field // the words of every simple command
+	sorted  []sorted  // what its options and operands are, for the tests
+	files   []string  // the files it was seen to use, for the tests
 	opaque  bool      // something in it cannot be read, for the tests
 	endless bool      // a loop or function never ends, for the tests
 	rest    int       // how many commands may still be judged
