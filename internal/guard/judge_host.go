@@ -32,7 +32,7 @@ func judgePs(c *call) {
 // judgeTop keeps ps inside a container from showing the environment.
 func judgeTop(c *call) {
 	if len(c.operands) > 1 {
-		c.operands = c.operands[1:]
+		c.operands = slices.Clone(c.operands[1:])
 		for i, f := range c.operands {
 			c.operands[i] = f.withText(strings.TrimPrefix(strings.TrimPrefix(f.text, "-e"), "-")) // -e shows all processes, a bare e the environment
 		}

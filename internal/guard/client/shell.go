@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -57,14 +56,15 @@ func askShell(args []string, self string, until time.Time) (Answer, error) {
 	if len(args[0]) > MaxInput {
 		return Answer{}, errTooLong
 	}
-	if !filepath.IsAbs(self) {
+	folder := strings.LastIndexByte(self, '/')
+	if !strings.HasPrefix(self, "/") {
 		return Answer{}, fmt.Errorf("the shell was started as %q: it needs its full path to find the supervisor", self)
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
 		return Answer{}, fmt.Errorf("find the working folder: %w", err)
 	}
-	return ask(filepath.Join(filepath.Dir(self), SocketName), Request{Kind: KindShell, Command: args[0], Cwd: cwd}, until)
+	return ask(self[:folder+1]+SocketName, Request{Kind: KindShell, Command: args[0], Cwd: cwd}, until)
 }
 
 // commandEnvironment leaves out what a command must not know, and what would make bash run more than it was given.
