@@ -47,7 +47,7 @@ type box struct{ dir string }
 func newBox(t *testing.T) box {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil { //nolint:noctx // it ends at once
+	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
 		t.Fatalf("make a repository: %v: %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "zz"), []byte("x\n"), 0o600); err != nil {

@@ -94,9 +94,9 @@ func (f *flag) describe() string {
 		return "only files of a repository"
 	case roleEngine:
 		return "only inventory hosts"
-	case roleValue, roleText:
+	default:
+		return ""
 	}
-	return ""
 }
 
 func mergeable(a, b Row) bool {
