@@ -3,6 +3,8 @@ package guard
 import (
 	"path"
 	"strings"
+
+	"claudeops/internal/guard/scan"
 )
 
 // effect records what a cooldown counts.
@@ -50,7 +52,7 @@ func (c *call) service(f field) (string, bool) {
 
 // serviceName reports names that containers, units and releases have.
 func serviceName(s string) bool {
-	return s != "" && strings.Trim(s, letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
+	return s != "" && strings.Trim(s, scan.Letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
 }
 
 // ownName reports names of the supervisor's own container or unit.

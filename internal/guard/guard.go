@@ -9,6 +9,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -21,8 +22,7 @@ type Guard struct {
 	variables variableTable
 	secrets   placeTable
 	owned     placeTable
-	functions map[string]bool // of SQL, that only compute
-	pragmas   map[string]bool
+	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
 	readers   sync.Pool
@@ -47,7 +47,7 @@ func New(rules []Rule) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		functions: nameSet(sql["function"]), pragmas: nameSet(sql["pragma"]),
+		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
 		secrets: newPlaceTable(places["secret"]), owned: newPlaceTable(places["own"]),
 		readers: sync.Pool{New: func() any { return newReader() }},

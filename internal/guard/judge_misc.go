@@ -2,6 +2,8 @@ package guard
 
 import (
 	"strings"
+
+	"claudeops/internal/guard/scan"
 )
 
 // mode judges what chmod sets.
@@ -39,7 +41,7 @@ func (c *call) template(f field) {
 func wholeConfig(format string) bool {
 	for _, name := range []string{".config", ".spec", ".containerspec", ".tasktemplate"} {
 		for i, part := range strings.Split(format, name) {
-			if i > 0 && (part == "" || part[0] != '.' && !isLetter(part[0])) {
+			if i > 0 && (part == "" || part[0] != '.' && !scan.IsLetter(part[0])) {
 				return true
 			}
 		}

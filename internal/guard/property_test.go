@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -162,7 +163,7 @@ func (p *planner) noteFiles(out *planned) {
 func (p *planner) quote(w string) string {
 	single := "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	double := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(w) + `"`
-	plain := w != "" && strings.Trim(w, letters+"-.=,/") == ""
+	plain := w != "" && strings.Trim(w, scan.Letters+"-.=,/") == ""
 	switch n := p.rng.IntN(5); {
 	case plain && n < 3:
 		return w

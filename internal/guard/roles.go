@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -232,7 +233,7 @@ func (c *call) word(r role, f field, what string) {
 		}
 		return
 	}
-	if strings.Trim(f.text, letters+".:/@%+,-[]*?!^") != "" {
+	if strings.Trim(f.text, scan.Letters+".:/@%+,-[]*?!^") != "" {
 		c.refuse(ruleBash, f.show()+" is not a plain name", "give a plain name")
 	}
 	c.freeValue(f, what)

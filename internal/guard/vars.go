@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // param evaluates $x and ${x…} and judges what stands inside it.
@@ -163,9 +165,9 @@ func (j *judge) variable(name string, v value, env bool) {
 	case "temp":
 		ok = v.known && within(v.text, j.facts.TempDir)
 	case "zone":
-		ok = v.known && strings.Trim(v.text, letters+"/+-") == "" && !strings.HasPrefix(v.text, "/")
+		ok = v.known && strings.Trim(v.text, scan.Letters+"/+-") == "" && !strings.HasPrefix(v.text, "/")
 	case "plain":
-		ok = v.known && strings.Trim(v.text, letters+".@:,-") == ""
+		ok = v.known && strings.Trim(v.text, scan.Letters+".@:,-") == ""
 	case "text", "shell":
 		ok = true
 	case "refuse":

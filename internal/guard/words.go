@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // hole stands in a field's text for a part that is known only at run time. Commands never hold a NUL themselves.
@@ -130,7 +132,7 @@ func (r *reading) part(p syntax.WordPart, quoted bool) {
 	case *syntax.SglQuoted:
 		r.any = true
 		if p.Dollar {
-			text, ok := ansiC(p.Value)
+			text, ok := scan.ANSIC(p.Value)
 			if !ok {
 				r.dynamic(value{}, true)
 				return

@@ -1,40 +1,17 @@
-package guard
+package scan
 
 import (
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
-// judgeSQL judges database clients: reading statements, given as text.
-func judgeSQL(c *call) {
-	given := c.has("-l", "--list", "-V", "--version", "--help") || c.row.cmd == "sqlite3" && len(c.operands) > 1
-	for _, g := range c.options {
-		given = given || g.flag.role == roleSQL && g.value.text != readOnlySQL && g.value.text != readOnlyMySQL
-	}
-	if !given {
-		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
-	}
-	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
-		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
-	}
+// Words are what a reading statement may call, in capital letters.
+type Words struct {
+	Functions map[string]bool
+	Pragmas   map[string]bool
 }
 
-func (c *call) sql(f field) {
-	if f.dyn {
-		c.runTime("statement")
-		return
-	}
-	if f.text == readOnlySQL || f.text == readOnlyMySQL {
-		return
-	}
-	if why := c.j.g.sqlTrouble(f.text); why != "" {
-		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
-	}
-}
-
-// sqlTrouble says why a statement is more than looking, or nothing.
-func (g *Guard) sqlTrouble(src string) string {
+// SQL says why a statement is more than looking, or nothing.
+func (g *Words) SQL(src string) string {
 	src = strings.TrimSpace(src)
 	if strings.HasPrefix(src, `\`) || strings.HasPrefix(src, ".") {
 		if sqlMeta(src) {
@@ -63,7 +40,7 @@ func (g *Guard) sqlTrouble(src string) string {
 		if forbiddenSQL(w) && words[0] != "SHOW" {
 			return "uses " + w
 		}
-		if i+1 < len(words) && words[i+1] == "(" && w != "" && isLetter(w[0]) && !g.functions[w] {
+		if i+1 < len(words) && words[i+1] == "(" && w != "" && IsLetter(w[0]) && !g.Functions[w] {
 			return "calls " + strings.ToLower(w) + ", which is not on the list of functions"
 		}
 	}
@@ -71,14 +48,14 @@ func (g *Guard) sqlTrouble(src string) string {
 }
 
 // pragma allows the settings of SQLite that are only read.
-func (g *Guard) pragma(words []string) string {
+func (g *Words) pragma(words []string) string {
 	if len(words) > 2 && words[1] == "." {
 		words = words[2:]
 	}
-	if len(words) == 0 || !g.pragmas[words[0]] && !g.pragmas[words[0]+"("] {
+	if len(words) == 0 || !g.Pragmas[words[0]] && !g.Pragmas[words[0]+"("] {
 		return "reads or changes a setting that is not on the list"
 	}
-	if len(words) > 1 && !(g.pragmas[words[0]+"("] && words[1] == "(") {
+	if len(words) > 1 && !(g.Pragmas[words[0]+"("] && words[1] == "(") {
 		return "changes a setting"
 	}
 	return ""
@@ -119,8 +96,8 @@ func sqlWords(src string) (words []string, ok bool) {
 			return nil, false
 		case c == ':' || c == '@':
 			i += 2
-		case isLetter(c):
-			word := run(src[i:], len(src), letters)
+		case IsLetter(c):
+			word := Run(src[i:], len(src), Letters)
 			if i += len(word); i < len(src) && src[i] == '\'' {
 				return nil, false // E'…', U&'…' and their like have quotes of their own
 			}
@@ -137,7 +114,7 @@ func sqlWords(src string) (words []string, ok bool) {
 
 // systemVariable reports @@name of MySQL.
 func systemVariable(src string) bool {
-	return strings.HasPrefix(src, "@@") && len(src) > 2 && isLetter(src[2])
+	return strings.HasPrefix(src, "@@") && len(src) > 2 && IsLetter(src[2])
 }
 
 // forbiddenSQL reports words that change data, run code or read files.
@@ -161,37 +138,12 @@ func forbiddenSQL(w string) bool {
 	return false
 }
 
-// judgeRedis judges redis-cli by the command it sends.
-func judgeRedis(c *call) {
-	options, operands := c.parse(c.row, c.args, true)
-	c.options = options
-	c.optionsOf(options)
-	if len(operands) == 0 {
-		if !c.has("--latency", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
-			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
-		}
-		c.need(ops.Tier1)
-		return
+// Redis reports the commands that only look.
+func Redis(words []string) bool {
+	verb, second := strings.ToUpper(words[0]), ""
+	if len(words) > 1 {
+		second = strings.ToUpper(words[1])
 	}
-	for _, f := range operands {
-		if f.dyn {
-			c.runTime("command")
-			return
-		}
-	}
-	verb := strings.ToUpper(operands[0].text)
-	second := ""
-	if len(operands) > 1 {
-		second = strings.ToUpper(operands[1].text)
-	}
-	if !redisLooks(verb, second, operands) {
-		c.refuse(ruleBash, verb+" is not on the list of reading commands", "only reading commands are allowed; report what should change")
-	}
-	c.need(ops.Tier1)
-}
-
-// redisLooks reports the commands that only look.
-func redisLooks(verb, second string, words []field) bool {
 	switch verb {
 	case "PING", "INFO", "GET", "MGET", "KEYS", "SCAN", "DBSIZE", "TTL", "PTTL", "TYPE", "EXISTS", "STRLEN", "GETRANGE", "LLEN", "LRANGE", "LINDEX", "HGET", "HMGET", "HGETALL",
 		"HLEN", "HKEYS", "HVALS", "HSCAN", "SCARD", "SMEMBERS", "SISMEMBER", "SSCAN", "ZCARD", "ZRANGE", "ZSCORE", "ZRANK", "ZCOUNT", "ZSCAN", "XLEN", "XRANGE", "XINFO", "ROLE", "TIME",
@@ -214,7 +166,7 @@ func redisLooks(verb, second string, words []field) bool {
 	case "SENTINEL":
 		return second == "MASTERS" || second == "MASTER" || second == "SLAVES" || second == "REPLICAS" || second == "SENTINELS" || second == "CKQUORUM" || second == "GET-MASTER-ADDR-BY-NAME"
 	case "CONFIG":
-		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2].text), "pass") && !strings.Contains(words[2].text, "*")
+		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2]), "pass") && !strings.Contains(words[2], "*")
 	}
 	return false
 }

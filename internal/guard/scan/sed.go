@@ -1,39 +1,12 @@
-package guard
+package scan
 
 import (
-	"slices"
 	"strings"
 )
 
-// judgeSed judges the files of sed: -i changes them.
-func judgeSed(c *call) {
-	files := c.operands
-	if !slices.ContainsFunc(c.options, func(g given) bool { return g.flag.first }) && len(files) > 0 {
-		files = files[1:]
-	}
-	if c.has("-i", "--in-place") {
-		for _, f := range files {
-			c.j.write(c.s, f, "sed -i on")
-		}
-		if len(files) == 0 {
-			c.runTime("-i")
-		}
-	}
-}
-
-func (c *call) sedScript(f field) {
-	if f.dyn || f.viaVar && c.has("-i", "--in-place") {
-		c.runTime("script")
-		return
-	}
-	if !sedLooks(f.text) {
-		c.refuse(ruleInline, "its script runs commands, reads or writes files, or is not understood", "use a plain s/// or a line range")
-	}
-}
-
-// sedLooks reports a script that only prints and edits lines. Where programs that call themselves sed differ, it is not
+// Sed reports a script that only prints and edits lines. Where programs that call themselves sed differ, it is not
 // understood.
-func sedLooks(script string) bool {
+func Sed(script string) bool {
 	p := &sedParser{text: script}
 	for p.skip(" \t\n;"); p.at < len(p.text); p.skip(" \t\n;") {
 		if !p.command() {

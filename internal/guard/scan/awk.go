@@ -1,22 +1,12 @@
-package guard
+package scan
 
 import (
 	"strings"
 )
 
-func (c *call) awkProgram(f field) {
-	if f.dyn {
-		c.runTime("program")
-		return
-	}
-	if why := awkTrouble(f.text); why != "" {
-		c.refuse(ruleInline, "its program "+why, "print fields only, on one line, and redirect outside awk")
-	}
-}
-
-// awkTrouble says what a program does besides computing and printing, or nothing. Where the languages that call themselves
+// Awk says what a program does besides computing and printing, or nothing. Where the languages that call themselves
 // awk differ, the program is not understood.
-func awkTrouble(src string) string {
+func Awk(src string) string {
 	p := awkScanner{src: src, printing: -1}
 	for p.at < len(src) {
 		if why := p.token(); why != "" {
@@ -54,7 +44,7 @@ func (p *awkScanner) token() string {
 		}
 		p.at, p.operand = end, true
 		return ""
-	case isLetter(c):
+	case IsLetter(c):
 		return p.word()
 	case c == '#':
 		if end := strings.IndexByte(p.src[p.at:], '\n'); end >= 0 {
@@ -99,7 +89,7 @@ func (p *awkScanner) token() string {
 
 // word reads a name or keyword.
 func (p *awkScanner) word() string {
-	word := run(p.src[p.at:], len(p.src), letters)
+	word := Run(p.src[p.at:], len(p.src), Letters)
 	p.at += len(word)
 	p.operand = true
 	switch word {
@@ -137,10 +127,4 @@ func closing(src string, i int, end byte) int {
 		}
 	}
 	return -1
-}
-
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-
-func isLetter(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
 }

@@ -1,59 +1,25 @@
-package guard
+package scan
 
 import (
 	"strings"
 )
 
-// jqFilter judges the filter of jq and its like: no environment, no modules, no files.
-func (c *call) jqFilter(f field) {
-	if f.dyn {
-		c.runTime("filter")
-		return
-	}
-	if word := jqTrouble(f.text); word != "" {
-		c.j.refuse(ruleSecrets, c.name, "its filter uses "+word+", which reads the environment or other files", "filter the input only")
-	}
-}
-
-// judgeYq judges what yq does with its operands: alone the first may be a file, and -i changes the files.
-func judgeYq(c *call) {
-	words := c.operands
-	if len(words) > 0 {
-		switch words[0].text {
-		case "eval", "e", "eval-all", "ea":
-			words = words[1:]
-		}
-	}
-	if len(words) > 0 {
-		c.jqFilter(words[0])
-	}
-	for i, f := range words {
-		switch {
-		case i == 0 && len(words) > 1 && strings.ContainsAny(f.text, ".[|"):
-		case c.has("-i", "--inplace", "--in-place") && i > 0:
-			c.j.write(c.s, f, "yq -i on")
-		default:
-			c.j.read(c.s, f, c.name) // alone the filter may be a file
-		}
-	}
-}
-
-// jqTrouble names the word of a filter that reads the environment, a module or a file, or nothing.
-func jqTrouble(filter string) string {
+// Jq names the word of a filter that reads the environment, a module or a file, or nothing.
+func Jq(filter string) string {
 	for i := 0; i < len(filter); {
 		switch c := filter[i]; {
 		case c == '"':
 			end, inner := jqString(filter, i)
 			for _, part := range inner {
-				if word := jqTrouble(part); word != "" {
+				if word := Jq(part); word != "" {
 					return word
 				}
 			}
 			i = end
 		case c == '#':
 			return "a comment"
-		case isLetter(c):
-			word := run(filter[i:], len(filter), letters)
+		case IsLetter(c):
+			word := Run(filter[i:], len(filter), Letters)
 			before, after := jqBefore(filter[:i]), strings.TrimLeft(filter[i+len(word):], " \t\n")
 			i += len(word)
 			if jqReads(word) && before != '.' && !(strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::")) && (before != '$' || word == "ENV" || word == "__prog_args") {
