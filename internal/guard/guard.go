@@ -9,6 +9,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"claudeops/internal/guard/place"
 	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
@@ -20,8 +21,8 @@ const maxCommands = 2000
 type Guard struct {
 	tables    *tables
 	variables variableTable
-	secrets   placeTable
-	owned     placeTable
+	secrets   place.Table
+	owned     place.Table
 	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
@@ -49,10 +50,10 @@ func New(rules []Rule) (*Guard, error) {
 	g := &Guard{
 		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: newPlaceTable(places["secret"]), owned: newPlaceTable(places["own"]),
+		secrets: place.New(places["secret"]), owned: place.New(places["own"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
-	g.secrets.broad = true
+	g.secrets.Broad = true
 	for _, r := range t.order {
 		for _, name := range r.judges {
 			if g.judges[name].judge == nil {

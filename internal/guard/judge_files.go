@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
@@ -113,7 +114,7 @@ func (c *call) landing(source, target field) {
 		c.j.write(c.s, target, c.name+" to")
 	}
 	if source.glob || source.dyn || base == "." || base == "/" || base == ".." {
-		if source.dyn || source.glob && !broad(base) {
+		if source.dyn || source.glob && !place.IsBroad(base) {
 			c.runTime("")
 		}
 		return

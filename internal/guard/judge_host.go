@@ -6,6 +6,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -234,7 +235,7 @@ func judgeSleep(c *call) {
 		if f.dyn && f.num {
 			continue
 		}
-		v, ok := seconds(f.text)
+		v, ok := scan.Seconds(f.text)
 		if !ok {
 			c.runTime("")
 			return

@@ -3,7 +3,6 @@ package guard
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -229,16 +228,4 @@ func judgeTLS(c *call) {
 	if c.s.stdin != inputNone {
 		c.refuse(ruleSecrets, "it would send data away", "give it </dev/null")
 	}
-}
-
-// seconds reads a duration such as 5, 0.5 or 2m.
-func seconds(text string) (float64, bool) {
-	unit := 1.0
-	if n := len(text); n > 0 {
-		if i := strings.IndexByte("smhd", text[n-1]); i >= 0 {
-			text, unit = text[:n-1], []float64{1, 60, 3600, 86400}[i]
-		}
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	return v * unit, err == nil && strings.Trim(text, "0123456789.") == ""
 }

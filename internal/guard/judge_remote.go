@@ -116,7 +116,7 @@ func judgeXargs(c *call) {
 	c.options = options
 	c.optionsOf(options)
 	added := field{text: string(rune(hole)), dyn: true, split: true, plain: c.s.names && !c.has("-a", "--arg-file")}
-	if len(c.s.files) == 1 && !c.has("-a", "--arg-file") && !c.j.g.secrets.holds(c.s.files[0]) {
+	if len(c.s.files) == 1 && !c.has("-a", "--arg-file") && !c.j.g.secrets.Holds(c.s.files[0]) {
 		added = field{text: c.s.files[0] + "/*", glob: true}
 	}
 	words := slices.Clone(operands)
@@ -182,7 +182,7 @@ func judgeFind(c *call) {
 	for _, g := range options {
 		switch g.name {
 		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename":
-			if c.j.g.secrets.names(g.value.text) {
+			if c.j.g.secrets.Names(g.value.text) {
 				c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
 			}
 		}
@@ -221,7 +221,7 @@ func (c *call) findCommands(args []field) (words []field, commands [][]field, ok
 func (c *call) findExec(roots, words []field) {
 	found := field{text: string(rune(hole)), dyn: true, plain: true} // find prints the place first, so it is never an option
 	ps := c.j.paths(c.s, roots[0].text)
-	if len(roots) == 1 && !roots[0].dyn && !slices.ContainsFunc(ps, c.j.g.secrets.holds) {
+	if len(roots) == 1 && !roots[0].dyn && !slices.ContainsFunc(ps, c.j.g.secrets.Holds) {
 		found = field{text: ps[0] + "/*", glob: true}
 	}
 	inner := make([]field, 0, len(words))

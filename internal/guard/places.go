@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
@@ -16,207 +17,6 @@ const (
 	unknownDir = "?"
 	homeDir    = "~"
 )
-
-// placeTable finds files by the names in their path.
-type placeTable struct {
-	exact    map[string]bool
-	patterns []string   // one component with * or ?
-	pairs    [][]string // two components in a row
-	roots    [][]string // absolute paths
-	broad    bool       // patterns such as * and *.yml do not count as naming one of these files
-}
-
-func newPlaceTable(names []string) placeTable {
-	t := placeTable{exact: map[string]bool{}}
-	for _, n := range names {
-		n = strings.ToLower(n)
-		switch {
-		case strings.HasPrefix(n, "/"):
-			t.roots = append(t.roots, strings.Split(n[1:], "/"))
-		case strings.Contains(n, "/"):
-			t.pairs = append(t.pairs, strings.Split(n, "/"))
-		case strings.ContainsAny(n, "*?"):
-			t.patterns = append(t.patterns, n)
-		default:
-			t.exact[n] = true
-		}
-	}
-	return t
-}
-
-// match reports whether a clean path names such a file or lies below one. With glob the path is a pattern itself.
-func (t placeTable) match(p string, glob bool) bool {
-	parts := strings.Split(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
-	if len(parts) > 64 {
-		return true // nobody writes such paths
-	}
-	for i, part := range parts {
-		if t.exact[part] {
-			return true
-		}
-		if glob && t.broad && broad(part) {
-			if slices.Contains(t.patterns, part) {
-				return true
-			}
-			continue
-		}
-		for _, pattern := range t.patterns {
-			wild := glob && strings.ContainsAny(part, "*?[")
-			if wild && resembles(part, pattern) && hits(part, pattern) || !wild && hits(part, pattern) {
-				return true // where files can be looked up, what a pattern matches is judged as well
-			}
-		}
-		if glob && strings.ContainsAny(part, "*?[") {
-			fixed := len(part) - strings.Count(part, "*") - strings.Count(part, "?")
-			for name := range t.exact {
-				// one or two letters say nothing about what is meant; what they match is judged
-				if hits(part, name) && (fixed > 2 || !t.broad || strings.HasPrefix(name, ".")) {
-					return true
-				}
-			}
-		}
-		for _, pair := range t.pairs {
-			if startsWith(parts[i:], pair) {
-				return true
-			}
-		}
-	}
-	if path.IsAbs(p) {
-		for _, root := range t.roots {
-			if startsWith(parts, root) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// resembles reports whether what is fixed in a pattern points to secret files of a pattern: *.yml and privkey*.pem have
-// names in common only by chance, privk* and site.k* and *.key do not.
-func resembles(part, secret string) bool {
-	const wild = "*?["
-	head, tail := part[:strings.IndexAny(part, wild)], part[strings.LastIndexAny(part, "*?]")+1:]
-	secretHead, secretTail := secret[:strings.IndexAny(secret, wild)], secret[strings.LastIndexAny(secret, wild)+1:]
-	sameHead := head != "" && secretHead != "" && (strings.HasPrefix(head, secretHead) || strings.HasPrefix(secretHead, head))
-	sameTail := tail != "" && secretTail != "" && (strings.HasSuffix(tail, secretTail) || strings.HasSuffix(secretTail, tail))
-	for n := 2; n <= min(len(head), len(secretTail)) && tail == ""; n++ {
-		sameTail = sameTail || strings.HasSuffix(head, secretTail[:n])
-	}
-	switch {
-	case secretHead == "":
-		return sameTail
-	case secretTail == "":
-		return sameHead
-	}
-	return sameHead && (sameTail || tail == "") || sameTail && head == ""
-}
-
-// personal reports a place below a folder of keys and passwords in somebody's home, such as .ssh.
-func (t placeTable) personal(p string) bool {
-	for part := range strings.SplitSeq(strings.ToLower(p), "/") {
-		if strings.HasPrefix(part, ".") && t.exact[part] {
-			return true
-		}
-	}
-	return false
-}
-
-// names reports text that names such a file outright, or is the pattern for such files itself.
-func (t placeTable) names(text string) bool {
-	for part := range strings.SplitSeq(strings.ToLower(text), "/") {
-		if t.exact[part] || slices.Contains(t.patterns, part) {
-			return true
-		}
-		if fixed := strings.Trim(part, "*"); strings.ContainsAny(part, "*?[") && len(fixed) > 2 {
-			for name := range t.exact {
-				if strings.HasPrefix(strings.TrimLeft(name, "."), strings.TrimLeft(fixed, ".")) && len(fixed) > 4 {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// broad reports patterns for all files, or all of one extension.
-func broad(part string) bool {
-	ext := strings.TrimLeft(part, "*")
-	return ext != part && (ext == "" || ext[0] == '.' && !strings.ContainsAny(ext[1:], "*?[."))
-}
-
-// holds reports whether a folder may have such files somewhere below it.
-func (t placeTable) holds(dir string) bool {
-	if dir == "/" || strings.HasPrefix(dir, homeDir) && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" || path.Dir(dir) == "/home" {
-		return true
-	}
-	parts := strings.Split(strings.ToLower(strings.TrimPrefix(dir, "/")), "/")
-	for _, root := range t.roots {
-		if len(parts) <= len(root) && startsWith(root[:len(parts)], parts) && (parts[0] != "proc" || len(parts) == 1 || processFolder(parts[1])) {
-			return true
-		}
-	}
-	for _, pair := range t.pairs {
-		if parts[len(parts)-1] == pair[0] {
-			return true
-		}
-	}
-	return false
-}
-
-// processFolder reports the folders of /proc that belong to a process.
-func processFolder(name string) bool {
-	return isDigits(name) || strings.HasSuffix(name, "self") || strings.ContainsAny(name, "*?[")
-}
-
-func startsWith(parts, with []string) bool {
-	if len(parts) < len(with) {
-		return false
-	}
-	for i, w := range with {
-		if w != parts[i] && (!strings.ContainsAny(w, "*?") && !strings.ContainsAny(parts[i], "*?[") || !hits(parts[i], w)) {
-			return false
-		}
-	}
-	return true
-}
-
-// hits is intersects for a pattern the shell expands: it does not match a leading dot.
-func hits(pattern, name string) bool {
-	if strings.Count(pattern, "*") > 4 || len(pattern) > 255 {
-		return true // nobody writes such patterns, and matching them takes long
-	}
-	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
-		return false
-	}
-	return intersects(pattern, name)
-}
-
-// intersects reports whether some name matches both patterns; a [set] counts as any one character.
-func intersects(a, b string) bool {
-	switch {
-	case a == "" && b == "":
-		return true
-	case a != "" && a[0] == '*':
-		return intersects(a[1:], b) || (b != "" && intersects(a, rest(b)))
-	case b != "" && b[0] == '*':
-		return intersects(a, b[1:]) || (a != "" && intersects(rest(a), b))
-	case a == "" || b == "":
-		return false
-	case a[0] == '?' || b[0] == '?' || a[0] == '[' || b[0] == '[' || a[0] == b[0]:
-		return intersects(rest(a), rest(b))
-	}
-	return false
-}
-
-// rest drops the first character of a pattern.
-func rest(p string) string {
-	if p[0] == '[' {
-		if end := strings.IndexByte(p, ']'); end > 0 {
-			return p[end+1:]
-		}
-	}
-	return p[1:]
-}
 
 // within reports whether a clean absolute path is the folder or lies below it.
 func within(p, dir string) bool {
@@ -314,7 +114,7 @@ func (j *judge) protected(p string, glob bool) bool {
 			continue
 		}
 		for part := range strings.SplitSeq(base, "/") {
-			if part == f || (glob && strings.ContainsAny(part, "*?[") && hits(part, f)) {
+			if part == f || (glob && strings.ContainsAny(part, "*?[") && place.Hits(part, f)) {
 				return true
 			}
 		}
@@ -367,7 +167,7 @@ func (j *judge) read(s *scope, f field, what string) {
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
 	text = strings.TrimPrefix(text, "file://")
-	if strings.HasPrefix(text, "/proc/") && j.g.secrets.match(text, f.glob) {
+	if strings.HasPrefix(text, "/proc/") && j.g.secrets.Match(text, f.glob) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
 	for _, p := range j.places(s, text, f.glob, what) {
@@ -377,9 +177,9 @@ func (j *judge) read(s *scope, f field, what string) {
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
-		case j.g.secrets.match(p, f.glob):
+		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
-		case j.g.secrets.holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
+		case j.g.secrets.Holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
 			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
@@ -419,7 +219,7 @@ func (j *judge) list(s *scope, f field, what string) {
 		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		}
-		if j.g.secrets.match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.personal(p)) {
+		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.Personal(p)) {
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the place holds keys or leads through another process", "look elsewhere")
 		}
 	}
@@ -485,7 +285,7 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 		bad.rule, bad.why, bad.hint = ruleVolumes, "persistent data volumes are never touched", "report it for a human"
 	case j.protected(p, glob):
 		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read", "propose the change in an issue for a human"
-	case j.own(p) || !temporary && j.g.owned.match(p, glob):
+	case j.own(p) || !temporary && j.g.owned.Match(p, glob):
 		bad.rule, bad.why, bad.hint = ruleOwn, "the file steers the supervisor, an agent, a shell or git", "leave it alone"
 	case strings.HasPrefix(p, unknownDir):
 		bad.rule, bad.why = ruleRunTime, "the folder it lies in is known only at run time"

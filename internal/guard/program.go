@@ -27,7 +27,7 @@ func (j *judge) program(s *scope, name string, args []field) (string, bool) {
 
 // repoScript reports a script of a configured repository.
 func (j *judge) repoScript(p string) bool {
-	if j.inRepo(p) < 3 || j.g.owned.match(p, false) {
+	if j.inRepo(p) < 3 || j.g.owned.Match(p, false) {
 		return false
 	}
 	switch path.Ext(p) {
@@ -77,7 +77,7 @@ func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
 				continue
 			}
 			for _, p := range j.paths(s, word) {
-				if j.volumes(p) || j.protected(p, false) || j.own(p) || j.g.owned.match(p, false) || j.g.secrets.match(p, false) {
+				if j.volumes(p) || j.protected(p, false) || j.own(p) || j.g.owned.Match(p, false) || j.g.secrets.Match(p, false) {
 					j.refuse(ruleUnknown, what, "its arguments name the protected place "+word, "")
 					return
 				}

@@ -1,10 +1,11 @@
 package guard
 
 import (
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // maxBraces is how many words a brace expansion may become before it counts as known only at run time.
@@ -28,7 +29,7 @@ func braces(w *syntax.Word) (expanded []string, plain bool) {
 	if !ok {
 		return nil, false
 	}
-	for _, item := range braceItems(body) {
+	for _, item := range scan.Braces(body, maxBraces) {
 		expanded = append(expanded, head+item+tail)
 	}
 	return expanded, false
@@ -54,38 +55,4 @@ func braced(w *syntax.Word) bool {
 		}
 	}
 	return false
-}
-
-// braceItems lists a,b,c or 1..5 or a..e; nothing when it is neither or too long.
-func braceItems(body string) []string {
-	if strings.Contains(body, ",") {
-		if items := strings.Split(body, ","); len(items) <= maxBraces {
-			return items
-		}
-		return nil
-	}
-	from, to, ok := strings.Cut(body, "..")
-	if !ok {
-		return nil
-	}
-	a, err1 := strconv.Atoi(from)
-	b, err2 := strconv.Atoi(to)
-	letters := len(from) == 1 && len(to) == 1 && err1 != nil && err2 != nil
-	if letters {
-		a, b = int(from[0]), int(to[0])
-	} else if err1 != nil || err2 != nil || from != strconv.Itoa(a) || to != strconv.Itoa(b) {
-		return nil
-	}
-	if a > b || b-a >= maxBraces {
-		return nil
-	}
-	var out []string
-	for n := a; n <= b; n++ {
-		if letters {
-			out = append(out, string(rune(n)))
-		} else {
-			out = append(out, strconv.Itoa(n))
-		}
-	}
-	return out
 }

@@ -257,7 +257,7 @@ func (c *call) freeValue(f field, what string) {
 		glob := f.glob || strings.ContainsAny(part, "*?[")
 		for _, p := range c.j.paths(c.s, part) {
 			if strings.Contains(part, "/") && c.j.own(p) && p != path.Join(c.j.facts.StateDir, "cooldown.json") ||
-				c.j.g.secrets.match(p, glob) && (strings.ContainsAny(part, "/~") || c.j.g.secrets.match("/"+part, glob)) {
+				c.j.g.secrets.Match(p, glob) && (strings.ContainsAny(part, "/~") || c.j.g.secrets.Match("/"+part, glob)) {
 				c.j.refuse(ruleSecrets, what+" "+f.show(), "it names a protected file", "report what you need to know instead")
 			}
 		}

@@ -77,3 +77,49 @@ func number(digits string, base int) int {
 	}
 	return int(n)
 }
+
+// Braces lists a,b,c or 1..5 or a..e; nothing when it is neither or too long.
+func Braces(body string, most int) []string {
+	if strings.Contains(body, ",") {
+		if items := strings.Split(body, ","); len(items) <= most {
+			return items
+		}
+		return nil
+	}
+	from, to, ok := strings.Cut(body, "..")
+	if !ok {
+		return nil
+	}
+	a, err1 := strconv.Atoi(from)
+	b, err2 := strconv.Atoi(to)
+	letters := len(from) == 1 && len(to) == 1 && err1 != nil && err2 != nil
+	if letters {
+		a, b = int(from[0]), int(to[0])
+	} else if err1 != nil || err2 != nil || from != strconv.Itoa(a) || to != strconv.Itoa(b) {
+		return nil
+	}
+	if a > b || b-a >= most {
+		return nil
+	}
+	var out []string
+	for n := a; n <= b; n++ {
+		if letters {
+			out = append(out, string(rune(n)))
+		} else {
+			out = append(out, strconv.Itoa(n))
+		}
+	}
+	return out
+}
+
+// Seconds reads a duration such as 5, 0.5 or 2m.
+func Seconds(text string) (float64, bool) {
+	unit := 1.0
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte("smhd", text[n-1]); i >= 0 {
+			text, unit = text[:n-1], []float64{1, 60, 3600, 86400}[i]
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v * unit, err == nil && strings.Trim(text, "0123456789.") == ""
+}
