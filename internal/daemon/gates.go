@@ -109,7 +109,7 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
 		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
 		OwnPaths: []string{c.StateDir, filepath.Join(e.StateDir, "agent")}, Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
-		Resolve: resolve,
+		Resolve: resolve, Glob: gate.Matches,
 	}
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -14,7 +15,9 @@ type call struct {
 	s        *scope
 	row      *row
 	name     string  // the whole command, such as docker compose up
+	program  field   // the word that names the program
 	args     []field // everything after the command
+	groups   []*row  // the groups it belongs to whose options it takes as well
 	before   []given // options of the groups it belongs to
 	options  []given
 	operands []field
@@ -45,11 +48,11 @@ func (j *judge) simple(s *scope, words []field) outcome {
 	}
 	j.seen = append(j.seen, words)
 	if strings.IndexFunc(name, odd) >= 0 || name == "" || strings.ContainsAny(name, " \t\n") {
-		j.refuse(ruleText, "a program of that name", "the name holds characters no program has", "write the program's plain name")
+		j.refuse(ruleText, "a program of that name", "the name holds characters that program names do not have", "write the program's plain name")
 		return s.any()
 	}
 	if f := j.funcs[name]; f != nil {
-		j.invoke(s, name, words[1:], f)
+		j.invoke(s, name, f)
 		return s.any()
 	}
 	base, ok := j.program(s, name, words[1:])
@@ -57,18 +60,34 @@ func (j *judge) simple(s *scope, words []field) outcome {
 		return s.any()
 	}
 	if strings.HasPrefix(base, "claudeops") || strings.HasPrefix(base, "claude-ops") {
-		j.refuse(ruleOwn, base, "the supervisor is not called by its agents", "")
+		j.refuse(ruleOwn, base, "agents do not call the supervisor", "")
 		return s.any()
 	}
-	if j.operatorDenies(base, words[1:]) {
+	if j.operatorDenies(base, words[1:]) || j.operatorAllows(s, base, words[1:]) {
 		return s.any()
 	}
 	r := j.g.tables.find(base)
 	if r == nil {
-		j.unknown(s, base, words[1:])
+		r = j.g.tables.family(base)
+	}
+	if r == nil {
+		j.unknown(base)
 		return s.any()
 	}
-	return j.dispatch(s, r, words[1:])
+	return j.dispatch(s, r, words)
+}
+
+// family finds the row of an interpreter by its name without the version, as in perl5.36 or vim.tiny.
+func (t *tables) family(base string) *row {
+	for i := 1; i < len(base); i++ {
+		if strings.IndexByte("0123456789.-", base[i]) < 0 {
+			continue
+		}
+		if r := t.find(base[:i]); r != nil && (r.rule == ruleInline || slices.Contains(r.judges, "interpreter")) {
+			return r
+		}
+	}
+	return nil
 }
 
 // external judges words that a program starts: it finds programs only, not the functions of the shell.
@@ -81,12 +100,11 @@ func (j *judge) external(s *scope, words []field) outcome {
 }
 
 // dispatch follows groups to the row of a subcommand and judges it.
-func (j *judge) dispatch(s *scope, r *row, args []field) outcome {
-	c := &call{j: j, s: s, row: r, name: r.cmd, args: args, out: s.any()}
-	for r.group {
-		options, operands := r.parseOptions(args, true)
+func (j *judge) dispatch(s *scope, r *row, words []field) outcome {
+	c := &call{j: j, s: s, row: r, name: r.cmd, program: words[0], args: words[1:], out: s.any()}
+	for r.group && !c.onlyHelp() {
+		options, operands := c.parse(r, c.args, true)
 		c.before = append(c.before, options...)
-		c.optionsOf(r, options)
 		if len(operands) == 0 {
 			break
 		}
@@ -100,21 +118,39 @@ func (j *judge) dispatch(s *scope, r *row, args []field) outcome {
 			next = j.g.tables.find(r.like + " " + verb)
 		}
 		if next == nil {
-			if r.tier != 0 && r.tier < never {
+			if len(r.args) > 0 {
 				break // the group itself takes operands
 			}
-			j.refuse(ruleBash, r.cmd+" "+operands[0].show(), "it is not on the list of known subcommands", "")
+			j.refuse(ruleBash, r.cmd+" "+operands[0].show(), "it is not on the list of known subcommands", j.g.tables.verbsHint(r))
 			return s.any()
 		}
-		r, args = next, operands[1:]
-		c.row, c.name, c.args = r, r.cmd, args
+		if r.persistent {
+			c.groups = append(c.groups, r)
+		}
+		r = next
+		c.row, c.name, c.args = r, r.cmd, operands[1:]
 	}
-	if r.group && r.tier == 0 {
-		j.need(s, ops.Tier1, ruleBash, r.cmd)
+	if r.group && r.tier == 0 && !c.onlyHelp() {
+		c.refuse(ruleBash, "without a subcommand it may read commands from its standard input", j.g.tables.verbsHint(r))
 		return s.any()
 	}
 	c.judge()
 	return c.out
+}
+
+// verbsHint names some subcommands that are known.
+func (t *tables) verbsHint(r *row) string {
+	var verbs []string
+	for _, o := range t.order {
+		verb, ok := strings.CutPrefix(o.cmd, r.cmd+" ")
+		if ok && !strings.Contains(verb, " ") && o.tier < never && len(verbs) < 8 {
+			verbs = append(verbs, verb)
+		}
+	}
+	if len(verbs) == 0 {
+		return ""
+	}
+	return "use one of " + strings.Join(verbs, ", ")
 }
 
 // judge applies the row.
@@ -124,38 +160,62 @@ func (c *call) judge() {
 		c.j.need(c.s, ops.Tier1, ruleBash, c.name)
 		return
 	}
+	if r.tier >= never && len(r.variants) == 0 {
+		c.refuse(r.rule, r.note, "")
+		return
+	}
+	for _, name := range r.judges {
+		if fn := c.j.g.judges[name]; fn.whole {
+			c.optionsOf(c.before)
+			fn.judge(c)
+			return
+		}
+	}
+	if strings.HasPrefix(r.cmd, "git ") {
+		c.git()
+	}
+	c.options, c.operands = c.parse(r, c.args, r.stop)
+	for _, v := range r.variants {
+		if c.has(v.when...) {
+			c.row = v
+			break
+		}
+	}
+	c.apply()
+}
+
+// apply judges the sorted words by the row, or by the variant of it that the options chose.
+func (c *call) apply() {
+	r := c.row
 	if r.tier >= never {
 		c.refuse(r.rule, r.note, "")
 	}
-	if r.wraps >= 0 {
-		c.wrapped()
-		return
+	if len(r.needs) > 0 && !c.has(r.needs...) {
+		c.refuse(ruleBash, "it is known only with "+strings.Join(r.needs, " or "), "add the option")
 	}
-	if strings.HasPrefix(r.cmd, "git ") {
-		judgeGit(c)
-	}
-	c.options, c.operands = r.parseOptions(c.args, false)
-	special := false
-	for _, name := range r.judges {
-		if fn := c.j.g.judges[name]; fn.whole {
-			fn.judge(c)
-			special = true
-		}
-	}
-	if special {
-		return
-	}
-	c.optionsOf(r, c.options)
+	c.optionsOf(c.before)
+	c.optionsOf(c.options)
 	c.operandsOf()
-	if strings.HasPrefix(r.cmd, "gh ") {
-		c.filters()
-		c.bodyFile()
-	}
+	c.here()
 	for _, name := range r.judges {
 		c.j.g.judges[name].judge(c)
 	}
-	c.effects()
 	c.need(r.tier)
+	c.inSafeMode()
+}
+
+// here refuses programs that take settings from the folder they run in where anybody may have put them.
+func (c *call) here() {
+	program, _, _ := strings.Cut(c.row.cmd, " ")
+	if program != "gh" && program != "tea" && program != "glab" && program != "npm" && program != "ansible" && !strings.HasPrefix(program, "ansible-") &&
+		!strings.HasPrefix(c.row.cmd, "docker compose") {
+		return
+	}
+	for _, p := range c.j.paths(c.s, ".") {
+		if within(p, c.j.facts.TempDir) && !c.s.remote {
+			c.refuse(rulePath, "it takes settings from the folder it runs in, and that is a temporary one", "cd into a repository first")
+		}
+	}
 }
 
 // need records the tier of the command.
@@ -167,6 +227,11 @@ func (c *call) need(tier ops.Tier) {
 
 func (c *call) refuse(rule, why, hint string) {
 	c.j.refuse(rule, c.name, why, hint)
+}
+
+// dry reports an option with which the command changes nothing.
+func (c *call) dry() bool {
+	return slices.ContainsFunc(c.options, func(g given) bool { return g.flag.dry })
 }
 
 // onlyHelp reports --help or --version alone.

@@ -49,14 +49,14 @@ func (g *Guard) tool(tier ops.Tier, tool string, fields map[string]json.RawMessa
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":
 		return g.writeTool(tier, tool, fields, facts)
 	case "WebFetch", "WebSearch":
-		return g.webTool(tier, tool, fields, facts)
+		return g.webTool(tier, tool, fields, *g.extended(&facts))
 	case "StructuredOutput":
 		return decide(tier, facts, nil, "tool."+tool)
 	case "Task", "Agent", "Workflow", "Skill", "ScheduleWakeup", "EnterWorktree", "SendMessage":
 		return refuseTool(tool, "agents neither start nor wake other agents", "do the work in this session, or escalate")
 	}
 	if strings.HasPrefix(tool, "mcp__") {
-		return g.mcpTool(tier, tool, fields, facts)
+		return g.mcpTool(tier, tool, fields, *g.extended(&facts))
 	}
 	return refuseTool(tool, "the tool is not on the list", "use Bash, Read, Grep, Glob, Write, Edit or WebFetch")
 }
@@ -103,7 +103,7 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 	f := lit(name)
 	switch tool {
 	case "Grep":
-		j.readTree(s, f, tool)
+		j.read(s, f, tool)
 	case "Glob":
 		j.read(s, f, tool)
 		pattern, ok := text(fields, "pattern")

@@ -9,7 +9,7 @@ import (
 
 // declare judges export, declare, local, readonly and typeset.
 func (j *judge) declare(s *scope, c *syntax.DeclClause) {
-	kind, named := c.Variant.Value, false
+	kind, named, env := c.Variant.Value, false, c.Variant.Value == "export"
 	if kind == "nameref" {
 		j.refuse(ruleRunTime, kind, "a name reference is known only at run time", "")
 	}
@@ -17,12 +17,16 @@ func (j *judge) declare(s *scope, c *syntax.DeclClause) {
 		if a.Name == nil {
 			f := j.one(s, a.Value)
 			j.declareOption(kind, f)
+			env = env || strings.Contains(f.text, "x")
 			continue
 		}
 		named = true
 		if a.Naked {
-			j.variable(a.Name.Value, value{})
+			j.variable(a.Name.Value, s.vars[a.Name.Value], env)
 			continue
+		}
+		if env {
+			j.assign(s, a, true)
 		}
 		j.assign(s, a, false)
 	}
@@ -55,7 +59,7 @@ func (j *judge) declared(s *scope, kind string, args []field) {
 		case syntax.ValidName(name):
 			named = true
 			v := value{known: has && !f.dyn && !f.viaVar, text: text}
-			j.variable(name, v)
+			j.variable(name, v, true)
 			s.set(name, v)
 		default:
 			j.declareOption(kind, f)
@@ -90,10 +94,10 @@ func (j *judge) define(s *scope, d *syntax.FuncDecl) {
 }
 
 // invoke judges the call of a function where it stands.
-func (j *judge) invoke(s *scope, name string, args []field, f *function) {
+func (j *judge) invoke(s *scope, name string, f *function) {
 	f.calls++
 	if f.maybe {
-		j.unknown(s, name, args) // a program of that name would run
+		j.unknown(name) // a program of that name would run
 	}
 	what := "the function " + name
 	switch {

@@ -3,6 +3,8 @@ package guard
 import (
 	"path"
 	"strings"
+
+	"claudeops/internal/guard/scan"
 )
 
 // effect records what a cooldown counts.
@@ -12,18 +14,17 @@ func (j *judge) effect(e Effect) {
 	}
 }
 
-// effects records the effects of a command on the services it names.
-func (c *call) effects() {
-	if c.row.effect == "" || c.row.operands != operandServices {
+// serviceOperand records the effect of a command on a service that it names.
+func (c *call) serviceOperand(r role, f field) {
+	if c.row.effect == "" {
+		c.freeValue(f, c.name)
 		return
 	}
-	if len(c.operands) == 0 {
-		c.refuse(ruleBash, "it names no service", "name the service")
+	if r == roleUnit {
+		c.baseUnit(f)
 	}
-	for _, f := range c.operands {
-		if name, ok := c.service(f); ok {
-			c.j.effect(Effect{Kind: c.row.effect, Service: name, Half: c.row.half})
-		}
+	if name, ok := c.service(f); ok && !c.dry() {
+		c.j.effect(Effect{Kind: c.row.effect, Service: name, Half: c.row.half})
 	}
 }
 
@@ -42,7 +43,7 @@ func (c *call) service(f field) (string, bool) {
 		return "", false
 	}
 	canonical, known := c.j.facts.service(strings.TrimSuffix(name, ".service"))
-	if !known && looksLikeID(name) {
+	if !known && looksLikeID(name) && strings.HasPrefix(c.row.cmd, "docker") {
 		c.j.refuse(ruleRunTime, c.name+" "+name, "an id does not say which service it is", "use the service's name")
 		return "", false
 	}
@@ -51,7 +52,7 @@ func (c *call) service(f field) (string, bool) {
 
 // serviceName reports names that containers, units and releases have.
 func serviceName(s string) bool {
-	return s != "" && strings.Trim(s, letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
+	return s != "" && strings.Trim(s, scan.Letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
 }
 
 // ownName reports names of the supervisor's own container or unit.
@@ -60,9 +61,9 @@ func ownName(s string) bool {
 	return strings.Contains(s, "claudeops")
 }
 
-// looksLikeID reports hexadecimal container ids, which say nothing about the service.
+// looksLikeID reports hexadecimal container ids and beginnings of them, which say nothing about the service.
 func looksLikeID(s string) bool {
-	return len(s) >= 4 && strings.Trim(s, "0123456789abcdef") == "" && strings.ContainsAny(s, "0123456789")
+	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // engine requires that a container engine is the local one or that of an inventory host.
@@ -85,15 +86,14 @@ func (c *call) engine(f field) {
 
 // project names the compose project a command works on.
 func (c *call) project() string {
-	given := append(append([]given{}, c.before...), c.options...)
 	name := ""
-	for _, g := range given {
-		switch g.name {
-		case "-p", "--project-name":
+	for _, g := range c.before {
+		switch {
+		case g.is("-p", "--project-name"):
 			return g.value.text
-		case "--project-directory":
+		case g.is("--project-directory"):
 			name = path.Base(path.Clean(g.value.text))
-		case "-f", "--file":
+		case g.is("-f", "--file"):
 			if name == "" {
 				for _, p := range c.j.paths(c.s, g.value.text) {
 					name = path.Base(path.Dir(p))

@@ -16,7 +16,7 @@ func (j *judge) substitution(s *scope, c *syntax.CmdSubst) value {
 		return value{known: true, text: text, inline: true}
 	}
 	j.stmts(s.sub(), c.Stmts)
-	return value{num: numeric(c.Stmts)}
+	return printed(c.Stmts)
 }
 
 // quotedDocument is the text of $(cat <<'EOF' … EOF), the common way to write a long message.
@@ -48,38 +48,6 @@ func quotedDelimiter(w *syntax.Word) bool {
 		l, ok := p.(*syntax.Lit)
 		return !ok || strings.ContainsRune(l.Value, '\\')
 	})
-}
-
-// numeric reports whether commands print a number only, so that arithmetic may use it: arithmetic on other text runs
-// what stands in its brackets.
-func numeric(list []*syntax.Stmt) bool {
-	if len(list) != 1 {
-		return false
-	}
-	stages := pipeline(list[0])
-	call, ok := stages[len(stages)-1].Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return false
-	}
-	args := peek(call.Args)
-	has := func(want ...string) bool {
-		return slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(want, a) })
-	}
-	switch args[0] {
-	case "wc":
-		return len(args) == 2 && has("-l", "-c", "-w", "-m")
-	case "nproc", "date":
-		return args[0] == "nproc" || has("+%s", "+%H", "+%M", "+%S", "+%d", "+%j", "+%Y", "+%u", "+%N")
-	case "grep":
-		return has("-c", "--count", "-ci", "-ic")
-	case "curl":
-		return has("/dev/null") && has("%{http_code}", "%{response_code}")
-	case "id":
-		return has("-u", "-g")
-	case "stat":
-		return has("-c", "--format") && has("%s", "%Y", "%X", "%Z", "%a", "%u", "%g", "%h")
-	}
-	return false
 }
 
 // procSubst judges <(…) and >(…).
@@ -125,7 +93,7 @@ func isAssign(op syntax.BinAritOperator) bool {
 // counts remembers that a variable holds a number after an arithmetic assignment.
 func (j *judge) counts(s *scope, x syntax.ArithmExpr, assigns bool) {
 	if w, ok := x.(*syntax.Word); ok && assigns && w.Lit() != "" {
-		j.variable(w.Lit(), value{num: true})
+		j.variable(w.Lit(), value{num: true}, false)
 		s.set(w.Lit(), value{num: true})
 	}
 }
@@ -133,14 +101,15 @@ func (j *judge) counts(s *scope, x syntax.ArithmExpr, assigns bool) {
 func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {
 	if name := w.Lit(); name != "" && syntax.ValidName(name) {
 		j.exposes(s, name)
-		if v, ok := s.vars[name]; ok {
-			j.needNumber(v, w.Parts[0].(*syntax.Lit))
-		}
+		j.needNumber(s.vars[name], w.Parts[0].(*syntax.Lit))
 		return
 	}
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
+			if len(w.Parts) == 1 && !numberText(p.Value) && !basedNumber(p.Value) {
+				j.notANumber(p.Value)
+			}
 		case *syntax.SglQuoted:
 			if !numberText(p.Value) {
 				j.notANumber(p.Value)
@@ -176,7 +145,7 @@ func (j *judge) needNumber(v value, name *syntax.Lit) {
 // countsItself are the variables bash fills with numbers.
 func countsItself(name string) bool {
 	switch name {
-	case "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "COLUMNS", "LINES", "OPTIND":
+	case "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID":
 		return true
 	}
 	return false
@@ -190,6 +159,15 @@ func (j *judge) notANumber(shown string) {
 func numberText(s string) bool {
 	s = strings.TrimLeft(strings.TrimSpace(s), "+-")
 	return s == "" || isDigits(s)
+}
+
+// basedNumber reports 0x1f and 2#101.
+func basedNumber(s string) bool {
+	base, digits, ok := strings.Cut(strings.ToLower(s), "#")
+	if !ok {
+		base, digits, ok = strings.Cut(strings.ToLower(s), "0x")
+	}
+	return ok && (base == "" || isDigits(base)) && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // test judges [[ … ]].

@@ -38,6 +38,8 @@ type Facts struct {
 	// Resolve follows the symbolic links of a clean absolute path, as far as it exists; nil takes paths as they are
 	// written. An error means that the path cannot be told, and that nothing may be done with it.
 	Resolve func(name string) (string, error)
+	// Glob lists the files that match a clean absolute pattern; nil where the files cannot be looked at.
+	Glob func(pattern string) []string
 }
 
 // factsFile is the form of a facts file.

@@ -2,12 +2,15 @@ package guard
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"claudeops/internal/guard/place"
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -18,8 +21,9 @@ const maxCommands = 2000
 type Guard struct {
 	tables    *tables
 	variables variableTable
-	secrets   placeTable
-	owned     placeTable
+	secrets   place.Table
+	owned     place.Table
+	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
 	readers   sync.Pool
@@ -39,12 +43,17 @@ func New(rules []Rule) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	sql, _, _, err := namesFile("sql.list")
+	if err != nil {
+		return nil, err
+	}
 	g := &Guard{
+		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: newPlaceTable(places["secret"]), owned: newPlaceTable(places["own"]),
+		secrets: place.New(places["secret"]), owned: place.New(places["own"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
-	g.secrets.broad = true
+	g.secrets.Broad = true
 	for _, r := range t.order {
 		for _, name := range r.judges {
 			if g.judges[name].judge == nil {
@@ -75,6 +84,12 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 	d := decide(tier, facts, j.worst, ruleBash)
 	if d.Verdict == Allow {
 		d.Script = parsed.text
+		if len(j.added) > 0 {
+			addWords(parsed.file, j.added)
+			if d.Script, bad = r.print(parsed.file); bad != nil {
+				return decide(tier, facts, bad, ruleBash)
+			}
+		}
 		if len(j.effects) > 0 {
 			d.Effects = j.effects
 		}
@@ -123,6 +138,14 @@ func (g *Guard) extended(f *Facts) *Facts {
 		out.InventoryHosts = slices.Concat(out.InventoryHosts, r.Hosts)
 		out.Repositories = slices.Concat(out.Repositories, r.Repositories)
 		out.ProtectedFiles = slices.Concat(out.ProtectedFiles, r.Protected)
+		out.WebHosts = slices.Concat(out.WebHosts, r.WebHosts)
+		if len(r.MCPTools) > 0 {
+			out.MCPTools = maps.Clone(out.MCPTools)
+			if out.MCPTools == nil {
+				out.MCPTools = map[ops.Tier][]string{}
+			}
+			out.MCPTools[r.Tier] = slices.Concat(out.MCPTools[r.Tier], r.MCPTools)
+		}
 		for _, s := range r.Services {
 			out.Services = append(slices.Clone(out.Services), ops.Service{Name: s})
 		}

@@ -10,22 +10,18 @@ import (
 
 // judgePlaybook judges ansible-playbook: playbooks of a repository, plain variables, one redeployment each.
 func judgePlaybook(c *call) {
-	dry := c.has("-C", "--check", "--syntax-check", "--list-hosts", "--list-tasks", "--list-tags")
 	service := c.extraVars()
 	c.inventory()
-	if len(c.operands) == 0 {
-		c.refuse(ruleRunTime, "it names no playbook", "name one")
-	}
+	c.alone()
 	for _, f := range c.operands {
 		text, plain := f.literal()
 		if !plain {
-			continue // operandsOf said so
+			continue // its place said so
 		}
 		if ext := path.Ext(text); ext != ".yml" && ext != ".yaml" {
 			c.refuse(rulePath, f.show()+" is not a playbook file", "name a .yml file of a repository")
 		}
-		c.inRepo(f, c.name)
-		if dry {
+		if c.dry() {
 			continue
 		}
 		name := service
@@ -40,7 +36,7 @@ func judgePlaybook(c *call) {
 func (c *call) extraVars() string {
 	service := ""
 	for _, g := range c.options {
-		if g.flag == nil || !sameFlag(g.flag, "--extra-vars") {
+		if !g.is("-e", "--extra-vars") {
 			continue
 		}
 		text, plain := g.value.literal()
@@ -71,7 +67,7 @@ func (c *call) extraVars() string {
 // inventory requires an inventory of a repository, or a plain list of inventory hosts.
 func (c *call) inventory() {
 	for _, g := range c.options {
-		if g.flag == nil || !sameFlag(g.flag, "--inventory") {
+		if !g.is("-i", "--inventory", "--inventory-file") {
 			continue
 		}
 		text, plain := g.value.literal()
@@ -108,23 +104,15 @@ func judgeAnsible(c *call) {
 	}
 }
 
-// judgeInventory judges ansible-inventory and its like: only files of a repository.
-func judgeInventory(c *call) { c.inventory() }
-
 // judgeHelm judges helm upgrade and rollback.
 func judgeHelm(c *call) {
 	if len(c.operands) == 0 {
-		c.refuse(ruleRunTime, "it names no release", "name one")
-		return
+		return // its places said so
 	}
-	if c.row.cmd == "helm upgrade" {
-		if len(c.operands) != 2 {
-			c.refuse(ruleRunTime, "it names no chart", "name release and chart")
-			return
-		}
+	if c.row.cmd == "helm upgrade" && len(c.operands) > 1 {
 		c.chart(c.operands[1])
 	}
-	if c.has("--dry-run") {
+	if c.dry() {
 		return
 	}
 	if name, ok := c.service(c.operands[0]); ok {
@@ -155,19 +143,19 @@ func judgeKubeRead(c *call) {
 	for _, g := range c.options {
 		if _, file, ok := strings.Cut(g.value.text, "file="); ok {
 			c.j.read(c.s, g.value.withText(file), c.name)
-		} else if g.name == "--template" && !strings.Contains(g.value.text, "{{") && !strings.HasPrefix(g.value.text, "{") {
-			c.j.read(c.s, g.value, c.name)
 		}
 	}
 	for i, f := range c.operands {
-		text := strings.ToLower(f.text)
-		if i == 0 && f.dyn {
+		if f.dyn && (i == 0 || strings.Contains(c.operands[0].text, "/")) && !f.plain {
 			c.runTime("resource")
 		}
-		for kind := range strings.SplitSeq(text, ",") {
+		if f.dyn && f.split && !f.plain {
+			c.runTime("resource")
+		}
+		for kind := range strings.SplitSeq(strings.ToLower(f.text), ",") {
 			kind, _, _ = strings.Cut(kind, "/")
 			kind, _, _ = strings.Cut(kind, ".")
-			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" {
+			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" || kind == "all" && c.row.cmd == "kubectl describe" {
 				c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it shows secrets", "report what you need to know instead")
 			}
 		}
@@ -179,25 +167,23 @@ func judgeKubeChange(c *call) {
 	if c.manifests() {
 		return
 	}
-	if len(c.operands) == 0 || c.has("--all", "-l", "--selector", "-R") {
+	if len(c.operands) == 0 {
 		c.refuse(ruleRunTime, "it does not name what it changes", "name one deployment")
 		return
 	}
-	target := c.operands[0]
-	if !strings.Contains(target.text, "/") {
-		if len(c.operands) == 1 {
-			c.refuse(ruleRunTime, "it changes every "+target.show(), "name one, such as "+target.show()+"/web")
-			return
-		}
-		target = c.operands[1]
-	}
-	if text, plain := target.literal(); plain {
-		if _, after, ok := strings.Cut(text, "/"); ok {
-			target = lit(after)
+	targets := slices.DeleteFunc(slices.Clone(c.operands), func(f field) bool { return strings.Contains(f.text, "=") })
+	if kind := targets; len(kind) > 0 && !strings.Contains(kind[0].text, "/") {
+		if targets = targets[1:]; len(targets) == 0 {
+			c.refuse(ruleRunTime, "it changes every "+kind[0].show(), "name one, such as "+kind[0].show()+"/web")
 		}
 	}
-	if name, ok := c.service(target); ok {
-		c.j.effect(Effect{Kind: c.row.effect, Service: name})
+	for _, target := range targets {
+		if _, after, ok := strings.Cut(target.text, "/"); ok {
+			target = target.withText(after)
+		}
+		if name, ok := c.service(target); ok && !c.dry() {
+			c.j.effect(Effect{Kind: c.row.effect, Service: name})
+		}
 	}
 }
 
@@ -205,68 +191,26 @@ func judgeKubeChange(c *call) {
 func (c *call) manifests() bool {
 	found := false
 	for _, g := range c.options {
-		if g.flag == nil || !sameFlag(g.flag, "-f") && !sameFlag(g.flag, "-k") {
+		if !g.is("-f", "--filename", "-k", "--kustomize") {
 			continue
 		}
 		found = true
 		text := g.value.text
 		c.inRepo(g.value, c.name+" "+g.name)
-		if host, _, _ := strings.Cut(text, "/"); sameFlag(g.flag, "-k") && strings.Contains(strings.Trim(host, "."), ".") {
+		if host, _, _ := strings.Cut(text, "/"); g.is("-k", "--kustomize") && strings.Contains(strings.Trim(host, "."), ".") {
 			c.refuse(rulePath, "the folder "+g.value.show()+" may be one of another host", "name it with ./ or by its absolute path")
 		}
-		if !c.has("--dry-run") {
+		if !c.dry() {
 			c.j.effect(Effect{Kind: EffectRedeployment, Service: strings.TrimSuffix(path.Base(text), path.Ext(text))})
 		}
 	}
 	return found
 }
 
-// judgeUnitShow keeps the environment of units out of what is shown.
-func judgeUnitShow(c *call) {
-	p, ok := c.option("-p")
-	if !ok || strings.Contains(strings.ToLower(p.value.text), "environment") {
-		c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name the properties with -p")
-	}
-}
-
-// bodyFile requires that text which goes to others lies in a repository or was written for it.
-func (c *call) bodyFile() {
-	g, ok := c.option("--body-file", "--notes-file")
-	if !ok || g.value.text == "-" || g.value.dyn {
-		return
-	}
-	for _, p := range c.j.paths(c.s, g.value.text) {
-		if c.j.inRepo(p) == 0 && !c.temporary(p) {
-			c.j.refuse(ruleSecrets, c.name+" "+g.name+" "+g.value.show(), "it sends a file of the host away", "send a file of a repository or of the temporary folder")
-		}
-	}
-}
-
-// filters judges the jq filters of gh.
-func (c *call) filters() {
-	for i, f := range c.args {
-		filter, glued := strings.CutPrefix(f.text, "--jq=")
-		if !glued {
-			filter, glued = strings.CutPrefix(f.text, "-q")
-		}
-		if (f.text == "--jq" || f.text == "-q") && i+1 < len(c.args) {
-			filter, glued, f = c.args[i+1].text, true, c.args[i+1]
-		}
-		if glued && (f.dyn || jqEnv(filter)) {
-			c.j.refuse(ruleSecrets, c.name+" --jq", "the filter reads the environment", "filter the answer only")
-		}
-	}
-}
-
-// judgeUnit judges systemctl start, stop and restart: the units everything stands on stay as they are.
-func judgeUnit(c *call) {
-	for _, f := range c.operands {
-		unit := strings.TrimSuffix(strings.ToLower(f.text), ".service")
-		switch {
-		case unit == "docker" || unit == "docker.socket" || unit == "containerd" || unit == "ssh" || unit == "sshd" || unit == "k3s" || unit == "kubelet" || unit == "dbus" ||
-			unit == "networking" || unit == "networkmanager" || strings.HasPrefix(unit, "systemd-") || strings.HasSuffix(unit, ".target") || strings.HasSuffix(unit, ".mount") || strings.HasPrefix(unit, "user@"):
-			c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
-		}
+// alone requires that a command which runs what files say does not stand beside one that writes files.
+func (c *call) alone() {
+	if c.j.stored != "" && !c.s.remote {
+		c.refuse(ruleInline, "the same command writes files, so it might run what it wrote", "run it by itself")
 	}
 }
 
@@ -278,9 +222,8 @@ func judgeMake(c *call) {
 			c.refuse(ruleInline, "its argument "+f.show()+" is not the name of a target", "name a target")
 		}
 	}
-	if _, ok := c.option("-C", "--directory"); !ok {
-		c.inRepo(lit("."), c.name)
-	}
+	c.inRepo(lit("."), c.name)
+	c.alone()
 	names := []string{"default"}
 	if len(c.operands) > 0 {
 		names = nil

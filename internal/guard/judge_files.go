@@ -4,13 +4,12 @@ import (
 	"path"
 	"strings"
 
+	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
 // judgeRm judges rm: single files in repositories and the temporary folder, folders only where nothing of value lies.
 func judgeRm(c *call) {
-	c.optionsOf(c.row, c.options)
-	c.need(c.row.tier)
 	recursive := c.has("-r", "-R", "--recursive")
 	for _, f := range c.operands {
 		if recursive {
@@ -115,7 +114,7 @@ func (c *call) landing(source, target field) {
 		c.j.write(c.s, target, c.name+" to")
 	}
 	if source.glob || source.dyn || base == "." || base == "/" || base == ".." {
-		if source.dyn || source.glob && !broad(base) {
+		if source.dyn || source.glob && !place.IsBroad(base) {
 			c.runTime("")
 		}
 		return
@@ -129,12 +128,8 @@ func judgeCp(c *call) {
 	if !ok {
 		return
 	}
-	recursive := c.has("-r", "-R", "--recursive", "-a", "--archive")
 	for _, f := range sources {
 		c.j.read(c.s, f, c.name)
-		if recursive {
-			c.j.readTree(c.s, f, c.name)
-		}
 		for _, p := range c.j.paths(c.s, f.text) {
 			if standardDir(path.Dir(p)) {
 				c.refuse(rulePath, "a copied program would hide its name", "call programs by their plain name")
@@ -145,7 +140,7 @@ func judgeCp(c *call) {
 		}
 		c.landing(f, target)
 	}
-	if recursive {
+	if c.has("-r", "-R", "--recursive", "-a", "--archive") {
 		for _, p := range c.j.paths(c.s, target.text) {
 			if !c.temporary(p) {
 				c.refuse(ruleInventory, "a copied folder may overwrite infrastructure files", "copy the files by name")
@@ -194,78 +189,58 @@ func judgeDd(c *call) {
 	c.need(ops.Tier1)
 }
 
-// judgeSecondWrites judges programs whose second operand is the file they write.
-func judgeSecondWrites(c *call) {
-	if len(c.operands) > 1 {
-		c.j.write(c.s, c.operands[1], c.name+" to")
-	}
-}
-
-// judgeRecursive judges readers that go through folders when told to.
+// judgeRecursive judges searchers that go through the folder they run in when no other is named.
 func judgeRecursive(c *call) {
-	if !c.has("-r", "-R", "--recursive", "--dereference-recursive") && c.row.cmd != "rg" && c.row.cmd != "ag" {
-		return
+	files := len(c.operands)
+	if !c.has("-e", "--regexp", "-f", "--file", "--files") {
+		files--
 	}
-	for i, f := range c.operands {
-		if i > 0 || c.has("-e", "--regexp", "-f", "--file") {
-			c.j.readTree(c.s, f, c.name)
+	if files <= 0 && (c.has("-r", "-R", "--recursive", "--dereference-recursive") || c.row.cmd != "grep" && c.row.cmd != "egrep" && c.row.cmd != "fgrep" && c.row.cmd != "zgrep") {
+		if c.row.cmd == "rg" && c.s.stdin == inputData {
+			return
 		}
-	}
-	if len(c.operands) < 2 {
-		c.j.readTree(c.s, lit("."), c.name)
-	}
-}
-
-// judgePattern judges grep: the first operand is a pattern, the others are files.
-func judgePattern(c *call) {
-	files := c.operands
-	if !c.has("-e", "--regexp", "-f", "--file") && len(files) > 0 {
-		if files[0].split {
-			c.runTime("")
-		}
-		files = files[1:]
-	}
-	for _, f := range files {
-		c.j.read(c.s, f, c.name)
+		c.j.read(c.s, lit("."), c.name)
 	}
 }
 
 // judgeTar judges tar: listing is looking, archives are written where files may be, nothing is unpacked over others.
 func judgeTar(c *call) {
 	words := append([]field(nil), c.args...)
-	if len(words) > 0 && !strings.HasPrefix(words[0].text, "-") && !words[0].dyn && len(words[0].text) < 8 {
-		words[0].text = "-" + words[0].text // tar xf is tar -xf, its values follow in order
-		words = oldTar(words)
+	if len(words) > 0 && !strings.HasPrefix(words[0].text, "-") && !words[0].dyn && len(words[0].text) < 12 {
+		words = c.oldTar(words)
 	}
-	c.options, c.operands = c.row.parseOptions(words, false)
-	c.optionsOf(c.row, c.options)
+	c.options, c.operands = c.parse(c.row, words, false)
 	archive, has := c.option("-f", "--file")
 	if strings.Contains(archive.value.text, ":") && !c.has("--force-local") {
 		c.refuse(ruleBash, "a name with a colon is an archive on another host", "add --force-local or use another name")
 	}
+	if c.count("-f", "--file") > 1 || c.count("-C", "--directory") > 1 {
+		c.refuse(ruleBash, "it names several archives or folders", "name one")
+	}
+	outside := c.s
+	c.optionsOf(c.options) // -C counts for the files, not for the archive
 	switch {
-	case c.has("-t", "--list", "-d", "--diff", "--compare"):
+	case c.has("-t", "--list"):
 		if has {
-			c.j.read(c.s, archive.value, "tar")
+			c.j.read(outside, archive.value, "tar")
 		}
 		c.need(ops.Tier1)
 	case c.has("-c", "--create"):
 		if has && archive.value.text != "-" {
-			c.j.write(c.s, archive.value, "tar to")
+			c.j.write(outside, archive.value, "tar to")
 		}
 		for _, f := range c.operands {
-			c.j.readTree(c.s, f, "tar")
+			c.j.read(c.s, f, "tar")
 		}
 		c.need(ops.Tier1)
 	case c.has("-x", "--extract", "--get"):
-		dir, _ := c.option("-C", "--directory")
-		for _, p := range c.j.paths(c.s, cmpOr(dir.value.text, ".")) {
+		for _, p := range c.j.paths(c.s, ".") {
 			if !c.temporary(p) {
 				c.refuse(ruleInventory, "an archive may overwrite any file", "unpack it with -C into a folder below the temporary one")
 			}
 		}
-		if c.has("-P", "--absolute-names") || dir.value.dyn {
-			c.refuse(ruleWrite, "it may write anywhere", "leave -P out")
+		if has {
+			c.j.read(outside, archive.value, "tar")
 		}
 		c.need(ops.Tier2)
 	default:
@@ -273,14 +248,24 @@ func judgeTar(c *call) {
 	}
 }
 
+// count is how often one of the options was given.
+func (c *call) count(names ...string) (n int) {
+	for _, g := range c.options {
+		if g.is(names...) {
+			n++
+		}
+	}
+	return n
+}
+
 // oldTar puts the values of an old-style bundle such as `xfC a.tar dir` behind their letters.
-func oldTar(words []field) []field {
-	letters := words[0].text[1:]
+func (c *call) oldTar(words []field) []field {
 	values := words[1:]
 	var out []field
-	for _, l := range letters {
-		out = append(out, lit("-"+string(l)))
-		if strings.ContainsRune("fCTXbKVHgINL", l) && len(values) > 0 {
+	for _, l := range words[0].text {
+		name := "-" + string(l)
+		out = append(out, lit(name))
+		if f := c.row.flags[name]; f != nil && f.role != "" && !f.optional && len(values) > 0 {
 			out = append(out, values[0])
 			values = values[1:]
 		}
@@ -288,19 +273,26 @@ func oldTar(words []field) []field {
 	return append(out, values...)
 }
 
-// judgePacker judges compressors: with -c, -l or -t they write nothing, else they replace the file.
-func judgePacker(c *call) {
-	looks := c.has("-c", "--stdout", "-l", "--list", "-t", "--test") || len(c.operands) == 0
+// judgePacked judges the file a compressor makes beside the one it takes.
+func judgePacked(c *call) {
 	for _, f := range c.operands {
-		if looks {
-			c.j.read(c.s, f, c.name)
-			continue
-		}
-		c.j.change(c.s, f, c.name, true)
 		if bare := strings.TrimSuffix(f.text, path.Ext(f.text)); bare != "" && !f.glob {
 			c.j.write(c.s, f.withText(bare), c.name+" to")
 		}
 	}
-	c.optionsOf(c.row, c.options)
-	c.need(ops.Tier1)
+	if c.s.stdin == inputNone && len(c.operands) == 0 {
+		c.need(ops.Tier1)
+	}
+}
+
+// judgeZip judges zip: the first operand is the archive.
+func judgeZip(c *call) {
+	for i, f := range c.operands {
+		if i == 0 {
+			if path.Ext(f.text) == "" {
+				f = f.withText(f.text + ".zip")
+			}
+			c.j.write(c.s, f, "zip to")
+		}
+	}
 }

@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// judgeGit follows -C and requires that changes happen in a configured repository.
-func judgeGit(c *call) {
+// git follows -C and requires that changes happen in a configured repository.
+func (c *call) git() {
 	s := c.s.sub()
 	for _, g := range c.before {
 		switch g.name {
@@ -22,9 +22,14 @@ func judgeGit(c *call) {
 		}
 	}
 	c.s = s
+	if c.j.planted != "" && !s.remote {
+		c.refuse(ruleInline, c.j.planted+" in the same command may make a repository whose settings run programs", "run git by itself")
+	}
 	changes := c.row.tier > ops.Tier1
 	for _, p := range append([]string(nil), c.j.paths(s, ".")...) {
 		switch {
+		case c.j.bareRepository(p):
+			c.refuse(ruleInline, "the folder is a repository without .git, and its settings may run programs", "use the clone itself")
 		case c.j.inRepo(p) > 1:
 		case strings.HasPrefix(p, unknownDir):
 			c.j.refuse(ruleRunTime, c.name, "the folder it works in is known only at run time", "use git -C with an absolute path")
@@ -34,11 +39,24 @@ func judgeGit(c *call) {
 	}
 }
 
-// gitDir requires that the data of git itself lie in a repository.
+// bareRepository reports a folder that git would take for a repository though nobody cloned it.
+func (j *judge) bareRepository(p string) bool {
+	if j.facts.Glob == nil {
+		return false
+	}
+	for ; path.IsAbs(p) && p != "/"; p = path.Dir(p) {
+		if path.Base(p) != ".git" && len(j.facts.Glob(p+"/HEAD")) > 0 && len(j.facts.Glob(p+"/objects")) > 0 && len(j.facts.Glob(p+"/refs")) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// gitDir requires that the data of git itself are those of a clone, which agents cannot write.
 func (c *call) gitDir(g given) {
 	text, plain := g.value.literal()
 	for _, p := range c.j.paths(c.s, text) {
-		if !plain || c.j.inRepo(p) < 2 {
+		if !plain || c.j.inRepo(p) < 2 || g.name == "--git-dir" && path.Base(p) != ".git" {
 			c.j.refuse(ruleWrite, "git "+g.name, "the place is not in a configured repository", "use git -C with a repository")
 		}
 	}
@@ -52,6 +70,9 @@ func (c *call) gitConfigOption(f field) {
 	case strings.HasPrefix(key, "color.") || strings.HasPrefix(key, "advice.") || strings.HasPrefix(key, "column."):
 		return
 	case key == "user.name" || key == "user.email" || key == "core.quotepath" || key == "log.date" || key == "log.decorate" || key == "diff.renames" || key == "init.defaultbranch" || key == "core.abbrev":
+		return
+	case key == "core.fsmonitor" && text == "", key == "core.hookspath" && text == "/dev/null", key == "protocol.ext.allow" && text == "never",
+		key == "safe.barerepository" && text == "explicit":
 		return
 	case key == "push.default" && (text == "simple" || text == "current" || text == "upstream"):
 		return
@@ -90,29 +111,26 @@ func simpleName(s string) bool {
 	return serviceName(s) && !strings.ContainsAny(s, "/@")
 }
 
-// judgePathspec judges git commands that change the files they name.
-func judgePathspec(c *call) {
-	for _, f := range c.operands {
-		c.j.repoFile(c.s, f, c.name)
-	}
-}
-
-// judgeGitRead judges git commands that show files, also those of other commits.
-func judgeGitRead(c *call) {
-	for _, f := range c.operands {
-		if f.dyn {
-			continue // operandsOf said so
+// revision judges a word of git commands that show commits and files, also those of other commits.
+func (c *call) revision(f field) {
+	if f.dyn {
+		if f.split && !f.plain {
+			c.runTime("")
 		}
-		if _, name, ok := strings.Cut(f.text, ":"); ok {
-			f = f.withText(name)
-		}
-		f.glob = f.glob || strings.ContainsAny(f.text, "*?[") // git expands patterns itself
-		c.j.read(c.s, f, c.name)
+		return
 	}
+	if _, name, ok := strings.Cut(f.text, ":"); ok {
+		f = f.withText(name)
+	}
+	f.glob = f.glob || strings.ContainsAny(f.text, "*?[") // git expands patterns itself
+	c.j.read(c.s, f, c.name)
 }
 
 // repoFile judges one file of a repository by name.
 func (j *judge) repoFile(s *scope, f field, what string) {
+	if f.text == "." && what == "git add" {
+		return // everything may be staged, protected files not by name
+	}
 	if f.dyn || f.viaVar || strings.HasPrefix(f.text, ":") {
 		j.refuse(ruleRunTime, what, "the files it changes are known only at run time", "name the files")
 		return
@@ -121,16 +139,6 @@ func (j *judge) repoFile(s *scope, f field, what string) {
 		if bad := j.misplaced(p, f.glob, what+" "+f.show()); bad != nil && !s.remote {
 			j.add(*bad)
 		}
-	}
-}
-
-// judgeAdd judges git add: everything may be staged, protected files not by name.
-func judgeAdd(c *call) {
-	for _, f := range c.operands {
-		if f.text == "." || f.text == "-A" {
-			continue
-		}
-		c.j.repoFile(c.s, f, c.name)
 	}
 }
 
@@ -237,14 +245,13 @@ func judgeGitConfig(c *call) {
 			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")
 		}
 	}
-	if c.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--show-origin", "--name-only") {
-		return
-	}
 	words := c.operands
-	if len(words) > 0 && (words[0].text == "get" || words[0].text == "list") {
+	switch {
+	case c.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list"):
 		return
-	}
-	if len(words) > 0 && words[0].text == "set" {
+	case len(words) > 0 && (words[0].text == "get" || words[0].text == "list"):
+		return
+	case len(words) > 0 && words[0].text == "set":
 		words = words[1:]
 	}
 	if len(words) == 1 && strings.Contains(words[0].text, ".") {
@@ -258,7 +265,7 @@ func judgeGitConfig(c *call) {
 	c.refuse(ruleInline, "settings of git may run programs or send data elsewhere", "leave them as they are")
 }
 
-// judgeURL refuses operands that are URLs or paths where a remote's name is expected.
+// judgeRemoteName refuses operands that are URLs or paths where a remote's name is expected.
 func judgeRemoteName(c *call) {
 	if len(c.operands) == 0 {
 		return

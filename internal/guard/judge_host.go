@@ -1,21 +1,14 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
-
-// judgeDate refuses to set the clock: an operand that is no format sets it.
-func judgeDate(c *call) {
-	for _, f := range c.operands {
-		if !strings.HasPrefix(f.text, "+") {
-			c.j.refuse(ruleOwn, c.name, "it sets the clock", "print the time with date +FORMAT")
-		}
-	}
-}
 
 // judgePs refuses the environment of processes, which ps shows for a bare e.
 func judgePs(c *call) {
@@ -23,7 +16,10 @@ func judgePs(c *call) {
 		if i > 0 && strings.HasSuffix(c.operands[i-1].text, "o") && !strings.Contains(f.text, "environ") {
 			continue // the columns of `ps axo …`
 		}
-		if strings.ContainsRune(f.text, 'e') {
+		if f.dyn && !f.num {
+			c.runTime("")
+		}
+		if strings.ContainsRune(f.text, 'e') || strings.Contains(f.text, "environ") {
 			c.j.refuse(ruleSecrets, "ps "+f.show(), "it shows the environment of processes", "use ps aux or ps -ef")
 		}
 	}
@@ -34,73 +30,93 @@ func judgePs(c *call) {
 	}
 }
 
-// judgeIP allows ip to show things.
-func judgeIP(c *call) {
-	object, verb := "", "show"
-	if len(c.operands) > 0 {
-		object = c.operands[0].text
-	}
+// judgeTop keeps ps inside a container from showing the environment.
+func judgeTop(c *call) {
 	if len(c.operands) > 1 {
-		verb = c.operands[1].text
-	}
-	switch {
-	case object == "xfrm" || object == "macsec":
-		c.j.refuse(ruleSecrets, "ip "+object, "it shows keys", "look at routes and links only")
-		return
-	case verb == "s" && object != "" && strings.HasPrefix("link", object): // there it is short for set
-	case object == "netns" && verb != "show" && verb != "list" && verb != "ls":
-	case verb == "show" || verb == "list" || verb == "ls" || verb == "lst" || verb == "get" || verb == "sh" || verb == "s" || verb == "l" || verb == "dev":
-		return
-	}
-	c.refuse(ruleBash, "it changes the network", "show it only")
-}
-
-// judgeLooksOnly refuses any operand and all options that are not listed.
-func judgeLooksOnly(c *call) {
-	for _, g := range c.options {
-		if g.flag == nil {
-			c.refuse(ruleBash, "its option "+g.name+" changes the host or is not known", "list things only")
+		c.operands = slices.Clone(c.operands[1:])
+		for i, f := range c.operands {
+			c.operands[i] = f.withText(strings.TrimPrefix(strings.TrimPrefix(f.text, "-e"), "-")) // -e shows all processes, a bare e the environment
 		}
+		judgePs(c)
 	}
 }
 
-// judgeSysctl refuses to set kernel parameters.
-func judgeSysctl(c *call) {
-	for _, f := range c.operands {
-		if strings.Contains(f.text, "=") {
-			c.refuse(ruleBash, "it sets a kernel parameter", "read it only")
-		}
-	}
-}
-
-// judgeTest refuses the test operators that evaluate a subscript.
+// judgeTest judges test and [: the forms in which no word of the data can become an operator.
 func judgeTest(c *call) {
-	for i, f := range c.args {
-		if (f.text == "-v" || f.text == "-R") && i+1 < len(c.args) && (c.args[i+1].dyn || strings.ContainsRune(c.args[i+1].text, '[')) {
-			c.j.refuse(ruleRunTime, c.name+" "+f.text, "it evaluates a subscript as code", "")
+	words := c.args
+	if c.row.cmd == "[" {
+		if len(words) == 0 || words[len(words)-1].text != "]" {
+			c.refuse(ruleText, "it has no end", "end it with ]")
+			return
 		}
+		words = words[:len(words)-1]
 	}
 	c.need(ops.Tier1)
+	fixed := !slices.ContainsFunc(words, func(f field) bool { return f.dyn && !f.num && !f.plain })
+	for len(words) > 0 {
+		n, ok := testForm(words)
+		if !ok || n < len(words) && !fixed {
+			c.j.refuse(ruleRunTime, c.name, "a word that is known only at run time may be an operator, and some evaluate text as code",
+				"use one simple comparison with quotes, such as [ \"$a\" = b ]")
+			return
+		}
+		words = words[n:]
+		if len(words) > 0 {
+			if words[0].text != "-a" && words[0].text != "-o" {
+				c.refuse(ruleText, "it is not a simple comparison", "write one comparison for each [")
+				return
+			}
+			words = words[1:]
+		}
+	}
+}
+
+// testForm reads one test at the start of the words and returns its length.
+func testForm(words []field) (int, bool) {
+	neg := 0
+	for len(words) > 1 && words[0].text == "!" && !words[0].dyn {
+		words, neg = words[1:], neg+1
+	}
+	for _, w := range words[:min(3, len(words))] {
+		if w.split && !w.num && !w.plain {
+			return 0, false
+		}
+	}
+	binary := []string{"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"}
+	unary := []string{"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G", "-u", "-g", "-k"}
+	switch {
+	case len(words) >= 3 && !words[1].dyn && slices.Contains(binary, words[1].text):
+		return neg + 3, true
+	case len(words) >= 2 && !words[0].dyn && slices.Contains(unary, words[0].text):
+		return neg + 2, true
+	case len(words) == 1 || len(words) >= 2 && !words[0].dyn && (words[1].text == "-a" || words[1].text == "-o"):
+		return neg + 1, true
+	}
+	return 0, false
 }
 
 // judgeNames refuses variable names with a subscript, which builtins evaluate as code, and forgets the variables.
 func judgeNames(c *call) {
-	for _, f := range c.args {
-		if strings.HasPrefix(f.text, "-") && c.row.cmd != "printf" {
-			continue
-		}
-		if c.row.cmd == "printf" {
-			break
-		}
-		c.variableName(f)
+	got := value{}
+	if c.row.cmd == "read" && c.s.names && !c.has("-n", "-N", "-d", "-u", "-a", "-i") {
+		got.plain = len(c.operands) == 1
 	}
-	if v, ok := c.option("-v", "-p", "-a"); ok && v.has {
-		c.variableName(v.value)
+	if c.row.cmd != "printf" {
+		for _, f := range c.operands {
+			c.variableName(f, got)
+		}
 	}
-	c.need(ops.Tier1)
+	if c.row.cmd == "read" && len(c.operands) == 0 {
+		c.s.set("REPLY", value{})
+	}
+	for _, g := range c.options {
+		if g.is("-v", "-a") && g.has || g.is("-p") && c.row.cmd == "wait" {
+			c.variableName(g.value, value{})
+		}
+	}
 }
 
-func (c *call) variableName(f field) {
+func (c *call) variableName(f field, got value) {
 	if f.dyn || f.viaVar || strings.ContainsAny(f.text, "[$`") {
 		c.j.refuse(ruleRunTime, c.name, "it evaluates the subscript of a variable as code", "use a plain variable")
 		return
@@ -112,9 +128,9 @@ func (c *call) variableName(f field) {
 		if c.row.cmd == "unset" {
 			c.j.unsettable(f.text)
 		} else {
-			c.j.variable(f.text, value{})
+			c.j.variable(f.text, value{}, false)
 		}
-		c.s.set(f.text, value{})
+		c.s.set(f.text, got)
 	}
 }
 
@@ -144,14 +160,14 @@ func judgeSet(c *call) {
 			switch o {
 			case 'e':
 				c.s.errexit = text[0] == '-' && !c.s.maybe
-			case 'u', 'x', 'v', 'f', 'C', 'E', 'T', 'a', 'b', 'h', 'B', 'n':
+			case 'u', 'x', 'v', 'f', 'C', 'E', 'T', 'b', 'h', 'B', 'n':
 			case 'o':
 				if i++; i < len(c.args) && (harmlessShellOption(c.args[i].text) || c.args[i].text == "history") {
 					continue
 				}
 				fallthrough
 			default:
-				c.refuse(ruleRunTime, "the option changes the language", "use set -euo pipefail at most")
+				c.refuse(ruleRunTime, "the option changes the language or the environment", "use set -euo pipefail at most")
 				return
 			}
 		}
@@ -159,16 +175,74 @@ func judgeSet(c *call) {
 	c.need(ops.Tier1)
 }
 
-// judgeMount allows mount to list.
-func judgeMount(c *call) {
-	if len(c.operands) > 0 {
-		c.refuse(ruleBash, "it changes what lies where", "list mounts only")
+// judgeUnits keeps the environment of units out of what is shown.
+func judgeUnits(c *call) {
+	for _, g := range c.options {
+		if strings.Contains(strings.ToLower(g.value.text), "environment") {
+			c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name other properties with -p")
+		}
 	}
 }
 
-// judgeHostname refuses to set the name.
-func judgeHostname(c *call) {
-	if len(c.operands) > 0 {
-		c.refuse(ruleBash, "it sets the host's name", "print it only")
+// judgeService judges `service name action`.
+func judgeService(c *call) {
+	if len(c.args) == 1 && c.args[0].text == "--status-all" {
+		c.need(ops.Tier1)
+		return
+	}
+	if len(c.args) != 2 {
+		c.refuse(ruleBash, "only `service name action` is known", "")
+		return
+	}
+	action, _ := c.args[1].literal()
+	name, ok := c.service(c.args[0])
+	if !ok {
+		return
+	}
+	if action == "status" {
+		c.need(ops.Tier1)
+		return
+	}
+	c.baseUnit(c.args[0])
+	switch action {
+	case "restart", "reload":
+		c.j.effect(Effect{Kind: EffectRestart, Service: name})
+	case "start":
+		c.j.effect(Effect{Kind: EffectRestart, Service: name, Half: HalfClose})
+	case "stop":
+		c.j.effect(Effect{Kind: EffectRedeployment, Service: name, Half: HalfOpen})
+	default:
+		c.refuse(ruleBash, c.args[1].show()+" is not a known action", "use status, start, stop or restart")
+	}
+	c.need(ops.Tier3)
+}
+
+// baseUnit refuses the units that everything else depends on.
+func (c *call) baseUnit(f field) {
+	unit := strings.TrimSuffix(strings.ToLower(f.text), ".service")
+	switch {
+	case slices.Contains([]string{
+		"docker", "docker.socket", "containerd", "ssh", "sshd", "k3s", "kubelet", "dbus", "networking", "networkmanager", "init",
+	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"), strings.HasPrefix(unit, "user@"):
+		c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
+	}
+}
+
+// judgeSleep keeps waiting short.
+func judgeSleep(c *call) {
+	total := 0.0
+	for _, f := range c.operands {
+		if f.dyn && f.num {
+			continue
+		}
+		v, ok := scan.Seconds(f.text)
+		if !ok {
+			c.runTime("")
+			return
+		}
+		total += v
+	}
+	if total > 600 {
+		c.refuse(ruleLauncher, "it waits longer than ten minutes", "wait a shorter time")
 	}
 }

@@ -2,24 +2,25 @@ package guard
 
 import (
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
 )
 
 // web judges that a program of the shell asks a URL.
-func (j *judge) web(what, text string) (webAddress, bool) {
+func (c *call) web(text string) (webAddress, bool) {
 	a, bad := parseWeb(text)
+	elsewhere := (c.s.container || c.s.remote) && a.loopback() // there it is another machine
 	switch {
 	case bad != "":
-		j.refuse(ruleBash, what+" of that URL", bad, "use a plain http or https URL")
-	case j.facts.ownAPI(a):
-		j.refuse(ruleOwn, what+" of "+a.host, "it is the supervisor's own API", "leave it alone")
+		c.j.refuse(ruleBash, c.name+" of that URL", bad, "use a plain http or https URL")
+	case c.j.facts.ownAPI(a) && !elsewhere:
+		c.j.refuse(ruleOwn, c.name+" of "+a.host, "it is the supervisor's own API", "leave it alone")
 	case a.local():
-		j.refuse(ruleSecrets, what+" of "+a.host, "link-local and metadata addresses give out credentials", "ask the service itself")
+		c.j.refuse(ruleSecrets, c.name+" of "+a.host, "link-local and metadata addresses give out credentials", "ask the service itself")
 	case enginePort(a.port):
-		j.refuse(ruleBash, what+" of port "+a.port, "it is the raw API of a container engine, a cluster or its store", "use docker or kubectl")
+		c.j.refuse(ruleBash, c.name+" of port "+a.port, "it is the raw API of a container engine, a cluster or its store", "use docker or kubectl")
 	default:
 		return a, true
 	}
@@ -35,28 +36,34 @@ func enginePort(port string) bool {
 	return false
 }
 
-// judgeCurl judges curl: GET is looking, a changing request goes to inventory hosts only.
+// judgeCurl judges each request of a curl command by itself.
 func judgeCurl(c *call) {
-	c.optionsOf(c.row, c.options)
-	method, body := c.curlRequest()
-	var foreign bool
+	words := c.args
+	for {
+		next := slices.IndexFunc(words, func(f field) bool { return f.text == "--next" || f.text == "-:" })
+		if next < 0 {
+			c.curlRequest(words)
+			return
+		}
+		c.curlRequest(words[:next])
+		words = words[next+1:]
+	}
+}
+
+// curlRequest judges one request: GET is looking, a changing request goes to inventory hosts only.
+func (c *call) curlRequest(words []field) {
+	c.options, c.operands = c.parse(c.row, words, false)
+	c.optionsOf(c.options)
+	method, body := c.curlMethod()
 	urls := c.operands
 	for _, g := range c.options {
-		if g.flag != nil && sameFlag(g.flag, "--url") {
+		if g.is("--url") {
 			urls = append(urls, g.value)
 		}
 	}
+	foreign := false
 	for _, f := range urls {
-		if f.dyn && !f.num || f.split {
-			c.j.refuse(ruleRunTime, "curl", "its URL is known only at run time", "write the URL out")
-			continue
-		}
-		text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
-		if !strings.Contains(text, "://") {
-			text = "http://" + text
-		}
-		a, ok := c.j.web("curl", curlPath(text))
-		known := ok && c.j.facts.knownHost(a.host)
+		known := c.curlURL(f)
 		foreign = foreign || !known
 		if (method != "GET" || body) && !known {
 			c.j.refuse(ruleBash, "curl with "+method, "changing requests go to inventory hosts only", "ask a human to do it")
@@ -76,6 +83,20 @@ func judgeCurl(c *call) {
 	}
 }
 
+// curlURL judges a URL and reports whether its host is one of the inventory.
+func (c *call) curlURL(f field) bool {
+	if f.dyn && !f.num || f.split {
+		c.j.refuse(ruleRunTime, c.name, "its URL is known only at run time", "write the URL out")
+		return false
+	}
+	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	a, ok := c.web(curlPath(text))
+	return ok && c.j.facts.knownHost(a.host)
+}
+
 // curlPath keeps braces and brackets of a URL's path from being read as part of the host.
 func curlPath(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
@@ -86,43 +107,41 @@ func curlPath(text string) string {
 	return scheme + "://" + rest[:i] + "/"
 }
 
-// curlRequest returns the method and whether data is sent.
-func (c *call) curlRequest() (method string, body bool) {
+// curlMethod returns the method and whether data is sent.
+func (c *call) curlMethod() (method string, body bool) {
 	method = "GET"
 	for _, g := range c.options {
-		if g.flag == nil {
-			continue
-		}
 		switch {
-		case sameFlag(g.flag, "--data"):
+		case g.is("-d", "--data", "--data-ascii", "--data-binary", "--data-raw", "--data-urlencode", "--json"):
 			body = true
-			raw := g.name == "--data-raw"
-			if strings.HasPrefix(g.value.text, "@") && !raw || g.name == "--data-urlencode" && strings.Contains(strings.SplitN(g.value.text, "=", 2)[0], "@") {
+			if strings.HasPrefix(g.value.text, "@") && g.name != "--data-raw" || g.name == "--data-urlencode" && strings.Contains(strings.SplitN(g.value.text, "=", 2)[0], "@") {
 				c.j.refuse(ruleSecrets, "curl "+g.name+" of a file", "it sends a file away", "send plain text only")
 			}
-		case sameFlag(g.flag, "--form"):
+		case g.is("-F", "--form", "--form-string"):
 			body = true
 			if strings.Contains(g.value.text, "=@") || strings.Contains(g.value.text, "=<") || strings.Contains(g.value.text, ";") {
 				c.j.refuse(ruleSecrets, "curl "+g.name+" of a file", "it sends a file away", "send plain text only")
 			}
-		case sameFlag(g.flag, "--header"):
-			if strings.HasPrefix(g.value.text, "@") || strings.Contains(strings.ToLower(g.value.text), "method-override") {
+		case g.is("-H", "--header", "--proxy-header"):
+			if strings.HasPrefix(g.value.text, "@") || strings.Contains(strings.ToLower(g.value.text), "method") {
 				c.j.refuse(ruleBash, "curl "+g.name, "the header sends a file or hides another method", "leave it out")
 			}
-		case sameFlag(g.flag, "--write-out"):
+		case g.is("-w", "--write-out"):
 			if strings.HasPrefix(g.value.text, "@") || strings.Contains(g.value.text, "%output") {
 				c.j.refuse(ruleBash, "curl -w", "the format reads or writes a file", "print plain figures")
 			}
-		case sameFlag(g.flag, "--cookie"):
+		case g.is("-b", "--cookie"):
 			if !strings.Contains(g.value.text, "=") {
 				c.j.read(c.s, g.value, "curl -b")
 			}
 		}
+		if g.has && g.value.dyn && !g.value.num && !g.value.plain {
+			c.j.refuse(ruleRunTime, "curl "+g.name, "what it sends is known only at run time", "write it out")
+		}
 	}
-	if body && !c.has("-G", "--get") {
+	body = body && !c.has("-G", "--get")
+	if body {
 		method = "POST"
-	} else {
-		body = false
 	}
 	if x, ok := c.option("-X", "--request"); ok {
 		if method = x.value.text; method == "HEAD" || method == "OPTIONS" {
@@ -140,11 +159,12 @@ func (c *call) curlOutput(foreign bool) {
 		c.download(dir.value)
 	}
 	for _, g := range c.options {
-		if sameFlagOf(g, "-o") && strings.Contains(g.value.text, "#") {
-			c.j.refuse(ruleRunTime, "curl -o "+g.value.show(), "it takes a part of its name from the URL", "write the file name out")
-		}
-		if g.flag != nil && g.flag.role == roleWrite && g.has && g.value.text != "/dev/null" && g.value.text != "-" {
-			stores = true
+		if g.is("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--stderr") && g.value.text != "-" {
+			if strings.Contains(g.value.text, "#") {
+				c.j.refuse(ruleRunTime, "curl -o "+g.value.show(), "it takes a part of its name from the URL", "write the file name out")
+			}
+			c.j.write(c.s, g.value, "curl "+g.name)
+			stores = stores || g.value.text != "/dev/null"
 		}
 	}
 	if foreign {
@@ -157,7 +177,7 @@ func (c *call) curlOutput(foreign bool) {
 
 // download judges files that get their names from the URLs.
 func (c *call) download(dir field) {
-	if c.has("-J", "--remote-header-name", "--content-disposition", "--trust-server-names") {
+	if c.has("-J", "--remote-header-name") {
 		c.refuse(ruleRunTime, "the far side chooses the name of the file", "name the file")
 	}
 	for _, f := range c.operands {
@@ -176,25 +196,17 @@ func (c *call) download(dir field) {
 	}
 }
 
-// sameFlagOf reports whether an option is the one of that name.
-func sameFlagOf(g given, name string) bool { return g.flag != nil && sameFlag(g.flag, name) }
-
 // judgeWget judges wget: to the terminal or nowhere from anywhere, into a file from inventory hosts only.
 func judgeWget(c *call) {
-	c.optionsOf(c.row, c.options)
+	for _, g := range c.options {
+		if g.has && g.value.dyn && !g.value.num && !g.value.plain {
+			c.j.refuse(ruleRunTime, "wget "+g.name, "what it sends is known only at run time", "write it out")
+		}
+	}
 	out, has := c.option("-O", "--output-document")
 	toFile := !c.has("--spider") && (!has || out.value.text != "-" && out.value.text != "/dev/null")
 	for _, f := range c.operands {
-		if f.dyn {
-			c.runTime("URL")
-			continue
-		}
-		text := f.text
-		if !strings.Contains(text, "://") {
-			text = "http://" + text
-		}
-		a, ok := c.j.web("wget", curlPath(text))
-		if !ok || c.j.facts.knownHost(a.host) {
+		if c.curlURL(f) {
 			continue
 		}
 		c.j.fetched = "wget"
@@ -209,56 +221,11 @@ func judgeWget(c *call) {
 		dir, _ := c.option("-P", "--directory-prefix")
 		c.download(dir.value)
 	}
-	if len(c.operands) == 0 {
-		c.refuse(ruleRunTime, "it names no URL", "name one")
-	}
-	c.need(ops.Tier1)
 }
 
-// judgeNc judges nc: it may only knock.
-func judgeNc(c *call) {
-	if !c.has("-z") {
-		c.refuse(ruleBash, "it opens a connection that carries data", "use nc -z to see whether a port answers")
-	}
-	c.need(ops.Tier1)
-}
-
-// judgeOpenssl judges s_client: no data goes out.
-func judgeOpenssl(c *call) {
-	if c.s.stdin == inputData {
+// judgeTLS judges openssl s_client: it knocks, and sends nothing.
+func judgeTLS(c *call) {
+	if c.s.stdin != inputNone {
 		c.refuse(ruleSecrets, "it would send data away", "give it </dev/null")
-	}
-}
-
-// judgeSleep keeps waiting short.
-func judgeSleep(c *call) {
-	total := 0.0
-	for _, f := range c.operands {
-		if f.dyn && f.num {
-			continue
-		}
-		text := f.text
-		unit := 1.0
-		if n := len(text); n > 0 {
-			switch text[n-1] {
-			case 's':
-				text = text[:n-1]
-			case 'm':
-				text, unit = text[:n-1], 60
-			case 'h':
-				text, unit = text[:n-1], 3600
-			case 'd':
-				text, unit = text[:n-1], 86400
-			}
-		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || strings.Trim(text, "0123456789.") != "" {
-			c.runTime("")
-			return
-		}
-		total += v * unit
-	}
-	if total > 600 {
-		c.refuse(ruleLauncher, "it waits longer than ten minutes", "wait a shorter time")
 	}
 }

@@ -10,9 +10,7 @@ import (
 
 // judgeSSH judges the remote command of ssh to an inventory host.
 func judgeSSH(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
-	c.optionsOf(c.row, options)
-	c.sshOptions(options)
+	options, operands := c.parse(c.row, c.args, true)
 	if len(operands) == 0 {
 		if len(options) == 1 && options[0].name == "-V" {
 			c.need(ops.Tier1)
@@ -29,25 +27,35 @@ func judgeSSH(c *call) {
 	if host.dyn || host.glob || !c.j.facts.knownHost(name) {
 		c.refuse(ruleRunTime, "the host "+host.show()+" is not in the inventory", "use a host of the inventory by its name")
 	}
-	more, words := c.row.parseOptions(operands[1:], true)
-	c.optionsOf(c.row, more)
-	c.sshOptions(more)
+	more, words := c.parse(c.row, operands[1:], true)
+	options = append(options, more...)
+	c.optionsOf(options)
+	c.sshOptions(options)
 	if len(words) == 0 {
 		c.refuse(ruleRunTime, "it opens a shell that reads its commands from its standard input", "give the remote command as an argument")
 		return
 	}
+	text, ok := c.literals(words)
+	if !ok {
+		c.j.refuse(ruleRunTime, "the remote command of ssh", "part of it is known only at run time", "write it out in single quotes")
+		return
+	}
+	s := c.s.foreign()
+	s.remote, s.cwds = true, []string{homeDir}
+	c.j.nested(s, "ssh", text, true)
+}
+
+// literals joins words that are written out.
+func (c *call) literals(words []field) (string, bool) {
 	var text []string
 	for _, w := range words {
 		one, plain := w.literal()
 		if !plain {
-			c.j.refuse(ruleRunTime, "the remote command of ssh", "part of it is known only at run time", "write it out in single quotes")
-			return
+			return "", false
 		}
 		text = append(text, one)
 	}
-	s := c.s.foreign()
-	s.remote, s.cwds = true, []string{homeDir}
-	c.j.nested(s, "ssh", strings.Join(text, " "), true)
+	return strings.Join(text, " "), true
 }
 
 // sshOptions judges -o and -i.
@@ -74,13 +82,13 @@ func (c *call) sshOptions(options []given) {
 
 // judgeExec judges the command that docker exec or kubectl exec runs inside a container: looking only.
 func judgeExec(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
-	c.optionsOf(c.row, options)
+	options, operands := c.parse(c.row, c.args, true)
+	c.optionsOf(options)
 	if len(operands) == 0 {
 		c.refuse(ruleRunTime, "it names no container", "name the container")
 		return
 	}
-	if target, plain := operands[0].literal(); !plain || !serviceName(target) {
+	if target, plain := operands[0].literal(); (!plain || !serviceName(target)) && !(operands[0].dyn && operands[0].plain && !operands[0].split) {
 		c.refuse(ruleRunTime, "its container is known only at run time", "write the container's name out")
 		return
 	}
@@ -89,8 +97,8 @@ func judgeExec(c *call) {
 	}
 	inner := operands[1:]
 	if strings.HasPrefix(c.name, "kubectl") {
-		more, rest := c.row.parseOptions(inner, true)
-		c.optionsOf(c.row, more)
+		more, rest := c.parse(c.row, inner, true)
+		c.optionsOf(more)
 		inner = rest
 	}
 	if len(inner) == 0 {
@@ -104,22 +112,25 @@ func judgeExec(c *call) {
 
 // judgeXargs judges the command xargs repeats; the words it adds are known only at run time.
 func judgeXargs(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
+	options, operands := c.parse(c.row, c.args, true)
 	c.options = options
-	c.optionsOf(c.row, options)
-	added := field{text: string(rune(hole)), dyn: true, split: true}
-	if len(c.s.files) > 0 && !c.has("-a", "--arg-file") {
+	c.optionsOf(options)
+	added := field{text: string(rune(hole)), dyn: true, split: true, plain: c.s.names && !c.has("-a", "--arg-file")}
+	if len(c.s.files) == 1 && !c.has("-a", "--arg-file") && !c.j.g.secrets.Holds(c.s.files[0]) {
 		added = field{text: c.s.files[0] + "/*", glob: true}
-		if len(c.s.files) > 1 || slices.ContainsFunc(c.s.files, c.j.g.secrets.holds) {
-			added = field{text: string(rune(hole)), dyn: true, split: true}
-		}
 	}
 	words := slices.Clone(operands)
 	if mark, ok := c.option("-I", "--replace", "-i"); ok {
 		text := cmpOr(mark.value.text, "{}")
 		for i, w := range words {
-			if strings.Contains(w.text, text) {
+			switch {
+			case w.text == text:
 				words[i] = added
+				words[i].split = false
+			case strings.Contains(w.text, text):
+				f := added
+				f.text, f.split = strings.ReplaceAll(w.text, text, added.text), false
+				words[i] = f
 			}
 		}
 	} else {
@@ -130,73 +141,87 @@ func judgeXargs(c *call) {
 		return
 	}
 	s := c.s.sub()
-	s.loop = true
+	s.loop, s.stdin = true, inputNone
 	c.j.external(s, words)
 }
 
 // judgeWatch judges the command watch repeats; it hands its words to a shell.
 func judgeWatch(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
-	c.optionsOf(c.row, options)
-	var text []string
-	for _, w := range operands {
-		one, plain := w.literal()
-		if !plain {
-			c.runTime("")
-			return
-		}
-		text = append(text, one)
+	options, operands := c.parse(c.row, c.args, true)
+	c.optionsOf(options)
+	text, ok := c.literals(operands)
+	if !ok {
+		c.runTime("")
+		return
 	}
 	s := c.s.foreign()
 	s.loop = true
-	c.j.nested(s, "watch", strings.Join(text, " "), true)
+	c.j.nested(s, "watch", text, true)
 }
 
-// judgeFind judges the tests and actions of find.
+// judgeFind judges the places, tests and actions of find.
 func judgeFind(c *call) {
-	var roots []field
-	words := c.args
-	for len(words) > 0 && (words[0].text == "-L" || words[0].text == "-H" || words[0].text == "-P") {
-		words = words[1:]
+	words, commands, ok := c.findCommands(c.args)
+	if !ok {
+		return
 	}
-	for len(words) > 0 && !strings.HasPrefix(words[0].text, "-") && words[0].text != "(" && words[0].text != "!" {
-		roots = append(roots, words[0])
-		c.j.read(c.s, words[0], "find")
-		words = words[1:]
+	options, operands := c.parse(c.row, words, false)
+	c.optionsOf(options)
+	var roots []field
+	for _, f := range operands {
+		switch f.text {
+		case "(", ")", "!", ",":
+		default:
+			roots = append(roots, f)
+			c.j.list(c.s, f, "find")
+			if f.dyn && !f.plain {
+				c.runTime("")
+			}
+		}
+	}
+	for _, g := range options {
+		switch g.name {
+		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename":
+			if c.j.g.secrets.Names(g.value.text) {
+				c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
+			}
+		}
 	}
 	if len(roots) == 0 {
 		roots = lits(".")
 	}
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		if w.dyn && !w.num {
-			c.runTime("")
-		}
-		switch w.text {
-		case "-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-ok", "-okdir":
-			c.j.refuse(ruleLoop, "find "+w.text, "it changes or asks for every file it finds", "name the files and handle them one by one")
-		case "-name", "-iname", "-path", "-ipath", "-wholename":
-			if i++; i < len(words) && c.j.g.secrets.match(words[i].text, true) {
-				c.j.refuse(ruleSecrets, "find "+w.text+" "+words[i].show(), "it looks for files that hold secrets", "look for something else")
-			}
-		case "-files0-from":
-			c.j.refuse(ruleRunTime, "find -files0-from", "where it searches is known only at run time", "name the folders")
-		case "-exec", "-execdir":
-			end := i + 1
-			for end < len(words) && words[end].text != ";" && (words[end].text != "+" || words[end-1].text != "{}") {
-				end++
-			}
-			c.findExec(roots, words[i+1:end])
-			i = end
-		}
+	for _, inner := range commands {
+		c.findExec(roots, inner)
 	}
 	c.need(ops.Tier1)
 }
 
+// findCommands takes the commands of -exec out of the words.
+func (c *call) findCommands(args []field) (words []field, commands [][]field, ok bool) {
+	for i := 0; i < len(args); i++ {
+		if args[i].text != "-exec" {
+			words = append(words, args[i])
+			continue
+		}
+		end := i + 1
+		for end < len(args) && args[end].text != ";" && (args[end].text != "+" || args[end-1].text != "{}") {
+			end++
+		}
+		if end == len(args) {
+			c.refuse(ruleBash, "its -exec has no end", "end it with \\;")
+			return nil, nil, false
+		}
+		commands = append(commands, args[i+1:end])
+		i = end
+	}
+	return words, commands, true
+}
+
 // findExec judges the command find runs on what it finds.
 func (c *call) findExec(roots, words []field) {
-	found := field{text: string(rune(hole)), dyn: true}
-	if ps := c.j.paths(c.s, roots[0].text); len(roots) == 1 && !roots[0].dyn && !slices.ContainsFunc(ps, c.j.g.secrets.holds) {
+	found := field{text: string(rune(hole)), dyn: true, plain: true} // find prints the place first, so it is never an option
+	ps := c.j.paths(c.s, roots[0].text)
+	if len(roots) == 1 && !roots[0].dyn && !slices.ContainsFunc(ps, c.j.g.secrets.Holds) {
 		found = field{text: ps[0] + "/*", glob: true}
 	}
 	inner := make([]field, 0, len(words))

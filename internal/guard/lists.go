@@ -69,5 +69,14 @@ func (t variableTable) verdict(name string) string {
 			return v
 		}
 	}
-	return "free"
+	return ""
+}
+
+// nameSet makes a set of names, in capital letters.
+func nameSet(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[strings.ToUpper(n)] = true
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -40,7 +39,7 @@ func (g *Guard) Rules() []Row {
 func (r Rule) describe() Row {
 	out := Row{Section: "Rules of the operator", Tier: r.Tier, Effect: string(r.Effect), Note: strings.TrimSuffix(r.ID+": "+r.Reason, ": ")}
 	if r.Program == "" {
-		out.Command = "adds " + strings.Join(slices.Concat(r.Services, r.Hosts, r.Repositories, r.Protected), ", ")
+		out.Command = "adds " + strings.Join(r.adds(), ", ")
 		return out
 	}
 	out.Command, out.Rule = strings.TrimSpace(r.Program+" "+strings.Join(r.Args, " ")), r.ID
@@ -70,9 +69,7 @@ func (g *Guard) describe(r *row) Row {
 	}
 	var options []string
 	for _, f := range r.options {
-		if text := f.describe(); text != "" {
-			options = append(options, strings.Join(f.names, " ")+" "+text)
-		}
+		options = append(options, strings.TrimSpace(strings.Join(f.names, " ")+" "+f.describe()))
 	}
 	out.Options = strings.Join(options, "; ")
 	return out
@@ -97,9 +94,9 @@ func (f *flag) describe() string {
 		return "only files of a repository"
 	case roleEngine:
 		return "only inventory hosts"
-	case roleValue, roleText:
+	default:
+		return ""
 	}
-	return ""
 }
 
 func mergeable(a, b Row) bool {
@@ -122,13 +119,13 @@ func mergeCommands(list, cmd string) string {
 func (g *Guard) Page() string {
 	var out strings.Builder
 	out.WriteString("# What the guard allows\n\n")
-	out.WriteString("Tier is the lowest tier that may run a command; `never` means no tier. Commands that are not listed need Tier 3, and none\n")
-	out.WriteString("of their arguments may name a listed program or a protected place. Options that are not listed are refused from Tier 2 on.\n")
+	out.WriteString("Tier is the lowest tier that may run a command; `never` means no tier. Programs, subcommands and options that are not\n")
+	out.WriteString("listed are refused at every tier. `guard.rules` allows more.\n")
 	section := ""
 	for _, r := range g.Rules() {
 		if r.Section != section {
 			section = r.Section
-			fmt.Fprintf(&out, "\n## %s\n\n| Command | Tier | Cooldown | Options that matter | Why |\n|---|---|---|---|---|\n", section)
+			fmt.Fprintf(&out, "\n## %s\n\n| Command | Tier | Cooldown | Options | Why |\n|---|---|---|---|---|\n", section)
 		}
 		tier := "never"
 		switch {

@@ -70,8 +70,11 @@ func (j *judge) produced(s *scope, left *syntax.Stmt) (input, []string) {
 	}
 	args := peek(first.Args)
 	if len(stages) == 1 && (args[0] == "echo" || args[0] == "printf" || args[0] == "true" || args[0] == ":") {
-		if slices.ContainsFunc(args, func(a string) bool { return strings.IndexByte(a, hole) >= 0 }) {
+		switch {
+		case slices.ContainsFunc(args, func(a string) bool { return strings.IndexByte(a, hole) >= 0 }):
 			return inputData, nil
+		case len(args) == 1 || args[0] == "echo" && len(args) == 2 && (args[1] == "Q" || args[1] == "" || args[1] == "-n"):
+			return inputNone, nil // nothing to speak of
 		}
 		return inputFixed, nil
 	}
@@ -93,15 +96,18 @@ func listed(args []string) []string {
 	var roots []string
 	switch args[0] {
 	case "find":
-		for _, a := range args[1:] {
+		rest := args[1:]
+		for len(rest) > 0 && (rest[0] == "-L" || rest[0] == "-H" || rest[0] == "-P") {
+			rest = rest[1:]
+		}
+		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) {
+			return nil // it does not print the places
+		}
+		for _, a := range rest {
 			if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
 				break
 			}
 			roots = append(roots, a)
-		}
-	case "git":
-		if len(args) < 2 || args[1] != "ls-files" {
-			return nil
 		}
 	case "grep", "rg":
 		flags := ""

@@ -5,7 +5,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
@@ -14,147 +17,6 @@ const (
 	unknownDir = "?"
 	homeDir    = "~"
 )
-
-// placeTable finds files by the names in their path.
-type placeTable struct {
-	exact    map[string]bool
-	patterns []string   // one component with * or ?
-	pairs    [][]string // two components in a row
-	roots    [][]string // absolute paths
-	broad    bool       // patterns such as * and *.yml do not count as naming one of these files
-}
-
-func newPlaceTable(names []string) placeTable {
-	t := placeTable{exact: map[string]bool{}}
-	for _, n := range names {
-		n = strings.ToLower(n)
-		switch {
-		case strings.HasPrefix(n, "/"):
-			t.roots = append(t.roots, strings.Split(n[1:], "/"))
-		case strings.Contains(n, "/"):
-			t.pairs = append(t.pairs, strings.Split(n, "/"))
-		case strings.ContainsAny(n, "*?"):
-			t.patterns = append(t.patterns, n)
-		default:
-			t.exact[n] = true
-		}
-	}
-	return t
-}
-
-// match reports whether a clean path names such a file or lies below one. With glob the path is a pattern itself.
-func (t placeTable) match(p string, glob bool) bool {
-	parts := strings.Split(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
-	if len(parts) > 64 {
-		return true // nobody writes such paths
-	}
-	for i, part := range parts {
-		if t.exact[part] {
-			return true
-		}
-		if glob && t.broad && broad(part) {
-			if slices.Contains(t.patterns, part) {
-				return true
-			}
-			continue
-		}
-		for _, pattern := range t.patterns {
-			if hits(part, pattern) {
-				return true
-			}
-		}
-		if glob && strings.ContainsAny(part, "*?[") {
-			for name := range t.exact {
-				if hits(part, name) {
-					return true
-				}
-			}
-		}
-		for _, pair := range t.pairs {
-			if startsWith(parts[i:], pair) {
-				return true
-			}
-		}
-	}
-	if path.IsAbs(p) {
-		for _, root := range t.roots {
-			if startsWith(parts, root) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// broad reports patterns for all files, or all of one extension.
-func broad(part string) bool {
-	ext := strings.TrimLeft(part, "*")
-	return ext != part && (ext == "" || ext[0] == '.' && !strings.ContainsAny(ext[1:], "*?[."))
-}
-
-// holds reports whether a folder may have such files somewhere below it.
-func (t placeTable) holds(dir string) bool {
-	if dir == "/" || strings.HasPrefix(dir, homeDir) && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" || path.Dir(dir) == "/home" {
-		return true
-	}
-	parts := strings.Split(strings.ToLower(strings.TrimPrefix(dir, "/")), "/")
-	for _, root := range t.roots {
-		if len(parts) <= len(root) && startsWith(root[:len(parts)], parts) {
-			return true
-		}
-	}
-	return false
-}
-
-func startsWith(parts, with []string) bool {
-	if len(parts) < len(with) {
-		return false
-	}
-	for i, w := range with {
-		if w != parts[i] && (!strings.ContainsAny(w, "*?") && !strings.ContainsAny(parts[i], "*?[") || !hits(parts[i], w)) {
-			return false
-		}
-	}
-	return true
-}
-
-// hits is intersects for a pattern the shell expands: it does not match a leading dot.
-func hits(pattern, name string) bool {
-	if strings.Count(pattern, "*") > 4 || len(pattern) > 255 {
-		return true // nobody writes such patterns, and matching them takes long
-	}
-	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
-		return false
-	}
-	return intersects(pattern, name)
-}
-
-// intersects reports whether some name matches both patterns; a [set] counts as any one character.
-func intersects(a, b string) bool {
-	switch {
-	case a == "" && b == "":
-		return true
-	case a != "" && a[0] == '*':
-		return intersects(a[1:], b) || (b != "" && intersects(a, rest(b)))
-	case b != "" && b[0] == '*':
-		return intersects(a, b[1:]) || (a != "" && intersects(rest(a), b))
-	case a == "" || b == "":
-		return false
-	case a[0] == '?' || b[0] == '?' || a[0] == '[' || b[0] == '[' || a[0] == b[0]:
-		return intersects(rest(a), rest(b))
-	}
-	return false
-}
-
-// rest drops the first character of a pattern.
-func rest(p string) string {
-	if p[0] == '[' {
-		if end := strings.IndexByte(p, ']'); end > 0 {
-			return p[end+1:]
-		}
-	}
-	return p[1:]
-}
 
 // within reports whether a clean absolute path is the folder or lies below it.
 func within(p, dir string) bool {
@@ -252,7 +114,7 @@ func (j *judge) protected(p string, glob bool) bool {
 			continue
 		}
 		for part := range strings.SplitSeq(base, "/") {
-			if part == f || (glob && strings.ContainsAny(part, "*?[") && hits(part, f)) {
+			if part == f || (glob && strings.ContainsAny(part, "*?[") && place.Hits(part, f)) {
 				return true
 			}
 		}
@@ -293,8 +155,9 @@ func (j *judge) inRepo(p string) int {
 	return 0
 }
 
-// read judges that a file's content is shown or used.
+// read judges that the content of a file, or of everything in a folder, is shown or used.
 func (j *judge) read(s *scope, f field, what string) {
+	j.files = append(j.files, "read "+f.text)
 	if f.proc || f.text == "-" || f.text == "" {
 		return
 	}
@@ -303,28 +166,61 @@ func (j *judge) read(s *scope, f field, what string) {
 		return
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
-	if strings.HasPrefix(text, "/proc/") && j.g.secrets.match(text, f.glob) {
+	text = strings.TrimPrefix(text, "file://")
+	if strings.HasPrefix(text, "/proc/") && j.g.secrets.Match(text, f.glob) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
-	for _, p := range j.paths(s, text) {
+	for _, p := range j.places(s, text, f.glob, what) {
 		switch {
 		case strings.HasPrefix(p, unknownDir) && !s.container:
 			j.refuse(ruleRunTime, what+" of "+f.show(), "the folder it lies in is known only at run time", "name the file by its absolute path")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
-		case j.g.secrets.match(p, f.glob):
+		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
+		case j.g.secrets.Holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
+			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
 }
 
-// readTree judges that everything below a folder is read.
-func (j *judge) readTree(s *scope, f field, what string) {
-	j.read(s, f, what)
+// maxMatches is how many files a pattern may match.
+const maxMatches = 5000
+
+// places are the paths of a word and, where it is a pattern and the files can be looked at, of what it matches.
+func (j *judge) places(s *scope, text string, glob bool, what string) []string {
+	ps := j.paths(s, text)
+	if !glob || j.facts.Glob == nil || s.remote || s.container {
+		return ps
+	}
+	for _, p := range slices.Clone(ps) {
+		matches := j.facts.Glob(p)
+		if len(matches) > maxMatches {
+			j.refuse(ruleRunTime, what+" of "+text, "the pattern matches too many files", "use a narrower pattern")
+			return ps
+		}
+		for _, m := range matches {
+			if strings.HasPrefix(path.Base(m), "-") && !strings.Contains(text, "/") {
+				j.refuse(ruleRunTime, what+" of "+text, "it matches the file "+path.Base(m)+", which would be read as an option", "write ./"+text)
+			}
+			ps = append(ps, j.follow(s, m)...)
+		}
+	}
+	return ps
+}
+
+// list judges that names, sizes and times of files are shown.
+func (j *judge) list(s *scope, f field, what string) {
+	if f.dyn {
+		return // what it names is not opened
+	}
 	for _, p := range j.paths(s, f.text) {
-		if j.g.secrets.holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "" {
-			j.refuse(ruleSecrets, what+" below "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder")
+		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
+			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
+		}
+		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.Personal(p)) {
+			j.refuse(ruleSecrets, what+" of "+f.show(), "the place holds keys or leads through another process", "look elsewhere")
 		}
 	}
 }
@@ -345,6 +241,7 @@ func (j *judge) write(s *scope, f field, what string) {
 
 // change judges that a file is written or, with remove, deleted or moved away.
 func (j *judge) change(s *scope, f field, what string, remove bool) {
+	j.files = append(j.files, "change "+f.text)
 	if f.proc {
 		return
 	}
@@ -353,6 +250,10 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 		return
 	}
 	what += " " + f.show()
+	if strings.IndexFunc(f.text, func(r rune) bool { return r >= utf8.RuneSelf && !unicode.In(r, unicode.L, unicode.M, unicode.N) }) >= 0 {
+		j.refuse(ruleText, what, "its name holds a character that may only look like a dash or slash", "use plain characters in file names")
+		return
+	}
 	for _, p := range j.paths(s, f.text) {
 		if bad := j.misplaced(p, f.glob, what); bad != nil {
 			j.add(*bad)
@@ -364,6 +265,10 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 		}
 		if j.stored == "" {
 			j.stored = what
+		}
+		switch path.Base(p) {
+		case "config", "HEAD", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
+			j.planted = what
 		}
 		j.need(s, ops.Tier2, ruleWrite, what)
 	}
@@ -380,7 +285,7 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 		bad.rule, bad.why, bad.hint = ruleVolumes, "persistent data volumes are never touched", "report it for a human"
 	case j.protected(p, glob):
 		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read", "propose the change in an issue for a human"
-	case j.own(p) || !temporary && j.g.owned.match(p, glob):
+	case j.own(p) || !temporary && j.g.owned.Match(p, glob):
 		bad.rule, bad.why, bad.hint = ruleOwn, "the file steers the supervisor, an agent, a shell or git", "leave it alone"
 	case strings.HasPrefix(p, unknownDir):
 		bad.rule, bad.why = ruleRunTime, "the folder it lies in is known only at run time"

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -26,7 +27,7 @@ func (j *judge) program(s *scope, name string, args []field) (string, bool) {
 
 // repoScript reports a script of a configured repository.
 func (j *judge) repoScript(p string) bool {
-	if j.inRepo(p) < 3 || j.g.owned.match(p, false) {
+	if j.inRepo(p) < 3 || j.g.owned.Match(p, false) {
 		return false
 	}
 	switch path.Ext(p) {
@@ -43,53 +44,58 @@ func (j *judge) script(s *scope, p string, args []field) {
 		j.refuse(ruleInline, what, "the same command writes files, so it might run what it wrote", "run the script by itself")
 	}
 	for _, a := range args {
-		text, ok := a.literal()
-		if !ok {
+		if _, ok := a.literal(); !ok {
 			j.refuse(ruleRunTime, what, "its arguments are known only at run time", "write them out")
 			return
 		}
-		j.suspicious(s, what, text)
 	}
+	j.suspicious(s, what, args, false)
 	j.need(s, ops.Tier3, ruleInline, what)
 	j.effect(Effect{Kind: EffectRedeployment, Service: p})
 }
 
-// unknown judges a program the tables do not know.
-func (j *judge) unknown(s *scope, base string, args []field) {
-	if j.operatorAllows(s, base, args) {
-		return
-	}
-	what := "the unknown program " + base
+// unknown refuses a program that the tables do not know: nobody knows what its words mean.
+func (j *judge) unknown(base string) {
+	hint := "use a program that `claudeops guard rules` lists, or ask the operator for a rule"
 	if family, _, ok := strings.Cut(base, "-"); ok && j.g.tables.find(family) != nil {
-		j.refuse(ruleUnknown, what, "it belongs to "+family+" and is not on the list", "use "+family+" itself")
-		return
+		hint = "use " + family + " itself"
 	}
-	for _, a := range args {
-		text, ok := a.literal()
-		if !ok {
-			j.refuse(ruleRunTime, what, "its arguments are known only at run time", "write them out")
-			return
-		}
-		j.suspicious(s, what, text)
-	}
-	j.need(s, ops.Tier3, ruleUnknown, what)
+	j.refuse(ruleUnknown, "the unknown program "+base, "it is not on the list", hint)
 }
 
-// suspicious refuses an argument that names a program or a protected place: the program may be a launcher.
-func (j *judge) suspicious(s *scope, what, arg string) {
-	for word := range strings.FieldsFuncSeq(arg, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()`=,:'\"", r) }) {
-		if r := j.g.tables.find(path.Base(word)); r != nil && (r.tier != ops.Tier1 || r.group || len(r.judges) > 0) || strings.Contains(word, "$(") {
-			j.refuse(ruleUnknown, what, "its arguments name the program "+path.Base(word), "call "+path.Base(word)+" itself")
-			return
-		}
-		if !strings.ContainsAny(word, "/.~") {
-			continue
-		}
-		for _, p := range j.paths(s, word) {
-			if j.volumes(p) || j.protected(p, false) || j.own(p) || j.g.owned.match(p, false) || j.g.secrets.match(p, false) {
-				j.refuse(ruleUnknown, what, "its arguments name the protected place "+word, "")
+// suspicious judges an argument of a program or script that does not say what it does with it: a protected place is
+// refused, and words that are a command are judged as one.
+func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
+	for i, f := range args {
+		arg := f.text
+		for word := range strings.FieldsFuncSeq(arg, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()`=,:'\"", r) }) {
+			if strings.Contains(word, "$(") || strings.ContainsAny(arg, " \t\n;|&`") && j.g.tables.find(path.Base(word)) != nil {
+				j.refuse(ruleUnknown, what, "its argument "+f.show()+" looks like a command", "run the command itself")
 				return
 			}
+			if !strings.ContainsAny(word, "/.~") {
+				continue
+			}
+			for _, p := range j.paths(s, word) {
+				if j.volumes(p) || j.protected(p, false) || j.own(p) || j.g.owned.Match(p, false) || j.g.secrets.Match(p, false) {
+					j.refuse(ruleUnknown, what, "its arguments name the protected place "+word, "")
+					return
+				}
+			}
+		}
+		if r := j.g.tables.find(path.Base(arg)); r != nil && !strings.HasPrefix(arg, "-") && (r.tier != ops.Tier1 || r.group || len(r.judges) > 0 || r.writes()) {
+			if !launcher {
+				j.refuse(ruleUnknown, what, "its arguments from "+f.show()+" on are a command", "run "+path.Base(arg)+" itself")
+			}
+			in := s.sub()
+			in.loop = true
+			j.external(in, args[i:])
+			return
 		}
 	}
+}
+
+// writes reports a program whose operands are files that it changes.
+func (r *row) writes() bool {
+	return slices.ContainsFunc(r.args, func(s slot) bool { return s.role == roleWrite || s.role == roleDelete || s.role == roleCommand })
 }

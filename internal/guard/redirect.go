@@ -13,6 +13,11 @@ import (
 // redirects judges the redirects of a statement and notes where its standard input comes from.
 func (j *judge) redirects(s *scope, st *syntax.Stmt) {
 	for _, r := range st.Redirs {
+		switch r.Op {
+		case syntax.RdrIn, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc, syntax.DplIn, syntax.RdrInOut:
+			s.files, s.names = nil, false
+		default:
+		}
 		if r.N != nil && !isDigits(r.N.Value) {
 			j.refuse(ruleRunTime, "the redirect {"+r.N.Value+"}", "its descriptor is known only at run time", "use a number")
 		}
@@ -23,6 +28,9 @@ func (j *judge) redirects(s *scope, st *syntax.Stmt) {
 			s.stdin = inputData
 			if f := j.one(s, r.Word); !f.dyn && !f.viaVar {
 				s.stdin = inputFixed
+				if f.text == "" || f.text == "Q" {
+					s.stdin = inputNone
+				}
 			}
 		case syntax.RdrIn:
 			j.redirectIn(s, r)

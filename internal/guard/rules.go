@@ -13,12 +13,12 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Rule is one rule of an operator. It names a program that the tables do not know and gives it a tier, or refuses a
-// command, or adds to the facts.
+// Rule is one rule of an operator. It allows a command at a tier, refuses one, or adds to the facts.
 type Rule struct {
 	ID      string     `yaml:"id"`
 	Program string     `yaml:"program"`
-	Args    []string   `yaml:"args"` // whole words; * is any one word, a last ... any further words
+	Args    []string   `yaml:"args"`    // whole words; * is any one word, a last ... any further words
+	Options []string   `yaml:"options"` // options that may stand anywhere; --name= takes a value
 	Tier    ops.Tier   `yaml:"tier"`
 	Deny    bool       `yaml:"deny"`
 	Effect  EffectKind `yaml:"cooldown"`
@@ -32,8 +32,15 @@ type Rule struct {
 	Hosts        []string `yaml:"hosts"`
 	Repositories []string `yaml:"repositories"`
 	Protected    []string `yaml:"protected"`
+	WebHosts     []string `yaml:"web_hosts"`
+	MCPTools     []string `yaml:"mcp_tools"` // allowed at the tier of the rule
 
 	line int
+}
+
+// adds are the facts of a rule that names no program.
+func (r Rule) adds() []string {
+	return slices.Concat(r.Services, r.Hosts, r.Repositories, r.Protected, r.WebHosts, r.MCPTools)
 }
 
 // ParseRules reads an operator's rule file and runs the examples of every rule. One failing example refuses the file.
@@ -90,38 +97,31 @@ func decodeRule(n yaml.Node) (Rule, error) {
 	return r, nil
 }
 
-// problems says what is wrong with a rule, its examples included.
+// problems says what is wrong with a rule and how to mend it, its examples included.
 func (g *Guard) problems(r Rule) []string {
 	var out []string
-	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if r.ID == "" || !serviceName(r.ID) || builtInRule(r.ID) {
-		note("the id must be a plain name of its own")
-	}
-	if r.Program == "" {
-		if len(r.Services)+len(r.Hosts)+len(r.Repositories)+len(r.Protected) == 0 {
-			note("it names neither a program nor services, hosts, repositories or protected files")
+	note := func(bad bool, format string, args ...any) {
+		if bad {
+			out = append(out, fmt.Sprintf(format, args...))
 		}
+	}
+	note(r.ID == "" || !serviceName(r.ID) || builtInRule(r.ID), "the id must be a plain name of its own")
+	if r.Program == "" {
+		note(len(r.adds()) == 0, "it names neither a program nor services, hosts, repositories, protected files, web hosts or MCP tools: add one")
+		note(len(r.MCPTools) > 0 && !r.Tier.Known(), "mcp_tools need a tier: add tier: 1, 2 or 3")
 		return out
 	}
-	known := g.tables.find(r.Program)
-	switch {
-	case r.Deny == (r.Tier != 0):
-		note("it needs either a tier or deny: true")
-	case !r.Deny && !r.Tier.Known():
-		note("tier must be 1, 2 or 3")
-	case !r.Deny && known != nil:
-		note("%s is a known program: a rule may refuse it, but not change its tier", r.Program)
-	case !serviceName(r.Program) || ownName(r.Program):
-		note("%q is not the name of a program a rule may speak of", r.Program)
+	note(r.Deny == (r.Tier != 0), "it needs either a tier or deny: true")
+	note(!r.Deny && r.Tier != 0 && !r.Tier.Known(), "tier must be 1, 2 or 3")
+	note(!serviceName(r.Program) || ownName(r.Program), "%q is not the name of a program that a rule may name: write its plain name", r.Program)
+	note(r.Effect != "" && r.Effect != EffectRestart && r.Effect != EffectRedeployment, "cooldown must be restart or redeployment")
+	note(r.Reason == "", "it has no reason: say why it is safe")
+	note(len(r.Match) == 0 || len(r.NotMatch) == 0, "it needs examples under match and not_match")
+	for _, o := range r.Options {
+		note(len(o) < 2 || o[0] != '-', "the option %q has no dash", o)
 	}
-	if r.Effect != "" && r.Effect != EffectRestart && r.Effect != EffectRedeployment {
-		note("cooldown must be restart or redeployment")
-	}
-	if r.Reason == "" {
-		note("it has no reason")
-	}
-	if len(r.Match) == 0 || len(r.NotMatch) == 0 {
-		note("it needs examples under match and not_match")
+	if !r.Deny {
+		out = append(out, g.reaches(r)...)
 	}
 	if len(out) > 0 {
 		return out
@@ -129,10 +129,42 @@ func (g *Guard) problems(r Rule) []string {
 	return g.examples(r)
 }
 
+// reaches says which part of a rule would allow what no rule may allow.
+func (g *Guard) reaches(r Rule) []string {
+	known := g.tables.find(r.Program)
+	if known == nil {
+		return nil
+	}
+	if slices.Contains(r.Args, "...") {
+		return []string{fmt.Sprintf("%s is a known program: list its words one by one instead of ...", r.Program)}
+	}
+	for _, word := range append([]string{""}, r.Args...) {
+		if next := g.tables.find(known.cmd + " " + word); word != "" && next != nil {
+			known = next
+		}
+		if known.tier >= never && fixedRule(known.rule) {
+			return []string{fmt.Sprintf("%s is a known program that no rule may allow (%s: %s): remove the rule", known.cmd, known.rule, known.note)}
+		}
+	}
+	if slices.Contains(known.judges, "interpreter") || slices.Contains(known.judges, "shell") {
+		return []string{fmt.Sprintf("%s is a known program that runs code: allow a script of a repository instead", known.cmd)}
+	}
+	for _, o := range slices.Concat(r.Options, r.Args) {
+		f := known.flags[strings.TrimSuffix(o, "=")]
+		if f != nil && f.tier >= never && fixedRule(f.rule) {
+			return []string{fmt.Sprintf("%s %s is an option that no rule may allow (%s): remove it", known.cmd, o, f.rule)}
+		}
+	}
+	return nil
+}
+
 // builtInRule reports ids that the guard itself uses.
 func builtInRule(id string) bool {
 	return strings.HasPrefix(id, "never.") || strings.HasPrefix(id, "tool.") || len(id) > 1 && id[0] == 'R' && isDigits(id[1:])
 }
+
+// fixedRule reports refusals that no rule of an operator lifts: all but that a command is not on the list.
+func fixedRule(id string) bool { return id != ruleBash && id != ruleUnknown }
 
 // examples runs the examples of a rule.
 func (g *Guard) examples(r Rule) []string {
@@ -168,30 +200,49 @@ func (g *Guard) examples(r Rule) []string {
 	return out
 }
 
-// matches compares the words of a command with the rule.
-func (r Rule) matches(program string, args []field) bool {
+// matches compares the words of a command with the rule. Free are the words that the rule leaves open.
+func (r Rule) matches(program string, args []field) (free []field, ok bool) {
 	if r.Program == "" || r.Program != program {
-		return false
+		return nil, false
+	}
+	var words []field
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i].text, "=")
+		switch {
+		case slices.Contains(r.Options, args[i].text):
+		case joined && slices.Contains(r.Options, name+"="):
+			free = append(free, args[i].withText(value))
+		case slices.Contains(r.Options, name+"=") && i+1 < len(args):
+			i++
+			free = append(free, args[i])
+		default:
+			words = append(words, args[i])
+		}
 	}
 	for i, want := range r.Args {
 		if want == "..." && i == len(r.Args)-1 {
-			return true
+			return append(free, words[i:]...), true
 		}
-		if i >= len(args) {
-			return false
+		if i >= len(words) {
+			return nil, false
 		}
-		text, plain := args[i].literal()
-		if !plain && !r.Deny || want != "*" && want != text {
-			return false
+		text, plain := words[i].literal()
+		switch {
+		case !plain && !r.Deny || want != "*" && want != text:
+			return nil, false
+		case want == "*" && strings.HasPrefix(text, "-") && !r.Deny:
+			return nil, false // an option that the rule does not list
+		case want == "*":
+			free = append(free, words[i])
 		}
 	}
-	return len(args) == len(r.Args)
+	return free, len(words) == len(r.Args)
 }
 
 // operatorDenies applies the operator's refusals.
 func (j *judge) operatorDenies(program string, args []field) bool {
 	for _, r := range j.g.rules {
-		if r.Deny && r.matches(program, args) {
+		if _, ok := r.matches(program, args); ok && r.Deny {
 			j.refuse(r.ID, program, strings.TrimSuffix(r.Reason, "."), "")
 			return true
 		}
@@ -199,22 +250,43 @@ func (j *judge) operatorDenies(program string, args []field) bool {
 	return false
 }
 
-// operatorAllows applies the operator's tier of a program the tables do not know.
+// operatorAllows applies the operator's tier of a command. What the rule leaves open is judged all the same.
 func (j *judge) operatorAllows(s *scope, program string, args []field) bool {
-	i := slices.IndexFunc(j.g.rules, func(r Rule) bool { return !r.Deny && r.matches(program, args) })
-	if i < 0 {
-		return false
-	}
-	r := j.g.rules[i]
-	if slices.ContainsFunc(args, func(f field) bool { _, plain := f.literal(); return !plain }) {
-		j.refuse(ruleRunTime, program, "its arguments are known only at run time", "write them out")
+	for _, r := range j.g.rules {
+		free, ok := r.matches(program, args)
+		if !ok || r.Deny {
+			continue
+		}
+		if slices.ContainsFunc(args, func(f field) bool { _, plain := f.literal(); return !plain }) {
+			j.refuse(ruleRunTime, program, "its arguments are known only at run time", "write them out")
+			return true
+		}
+		j.suspicious(s, program, free, true)
+		if known := j.g.tables.find(program); known != nil && j.barred(s, known, program, args) {
+			return true
+		}
+		j.need(s, r.Tier, r.ID, program)
+		if r.Effect != "" {
+			name, _ := j.facts.service(cmpOr(r.Service, program))
+			j.effect(Effect{Kind: r.Effect, Service: name})
+		}
+		j.named = r.ID
 		return true
 	}
-	j.need(s, r.Tier, r.ID, program)
-	if r.Effect != "" {
-		name, _ := j.facts.service(cmpOr(r.Service, program))
-		j.effect(Effect{Kind: r.Effect, Service: name})
+	return false
+}
+
+// barred judges a known command by the tables and reports whether it reaches what no rule may allow; that stays refused.
+func (j *judge) barred(s *scope, known *row, program string, args []field) bool {
+	before := *j
+	j.worst, j.forbidden = nil, nil
+	j.dispatch(s.sub(), known, append(lits(program), args...))
+	forbidden := j.forbidden
+	rest := j.rest
+	*j = before
+	j.rest = rest
+	if forbidden != nil {
+		j.add(*forbidden)
 	}
-	j.named = r.ID
-	return true
+	return forbidden != nil
 }

@@ -50,9 +50,9 @@ func TestOperatorRulesDecideWhatTheySay(t *testing.T) {
 	for _, c := range []struct{ want, rule, command string }{
 		{"daa", "allow-pihole-gravity", "pihole -g"},
 		{"daa", "allow-pihole-gravity", "ssh ie01 'pihole -g'"},
-		{"dda", "tool.Bash", "pihole -r"},
+		{"ddd", "R6", "pihole -r"},
 		{"aaa", "upsmon-any", "upsmon status a"},
-		{"ddd", "R3", "upsmon status $x"},
+		{"ddd", "R6", "upsmon status $x"},
 		{"ddd", "no-logs", "docker logs web"},
 		{"ddd", "no-logs", "docker logs $(docker ps -q)"},
 		{"ddd", "R5", "for i in 1 2; do pihole -g; done"},
@@ -87,7 +87,7 @@ func TestABadRuleRefusesTheWholeFile(t *testing.T) {
 		"not_match fires":    {rule("program: foo\nargs: [\"*\"]\ntier: 2\n" + ok), `not_match "foo b" is decided by it`},
 		"deny does not fire": {rule("program: foo\nargs: [b]\ndeny: true\n" + ok), `match "foo a" is not refused`},
 		"known program":      {rule("program: docker\nargs: [system, prune]\ntier: 3\nreason: x\nmatch: [\"docker system prune\"]\nnot_match: [\"docker ps\"]"), "known program"},
-		"never list":         {rule("program: rm\nargs: [\"-rf\", \"/\"]\ntier: 3\nreason: x\nmatch: [\"rm -rf /\"]\nnot_match: [\"rm x\"]"), "known program"},
+		"never list":         {rule("program: rm\nargs: [\"-rf\", \"/\"]\ntier: 3\nreason: x\nmatch: [\"rm -rf /\"]\nnot_match: [\"rm x\"]"), "is not allowed by it"},
 		"interpreter":        {rule("program: python3\nargs: [\"...\"]\ntier: 3\nreason: x\nmatch: [\"python3 -c 1\"]\nnot_match: [\"ls\"]"), "known program"},
 		"sudo":               {rule("program: sudo\nargs: [\"...\"]\ntier: 3\nreason: x\nmatch: [\"sudo ls\"]\nnot_match: [\"ls\"]"), "known program"},
 		"own binary":         {rule("program: claudeops\nargs: [run]\ntier: 3\nreason: x\nmatch: [\"claudeops run\"]\nnot_match: [\"ls\"]"), "not the name of a program"},
@@ -122,5 +122,103 @@ func TestABadRuleRefusesTheWholeFile(t *testing.T) {
 func TestAnEmptyRuleFileIsNoRules(t *testing.T) {
 	if rules, err := ParseRules([]byte("rules: []\n"), "rules.yaml"); err != nil || len(rules) != 0 {
 		t.Errorf("got %v, %v", rules, err)
+	}
+}
+
+const moreRules = `rules:
+  - id: cordon
+    program: kubectl
+    args: [cordon, "*"]
+    options: ["--dry-run=", -v=]
+    tier: 3
+    reason: "A cordoned node keeps what runs on it."
+    match: ["kubectl cordon node-1", "kubectl cordon --dry-run=client node-1"]
+    not_match: ["kubectl drain node-1", "kubectl cordon -l app=web"]
+  - id: launcher
+    program: mylauncher
+    args: ["..."]
+    tier: 2
+    reason: "It runs a program with our defaults."
+    match: ["mylauncher docker ps", "mylauncher status"]
+    not_match: ["docker system prune -af"]
+  - id: trace
+    program: curl
+    args: ["*"]
+    options: [-s, --trace-time]
+    tier: 1
+    reason: "It only prints."
+    match: ["curl -s --trace-time http://ie01/"]
+    not_match: ["curl --trace x http://ie01/"]
+  - id: tools
+    tier: 2
+    mcp_tools: [mcp__grafana__search]
+    web_hosts: [status.example.org]
+`
+
+func TestARuleWithFreeWordsStillHasEachOfThemJudged(t *testing.T) {
+	rules, err := ParseRules([]byte(moreRules), "rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ want, command string }{
+		{"dda", "kubectl cordon node-1"},
+		{"ddd", "kubectl cordon node-1 node-2"},
+		{"ddd", "kubectl cordon --kubeconfig=/tmp/x node-1"},
+		{"ddd", "kubectl drain node-1"},
+		{"daa", "mylauncher docker ps"},
+		{"ddd", "mylauncher docker system prune -af"},
+		{"ddd", "mylauncher sh -c 'rm -rf /'"},
+		{"ddd", "mylauncher tee /etc/passwd"},
+		{"ddd", "mylauncher --run='docker system prune -af'"},
+		{"ddd", "mylauncher /root/.ssh/id_rsa"},
+		{"ddd", "mylauncher docker restart web"}, // it may repeat what it runs
+		{"ddd", "mylauncher $x"},
+		{"aaa", "curl -s --trace-time http://ie01/"},
+		{"ddd", "curl -s --trace-time http://169.254.169.254/"},
+	} {
+		got := ""
+		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+			got += string(g.Check(tier, "Bash", bashInput(t, c.command), testFacts()).Verdict)[:1]
+		}
+		if got != c.want {
+			t.Errorf("%q: %s, want %s", c.command, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		want        Verdict
+		tier        ops.Tier
+		tool, input string
+	}{
+		{Deny, ops.Tier1, "mcp__grafana__search", `{}`},
+		{Allow, ops.Tier2, "mcp__grafana__search", `{}`},
+		{Deny, ops.Tier3, "mcp__grafana__delete", `{}`},
+		{Allow, ops.Tier1, "WebFetch", `{"url":"https://status.example.org/"}`},
+		{Deny, ops.Tier1, "WebFetch", `{"url":"https://example.org/"}`},
+	} {
+		if d := g.Check(c.tier, c.tool, []byte(c.input), testFacts()); d.Verdict != c.want {
+			t.Errorf("%s %s at %s: %s (%s)", c.tool, c.input, c.tier, d.Verdict, d.Reason)
+		}
+	}
+}
+
+func TestARuleCannotReachTheNeverList(t *testing.T) {
+	for name, body := range map[string]string{
+		"volume rm":      "program: docker\nargs: [volume, rm, \"*\"]\ntier: 3\nmatch: [\"docker volume rm x\"]",
+		"force push":     "program: git\nargs: [push]\noptions: [--force]\ntier: 3\nmatch: [\"git push --force\"]",
+		"shell":          "program: bash\nargs: [\"*\"]\ntier: 3\nmatch: [\"bash x\"]",
+		"free words":     "program: docker\nargs: [run, \"...\"]\ntier: 3\nmatch: [\"docker run x\"]",
+		"secrets":        "program: cat\nargs: [\"*\"]\ntier: 1\nmatch: [\"cat /etc/shadow\"]",
+		"own files":      "program: ls\nargs: [\"*\"]\noptions: [--wide]\ntier: 1\nmatch: [\"ls --wide /state/claudeops.db\"]",
+		"sudo":           "program: sudo\nargs: [\"*\"]\ntier: 3\nmatch: [\"sudo ls\"]",
+		"without a tier": "mcp_tools: [mcp__a__b]",
+	} {
+		file := "rules:\n  - id: bad\n    reason: x\n    not_match: [\"true\"]\n    " + strings.ReplaceAll(body, "\n", "\n    ") + "\n"
+		if rules, err := ParseRules([]byte(file), "rules.yaml"); err == nil || rules != nil || !strings.HasPrefix(err.Error(), "rules.yaml:2: ") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"claudeops/internal/ops"
 )
 
@@ -13,6 +15,7 @@ type value struct {
 	text   string
 	glob   bool // the text is a pattern that the shell expanded
 	num    bool // it is a number, whichever
+	plain  bool // it is a name, or several: each starts with a letter or digit and holds no blank
 	unset  bool // or nothing at all
 	many   bool // it may be several words even inside quotes
 	inline bool // it is as good as written in place: a quoted here-document
@@ -40,6 +43,7 @@ type scope struct {
 	depth     int
 	stdin     input
 	files     []string // the folders below which the names on standard input lie, when a finder wrote them
+	names     bool     // its standard input holds plain names, one on each line
 	calls     []string // functions being called
 }
 
@@ -129,9 +133,13 @@ type judge struct {
 	facts  *Facts
 	repos  []string
 	worst  *finding
+	// forbidden is a refusal that no rule of an operator lifts.
+	forbidden *finding
 	// effects in the order in which they would happen.
 	effects []Effect
 	seen    [][]field // the words of every simple command
+	sorted  []sorted  // what its options and operands are, for the tests
+	files   []string  // the files it was seen to use, for the tests
 	opaque  bool      // something in it cannot be read, for the tests
 	endless bool      // a loop or function never ends, for the tests
 	rest    int       // how many commands may still be judged
@@ -140,7 +148,9 @@ type judge struct {
 	waits   bool // the script waits for its background jobs
 	fetched string
 	stored  string
-	named   string // the operator rule that decided
+	planted string                    // a write that may make a folder a repository
+	named   string                    // the operator rule that decided
+	added   map[*syntax.Word][]string // words that switch on the safe mode of a program, behind its name
 }
 
 // add records a finding; the strictest stays.
@@ -150,6 +160,9 @@ func (j *judge) add(f finding) {
 		case ruleText, ruleRunTime, ruleInline, ruleLauncher:
 			j.opaque = true
 		}
+	}
+	if f.need >= never && fixedRule(f.rule) {
+		j.forbidden = &f
 	}
 	if j.worst == nil || f.rank() > j.worst.rank() {
 		j.worst = &f

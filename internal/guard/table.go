@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -16,61 +15,53 @@ import (
 //go:embed tables/*.rules tables/*.list
 var tableFiles embed.FS
 
-// operand says what the words after the options are.
-type operand string
-
-const (
-	operandAny      operand = "any"
-	operandNone     operand = "none"
-	operandRead     operand = "read"
-	operandWrite    operand = "write"
-	operandDelete   operand = "delete"
-	operandServices operand = "services"
-)
-
-// role says what the value of an option is.
-type role string
-
-const (
-	roleValue  role = "value"
-	roleText   role = "text"
-	roleRead   role = "read"
-	roleWrite  role = "write"
-	roleRepo   role = "repo"
-	roleEngine role = "engine"
-)
-
 // flag is one option of a command.
 type flag struct {
 	names    []string
-	takes    bool // takes a value
-	optional bool // takes it only when glued on
-	role     role
+	role     role // of its value; "" takes none
+	second   role // of its second value; "" takes one
+	optional bool // takes a value only when it is joined on
+	first    bool // gives what the first operand gives otherwise
+	dry      bool // nothing changes
+	of       []string
 	tier     ops.Tier // raises the tier of the command; never refuses it
 	rule     string
 	note     string
 }
 
+// slot is a place for operands.
+type slot struct {
+	role role
+	of   []string
+	min  int
+	many bool
+}
+
 // row is one command of the tables.
 type row struct {
-	section  string
-	cmd      string
-	tier     ops.Tier
-	rule     string
-	note     string
-	group    bool
-	like     string
-	operands operand
-	effect   EffectKind
-	half     Half
-	dyn      bool // arguments known only at run time do no harm
-	strict   bool // unknown options are refused
-	single   bool // long options have one dash
-	wraps    int  // the command after so many operands is judged too; -1 for none
-	judges   []string
-	options  []*flag
-	flags    map[string]*flag
-	alias    string
+	section    string
+	cmd        string
+	when       []string // a variant of the command: with one of these options
+	tier       ops.Tier
+	rule       string
+	note       string
+	group      bool
+	persistent bool // the subcommands take the options of the group as well
+	like       string
+	args       []slot
+	argsGiven  bool
+	effect     EffectKind
+	half       Half
+	free       bool // no word can do harm, not even as an option
+	stop       bool // options end at the first operand
+	single     bool // long options have one dash
+	plus       bool // words that start with + are options too
+	needs      []string
+	judges     []string
+	options    []*flag
+	flags      map[string]*flag
+	variants   []*row
+	alias      string
 }
 
 // tables are all rows by command.
@@ -121,11 +112,11 @@ func (t *tables) read(file, text string) error {
 	return nil
 }
 
-// addRow reads `command : attributes : note` or `names = command`.
+// addRow reads `command : attributes : note`, `command @ options : attributes : note` or `names = command`.
 func (t *tables) addRow(section, line string) ([]*row, error) {
 	if names, target, ok := strings.Cut(line, " = "); ok && !strings.Contains(line, " : ") {
 		for _, name := range alternatives(names) {
-			if err := t.put(&row{section: section, cmd: name, alias: strings.TrimSpace(target), wraps: -1}); err != nil {
+			if err := t.put(&row{section: section, cmd: name, alias: strings.TrimSpace(target)}); err != nil {
 				return nil, err
 			}
 		}
@@ -136,19 +127,28 @@ func (t *tables) addRow(section, line string) ([]*row, error) {
 		return nil, fmt.Errorf("%q has no attributes", line)
 	}
 	attrs, note, _ := strings.Cut(rest, " : ")
+	cmd, when, variant := strings.Cut(cmd, " @ ")
 	var out []*row
 	for _, name := range alternatives(cmd) {
-		r := &row{section: section, cmd: name, note: strings.TrimSpace(note), wraps: -1, flags: map[string]*flag{}}
-		for a := range strings.SplitSeq(attrs, ",") {
-			if err := r.set(strings.Fields(a)); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+		r := &row{section: section, cmd: name, note: strings.TrimSpace(note), flags: map[string]*flag{}}
+		var base *row
+		if variant {
+			if base = t.rows[name]; base == nil {
+				return nil, fmt.Errorf("%s has no row to be a variant of", name)
 			}
+			*r = *base
+			r.when, r.note, r.variants, r.tier, r.rule = strings.Split(when, "|"), strings.TrimSpace(note), nil, 0, ""
+			r.judges, r.needs = nil, nil
+		}
+		if err := t.setAll(r, attrs); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if r.tier == 0 && !r.group {
 			return nil, fmt.Errorf("%s has no tier", name)
 		}
-		if r.tier > ops.Tier1 && r.tier < never {
-			r.strict = true
+		if base != nil {
+			base.variants = append(base.variants, r)
+			continue
 		}
 		if err := t.put(r); err != nil {
 			return nil, err
@@ -156,6 +156,29 @@ func (t *tables) addRow(section, line string) ([]*row, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// setAll applies the attributes of a row.
+func (t *tables) setAll(r *row, attrs string) error {
+	for a := range strings.SplitSeq(attrs, ",") {
+		words := strings.Fields(a)
+		if len(words) > 1 && words[0] == "options" {
+			from := t.find(strings.Join(words[1:], " "))
+			if from == nil {
+				return fmt.Errorf("there is no command %q", words[1])
+			}
+			for _, f := range from.options {
+				if err := r.addFlag(f); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := r.set(words); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tables) put(r *row) error {
@@ -194,28 +217,30 @@ func (r *row) set(words []string) error {
 	switch words[0] {
 	case "tier":
 		tier, err := parseTier(arg)
-		r.tier = tier
+		r.tier, r.rule = tier, ""
 		return err
 	case "refuse":
 		r.tier, r.rule = never, cmpOr(arg, ruleBash)
 	case "group":
 		r.group = true
+	case "persistent":
+		r.persistent = true
 	case "like":
 		r.like = strings.Join(words[1:], " ")
-	case "any", "none", "read", "write", "delete", "services":
-		r.operands = operand(words[0])
+	case "args":
+		return r.setArgs(words[1:])
 	case "restart", "redeployment":
 		r.effect, r.half = EffectKind(words[0]), Half(arg)
-	case "dyn":
-		r.dyn = true
-	case "strict":
-		r.strict = true
+	case "free":
+		r.free = true
+	case "stop":
+		r.stop = true
 	case "single":
 		r.single = true
-	case "wraps":
-		n, err := strconv.Atoi(arg)
-		r.wraps = n
-		return err
+	case "plus":
+		r.plus = true
+	case "needs":
+		r.needs = words[1:]
 	case "judge":
 		r.judges = append(r.judges, arg)
 	default:
@@ -224,50 +249,121 @@ func (r *row) set(words []string) error {
 	return nil
 }
 
+// setArgs reads the places for operands: `read` one, `read?` none or one, `read*` any number, `read+` at least one.
+func (r *row) setArgs(words []string) error {
+	r.args, r.argsGiven = nil, true
+	for _, w := range words {
+		s := slot{min: 1}
+		switch w[len(w)-1] {
+		case '?':
+			s.min = 0
+		case '*':
+			s.min, s.many = 0, true
+		case '+':
+			s.many = true
+		}
+		w = strings.TrimRight(w, "?*+")
+		if list, ok := strings.CutPrefix(w, "of:"); ok {
+			s.role, s.of = roleWord, strings.Split(list, "|")
+		} else if s.role = role(w); !s.role.known() {
+			return fmt.Errorf("unknown role %q", w)
+		}
+		if s.role == roleCommand {
+			r.stop = true
+		}
+		r.args = append(r.args, s)
+	}
+	return nil
+}
+
 // addFlag reads `-f --file : repo : note` for the rows of the line before.
 func addFlag(rows []*row, line string) error {
 	names, rest, _ := strings.Cut(line, " : ")
 	attrs, note, _ := strings.Cut(rest, " : ")
-	f := &flag{names: strings.Fields(names), note: strings.TrimSpace(note)}
+	f := &flag{names: optionNames(names), note: strings.TrimSpace(note)}
 	for a := range strings.SplitSeq(attrs, ",") {
-		words := strings.Fields(a)
-		if len(words) == 0 {
-			continue
-		}
-		arg := ""
-		if len(words) > 1 {
-			arg = words[1]
-		}
-		switch words[0] {
-		case "value", "text", "read", "write", "repo", "engine":
-			f.takes, f.role = true, role(words[0])
-		case "optional":
-			f.takes, f.optional = true, true
-		case "tier":
-			tier, err := parseTier(arg)
-			if err != nil {
-				return err
-			}
-			f.tier = tier
-		case "refuse":
-			f.tier, f.rule = never, cmpOr(arg, ruleBash)
-		default:
-			return fmt.Errorf("unknown option attribute %q", words[0])
+		if err := f.set(strings.Fields(a)); err != nil {
+			return err
 		}
 	}
 	if len(rows) == 0 {
 		return fmt.Errorf("option line %q without a command", line)
 	}
 	for _, r := range rows {
-		r.options = append(r.options, f)
-		for _, name := range f.names {
-			if name[0] != '-' {
-				return fmt.Errorf("option %q has no dash", name)
-			}
-			if r.flags[name] != nil {
-				return fmt.Errorf("%s lists %s twice", r.cmd, name)
-			}
-			r.flags[name] = f
+		if err := r.addFlag(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addFlag gives a row an option.
+func (r *row) addFlag(f *flag) error {
+	r.options = append(r.options, f)
+	for _, name := range f.names {
+		if name[0] != '-' && (name[0] != '+' || !r.plus) {
+			return fmt.Errorf("option %q has no dash", name)
+		}
+		if r.flags[name] != nil {
+			return fmt.Errorf("%s lists %s twice", r.cmd, name)
+		}
+		r.flags[name] = f
+	}
+	return nil
+}
+
+// optionNames expands -[abc] into -a, -b and -c.
+func optionNames(text string) []string {
+	var out []string
+	for name := range strings.FieldsSeq(text) {
+		letters, ok := strings.CutPrefix(name, "-[")
+		if !ok || !strings.HasSuffix(letters, "]") {
+			out = append(out, name)
+			continue
+		}
+		for _, l := range strings.TrimSuffix(letters, "]") {
+			out = append(out, "-"+string(l))
+		}
+	}
+	return out
+}
+
+// set applies one attribute of an option.
+func (f *flag) set(words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	arg := ""
+	if len(words) > 1 {
+		arg = words[1]
+	}
+	switch words[0] {
+	case "optional":
+		f.optional = true
+		if f.role == "" {
+			f.role = roleValue
+		}
+	case "two":
+		f.second = role(arg)
+		f.role = roleText
+	case "of":
+		f.of = strings.Split(arg, "|")
+		if f.role == "" {
+			f.role = roleWord
+		}
+	case "first":
+		f.first = true
+	case "dry":
+		f.dry = true
+	case "tier":
+		tier, err := parseTier(arg)
+		f.tier = tier
+		return err
+	case "refuse":
+		f.tier, f.rule = never, cmpOr(arg, ruleBash)
+	default:
+		if f.role = role(words[0]); !f.role.known() {
+			return fmt.Errorf("unknown option attribute %q", words[0])
 		}
 	}
 	return nil

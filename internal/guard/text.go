@@ -88,7 +88,7 @@ func checkCharacters(src string, f *syntax.File) *finding {
 	if strings.IndexFunc(src, odd) < 0 {
 		return nil
 	}
-	quoted := quotedSpans(f)
+	quoted, plain := quotedSpans(f), argumentSpans(f)
 	for i, r := range src {
 		if !odd(r) || inside(quoted, i) {
 			continue
@@ -99,9 +99,44 @@ func checkCharacters(src string, f *syntax.File) *finding {
 		if r < utf8.RuneSelf {
 			return refuseText("it holds a control character outside quotes")
 		}
+		if visible(r) && inside(plain, i) {
+			continue
+		}
 		return refuseText("it holds a non-ASCII character outside quotes, which may only look like a letter, dash or slash")
 	}
 	return nil
+}
+
+// visible reports letters, digits, symbols and signs beyond ASCII: none is an operator to a shell. Blanks beyond ASCII are
+// none either, but look like one.
+func visible(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.S, unicode.P)
+}
+
+// argumentSpans are the words that are arguments, values or items of a loop: not programs, names or operators.
+func argumentSpans(f *syntax.File) []span {
+	var spans []span
+	add := func(words ...*syntax.Word) {
+		for _, w := range words {
+			if w != nil {
+				spans = append(spans, span{int(w.Pos().Offset()), int(w.End().Offset())})
+			}
+		}
+	}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			if len(n.Args) > 1 {
+				add(n.Args[1:]...)
+			}
+		case *syntax.Assign:
+			add(n.Value)
+		case *syntax.WordIter:
+			add(n.Items...)
+		}
+		return true
+	})
+	return spans
 }
 
 type span struct{ from, to int }

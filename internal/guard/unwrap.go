@@ -8,25 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// wrapped judges a command that runs the command after its own options and operands.
-func (c *call) wrapped() {
-	options, operands := c.row.parseOptions(c.args, true)
-	c.options = options
-	c.optionsOf(c.row, options)
-	if c.row.cmd == "command" && c.has("-v", "-V") {
-		c.need(ops.Tier1)
-		return
-	}
-	for i := range min(c.row.wraps, len(operands)) {
-		if operands[i].dyn && !operands[i].num {
-			c.runTime("")
-		}
-	}
-	inner := operands[min(c.row.wraps, len(operands)):]
-	if len(inner) == 0 {
-		c.need(ops.Tier1)
-		return
-	}
+// wrapped judges the command behind the words of a program that runs it.
+func (c *call) wrapped(inner []field) {
 	if c.row.cmd == "command" || c.row.cmd == "builtin" {
 		c.out = c.j.external(c.s, inner) // the shell runs it itself: a cd counts
 		return
@@ -36,12 +19,12 @@ func (c *call) wrapped() {
 
 // judgeEnv unwraps env, which alone prints the environment.
 func judgeEnv(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
+	options, operands := c.parse(c.row, c.args, true)
 	c.options = options
-	c.optionsOf(c.row, options)
+	c.optionsOf(options)
 	s := c.s.sub()
 	for _, g := range options {
-		if g.flag != nil && sameFlag(g.flag, "-u") {
+		if g.is("-u") {
 			c.j.unsettable(g.value.text)
 		}
 	}
@@ -50,11 +33,15 @@ func judgeEnv(c *call) {
 	}
 	for len(operands) > 0 {
 		name, text, ok := strings.Cut(operands[0].text, "=")
-		if !ok || !syntax.ValidName(name) {
+		if !ok {
 			break
 		}
+		if !syntax.ValidName(name) {
+			c.refuse(ruleRunTime, "the name "+operands[0].show()+" is not that of a variable", "write NAME=value")
+			return
+		}
 		f := operands[0]
-		c.j.variable(name, value{known: !f.dyn && !f.viaVar, text: text})
+		c.j.variable(name, value{known: !f.dyn && !f.viaVar, text: text}, true)
 		operands = operands[1:]
 	}
 	if len(operands) == 0 {
@@ -77,11 +64,6 @@ func judgeCd(c *call) {
 	next := []string{homeDir}
 	if len(c.operands) > 0 {
 		next = c.j.folder(c.s, c.operands[0])
-	}
-	for _, g := range c.options {
-		if g.flag == nil {
-			next = nil
-		}
 	}
 	if len(c.operands) > 1 || len(c.operands) == 0 && c.row.cmd == "pushd" || len(c.operands) == 1 && strings.HasPrefix(c.operands[0].text, "+") {
 		next = nil
@@ -140,7 +122,7 @@ func (c *call) shellOptions(bundle string, words []field) (rest []field, script,
 		switch o {
 		case 'c':
 			script = bundle[0] == '-'
-		case 'e', 'u', 'x', 'v', 'l', 'n', 'f', 'C', 'E', 'T', 'h', 'B', 'b', 'a', 'r':
+		case 'e', 'u', 'x', 'v', 'l', 'n', 'f', 'C', 'E', 'T', 'h', 'B', 'b':
 		case 'o':
 			if len(words) == 0 || !harmlessShellOption(words[0].text) {
 				c.refuse(ruleInline, "its option -o changes the language", "leave the option out")
@@ -158,7 +140,7 @@ func (c *call) shellOptions(bundle string, words []field) (rest []field, script,
 // harmlessShellOption are the options of set -o that do not change the language.
 func harmlessShellOption(name string) bool {
 	switch name {
-	case "errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "noclobber", "errtrace", "functrace", "allexport", "noexec":
+	case "errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "noclobber", "errtrace", "functrace", "noexec":
 		return true
 	}
 	return false

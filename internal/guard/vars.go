@@ -1,9 +1,12 @@
 package guard
 
 import (
+	"path"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // param evaluates $x and ${x…} and judges what stands inside it.
@@ -42,6 +45,8 @@ func (j *judge) param(s *scope, p *syntax.ParamExp) value {
 		return value{many: name != "*"}
 	case p.Slice != nil || p.Repl != nil || p.Exp != nil:
 		return value{}
+	case name == "PWD" && len(s.cwds) == 1 && path.IsAbs(s.cwds[0]) && !s.remote && !s.container:
+		return value{known: true, text: s.cwds[0]}
 	}
 	return s.vars[name]
 }
@@ -55,7 +60,7 @@ func (j *judge) expansion(s *scope, name string, e *syntax.Expansion) {
 			j.refuse(ruleRunTime, "${"+name+"@"+word.show()+"}", "it turns text into code", "")
 		}
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
-		j.variable(name, value{})
+		j.variable(name, value{}, false)
 		s.set(name, value{})
 	default:
 	}
@@ -129,11 +134,14 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 		}
 	} else if a.Value != nil {
 		f := j.one(s, a.Value)
-		v = value{known: !f.dyn && !f.proc, text: f.text, num: f.dyn && f.num && f.text == string(rune(hole)), glob: f.glob}
+		v = value{known: !f.dyn && !f.proc, text: f.text, glob: f.glob}
+		if f.dyn && f.text == string(rune(hole)) {
+			v.num, v.plain = f.num, f.plain
+		}
 	} else {
 		v.known = true
 	}
-	j.variable(name, v)
+	j.variable(name, v, env)
 	if a.Append || a.Index != nil || a.Array != nil {
 		v = value{}
 	}
@@ -142,29 +150,33 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 	}
 }
 
-// variable refuses the variables that change what programs do or which program runs.
-func (j *judge) variable(name string, v value) {
+// variable judges that a variable is set: in the environment of programs only what a list allows, in the shell anything
+// but what the shell itself or a program obeys.
+func (j *judge) variable(name string, v value, env bool) {
+	ok := false
 	switch j.g.variables.verdict(name) {
 	case "own":
 		j.refuse(ruleOwn, name+"=", "the variable belongs to the supervisor or to a nested agent", "leave it alone")
 		return
 	case "cat":
-		if v.known && (v.text == "cat" || v.text == "less" || v.text == "0" || v.text == "") {
-			return
-		}
+		ok = v.known && (v.text == "cat" || v.text == "0" || v.text == "")
 	case "path":
-		if v.known && standardPath(v.text) {
-			return
-		}
+		ok = v.known && standardPath(v.text)
 	case "temp":
-		if v.known && within(v.text, j.facts.TempDir) {
-			return
-		}
+		ok = v.known && within(v.text, j.facts.TempDir)
+	case "zone":
+		ok = v.known && strings.Trim(v.text, scan.Letters+"/+-") == "" && !strings.HasPrefix(v.text, "/")
+	case "plain":
+		ok = v.known && strings.Trim(v.text, scan.Letters+".@:,-") == ""
+	case "text", "shell":
+		ok = true
 	case "refuse":
 	default:
-		return
+		ok = !env || len(name) == 1 || name == strings.ToLower(name)
 	}
-	j.refuse(ruleRunTime, name+"=", "the variable changes which code a program runs or where it connects", "run the command without it")
+	if !ok {
+		j.refuse(ruleRunTime, name+"=", "the variable changes which code a program runs or where it connects, or is not on the list", "run the command without it")
+	}
 }
 
 // standardPath reports whether a PATH value holds system directories only.

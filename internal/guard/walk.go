@@ -49,7 +49,7 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 		inner = s.sub()
 		j.background(inner, st)
 	}
-	stdin := inner.stdin
+	stdin, files, names := inner.stdin, inner.files, inner.names
 	j.redirects(inner, st)
 	out := inner.any()
 	switch {
@@ -59,7 +59,7 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 	default:
 		out = j.command(inner, st.Cmd)
 	}
-	inner.stdin = stdin
+	inner.stdin, inner.files, inner.names = stdin, files, names
 	if st.Background {
 		return s.any()
 	}
@@ -134,6 +134,7 @@ func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 		j.stmt(left, c.X)
 		right := s.sub()
 		right.stdin, right.files = j.produced(s, c.X)
+		right.names = printed([]*syntax.Stmt{c.X}).plain
 		j.stmt(right, c.Y)
 		s.forget(assigned(c.Y))
 		return s.any()
@@ -240,7 +241,7 @@ func (j *judge) forClause(s *scope, c *syntax.ForClause) {
 	switch loop := c.Loop.(type) {
 	case *syntax.WordIter:
 		name = loop.Name.Value
-		j.variable(name, value{})
+		j.variable(name, value{}, false)
 		if loop.InPos.IsValid() {
 			values = j.loopValues(s, loop.Items)
 		}
@@ -275,7 +276,7 @@ func (j *judge) loopValues(s *scope, items []*syntax.Word) []value {
 	var values []value
 	for _, f := range j.words(s, items) {
 		if f.dyn || f.proc {
-			return []value{{num: f.num && f.text == string(rune(hole))}}
+			return []value{{num: f.num && f.text == string(rune(hole)), plain: f.plain && f.text == string(rune(hole))}}
 		}
 		values = append(values, value{known: true, text: f.text, glob: f.glob})
 	}

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // hole stands in a field's text for a part that is known only at run time. Commands never hold a NUL themselves.
@@ -19,6 +21,8 @@ type field struct {
 	glob   bool // has a pattern the shell expands
 	proc   bool // is a process substitution
 	num    bool // its run-time parts are numbers
+	plain  bool // its run-time parts are names: they start with a letter or digit and hold no blank
+	at     *syntax.Word
 }
 
 func (f field) withText(s string) field {
@@ -69,22 +73,22 @@ func (j *judge) fields(s *scope, w *syntax.Word) []field {
 		out := make([]field, 0, len(expanded))
 		for _, text := range expanded {
 			if text == "" {
-				continue // an empty alternative is no word
+				continue // an empty alternative gives no word
 			}
 			out = append(out, j.fields(s, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: text}}})...)
 		}
 		return out
 	}
 	r := &reading{j: j, s: s}
-	r.num = true
+	r.num, r.plain = true, true
 	for _, p := range w.Parts {
 		r.part(p, false)
 	}
 	if !plain {
-		r.dyn, r.split, r.num = true, true, false
+		r.dyn, r.split, r.num, r.plain = true, true, false, false
 	}
 	f := r.field
-	f.text = r.text.String()
+	f.text, f.at = r.text.String(), w
 	if f.text == "" && !r.any && !f.dyn {
 		return nil // an unquoted empty variable is no word
 	}
@@ -97,7 +101,7 @@ func (j *judge) one(s *scope, w *syntax.Word) field {
 		return field{}
 	}
 	r := &reading{j: j, s: s, whole: true}
-	r.num = true
+	r.num, r.plain = true, true
 	for _, p := range w.Parts {
 		r.part(p, false)
 	}
@@ -128,7 +132,7 @@ func (r *reading) part(p syntax.WordPart, quoted bool) {
 	case *syntax.SglQuoted:
 		r.any = true
 		if p.Dollar {
-			text, ok := ansiC(p.Value)
+			text, ok := scan.ANSIC(p.Value)
 			if !ok {
 				r.dynamic(value{}, true)
 				return
@@ -179,7 +183,7 @@ func (r *reading) dynamic(v value, quoted bool) {
 		r.text.WriteString(v.text)
 	default:
 		r.dyn = true
-		r.num = r.num && v.num
+		r.num, r.plain = r.num && v.num, r.plain && v.plain
 		r.split = r.split || !quoted && (!v.num || v.unset) || v.many
 		r.text.WriteByte(hole)
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +41,7 @@ func (b *bench) gates() ([]figure, error) {
 		return nil, err
 	}
 	socket := filepath.Join(filepath.Dir(prefix), "gate.sock")
-	var hooks, shells []float64
+	var hooks, shells, asked []float64
 	for i := range gateCalls {
 		command := fmt.Sprintf("echo look-%d", i)
 		input, err := json.Marshal(map[string]any{
@@ -54,6 +56,10 @@ func (b *bench) gates() ([]figure, error) {
 			return nil, fmt.Errorf("ask hook: %w: %s", err, out)
 		}
 		hooks = append(hooks, took)
+		if took, err = ask(socket, bytes.Replace(input, []byte("toolu_"), []byte("toolu_again_"), 1)); err != nil {
+			return nil, err
+		}
+		asked = append(asked, took)
 		took, out, err = timed(nil, prefix, "eval '"+command+"' < /dev/null && pwd -P >| /tmp/claude-0bench-cwd")
 		if err != nil || !strings.Contains(out, fmt.Sprintf("look-%d", i)) {
 			return nil, fmt.Errorf("ask shell: %w: %s", err, out)
@@ -62,9 +68,32 @@ func (b *bench) gates() ([]figure, error) {
 	}
 	_ = os.Remove("/tmp/claude-0bench-cwd")
 	return []figure{
-		{"guard hook as a process: start, question, verdict, durable row", quantiles(hooks), "p99 < 20 ms"},
-		{"shell gate as a process: the same, and bash runs the command", quantiles(shells), "p99 < 20 ms"},
+		{"guard hook as a process: start, question, verdict, durable row", quantiles(hooks), "p50 ≤ 4 ms, p99 ≤ 15 ms"},
+		{"of that, without the process: question, verdict, durable row", quantiles(asked), ""},
+		{"shell gate as a process: the same, and bash runs the command", quantiles(shells), "p99 ≤ 20 ms"},
 	}, nil
+}
+
+// ask puts the question of a hook over the socket itself and returns how many milliseconds the answer took.
+func ask(socket string, input json.RawMessage) (ms float64, err error) {
+	line, err := json.Marshal(map[string]any{"kind": "hook", "input": input})
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	conn, err := net.Dial("unix", socket) //nolint:noctx // a socket beside it
+	if err != nil {
+		return 0, fmt.Errorf("ask gate: %w", err)
+	}
+	defer conn.Close() //nolint:errcheck // the answer was read
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return 0, fmt.Errorf("ask gate: %w", err)
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(answer, `"allow"`) {
+		return 0, fmt.Errorf("ask gate: %w: %s", err, answer)
+	}
+	return float64(time.Since(begun).Microseconds()) / 1000, nil
 }
 
 // timed runs a program to its end and returns how many milliseconds that took.

@@ -137,11 +137,11 @@ func TestTheShellBecomesBash(t *testing.T) {
 	var stderr bytes.Buffer
 	environ := []string{
 		"PATH=/bin", "ANTHROPIC_API_KEY=k", "ANTHROPIC_AUTH_TOKEN=k", "CLAUDE_CODE_OAUTH_TOKEN=k", "CLAUDE_CODE_MESSAGING_SOCKET=k",
-		"CLAUDE_CODE_MESSAGING_TOKEN=k", "BASH_ENV=/x", "BASH_FUNC_ls%%=() { id; }", "ANTHROPIC_BASE_URL=u",
+		"CLAUDE_CODE_MESSAGING_TOKEN=k", "BASH_ENV=/x", "BASH_FUNC_ls%%=() { id; }", "ANTHROPIC_BASE_URL=u", "PAGER=less", "GIT_EDITOR=vi",
 	}
 	shell([]string{"eval it"}, environ, filepath.Join(filepath.Dir(socket), ShellName), &stderr, time.Second,
 		func(p string, a, e []string) error { path, argv, env = p, a, e; return nil })
-	if path != "/bin/bash" || !slices.Equal(argv, []string{"/bin/bash", "-c", "judged"}) || !slices.Equal(env, []string{"PATH=/bin", "ANTHROPIC_BASE_URL=u"}) {
+	if path != "/bin/bash" || !slices.Equal(argv, []string{"/bin/bash", "-c", "judged"}) || !slices.Equal(env, append([]string{"PATH=/bin", "ANTHROPIC_BASE_URL=u"}, fixedEnvironment()...)) {
 		t.Errorf("%q %q %q %s", path, argv, env, stderr.String())
 	}
 	cwd, _ := os.Getwd()

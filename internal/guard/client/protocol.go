@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"os"
+	"syscall"
 	"time"
 )
 
@@ -68,15 +69,11 @@ func ask(socket string, req Request, until time.Time) (Answer, error) {
 	if err := enc.Encode(req); err != nil {
 		return Answer{}, fmt.Errorf("the input is no JSON: %w", err)
 	}
-	dialer := net.Dialer{Deadline: until}
-	conn, err := dialer.Dial("unix", socket)
+	conn, err := dial(socket, until)
 	if err != nil {
 		return Answer{}, fmt.Errorf("the supervisor cannot be reached: %w", err)
 	}
 	defer conn.Close() //nolint:errcheck // the answer was read, or there is none
-	if err := conn.SetDeadline(until); err != nil {
-		return Answer{}, fmt.Errorf("the supervisor cannot be asked: %w", err)
-	}
 	if _, err := conn.Write(line.Bytes()); err != nil {
 		return Answer{}, fmt.Errorf("the supervisor cannot be asked: %w", err)
 	}
@@ -85,6 +82,29 @@ func ask(socket string, req Request, until time.Time) (Answer, error) {
 		return Answer{}, fmt.Errorf("the supervisor did not answer: %w", err)
 	}
 	return readAnswer(answer)
+}
+
+// dial connects to a socket without the package net: that one needs packages which Go initializes after nearly all others of
+// the program, and an agent would wait for them at every call.
+func dial(socket string, until time.Time) (*os.File, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	syscall.CloseOnExec(fd)
+	limit := syscall.NsecToTimeval(max(time.Until(until), time.Millisecond).Nanoseconds())
+	err = errors.Join(
+		os.NewSyscallError("setsockopt", syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit)),
+		os.NewSyscallError("setsockopt", syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &limit)),
+	)
+	if err == nil {
+		err = os.NewSyscallError("connect "+socket, syscall.Connect(fd, &syscall.SockaddrUnix{Name: socket}))
+	}
+	conn := os.NewFile(uintptr(fd), socket)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 func readAnswer(line []byte) (Answer, error) {

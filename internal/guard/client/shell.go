@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -56,26 +56,36 @@ func askShell(args []string, self string, until time.Time) (Answer, error) {
 	if len(args[0]) > MaxInput {
 		return Answer{}, errTooLong
 	}
-	if !filepath.IsAbs(self) {
+	folder := strings.LastIndexByte(self, '/')
+	if !strings.HasPrefix(self, "/") {
 		return Answer{}, fmt.Errorf("the shell was started as %q: it needs its full path to find the supervisor", self)
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
 		return Answer{}, fmt.Errorf("find the working folder: %w", err)
 	}
-	return ask(filepath.Join(filepath.Dir(self), SocketName), Request{Kind: KindShell, Command: args[0], Cwd: cwd}, until)
+	return ask(self[:folder+1]+SocketName, Request{Kind: KindShell, Command: args[0], Cwd: cwd}, until)
 }
 
 // commandEnvironment leaves out what a command must not know, and what would make bash run more than it was given.
 func commandEnvironment(environ []string) []string {
-	out := make([]string, 0, len(environ))
+	fixed := fixedEnvironment()
+	out := make([]string, 0, len(environ)+len(fixed))
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if !withheld(name) {
+		if !withheld(name) && !slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") }) {
 			out = append(out, entry)
 		}
 	}
-	return out
+	return append(out, fixed...)
+}
+
+// fixedEnvironment keeps programs from starting a pager, an editor or a prompt, and git from settings that nobody judged.
+func fixedEnvironment() []string {
+	return []string{
+		"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat", "GH_PAGER=cat",
+		"EDITOR=false", "VISUAL=false", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1",
+	}
 }
 
 func withheld(name string) bool {

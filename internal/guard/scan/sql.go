@@ -1,63 +1,26 @@
-package guard
+package scan
 
 import (
-	"slices"
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
-// judgeSQL judges database clients: one reading statement, given as text.
-func judgeSQL(c *call) {
-	c.optionsOf(c.row, c.options)
-	statements, lists := 0, c.has("-l", "--list", "-V", "--version", "--help")
-	for _, g := range c.options {
-		if g.flag != nil && (sameFlag(g.flag, "-c") || sameFlag(g.flag, "-e")) && g.has {
-			statements++
-			c.sql(g.value)
-		}
-	}
-	operands := c.operands
-	if c.row.cmd == "sqlite3" {
-		if len(operands) > 0 {
-			c.j.read(c.s, operands[0], "sqlite3")
-			operands = operands[1:]
-		}
-		for _, f := range operands {
-			statements++
-			c.sql(f)
-		}
-	} else {
-		for _, f := range operands {
-			if f.dyn {
-				c.runTime("")
-			}
-		}
-	}
-	if statements == 0 && !lists {
-		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
-	}
-	c.need(ops.Tier1)
+// Words are what a reading statement may call, in capital letters.
+type Words struct {
+	Functions map[string]bool
+	Pragmas   map[string]bool
 }
 
-func (c *call) sql(f field) {
-	if f.dyn {
-		c.runTime("statement")
-		return
-	}
-	if why := sqlTrouble(f.text); why != "" {
-		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) is allowed; report what should change")
-	}
-}
-
-// sqlTrouble says why a statement is more than looking, or nothing.
-func sqlTrouble(src string) string {
+// SQL says why a statement is more than looking, or nothing.
+func (g *Words) SQL(src string) string {
 	src = strings.TrimSpace(src)
 	if strings.HasPrefix(src, `\`) || strings.HasPrefix(src, ".") {
 		if sqlMeta(src) {
 			return ""
 		}
 		return "is a client command that is not on the list"
+	}
+	for _, end := range []string{`\G`, `\g`, ";"} { // ways to end a statement
+		src = strings.TrimSpace(strings.TrimSuffix(src, end))
 	}
 	words, ok := sqlWords(src)
 	if !ok {
@@ -67,20 +30,33 @@ func sqlTrouble(src string) string {
 		return "is empty"
 	}
 	switch first := words[0]; first {
-	case "SELECT", "SHOW", "EXPLAIN", "WITH", "TABLE", "VALUES", "DESCRIBE", "DESC", "PRAGMA", "(":
-		if first == "PRAGMA" && slices.Contains(words, "=") {
-			return "changes a setting"
-		}
+	case "PRAGMA":
+		return g.pragma(words[1:])
+	case "SHOW", "SELECT", "EXPLAIN", "WITH", "TABLE", "VALUES", "DESCRIBE", "DESC", "(":
 	default:
 		return "starts with " + first
 	}
 	for i, w := range words {
-		if w == ";" && i < len(words)-1 {
-			return "has a second statement behind it"
-		}
-		if forbiddenSQL(w) {
+		if forbiddenSQL(w) && words[0] != "SHOW" {
 			return "uses " + w
 		}
+		if i+1 < len(words) && words[i+1] == "(" && w != "" && IsLetter(w[0]) && !g.Functions[w] {
+			return "calls " + strings.ToLower(w) + ", which is not on the list of functions"
+		}
+	}
+	return ""
+}
+
+// pragma allows the settings of SQLite that are only read.
+func (g *Words) pragma(words []string) string {
+	if len(words) > 2 && words[1] == "." {
+		words = words[2:]
+	}
+	if len(words) == 0 || !g.Pragmas[words[0]] && !g.Pragmas[words[0]+"("] {
+		return "reads or changes a setting that is not on the list"
+	}
+	if len(words) > 1 && !(g.Pragmas[words[0]+"("] && words[1] == "(") {
+		return "changes a setting"
 	}
 	return ""
 }
@@ -101,8 +77,8 @@ func sqlMeta(src string) bool {
 	return false
 }
 
-// sqlWords splits a statement into upper-case words and signs, without comments and strings. Not ok when it holds a
-// backslash or a quote that does not close: clients differ in how they read them.
+// sqlWords splits a statement into upper-case words and signs, without strings. Not ok when it holds what clients and
+// servers read in different ways: a backslash, a comment, a dollar sign, a second statement, an odd quote.
 func sqlWords(src string) (words []string, ok bool) {
 	for i := 0; i < len(src); {
 		switch c := src[i]; {
@@ -115,22 +91,30 @@ func sqlWords(src string) (words []string, ok bool) {
 				words = append(words, strings.ToUpper(src[i+1:i+1+end]))
 			}
 			i += end + 2
-		case c == '\\':
+		case c == '\\' || c == '#' || c == '$' || c == ';' || c == '@' && !systemVariable(src[i:]) || c == ':' && !strings.HasPrefix(src[i:], "::"),
+			strings.HasPrefix(src[i:], "--"), strings.HasPrefix(src[i:], "/*"):
 			return nil, false
-		case c == '-' && strings.HasPrefix(src[i:], "--"), c == '#', c == '/' && strings.HasPrefix(src[i:], "/*"), c == '$' && strings.HasPrefix(src[i:], "$$"):
-			return nil, false // comments and dollar quotes: never needed, and read differently
-		case isLetter(c):
-			word := run(src[i:], len(src), letters)
+		case c == ':' || c == '@':
+			i += 2
+		case IsLetter(c):
+			word := Run(src[i:], len(src), Letters)
+			if i += len(word); i < len(src) && src[i] == '\'' {
+				return nil, false // E'…', U&'…' and their like have quotes of their own
+			}
 			words = append(words, strings.ToUpper(word))
-			i += len(word)
-		case c == ';' || c == '=' || c == '(':
-			words = append(words, string(c))
+		case c == ' ' || c == '\t' || c == '\n':
 			i++
 		default:
+			words = append(words, string(c))
 			i++
 		}
 	}
 	return words, true
+}
+
+// systemVariable reports @@name of MySQL.
+func systemVariable(src string) bool {
+	return strings.HasPrefix(src, "@@") && len(src) > 2 && IsLetter(src[2])
 }
 
 // forbiddenSQL reports words that change data, run code or read files.
@@ -138,7 +122,7 @@ func forbiddenSQL(w string) bool {
 	switch w {
 	case "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "DROP", "ALTER", "CREATE", "GRANT", "REVOKE", "COPY", "INTO", "OUTFILE", "DUMPFILE", "CALL", "DO",
 		"EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT", "RENAME", "HANDLER", "KILL", "FLUSH", "PURGE",
-		"WRITEFILE", "READFILE", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER", "SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
+		"WRITEFILE", "READFILE", "FSDIR", "ZIPFILE", "SQLITE_DBPAGE", "SQLAR", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER", "SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
 		"SYS_EXEC", "SYS_EVAL", "XP_CMDSHELL", "BENCHMARK", "SLEEP", "GET_LOCK", "QUERY_TO_XML", "DBLINK", "DBLINK_EXEC", "CURSOR_TO_XML", "DATABASE_TO_XML", "TABLE_TO_XML",
 		"PG_AUTHID", "PG_SHADOW", "PG_USER_MAPPING", "AUTHENTICATION_STRING", "RELOAD", "PG_NOTIFY":
 		return true
@@ -154,37 +138,12 @@ func forbiddenSQL(w string) bool {
 	return false
 }
 
-// judgeRedis judges redis-cli by the command it sends.
-func judgeRedis(c *call) {
-	options, operands := c.row.parseOptions(c.args, true)
-	c.options = options
-	c.optionsOf(c.row, options)
-	if len(operands) == 0 {
-		if !c.has("--latency", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
-			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
-		}
-		c.need(ops.Tier1)
-		return
+// Redis reports the commands that only look.
+func Redis(words []string) bool {
+	verb, second := strings.ToUpper(words[0]), ""
+	if len(words) > 1 {
+		second = strings.ToUpper(words[1])
 	}
-	for _, f := range operands {
-		if f.dyn {
-			c.runTime("command")
-			return
-		}
-	}
-	verb := strings.ToUpper(operands[0].text)
-	second := ""
-	if len(operands) > 1 {
-		second = strings.ToUpper(operands[1].text)
-	}
-	if !redisLooks(verb, second, operands) {
-		c.refuse(ruleBash, verb+" is not on the list of reading commands", "only reading commands are allowed; report what should change")
-	}
-	c.need(ops.Tier1)
-}
-
-// redisLooks reports the commands that only look.
-func redisLooks(verb, second string, words []field) bool {
 	switch verb {
 	case "PING", "INFO", "GET", "MGET", "KEYS", "SCAN", "DBSIZE", "TTL", "PTTL", "TYPE", "EXISTS", "STRLEN", "GETRANGE", "LLEN", "LRANGE", "LINDEX", "HGET", "HMGET", "HGETALL",
 		"HLEN", "HKEYS", "HVALS", "HSCAN", "SCARD", "SMEMBERS", "SISMEMBER", "SSCAN", "ZCARD", "ZRANGE", "ZSCORE", "ZRANK", "ZCOUNT", "ZSCAN", "XLEN", "XRANGE", "XINFO", "ROLE", "TIME",
@@ -207,7 +166,7 @@ func redisLooks(verb, second string, words []field) bool {
 	case "SENTINEL":
 		return second == "MASTERS" || second == "MASTER" || second == "SLAVES" || second == "REPLICAS" || second == "SENTINELS" || second == "CKQUORUM" || second == "GET-MASTER-ADDR-BY-NAME"
 	case "CONFIG":
-		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2].text), "pass") && !strings.Contains(words[2].text, "*")
+		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2]), "pass") && !strings.Contains(words[2], "*")
 	}
 	return false
 }

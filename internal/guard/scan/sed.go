@@ -1,75 +1,24 @@
-package guard
+package scan
 
 import (
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
-// judgeSed judges sed: its script may read, write and run; -i changes the files.
-func judgeSed(c *call) {
-	inPlace := c.has("-i", "--in-place")
-	scripts := 0
-	for _, g := range c.options {
-		if g.flag != nil && sameFlag(g.flag, "-e") {
-			scripts++
-			c.sedScript(g.value, inPlace)
-		}
-	}
-	c.optionsOf(c.row, c.options)
-	files := c.operands
-	if scripts == 0 {
-		if len(files) == 0 {
-			c.refuse(ruleBash, "it has no script", "give one")
-			return
-		}
-		c.sedScript(files[0], inPlace)
-		files = files[1:]
-	}
-	for _, f := range files {
-		if inPlace {
-			c.j.write(c.s, f, "sed -i on")
-		} else {
-			c.j.read(c.s, f, "sed")
-		}
-	}
-	if inPlace && len(files) == 0 {
-		c.runTime("-i")
-	}
-	c.need(ops.Tier1)
-}
-
-func (c *call) sedScript(f field, changes bool) {
-	if f.dyn || changes && f.viaVar {
-		c.runTime("script")
-		return
-	}
-	files, ok := sedFiles(f.text)
-	if !ok {
-		c.refuse(ruleInline, "its script runs commands, writes files or is not understood", "use a plain s/// or a line range")
-		return
-	}
-	for _, file := range files {
-		c.j.read(c.s, lit(file), "sed")
-	}
-}
-
-// sedFiles reads a sed script and returns the files it reads; not ok when it runs commands, writes files or is not
+// Sed reports a script that only prints and edits lines. Where programs that call themselves sed differ, it is not
 // understood.
-func sedFiles(script string) (files []string, ok bool) {
+func Sed(script string) bool {
 	p := &sedParser{text: script}
 	for p.skip(" \t\n;"); p.at < len(p.text); p.skip(" \t\n;") {
 		if !p.command() {
-			return nil, false
+			return false
 		}
 	}
-	return p.files, true
+	return true
 }
 
 type sedParser struct {
-	text  string
-	at    int
-	files []string
+	text string
+	at   int
 }
 
 func (p *sedParser) skip(of string) {
@@ -111,32 +60,31 @@ func (p *sedParser) address() bool {
 	return true
 }
 
-// until reads to an unescaped delimiter. A delimiter in brackets ends a sed expression too.
+// until reads to an unescaped delimiter that is not in brackets. Where programs differ in what ends the brackets, the
+// script is not understood.
 func (p *sedParser) until(d byte) bool {
+	bracket := false
 	for p.at < len(p.text) {
-		switch c := p.next(); c {
-		case '\\':
-			if p.next() == 0 {
+		switch c := p.next(); {
+		case c == '\\':
+			if next := p.next(); next == 0 || bracket && next == ']' {
 				return false
 			}
-		case d:
+		case c == d && !bracket:
 			return true
-		case '\n':
+		case c == '[' && !bracket:
+			bracket = true
+			p.skip("^")
+			if p.at < len(p.text) && p.text[p.at] == ']' {
+				p.at++
+			}
+		case c == ']':
+			bracket = false
+		case c == '\n', c == '[':
 			return false
 		}
 	}
 	return false
-}
-
-// line reads the rest of the line.
-func (p *sedParser) line() string {
-	rest := p.text[p.at:]
-	if i := strings.IndexByte(rest, '\n'); i >= 0 {
-		p.at += i + 1
-		return strings.TrimSpace(rest[:i])
-	}
-	p.at = len(p.text)
-	return strings.TrimSpace(rest)
 }
 
 // command reads one command with its addresses.
@@ -157,36 +105,38 @@ func (p *sedParser) command() bool {
 	case '{':
 		return true
 	case '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'z', 'F':
-	case 'l', 'q', 'Q', 'L':
+	case 'l', 'q', 'Q':
 		p.skip(" \t0123456789")
 	case 'a', 'i', 'c':
-		p.added()
-		return true
+		return p.added()
 	case 'b', 't', 'T', ':':
 		p.skip(" \t")
 		p.skip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-	case 'r', 'R':
-		p.files = append(p.files, p.line())
-		return true
 	case 's':
 		return p.substitute()
 	case 'y':
 		d := p.next()
-		return d != 0 && d != '\n' && d != '\\' && p.until(d) && p.until(d) && p.ends()
+		return d != 0 && d != '\n' && d != '\\' && p.replacement(d) && p.replacement(d) && p.ends()
 	default:
 		return false
 	}
 	return p.ends()
 }
 
-// added reads the text of a, i and c, which goes on over lines that end in a backslash.
-func (p *sedParser) added() {
-	for {
-		l := p.line()
-		if !strings.HasSuffix(l, `\`) || p.at >= len(p.text) {
-			return
-		}
+// added reads the text of a, i and c: the rest of the line, or the line behind a backslash. A text that goes on over
+// several lines is not understood.
+func (p *sedParser) added() bool {
+	rest := p.text[p.at:]
+	if after, ok := strings.CutPrefix(rest, "\\\n"); ok {
+		p.at += len(rest) - len(after)
+		rest = after
 	}
+	line, _, more := strings.Cut(rest, "\n")
+	p.at += len(line)
+	if more {
+		p.at++
+	}
+	return !strings.HasSuffix(strings.TrimRight(line, " \t"), `\`)
 }
 
 // ends requires that a command ends here.

@@ -1,0 +1,132 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	"claudeops/internal/guard/scan"
+	"claudeops/internal/ops"
+)
+
+// judgeSed judges the files of sed: -i changes them.
+func judgeSed(c *call) {
+	files := c.operands
+	if !slices.ContainsFunc(c.options, func(g given) bool { return g.flag.first }) && len(files) > 0 {
+		files = files[1:]
+	}
+	if c.has("-i", "--in-place") {
+		for _, f := range files {
+			c.j.write(c.s, f, "sed -i on")
+		}
+		if len(files) == 0 {
+			c.runTime("-i")
+		}
+	}
+}
+
+func (c *call) sedScript(f field) {
+	if f.dyn || f.viaVar && c.has("-i", "--in-place") {
+		c.runTime("script")
+		return
+	}
+	if !scan.Sed(f.text) {
+		c.refuse(ruleInline, "its script runs commands, reads or writes files, or is not understood", "use a plain s/// or a line range")
+	}
+}
+
+// jqFilter judges the filter of jq and its like: no environment, no modules, no files.
+func (c *call) jqFilter(f field) {
+	if f.dyn {
+		c.runTime("filter")
+		return
+	}
+	if word := scan.Jq(f.text); word != "" {
+		c.j.refuse(ruleSecrets, c.name, "its filter uses "+word+", which reads the environment or other files", "filter the input only")
+	}
+}
+
+// judgeYq judges what yq does with its operands: alone the first may be a file, and -i changes the files.
+func judgeYq(c *call) {
+	words := c.operands
+	if len(words) > 0 {
+		switch words[0].text {
+		case "eval", "e", "eval-all", "ea":
+			words = words[1:]
+		}
+	}
+	if len(words) > 0 {
+		c.jqFilter(words[0])
+	}
+	for i, f := range words {
+		switch {
+		case i == 0 && len(words) > 1 && strings.ContainsAny(f.text, ".[|"):
+		case c.has("-i", "--inplace", "--in-place") && i > 0:
+			c.j.write(c.s, f, "yq -i on")
+		default:
+			c.j.read(c.s, f, c.name) // alone the filter may be a file
+		}
+	}
+}
+
+func (c *call) awkProgram(f field) {
+	if f.dyn {
+		c.runTime("program")
+		return
+	}
+	if why := scan.Awk(f.text); why != "" {
+		c.refuse(ruleInline, "its program "+why, "print fields only, on one line, and redirect outside awk")
+	}
+}
+
+// judgeSQL judges database clients: reading statements, given as text.
+func judgeSQL(c *call) {
+	given := c.has("-l", "--list", "-V", "--version", "--help") || c.row.cmd == "sqlite3" && len(c.operands) > 1
+	for _, g := range c.options {
+		given = given || g.flag.role == roleSQL && g.value.text != readOnlySQL && g.value.text != readOnlyMySQL
+	}
+	if !given {
+		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
+	}
+	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
+		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
+	}
+}
+
+func (c *call) sql(f field) {
+	if f.dyn {
+		c.runTime("statement")
+		return
+	}
+	if f.text == readOnlySQL || f.text == readOnlyMySQL {
+		return
+	}
+	if why := c.j.g.sql.SQL(f.text); why != "" {
+		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
+	}
+}
+
+// judgeRedis judges redis-cli by the command it sends.
+func judgeRedis(c *call) {
+	options, operands := c.parse(c.row, c.args, true)
+	c.options = options
+	c.optionsOf(options)
+	if len(operands) == 0 {
+		if !c.has("--latency", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
+			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
+		}
+		c.need(ops.Tier1)
+		return
+	}
+	words := make([]string, len(operands))
+	for i, f := range operands {
+		if f.dyn {
+			c.runTime("command")
+			return
+		}
+		words[i] = f.text
+	}
+	if !scan.Redis(words) {
+		c.refuse(ruleBash, strings.ToUpper(words[0])+" is not on the list of reading commands", "only reading commands are allowed; report what should change")
+	}
+	c.need(ops.Tier1)
+}

@@ -1,0 +1,182 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// printed says what is known of the output of commands: that it is a number, so that arithmetic may use it, or that it
+// consists of plain names, so that no word of it can be an option.
+func printed(list []*syntax.Stmt) value {
+	if len(list) != 1 {
+		return value{}
+	}
+	stages := pipeline(list[0])
+	var words [][]string
+	for _, st := range stages {
+		call, ok := st.Cmd.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return value{}
+		}
+		words = append(words, peek(call.Args))
+	}
+	last := words[len(words)-1]
+	if printsNumber(last) {
+		return value{num: true, plain: true}
+	}
+	if last[0] == "tr" && len(last) == 3 && (last[1] == "-dc" || last[1] == "-cd") && (last[2] == "0-9" || last[2] == "[:digit:]") {
+		return value{num: true, unset: true}
+	}
+	if !printsNames(words[0]) && (len(words) < 2 || !printsTable(words[0]) || !firstColumn(words[1])) {
+		return value{}
+	}
+	for i, w := range words[1:] {
+		if !keepsLines(w) && (i > 0 || !firstColumn(w)) {
+			return value{}
+		}
+	}
+	return value{plain: true}
+}
+
+// given1 reports an option among words, alone or in a bundle of letters.
+func given1(words []string, letter byte, long ...string) bool {
+	return slices.ContainsFunc(words[1:], func(w string) bool {
+		if slices.Contains(long, w) {
+			return true
+		}
+		return len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.IndexByte(w, letter) > 0
+	})
+}
+
+// printsNumber reports commands that print one number and nothing else.
+func printsNumber(args []string) bool {
+	has := func(want ...string) bool {
+		return slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(want, a) })
+	}
+	switch args[0] {
+	case "wc":
+		return len(args) == 2 && has("-l", "-c", "-w", "-m")
+	case "nproc":
+		return len(args) == 1
+	case "date":
+		return has("+%s", "+%H", "+%M", "+%S", "+%d", "+%j", "+%Y", "+%u", "+%N")
+	case "grep":
+		return len(args) == 3 && has("-c", "--count", "-ci", "-ic")
+	case "curl":
+		return has("/dev/null") && has("%{http_code}", "%{response_code}")
+	case "id":
+		return len(args) == 2 && has("-u", "-g")
+	case "stat":
+		return len(args) == 4 && has("-c", "--format") && has("%s", "%Y", "%X", "%Z", "%a", "%u", "%g", "%h")
+	}
+	return false
+}
+
+// printsNames reports commands whose output is plain names: ids and names that engines, clusters and git hand out start
+// with a letter or digit.
+func printsNames(args []string) bool {
+	verb := strings.Join(args[:min(2, len(args))], " ")
+	switch args[0] {
+	case "docker", "docker-compose", "podman":
+		return dockerNames(args)
+	case "kubectl":
+		return len(args) > 2 && args[1] == "get" && kubeNames(args)
+	case "seq", "nproc", "whoami", "pgrep", "pidof", "hostname":
+		return !given1(args, 'a', "--list-full") && !given1(args, 'l', "--list-name") && !given1(args, 's') && !given1(args, 'f', "--format")
+	case "uname":
+		return true
+	case "date":
+		last := args[len(args)-1]
+		return len(last) > 1 && last[0] == '+' && last[1] != '-' && last[1] != ' '
+	case "git":
+		return verb == "git rev-parse" && len(args) > 2 || verb == "git branch" && slices.Contains(args, "--show-current")
+	}
+	return false
+}
+
+func dockerNames(args []string) bool {
+	listing := slices.ContainsFunc(args, func(a string) bool {
+		return slices.Contains([]string{"ps", "ls", "list", "images"}, a)
+	})
+	formatted := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--format") })
+	if listing && given1(args, 'q', "--quiet", "--services") && !formatted {
+		return true
+	}
+	if slices.Contains(args, "config") && slices.Contains(args, "--services") {
+		return true
+	}
+	for i, a := range args {
+		format, joined := strings.CutPrefix(a, "--format=")
+		if a == "--format" && i+1 < len(args) {
+			format, joined = args[i+1], true
+		}
+		if joined {
+			return listing && slices.Contains([]string{"{{.Names}}", "{{.ID}}", "{{.Name}}", "{{ .Names }}", "{{ .ID }}", "{{.Service}}", "{{.Repository}}"}, format)
+		}
+	}
+	return false
+}
+
+func kubeNames(args []string) bool {
+	for i, a := range args {
+		format, joined := strings.CutPrefix(a, "-o")
+		if a == "-o" || a == "--output" {
+			if i+1 == len(args) {
+				return false
+			}
+			format, joined = args[i+1], true
+		} else if long, ok := strings.CutPrefix(a, "--output="); ok {
+			format, joined = long, true
+		}
+		if joined {
+			format = strings.TrimPrefix(format, "=")
+			return format == "name" || strings.HasPrefix(format, "jsonpath={.items[") && strings.HasSuffix(format, "].metadata.name}") ||
+				format == "jsonpath={.metadata.name}" || format == "custom-columns=:metadata.name" || format == "custom-columns=:.metadata.name"
+		}
+	}
+	return false
+}
+
+// printsTable reports commands whose first column is a plain name.
+func printsTable(args []string) bool {
+	if len(args) < 2 || given1(args, 'o', "--output") || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--format") }) {
+		return false
+	}
+	return args[0] == "docker" && (args[1] == "ps" || args[1] == "images") || args[0] == "kubectl" && args[1] == "get"
+}
+
+// firstColumn reports awk '{print $1}' and cut -d' ' -f1.
+func firstColumn(args []string) bool {
+	if args[0] != "awk" || len(args) != 2 {
+		return false
+	}
+	program := strings.ReplaceAll(args[1], " ", "")
+	for _, head := range []string{"", "NR>1", "NR==2", "NR!=1"} {
+		if program == head+"{print$1}" {
+			return true
+		}
+	}
+	if body, ok := strings.CutSuffix(program, "/{print$1}"); ok && strings.HasPrefix(body, "/") && !strings.Contains(body[1:], "/") {
+		return true
+	}
+	return false
+}
+
+// keepsLines reports filters that pass lines on as they are.
+func keepsLines(args []string) bool {
+	switch args[0] {
+	case "head", "tail", "sort":
+		return !slices.ContainsFunc(args[1:], func(a string) bool {
+			return strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "--bytes") || !strings.HasPrefix(a, "-") && !isDigits(a)
+		})
+	case "uniq":
+		return len(args) == 1
+	case "grep":
+		return !given1(args, 'o', "--only-matching") && !given1(args, 'n', "--line-number") && !given1(args, 'A') && !given1(args, 'B') && !given1(args, 'C') && len(args) <= 3
+	case "xargs", "cat":
+		return len(args) == 1
+	}
+	return false
+}
