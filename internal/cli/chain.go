@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
 
@@ -120,7 +121,7 @@ func printRecoveries(w io.Writer, c api.CycleReport) {
 			v.SessionID, v.JudgeSessionID, v.Verdict, v.TotalScore, clean(v.Reasoning))
 	}
 	if len(c.Result) > 0 {
-		fmt.Fprintf(w, "\nPartial result\n%s\n", c.Result.Text())
+		printPartial(w, c.Result)
 	}
 }
 
@@ -132,5 +133,18 @@ func printApprovals(w io.Writer, approvals []api.Approval) {
 			fmt.Fprintf(w, " by %s at %s %s", *a.AnsweredBy, stamp(a.AnsweredAt), clean(value(a.Answer)))
 		}
 		fmt.Fprintln(w)
+	}
+}
+
+// printPartial shows what was done and what a human should do; a result of another form is shown as it is stored.
+func printPartial(w io.Writer, result api.Document) {
+	ending, report := recovery.ParseForceDone(result)
+	if !report.OK() {
+		fmt.Fprintf(w, "\nPartial result\n%s\n", result.Text())
+		return
+	}
+	fmt.Fprintf(w, "\nPartial result\n  Failed at: %s\n  Why:       %s\n  To do:     %s\n", clean(ending.FailedAt), clean(ending.FailureReason), clean(ending.Recommendation))
+	for _, step := range ending.CompletedSteps {
+		fmt.Fprintf(w, "  Done:      %s\n", clean(step))
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema())
+	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema(), a.configReference())
 	return c
 }
 
@@ -34,7 +34,7 @@ func (a *app) configCheck() *cobra.Command {
 					return &codeError{exitConfig, fmt.Errorf("check handlers of %s: %w", e.Name, err)}
 				}
 			}
-			if err := daemon.CheckProbes(o); err != nil {
+			if err := daemon.Check(o); err != nil {
 				return &codeError{exitConfig, err}
 			}
 			for _, n := range cfg.Notices {
@@ -71,4 +71,18 @@ func (a *app) configShow() *cobra.Command {
 	})
 	c.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	return c
+}
+
+func (a *app) configReference() *cobra.Command {
+	return &cobra.Command{
+		Use: "reference", Short: "Print the reference of all settings as Markdown", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := config.Reference()
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(a.Stdout, text)
+			return nil
+		},
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/decide"
+
 	"claudeops/internal/config"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
@@ -29,8 +31,14 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	return o, commands.check(h.Config)
 }
 
-// CheckProbes returns a configuration error for probes that a start would refuse and for invalid guard rules. It starts nothing.
-func CheckProbes(o Options) error {
+// Check returns a configuration error for what a start would refuse: recovery rules, guard rules, commands of probes. It starts
+// nothing.
+func Check(o Options) error {
+	for _, e := range o.Config.Environments() {
+		if err := decide.CheckLadder(e.Policy.Recovery); err != nil {
+			return fmt.Errorf("check recovery of environment %s: %w", e.Name, err)
+		}
+	}
 	if !o.Config.Guard.Enabled {
 		return nil
 	}

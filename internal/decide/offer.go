@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"time"
 
 	"claudeops/internal/decide/recovery"
@@ -81,6 +82,12 @@ func (v view) transitions() []recovery.Transition {
 // Ladder is the policy as package recovery reads it.
 func Ladder(p ops.RecoveryPolicy) ([]recovery.Rule, recovery.Limits) {
 	return rules(p.Rules), limits(p.Limits)
+}
+
+// CheckLadder says what is wrong with an operator's own rules and limits.
+func CheckLadder(p ops.RecoveryPolicy) error {
+	rules, limits := Ladder(p)
+	return errors.Join(recovery.CheckRules(rules), limits.Check())
 }
 
 // limits are the operator's limits, and the defaults where nothing is said.

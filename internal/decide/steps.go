@@ -42,10 +42,8 @@ func finishQuiet(v view) ops.Step {
 		if c.Status == ops.Healthy {
 			continue
 		}
-		for _, w := range v.journal.Withheld {
-			if w.Service == c.Service {
-				return v.finish(ops.CycleSuppressed, "no agent was started: "+w.Reason)
-			}
+		if why, held := v.withheld(c.Service); held {
+			return v.finish(ops.CycleSuppressed, "no agent was started: "+why)
 		}
 	}
 	step := v.finish(ops.CycleHealthy, fmt.Sprintf("probes find all %d services healthy; no agent was started", len(v.probed())))

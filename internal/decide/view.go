@@ -48,13 +48,29 @@ func (v view) quiet() bool {
 	well := map[string]bool{}
 	for _, c := range v.checks(ops.ProbeObserve, 0) {
 		bad := c.Status == ops.Down || (c.Status == ops.Degraded && !v.policy.TolerateDegraded)
-		if bad && !slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool { return w.Service == c.Service }) {
-			return false // and the watch does not hold it back
+		if _, held := v.withheld(c.Service); bad && !held {
+			return false
 		}
 		well[c.Service] = true
 	}
 	probed := v.probed()
 	return len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool { return !well[name] })
+}
+
+// withheld says why no agent is started for a bad service: the watch holds it back, or a silence that the watch has not applied
+// yet, since the cycle's own probe saw the failure first.
+func (v view) withheld(service string) (string, bool) {
+	for _, w := range v.journal.Withheld {
+		if w.Service == service {
+			return w.Reason, true
+		}
+	}
+	for _, h := range v.silenced() {
+		if h.Service == service {
+			return service + " is " + h.Why, true
+		}
+	}
+	return "", false
 }
 
 // lookDue: an agent sees what no probe asks about, so it looks now and then.

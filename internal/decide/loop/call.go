@@ -97,12 +97,6 @@ var (
 	numbers = regexp.MustCompile(`\d{6,}`)
 )
 
-// Normalize writes the arguments of a call so that calls that differ in times and ids only look alike.
-func Normalize(args string) string {
-	text, _, _ := canonical(args)
-	return normalize(text)
-}
-
 func normalize(text string) string {
 	rest := ""
 	if len(text) > longestRead {
@@ -174,9 +168,6 @@ func isPlace(token string) bool {
 	_, err := netip.ParseAddrPort(token)
 	return err == nil
 }
-
-// Similar reports whether two calls are the same but for details: same tool, same places, and nearly the same words.
-func Similar(a, b Action) bool { return parse(a.Tool, a.Args).similar(parse(b.Tool, b.Args)) }
 
 func (c call) similar(o call) bool {
 	switch {

@@ -36,20 +36,3 @@ func matrix(extra []Rule) []row {
 	}
 	return append(rows, unknown()...)
 }
-
-// Row is one line of the matrix in words.
-type Row struct {
-	ID        string            `json:"id"`
-	ErrorType ops.ErrorType     `json:"error_type"`
-	Level     ops.RecoveryLevel `json:"level"`
-	Why       string            `json:"why"`
-}
-
-// Matrix lists the rows in the order in which they are asked.
-func Matrix(extra []Rule) []Row {
-	var out []Row
-	for _, r := range matrix(extra) {
-		out = append(out, Row{ID: r.id, ErrorType: r.typ, Level: r.level, Why: r.why})
-	}
-	return out
-}

@@ -378,11 +378,6 @@ func (m Move) Record(f Failure, c Class, history []Transition, now time.Time) Tr
 	}
 }
 
-// Path lists the levels that were entered in a tier step, each once, in order.
-func Path(history []Transition, tier int) []ops.RecoveryLevel {
-	return entered(history, tier, ops.RecoveryForceDone+1)
-}
-
 func entered(history []Transition, tier int, below ops.RecoveryLevel) []ops.RecoveryLevel {
 	out := []ops.RecoveryLevel{}
 	for _, t := range history {

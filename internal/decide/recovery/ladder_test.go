@@ -209,7 +209,7 @@ func TestRecord_TellsTheLevelsBefore(t *testing.T) {
 	if fmt.Sprint(r.PreviousLevels) != fmt.Sprint([]ops.RecoveryLevel{1, 2}) || r.Tier != 2 || r.Session != 7 || r.EnteredAt != noon || r.ErrorType != TypeFormat {
 		t.Errorf("%+v", r)
 	}
-	if got := Path(append(history, r), 2); !slices.Equal(got, []ops.RecoveryLevel{1, 2, 3}) {
+	if got := entered(append(history, r), 2, ops.RecoveryForceDone+1); !slices.Equal(got, []ops.RecoveryLevel{1, 2, 3}) {
 		t.Errorf("path %v", got)
 	}
 }

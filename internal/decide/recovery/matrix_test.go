@@ -188,9 +188,9 @@ func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
 		})
 		seen[c.rule] = true
 	}
-	for _, r := range Matrix(nil) {
-		if !seen[r.ID] {
-			t.Errorf("row %s has no case", r.ID)
+	for _, r := range matrix(nil) {
+		if !seen[r.id] {
+			t.Errorf("row %s has no case", r.id)
 		}
 	}
 }
