@@ -41,6 +41,7 @@ type watching struct {
 	repeat      *time.Duration // nil: as observe suggests
 	flapping    ops.Flapping
 	maintenance []ops.Maintenance
+	settleMax   time.Duration
 }
 
 func observeKind() kind[ops.Observe] {
@@ -206,7 +207,7 @@ func (e environment) observe() ops.Observe {
 func (e environment) watch() ops.Watch {
 	w := ops.Watch{
 		Grouping: e.watching.grouping, Flapping: e.watching.flapping, TolerateDegraded: e.watching.tolerate,
-		Maintenance: slices.Clone(e.watching.maintenance),
+		Maintenance: slices.Clone(e.watching.maintenance), SettleMax: e.watching.settleMax,
 	}
 	if w.Flapping.Turns == 0 {
 		w.Flapping.Turns = -1 // never; to the watch 0 means its default
@@ -250,6 +251,9 @@ func (c *Config) Environments() []ops.Environment {
 			Watch:    e.watch(),
 			AgentEnv: slices.Clone(c.agentEnv),
 			Notes:    e.notes,
+			Protected: ops.Protected{
+				Files: slices.Clone(c.Guard.Protected), Volumes: slices.Clone(c.Guard.Volumes), Hosts: slices.Clone(c.Guard.Hosts),
+			},
 		}
 		for t, tier := range c.Tiers {
 			env.Tools[t] = tier.Tools
@@ -266,7 +270,7 @@ func (c *Config) policy(e environment) ops.Policy {
 	if c.Guard.Enabled { // without the guard nothing is reserved, and no limit is ever reached
 		p.Cooldowns = slices.Clone(c.Guard.Limits)
 	}
-	p.Routes, p.Handlers, p.Windows = slices.Clone(p.Routes), slices.Clone(c.registered()), c.windows()
+	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
 	p.BudgetDayUSD = c.BudgetDayUSD
 	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
 	p.Observe, p.ObserveEvery, p.TolerateDegraded = e.observe(), e.watching.every, e.watching.tolerate

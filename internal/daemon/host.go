@@ -242,6 +242,7 @@ func (h *Host) welcome(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
 		h.Logger.WarnContext(ctx, n)
 	}
+	h.warnOfOldPrices(ctx)
 	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {

@@ -65,6 +65,8 @@ type Service struct {
 	// Group is what it fails together with, DependsOn what it cannot work without.
 	Group     string   `json:"group,omitempty"`
 	DependsOn []string `json:"depends_on,omitempty"`
+	// Settle is how long it may take to answer after a start; 0 means learned.
+	Settle time.Duration `json:"settle,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.

@@ -22,6 +22,7 @@ type Watch struct {
 	Flapping         Flapping
 	TolerateDegraded bool
 	Maintenance      []Maintenance
+	SettleMax        time.Duration // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
