@@ -43,6 +43,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.sound.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
+		Changes: changes,
 	}, nil
 }
 
