@@ -26,7 +26,7 @@ const prefix = "/api/v1"
 // maxBody is far above the longest prompt that is accepted.
 const maxBody = 64 << 10
 
-// Control is what the API may ask of the running supervisor.
+// Control is what the API can ask of the running supervisor.
 type Control interface {
 	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	Cancel(ctx context.Context, id ops.CycleID, why string) error
@@ -42,13 +42,13 @@ type Options struct {
 	Clock        ops.Clock
 	Version      string
 	Environments []ops.Environment // the first one is used when a request names none
-	// NextCheck returns when each environment is checked next; nil where nobody knows.
+	// NextCheck returns when each environment is checked next; nil if that is not known.
 	NextCheck func() map[string]time.Time
-	// Ready says why the supervisor cannot work yet, or nil.
+	// Ready returns why the supervisor cannot work yet, or nil.
 	Ready func() error
-	// Database says what is known of the database: checking, sound or damaged; nil where nobody looks.
+	// Database returns the state of the database: checking, sound or damaged. It may be nil.
 	Database func() string
-	// Changed, if given, wakes what works on silences and notices after a request changed them.
+	// Changed, if given, is called after a request changed silences or notifications.
 	Changed func()
 }
 
@@ -69,7 +69,8 @@ func New(o Options) http.Handler {
 	routes := http.NewServeMux()
 	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
 	for _, register := range []func(huma.API){
-		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices, s.registerHistory,
+		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
+		s.registerHistory,
 		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerHosts, s.registerStats,
 	} {
 		register(described)
@@ -79,7 +80,7 @@ func New(o Options) http.Handler {
 		text, err := text()
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "cannot describe the API", "error", err)
-			writeProblem(w, http.StatusInternalServerError, "the API description could not be made")
+			writeProblem(w, http.StatusInternalServerError, "the API description could not be created")
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -98,7 +99,7 @@ func New(o Options) http.Handler {
 	return problems(routes, conditional(s.keyed(routes)))
 }
 
-// problems answers what no route answers with a problem document instead of the mux's plain text.
+// problems answers requests without a route with a problem document instead of plain text.
 func problems(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := routes.Handler(r); pattern != "" {
@@ -108,10 +109,10 @@ func problems(routes *http.ServeMux, next http.Handler) http.Handler {
 		if allowed := otherMethods(routes, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			writeProblem(w, http.StatusMethodNotAllowed,
-				fmt.Sprintf("%s is not possible here; use %s", r.Method, strings.Join(allowed, " or ")))
+				fmt.Sprintf("%s is not allowed here; use %s", r.Method, strings.Join(allowed, " or ")))
 			return
 		}
-		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path)
+		writeProblem(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 }
 
@@ -127,7 +128,7 @@ func otherMethods(routes *http.ServeMux, r *http.Request) []string {
 	return allowed
 }
 
-// environment returns the environment a request means.
+// environment returns the environment of a request: the named one, or the first.
 func (s *server) environment(name string) (ops.Environment, error) {
 	if name == "" {
 		return s.Environments[0], nil
@@ -139,11 +140,11 @@ func (s *server) environment(name string) (ops.Environment, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return ops.Environment{}, huma.Error422UnprocessableEntity(fmt.Sprintf("no environment is called %q; there is %s",
+	return ops.Environment{}, huma.Error422UnprocessableEntity(fmt.Sprintf("no environment is called %q; configured: %s",
 		name, strings.Join(names, ", ")))
 }
 
-// environments returns the environments a request means: the one it names, or all.
+// environments returns the environments of a request: the named one, or all.
 func (s *server) environments(name string) ([]ops.Environment, error) {
 	if name == "" {
 		return s.Environments, nil

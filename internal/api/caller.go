@@ -2,20 +2,20 @@ package api
 
 import "context"
 
-// Caller is who a request comes from.
+// Caller is the sender of a request.
 type Caller struct {
-	Name     string // what is recorded: token, read-only token, login, or the address of a peer that needs none
+	Name     string // recorded name: token, read-only token, login, or the address of a peer without a token
 	ReadOnly bool
 }
 
 type callerKey struct{}
 
-// WithCaller notes who a request comes from.
+// WithCaller stores the caller of a request in its context.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf tells who a request comes from.
+// CallerOf returns the caller of a request.
 func CallerOf(ctx context.Context) Caller {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	if !ok {

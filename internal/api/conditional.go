@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// conditional gives every answer a tag, and sends nothing to a caller that has it already.
+// conditional adds an ETag to every answer, and answers 304 to a caller that already has it.
 func conditional(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || !strings.HasPrefix(r.URL.Path, prefix+"/") {

@@ -11,17 +11,17 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Cooldown is what is left of an action on a service.
+// Cooldown is how often an action on a service is still allowed.
 type Cooldown struct {
 	Environment string     `json:"environment"`
 	Service     string     `json:"service"`
 	Action      string     `json:"action" enum:"restart,redeployment"`
-	Left        int        `json:"left" doc:"How often it is still possible within the sliding window."`
-	Until       *time.Time `json:"until" doc:"When the next one becomes possible; null where it is possible now."`
+	Left        int        `json:"left" doc:"How often the action is still allowed in the sliding window."`
+	Until       *time.Time `json:"until" doc:"When the action is allowed again; null if it is allowed now."`
 }
 
 type cooldownsQuery struct {
-	Environment string `query:"environment" doc:"Leave it out for all."`
+	Environment string `query:"environment" doc:"Filter by environment."`
 }
 
 type clearInput struct {
@@ -29,20 +29,20 @@ type clearInput struct {
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Service     string `json:"service" minLength:"1" maxLength:"200"`
-		Action      string `json:"action,omitempty" enum:"restart,redeployment" doc:"Leave it out for both."`
-		Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why it may be done again, for the record."`
+		Action      string `json:"action,omitempty" enum:"restart,redeployment" doc:"Default: both."`
+		Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why the limit is reset, for the record."`
 	}
 }
 
 type cleared struct {
-	Cleared int `json:"cleared" doc:"How many entries no longer count."`
+	Cleared int `json:"cleared" doc:"Number of entries that no longer count."`
 }
 
 func (s *server) registerCooldowns(api huma.API) {
 	huma.Register(api, look("list-cooldowns", "/cooldowns", "List services with a cooldown", "cooldowns",
-		"Only what was done within the sliding window; everything else is possible as often as the limits say."), s.cooldowns)
-	huma.Register(api, act("clear-cooldown", "/cooldowns/clear", "Let what was done to a service count no longer", "cooldowns",
-		"For a person who knows better than the counter. It needs a reason.", http.StatusNotFound), s.clearCooldown)
+		"Only services with an action in the sliding window. The others have their full limits."), s.cooldowns)
+	huma.Register(api, act("clear-cooldown", "/cooldowns/clear", "Reset the rate limit of a service", "cooldowns",
+		"Earlier restarts or redeployments no longer count. A reason is required.", http.StatusNotFound), s.clearCooldown)
 }
 
 func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[Cooldown]], error) {
@@ -57,7 +57,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 			return nil, s.problem("list cooldowns", err)
 		}
 		for _, r := range rows {
-			out.Items = append(out.Items, cooldownRow(e.Name, r))
+			out.Items = append(out.Items, CooldownRow(e.Name, r))
 		}
 	}
 	return &body[list[Cooldown]]{out}, nil
@@ -69,7 +69,7 @@ func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[clear
 		return nil, err
 	}
 	if strings.TrimSpace(in.Body.Reason) == "" {
-		return nil, huma.Error422UnprocessableEntity("a reason is needed: say why it may be done again")
+		return nil, huma.Error422UnprocessableEntity("reason is missing: say why the limit is reset")
 	}
 	n, err := s.Store.ClearCooldown(ctx, e.Name, in.Body.Service, in.Body.Action, in.Body.Reason, who(ctx), s.Clock())
 	if err != nil {
@@ -78,7 +78,8 @@ func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[clear
 	return &body[cleared]{cleared{n}}, nil
 }
 
-func cooldownRow(environment string, c ops.Cooldown) Cooldown {
+// CooldownRow is how often an action on a service is still possible.
+func CooldownRow(environment string, c ops.Cooldown) Cooldown {
 	row := Cooldown{Environment: environment, Service: c.Service, Action: c.Action, Left: c.Left}
 	if !c.Until.IsZero() {
 		row.Until = &c.Until

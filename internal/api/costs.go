@@ -10,37 +10,37 @@ import (
 	"claudeops/internal/store"
 )
 
-// defaultSpan is how far back costs are told where nothing else is asked for.
+// defaultSpan is the default range of cost reports.
 const defaultSpan = 30 * 24 * time.Hour
 
-// Cost is what one group of sessions used on one day.
+// Cost is the cost of one group of sessions on one day.
 type Cost struct {
-	Day              string   `json:"day" format:"date" doc:"UTC, like the budget of a day."`
-	Key              string   `json:"key" doc:"The tier, model, service or trigger; empty where there is none."`
-	CostUSD          *float64 `json:"cost_usd" doc:"List-price estimate; null where no session told one."`
+	Day              string   `json:"day" format:"date" doc:"UTC, like the daily budget."`
+	Key              string   `json:"key" doc:"The tier, model, service or trigger; empty if there is none."`
+	CostUSD          *float64 `json:"cost_usd" doc:"List-price estimate; null if no session reported one."`
 	Sessions         int      `json:"sessions"`
-	UnknownCosts     int      `json:"unknown_costs" doc:"How many of the sessions told no cost."`
+	UnknownCosts     int      `json:"unknown_costs" doc:"Number of sessions without a reported cost."`
 	InputTokens      *int64   `json:"input_tokens"`
 	OutputTokens     *int64   `json:"output_tokens"`
 	CacheReadTokens  *int64   `json:"cache_read_tokens"`
 	CacheWriteTokens *int64   `json:"cache_write_tokens"`
 }
 
-// Costs are the days of a stretch of time, and what they add up to.
+// Costs are the days of a time range, and their total.
 type Costs struct {
-	Items        []Cost    `json:"items" doc:"The oldest day first. Days on which nothing ended are left out."`
-	NextCursor   *string   `json:"next_cursor" doc:"Always null: the stretch of time bounds the list."`
+	Items        []Cost    `json:"items" doc:"Oldest day first. Days without an ended session are left out."`
+	NextCursor   *string   `json:"next_cursor" doc:"Always null: the time range limits the list."`
 	By           string    `json:"by"`
 	Since        time.Time `json:"since"`
 	Until        time.Time `json:"until"`
-	TotalUSD     *float64  `json:"total_cost_usd" doc:"Null where no session told a cost."`
+	TotalUSD     *float64  `json:"total_cost_usd" doc:"Null if no session reported a cost."`
 	Sessions     int       `json:"sessions"`
 	UnknownCosts int       `json:"unknown_costs"`
-	BudgetDayUSD float64   `json:"budget_day_usd" doc:"Of the environments together; 0 means no limit."`
+	BudgetDayUSD float64   `json:"budget_day_usd" doc:"Sum over the environments; 0 means no limit."`
 }
 
-// ChainCost is what one chain cost as a whole.
-type ChainCost struct {
+// CycleCost is the cost of one whole cycle.
+type CycleCost struct {
 	CycleID     int64     `json:"cycle_id"`
 	Environment string    `json:"environment"`
 	Trigger     string    `json:"trigger"`
@@ -51,28 +51,28 @@ type ChainCost struct {
 	Sessions    int       `json:"sessions"`
 }
 
-// CostSpan is a stretch of time.
+// CostSpan is a time range.
 type CostSpan struct {
-	Environment string    `query:"environment" doc:"Leave it out for all."`
-	Since       time.Time `query:"since" doc:"From this moment on; 30 days ago if left out."`
-	Until       time.Time `query:"until" doc:"Before this moment; now if left out."`
+	Environment string    `query:"environment" doc:"Filter by environment."`
+	Since       time.Time `query:"since" doc:"Start of the range. Default: 30 days ago."`
+	Until       time.Time `query:"until" doc:"End of the range, exclusive. Default: now."`
 }
 
 type costsQuery struct {
 	CostSpan
-	By string `query:"by" enum:"tier,model,service,trigger" default:"tier" doc:"What costs are told apart by."`
+	By string `query:"by" enum:"tier,model,service,trigger" default:"tier" doc:"How to group costs."`
 }
 
-type chainsQuery struct {
+type expensiveQuery struct {
 	CostSpan
-	Limit int `query:"limit" minimum:"1" maximum:"200" default:"10" doc:"How many items at most."`
+	Limit int `query:"limit" minimum:"1" maximum:"200" default:"10" doc:"Maximum number of items."`
 }
 
 func (s *server) registerCosts(api huma.API) {
-	huma.Register(api, look("list-costs", "/costs", "Tell what was spent, per day and group", "costs",
-		"Figures are list-price estimates from the agent CLI. What was not told is null, never zero."), s.costs)
-	huma.Register(api, look("list-expensive-chains", "/costs/chains", "List the chains that cost most", "costs",
-		"Of those in which a session ended within the time."), s.expensiveChains)
+	huma.Register(api, look("list-costs", "/costs", "Costs per day and group", "costs",
+		"Figures are list-price estimates from the agent CLI. Unreported figures are null, never zero."), s.costs)
+	huma.Register(api, look("list-expensive-chains", "/costs/chains", "List the most expensive cycles", "costs",
+		"Cycles with a session that ended in the time range."), s.expensiveCycles)
 }
 
 func (s *server) span(q CostSpan) (store.CostFilter, error) {
@@ -87,7 +87,7 @@ func (s *server) span(q CostSpan) (store.CostFilter, error) {
 		q.Since = end.Add(-defaultSpan)
 	}
 	if !q.Since.Before(end) {
-		return store.CostFilter{}, huma.Error422UnprocessableEntity("since is not before until")
+		return store.CostFilter{}, huma.Error422UnprocessableEntity("since must be before until")
 	}
 	return store.CostFilter{Environment: q.Environment, Since: q.Since, Until: q.Until}, nil
 }
@@ -111,7 +111,7 @@ func (s *server) costs(ctx context.Context, q *costsQuery) (*body[Costs], error)
 	return &body[Costs]{CostsOf(rows, q.By, f, DayBudget(asked))}, nil
 }
 
-// DayBudget is what environments may spend on a day together; 0 where one of them has no limit.
+// DayBudget is the sum of the daily budgets; 0 if one environment has no limit.
 func DayBudget(environments []ops.Environment) float64 {
 	sum := 0.0
 	for _, e := range environments {
@@ -123,7 +123,7 @@ func DayBudget(environments []ops.Environment) float64 {
 	return sum
 }
 
-// CostsOf adds up the rows of a stretch of time.
+// CostsOf adds up the rows of a time range.
 func CostsOf(rows []store.CostRow, by string, f store.CostFilter, budget float64) Costs {
 	out := Costs{Items: make([]Cost, 0, len(rows)), By: by, Since: f.Since, Until: f.Until, BudgetDayUSD: budget}
 	var all store.Cost
@@ -138,25 +138,25 @@ func CostsOf(rows []store.CostRow, by string, f store.CostFilter, budget float64
 	return out
 }
 
-func (s *server) expensiveChains(ctx context.Context, q *chainsQuery) (*body[list[ChainCost]], error) {
+func (s *server) expensiveCycles(ctx context.Context, q *expensiveQuery) (*body[list[CycleCost]], error) {
 	f, err := s.span(q.CostSpan)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := s.Store.ExpensiveChains(ctx, f, q.Limit)
 	if err != nil {
-		return nil, s.problem("list expensive chains", err)
+		return nil, s.problem("list expensive cycles", err)
 	}
-	return &body[list[ChainCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, ChainCostRow)}, nil
+	return &body[list[CycleCost]]{page(rows, q.Limit, func(r store.ChainCost) int64 { return int64(r.ID) }, CycleCostRow)}, nil
 }
 
-// ChainCostRow is what a chain cost.
-func ChainCostRow(r store.ChainCost) ChainCost {
-	return ChainCost{
+// CycleCostRow is the cost of a cycle.
+func CycleCostRow(r store.ChainCost) CycleCost {
+	return CycleCost{
 		CycleID: int64(r.ID), Environment: r.Environment, Trigger: string(r.Trigger), Status: string(r.Status), Reason: text(r.Reason),
 		CreatedAt: r.CreatedAt, CostUSD: r.USD, Sessions: r.Sessions,
 	}
 }
 
-// today is when the budget's day began.
+// today is when the day of the budget began.
 func today(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour) }

@@ -12,31 +12,31 @@ import (
 	"claudeops/internal/store"
 )
 
-// Cycle is a row of cycles with what its sessions add up to.
+// Cycle is a cycle with its sessions and their total cost.
 type Cycle struct {
-	ID                int64      `json:"id"`
-	Environment       string     `json:"environment"`
-	Trigger           string     `json:"trigger"`
-	Status            string     `json:"status"`
-	Reason            *string    `json:"reason"`
-	Prompt            *string    `json:"prompt"`
-	WakeAt            *time.Time `json:"wake_at"`
-	WakeSeq           int64      `json:"wake_seq"`
-	CancelRequestedAt *time.Time `json:"cancel_requested_at"`
-	CancelReason      *string    `json:"cancel_reason"`
-	Owner             *string    `json:"owner"`
-	Term              int64      `json:"term"`
-	CreatedAt         time.Time  `json:"created_at"`
-	StartedAt         *time.Time `json:"started_at"`
-	EndedAt           *time.Time `json:"ended_at"`
+	ID                int64           `json:"id"`
+	Environment       string          `json:"environment"`
+	Trigger           string          `json:"trigger"`
+	Status            ops.CycleStatus `json:"status"`
+	Reason            *string         `json:"reason"`
+	Prompt            *string         `json:"prompt"`
+	WakeAt            *time.Time      `json:"wake_at"`
+	WakeSeq           int64           `json:"wake_seq"`
+	CancelRequestedAt *time.Time      `json:"cancel_requested_at"`
+	CancelReason      *string         `json:"cancel_reason"`
+	Owner             *string         `json:"owner"`
+	Term              int64           `json:"term"`
+	CreatedAt         time.Time       `json:"created_at"`
+	StartedAt         *time.Time      `json:"started_at"`
+	EndedAt           *time.Time      `json:"ended_at"`
 	Chain
 }
 
-// CycleReport is a cycle with the policy it runs under and what was decided in it.
+// CycleReport is a cycle with its policy and everything that was decided in it.
 type CycleReport struct {
 	Cycle
 	Policy      ops.Policy   `json:"policy"`
-	Result      any          `json:"result"`
+	Result      Document     `json:"result"`
 	Escalations []Escalation `json:"escalations"`
 
 	Recoveries    []Recovery     `json:"recoveries"`
@@ -44,7 +44,7 @@ type CycleReport struct {
 	Approvals     []Approval     `json:"approvals"`
 }
 
-// Escalation is the report of one decision.
+// Escalation is one routing decision.
 type Escalation struct {
 	ID                     int64     `json:"id"`
 	CycleID                int64     `json:"cycle_id"`
@@ -66,17 +66,17 @@ type Escalation struct {
 	At                     time.Time `json:"at"`
 }
 
-// accepted answers a request whose work goes on after the answer.
+// accepted answers a request whose work continues after the answer.
 type accepted struct {
 	ID     int64  `json:"id"`
 	Status string `json:"status"`
 }
 
-// newCycle is what a caller may say about a cycle. A tier is not among it: every cycle starts at the bottom.
+// newCycle is what a caller can choose. The tier is not part of it: every cycle starts at Tier 1.
 type newCycle struct {
 	Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the first tier's prompt."`
-	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. It can only make the configured policy stricter."`
+	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the prompt of Tier 1."`
+	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. False does not override a configured dry run."`
 }
 
 type submitInput struct {
@@ -104,20 +104,36 @@ type cancelInput struct {
 
 type cyclesQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,waiting_human,healthy,resolved,needs_human,suppressed,blocked,partial,failed,cancelled" doc:"Only cycles that stand there."`
-	Environment string `query:"environment" doc:"Only cycles of this environment."`
+	Status      cycleStatus `query:"status" doc:"Filter by status."`
+	Environment string      `query:"environment" doc:"Filter by environment."`
+}
+
+// cycleStatus is a status to filter by.
+type cycleStatus string
+
+// Schema names the statuses.
+func (cycleStatus) Schema(huma.Registry) *huma.Schema {
+	out := &huma.Schema{Type: huma.TypeString}
+	for _, s := range []ops.CycleStatus{
+		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
+		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
+	} {
+		out.Enum = append(out.Enum, string(s))
+	}
+	return out
 }
 
 func (s *server) registerCycles(api huma.API) {
 	huma.Register(api, start("run-cycle", "/cycles", "Run a cycle now", "cycles",
-		"Queues a cycle; if one runs in the environment, it starts after that. A tier cannot be chosen: every cycle starts at the bottom "+
-			"and goes up only as far as the configured policy lets it. The answer's Location is the cycle."), s.submit)
+		"Queues a cycle; it starts when no other cycle runs in the environment. Every cycle starts at Tier 1 and escalates only as far as "+
+			"the configured policy allows. The Location header is the cycle."), s.submit)
 	huma.Register(api, look("list-cycles", "/cycles", "List cycles, newest first", "cycles",
-		"Each cycle comes with its sessions and what they cost together."), s.listCycles)
+		"Each cycle includes its sessions and their total cost."), s.listCycles)
 	huma.Register(api, look("get-cycle", "/cycles/{id}", "Show a cycle", "cycles",
-		"With the policy it runs under and everything that was decided in it: escalations, recoveries, verifications, approvals.", http.StatusNotFound), s.getCycle)
+		"With its policy and everything that was decided in it: escalations, recoveries, verifications, approvals.",
+		http.StatusNotFound), s.getCycle)
 	huma.Register(api, start("cancel-cycle", "/cycles/{id}/cancel", "Cancel a cycle", "cycles",
-		"Stops its session and starts no other. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
+		"Stops its session and starts no more. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
 }
 
 func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
@@ -159,8 +175,7 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 		return nil, s.problem("list cycles", err)
 	}
 	return &body[list[Cycle]]{page(rows, q.Limit,
-		func(r store.CycleSummary) int64 { return int64(r.ID) },
-		func(r store.CycleSummary) Cycle { return cycleRow(r.Cycle, r.Sessions) })}, nil
+		func(r store.CycleSummary) int64 { return int64(r.ID) }, CycleRow)}, nil
 }
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
@@ -173,7 +188,7 @@ func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
-	return &body[CycleReport]{cycleWhole(loaded, verified)}, nil
+	return &body[CycleReport]{CycleReportRow(loaded, verified)}, nil
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
@@ -187,29 +202,26 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 	return &body[accepted]{accepted{ID: in.ID, Status: "cancelling"}}, nil
 }
 
-func cycleRow(c ops.Cycle, sessions []ops.Session) Cycle {
+// CycleRow is a cycle in a list, with what its sessions add up to.
+func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
-		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: string(c.Status),
+		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: c.Status,
 		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,
 		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, EndedAt: c.EndedAt,
-		Chain: chainOf(sessions),
+		Chain: chainOf(c.Sessions),
 	}
 }
 
 func escalationRow(d ops.Decision) Escalation {
-	path := d.Path
-	if path == nil {
-		path = []string{}
-	}
 	return Escalation{
 		ID: d.ID, CycleID: int64(d.CycleID), SessionID: int64(d.SessionID),
 		SourceHandler: d.SourceHandler, TargetHandler: text(d.TargetHandler),
 		Reason: d.Reason, Proposed: text(d.Proposed), Depth: d.Depth, MaxDepth: d.MaxDepth,
 		TargetValidated: d.TargetValidated, SelfEscalationRejected: d.SelfEscalationRejected,
-		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: path, Services: nonNil(d.Services),
+		ProcessMode: string(d.ProcessMode), ManagerPresent: d.ManagerPresent, Path: nonNil(d.Path), Services: nonNil(d.Services),
 		Decision: string(d.Verdict), Check: text(d.Check), At: d.At,
 	}
 }

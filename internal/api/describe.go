@@ -6,16 +6,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-const description = `Watch and steer Claude Ops. Lists are ` + "`{\"items\": […], \"next_cursor\": …}`" + `: pass the cursor on to get the next page; null means
-that nothing follows. Errors are problem documents (RFC 9457). Every GET has an ETag. A POST with an Idempotency-Key can be repeated without
-doing anything twice. From another machine every request needs the token; a read-only token is good for GET alone.`
+const description = `Monitor and control Claude Ops. Lists are ` + "`{\"items\": […], \"next_cursor\": …}`" + `: pass the cursor to get the
+next page; null means that this is the last page. Errors are problem documents (RFC 9457). Every GET has an ETag. A POST with an
+Idempotency-Key can be repeated safely. Requests from another machine need the token; a read-only token allows GET only.`
 
-// describe is what the document says about the API as a whole.
+// describe is the general part of the OpenAPI document.
 func describe(version string) huma.Config {
 	c := huma.DefaultConfig("Claude Ops", version)
-	c.DocsPath = ""    // the built-in page loads from another host
-	c.SchemasPath = "" // and so do the links to it
-	c.OpenAPIPath = "" // served by us, made once and safely
+	c.DocsPath = ""    // the built-in page loads files from another host
+	c.SchemasPath = "" // and so do links to schemas
+	c.OpenAPIPath = "" // served by this package
 	c.CreateHooks = nil
 	c.Info.Description = description
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -25,24 +25,24 @@ func describe(version string) huma.Config {
 	for _, t := range [][2]string{
 		{"cycles", "One run from trigger to end."},
 		{"sessions", "One agent process: one handler, one model, one set of figures."},
-		{"incidents", "Problems a human knows of, or has to."},
-		{"approvals", "Questions to a human about one step of one cycle."},
-		{"services", "What is watched, and how it is."},
-		{"cooldowns", "How often something may still be done to a service."},
-		{"events", "What happened, and who did what."},
-		{"memories", "What is remembered for later sessions."},
-		{"silences", "What may fail for a while without starting anything."},
-		{"notifications", "What people are told, and what became of it."},
-		{"costs", "What sessions cost: list-price estimates, not a bill."},
-		{"hosts", "Who works on this database."},
-		{"stats", "Flat figures for dashboards."},
+		{"incidents", "Problems that need a human."},
+		{"approvals", "Steps of a cycle that wait for approval."},
+		{"services", "Watched services and their state."},
+		{"cooldowns", "Rate limits of restarts and redeployments."},
+		{"events", "What happened, including an audit record of every action."},
+		{"memories", "Notes that later sessions are given."},
+		{"silences", "Muted services, groups, probes and alerts."},
+		{"notifications", "Messages to people, and whether they were sent."},
+		{"costs", "Costs of sessions: list-price estimates, not a bill."},
+		{"hosts", "Hosts that share this database."},
+		{"stats", "Figures for dashboards."},
 	} {
 		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})
 	}
 	return c
 }
 
-// look describes a question.
+// look describes a read.
 func look(id, path, summary, tag, text string, errors ...int) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Description: text, Tags: []string{tag}, Errors: errors,
@@ -57,7 +57,7 @@ func act(id, path, summary, tag, text string, errors ...int) huma.Operation {
 	}
 }
 
-// start describes an action whose work goes on after the answer.
+// start describes an action whose work continues after the answer.
 func start(id, path, summary, tag, text string, errors ...int) huma.Operation {
 	o := act(id, path, summary, tag, text, errors...)
 	o.DefaultStatus = http.StatusAccepted

@@ -1,4 +1,5 @@
-// Package api is the machine's door to the journal: JSON under /api/v1, the health endpoints and the published schemas.
+// Package api serves JSON under /api/v1, the health endpoints, the metrics and the published schemas. Its rows are also what the
+// command line prints.
 //
-// It reads the store and commands through Control. Who may come in is decided before a request gets here.
+// It reads the store and sends commands through Control. Requests are authorized before they get here.
 package api

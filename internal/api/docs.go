@@ -24,7 +24,7 @@ func registerDocs(routes *http.ServeMux) {
 		"/api/docs/swagger-ui.css":       "swagger-ui.css",
 		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js",
 	} {
-		// Most never look at it, so it is read when somebody does.
+		// Most installations never open the page, so it is read on demand.
 		load := sync.OnceValues(func() (document []byte, tag string) {
 			content, err := docFiles.ReadFile("docs/" + file)
 			if err != nil {

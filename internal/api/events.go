@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// Event is a row of events.
+// Event is something that happened.
 type Event struct {
 	ID          int64         `json:"id"`
 	At          time.Time     `json:"at"`
@@ -25,18 +25,18 @@ type Event struct {
 
 type eventsQuery struct {
 	Paging
-	After       int64  `query:"after" minimum:"0" doc:"Only newer ones than this id, oldest first: what a follower has not seen yet."`
-	Level       string `query:"level" enum:"info,warning,critical" doc:"Only this level."`
-	Kind        string `query:"kind" doc:"Only this kind, such as audit or agent."`
-	Service     string `query:"service" doc:"Only events about this service."`
-	Environment string `query:"environment" doc:"Only events of this environment."`
-	CycleID     int64  `query:"cycle_id" minimum:"1" doc:"Only events of this cycle."`
-	SessionID   int64  `query:"session_id" minimum:"1" doc:"Only events of this session."`
+	After       int64  `query:"after" minimum:"0" doc:"Events after this id, oldest first."`
+	Level       string `query:"level" enum:"info,warning,critical" doc:"Filter by level."`
+	Kind        string `query:"kind" doc:"Filter by kind, such as audit or agent."`
+	Service     string `query:"service" doc:"Filter by service."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+	CycleID     int64  `query:"cycle_id" minimum:"1" doc:"Filter by cycle."`
+	SessionID   int64  `query:"session_id" minimum:"1" doc:"Filter by session."`
 }
 
 func (s *server) registerEvents(api huma.API) {
 	huma.Register(api, look("list-events", "/events", "List events, newest first", "events",
-		"What happened and who did what: every action of a person is an event of the kind audit."), s.listEvents)
+		"Every action of a person is an event of the kind audit."), s.listEvents)
 }
 
 func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Event]], error) {
@@ -45,10 +45,11 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 		return nil, err
 	}
 	filter := store.EventFilter{
-		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment, Limit: q.Limit + 1,
+		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment,
+		Limit: q.Limit + 1,
 	}
 	if q.After > 0 && before > 0 {
-		filter.After, filter.Before = max(q.After, before), 0 // the next page of those that are newer
+		filter.After, filter.Before = max(q.After, before), 0 // the next page of newer events
 	}
 	if q.CycleID > 0 {
 		filter.CycleID = ops.Ptr(ops.CycleID(q.CycleID))
@@ -60,10 +61,11 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 	if err != nil {
 		return nil, s.problem("list events", err)
 	}
-	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, eventRow)}, nil
+	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, EventRow)}, nil
 }
 
-func eventRow(e ops.Event) Event {
+// EventRow is an event.
+func EventRow(e ops.Event) Event {
 	return Event{
 		ID: e.ID, At: e.At, CycleID: (*int64)(e.CycleID), SessionID: (*int64)(e.SessionID),
 		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind,

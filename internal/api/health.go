@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// health is what anybody may know of the process, so it names no service and no reason.
+// health can be read without a token, so it names no service and no reason.
 type health struct {
 	Status              string     `json:"status"`
 	Version             string     `json:"version"`
@@ -17,7 +17,7 @@ type health struct {
 	LastCycleAgeSeconds *int64     `json:"last_cycle_age_seconds"`
 }
 
-// health answers 200 for as long as the process lives: a database that cannot be read is not cured by a restart.
+// health answers 200 while the process lives: a restart does not repair a database that cannot be read.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	answer := health{Status: "ok", Version: s.Version}
 	if s.Database != nil {

@@ -11,15 +11,15 @@ import (
 	"claudeops/internal/store"
 )
 
-// ServiceHistory is how a service was found over time.
+// ServiceHistory is the state of a service over time.
 type ServiceHistory struct {
 	Environment string       `json:"environment"`
 	Name        string       `json:"name"`
-	Uptime      *float64     `json:"uptime" doc:"Share of the checks that found it up, degraded or not; null where there were none."`
-	Days        []ServiceDay `json:"days" doc:"Without a gap, the oldest first; days are UTC."`
+	Uptime      *float64     `json:"uptime" doc:"Share of checks that were healthy or degraded; null without checks."`
+	Days        []ServiceDay `json:"days" doc:"Every day of the range, oldest first; days are UTC."`
 }
 
-// ServiceDay counts what the checks of a day found.
+// ServiceDay counts the results of one day.
 type ServiceDay struct {
 	Day      string `json:"day" format:"date"`
 	Healthy  int    `json:"healthy"`
@@ -29,12 +29,12 @@ type ServiceDay struct {
 
 type historyQuery struct {
 	ServicePath
-	Days int `query:"days" minimum:"1" maximum:"365" default:"30" doc:"How many days back."`
+	Days int `query:"days" minimum:"1" maximum:"365" default:"30" doc:"Number of days."`
 }
 
 func (s *server) registerHistory(api huma.API) {
-	huma.Register(api, look("get-service-history", "/services/{name}/history", "Tell how a service was, day by day", "services",
-		"What is older than the retention of checks is not known.", http.StatusNotFound), s.serviceHistory)
+	huma.Register(api, look("get-service-history", "/services/{name}/history", "State of a service, day by day", "services",
+		"Days before the retention of checks are empty.", http.StatusNotFound), s.serviceHistory)
 }
 
 func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[ServiceHistory], error) {
@@ -49,7 +49,7 @@ func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[Ser
 	return &body[ServiceHistory]{found}, nil
 }
 
-// History reads how a service was in the last days.
+// History reads the last days of a service.
 func History(ctx context.Context, journal *store.Store, service ServiceState, days int, now time.Time) (ServiceHistory, error) {
 	out := ServiceHistory{Environment: service.Environment, Name: service.Name, Days: []ServiceDay{}}
 	found, err := journal.Health(ctx, store.HealthFilter{

@@ -9,22 +9,23 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Host is one supervisor among those that share the database.
+// Host is a supervisor that uses the database.
 type Host struct {
 	Name         string     `json:"name"`
-	Alive        bool       `json:"alive" doc:"Its lease has not ended. A host that shares its database with nobody holds none."`
-	Draining     bool       `json:"draining" doc:"It takes no new work."`
+	Alive        bool       `json:"alive" doc:"Its lease has not ended. False where the database is not shared."`
+	Draining     bool       `json:"draining" doc:"It takes no new cycles."`
 	Version      *string    `json:"version"`
 	Labels       []string   `json:"labels"`
-	Environments []string   `json:"environments" doc:"Those it works for."`
-	Running      int        `json:"running" doc:"Cycles that it advances now."`
-	RegisteredAt time.Time  `json:"registered_at" doc:"When its current term began."`
-	SeenAt       *time.Time `json:"seen_at" doc:"Its last sign of life, by the database's clock."`
+	Environments []string   `json:"environments" doc:"Environments that it works for."`
+	Running      int        `json:"running" doc:"Number of cycles that run there."`
+	RegisteredAt time.Time  `json:"registered_at" doc:"When it was started."`
+	SeenAt       *time.Time `json:"seen_at" doc:"When it last renewed its lease, by the database's clock."`
+	LeaseEndsAt  *time.Time `json:"lease_ends_at" doc:"Null without a lease: it was stopped, or the database is not shared."`
 }
 
 func (s *server) registerHosts(api huma.API) {
-	huma.Register(api, look("list-hosts", "/hosts", "List the hosts that work, or worked, on this database", "hosts",
-		"Hosts are known by name. One whose lease has ended is no longer alive; others continue its cycles."), s.listHosts)
+	huma.Register(api, look("list-hosts", "/hosts", "List the hosts that use, or used, this database", "hosts",
+		"When the lease of a host ends, other hosts continue its cycles."), s.listHosts)
 }
 
 func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]], error) {
@@ -32,16 +33,13 @@ func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]],
 	if err != nil {
 		return nil, s.problem("list hosts", err)
 	}
-	out := list[Host]{Items: []Host{}}
-	for _, h := range rows {
-		out.Items = append(out.Items, hostRow(h))
-	}
-	return &body[list[Host]]{out}, nil
+	return &body[list[Host]]{list[Host]{Items: Rows(rows, HostRow)}}, nil
 }
 
-func hostRow(h ops.Host) Host {
+// HostRow is a host.
+func HostRow(h ops.Host) Host {
 	return Host{
 		Name: h.Name, Alive: h.Alive, Draining: h.Draining, Version: text(h.Version), Labels: h.Labels, Environments: h.Environments,
-		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt,
+		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt, LeaseEndsAt: h.ExpiresAt,
 	}
 }

@@ -19,12 +19,12 @@ const (
 	maxKey       = 200
 )
 
-// Keyed is an action that can be asked for again.
+// Keyed is an action that can be repeated safely.
 type Keyed struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200" doc:"Any text that is new for each action. The same request with the same key does nothing twice and gets the first answer, for a day."`
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200" doc:"Unique per action. A repeated request gets the first answer."`
 }
 
-// scoped is the key among those of everybody; empty without one.
+// scoped is the key with the name of the caller; empty without a key.
 func (k Keyed) scoped(ctx context.Context) string {
 	if k.IdempotencyKey == "" {
 		return ""
@@ -32,7 +32,7 @@ func (k Keyed) scoped(ctx context.Context) string {
 	return who(ctx) + " " + k.IdempotencyKey
 }
 
-// keyed answers a request that comes again with its key as it was answered first.
+// keyed answers a repeated request with its first answer.
 func (s *server) keyed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get(keyHeader)
@@ -53,8 +53,8 @@ func (s *server) keyed(next http.Handler) http.Handler {
 		case errors.Is(err, ops.ErrConflict):
 			writeProblem(w, http.StatusConflict, err.Error())
 		case err != nil:
-			s.Logger.ErrorContext(r.Context(), "cannot note a request", "error", err)
-			writeProblem(w, http.StatusInternalServerError, "the request could not be noted, so nothing was done")
+			s.Logger.ErrorContext(r.Context(), "cannot record a request", "error", err)
+			writeProblem(w, http.StatusInternalServerError, "the request could not be recorded, so nothing was done")
 		case before != nil:
 			w.Header().Set(replayHeader, "true")
 			send(w, *before)
@@ -64,16 +64,16 @@ func (s *server) keyed(next http.Handler) http.Handler {
 	})
 }
 
-// answerOnce works on a request and keeps its answer.
+// answerOnce handles a request and stores its answer.
 func (s *server) answerOnce(w http.ResponseWriter, r *http.Request, next http.Handler, request store.Request) {
 	kept := newRecorder(w.Header())
 	next.ServeHTTP(kept, r)
 	answer := store.Answer{
 		Status: kept.status, Location: w.Header().Get("Location"), Type: w.Header().Get("Content-Type"), Body: kept.body.Bytes(),
 	}
-	// The work is done, whether or not the caller still listens.
+	// The work is done, even if the caller has disconnected.
 	if err := s.Store.EndRequest(context.WithoutCancel(r.Context()), request, answer); err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot keep the answer to a request", "error", err)
+		s.Logger.ErrorContext(r.Context(), "cannot store the answer to a request", "error", err)
 	}
 	send(w, answer)
 }
@@ -88,7 +88,7 @@ func send(w http.ResponseWriter, a store.Answer) {
 	_, _ = w.Write(a.Body)
 }
 
-// recorder holds an answer back.
+// recorder buffers an answer.
 type recorder struct {
 	header http.Header
 	status int

@@ -13,7 +13,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// Memory is something learnt, kept for later sessions.
+// Memory is a note that later sessions are given.
 type Memory struct {
 	ID          int64      `json:"id"`
 	Environment string     `json:"environment"`
@@ -30,21 +30,21 @@ type Memory struct {
 
 type memoriesQuery struct {
 	Paging
-	Environment string `query:"environment" doc:"Only those of this environment."`
-	Service     string `query:"service" doc:"Only those about this service."`
-	Category    string `query:"category" doc:"Only those of this category."`
-	All         bool   `query:"all" doc:"Expired ones too."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+	Service     string `query:"service" doc:"Filter by service."`
+	Category    string `query:"category" doc:"Filter by category."`
+	All         bool   `query:"all" doc:"Include expired memories."`
 }
 
 type rememberInput struct {
 	Keyed
 	Body struct {
 		Environment string     `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-		Category    string     `json:"category,omitempty" maxLength:"50" default:"note" doc:"What kind of knowledge, one word."`
-		Service     string     `json:"service,omitempty" maxLength:"200" doc:"What it is about; leave it out for everything."`
+		Category    string     `json:"category,omitempty" maxLength:"50" default:"note" doc:"Kind of knowledge, one word."`
+		Service     string     `json:"service,omitempty" maxLength:"200" doc:"Service it is about. Default: all."`
 		Observation string     `json:"observation" minLength:"1" maxLength:"2000"`
 		Confidence  float64    `json:"confidence,omitempty" minimum:"0" maximum:"1" default:"0.9"`
-		ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"When it is no longer told; leave it out for never."`
+		ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"When it expires. Default: never."`
 	}
 }
 
@@ -54,15 +54,15 @@ type rememberOutput struct {
 }
 
 func (s *server) registerMemories(api huma.API) {
-	huma.Register(api, look("list-memories", "/memories", "List what is remembered, newest first", "memories",
-		"What sessions learnt and what people told; later sessions are given it."), s.listMemories)
-	huma.Register(api, look("get-memory", "/memories/{id}", "Show something remembered", "memories",
-		"Expired ones too.", http.StatusNotFound), s.getMemory)
-	remember := act("add-memory", "/memories", "Remember something for later sessions", "memories",
-		"What is known already becomes surer instead of being kept twice.")
+	huma.Register(api, look("list-memories", "/memories", "List memories, newest first", "memories",
+		"Notes from sessions and people that later sessions are given."), s.listMemories)
+	huma.Register(api, look("get-memory", "/memories/{id}", "Show a memory", "memories",
+		"Expired memories too.", http.StatusNotFound), s.getMemory)
+	remember := act("add-memory", "/memories", "Add a memory", "memories",
+		"A memory that exists already gets a higher confidence instead of a duplicate.")
 	remember.DefaultStatus = http.StatusCreated
 	huma.Register(api, remember, s.remember)
-	forget := act("remove-memory", "/memories/{id}", "Forget something", "memories", "It is gone at once and for good.", http.StatusNotFound)
+	forget := act("remove-memory", "/memories/{id}", "Delete a memory", "memories", "It cannot be restored.", http.StatusNotFound)
 	forget.Method, forget.DefaultStatus = http.MethodDelete, http.StatusNoContent
 	huma.Register(api, forget, s.forget)
 }
@@ -81,7 +81,7 @@ func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list
 	return &body[list[Memory]]{page(rows, q.Limit, func(m ops.Memory) int64 { return m.ID }, MemoryRow)}, nil
 }
 
-// memory finds one by its place in the list.
+// memory finds a memory by its id.
 func (s *server) memory(ctx context.Context, id int64) (ops.Memory, error) {
 	rows, err := s.Store.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
 	if err == nil && (len(rows) == 0 || rows[0].ID != id) {
@@ -107,7 +107,7 @@ func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutp
 		return nil, err
 	}
 	if strings.TrimSpace(in.Body.Observation) == "" {
-		return nil, huma.Error422UnprocessableEntity("the observation says nothing")
+		return nil, huma.Error422UnprocessableEntity("the observation is empty")
 	}
 	if x := in.Body.ExpiresAt; x != nil && !x.After(s.Clock()) {
 		return nil, huma.Error422UnprocessableEntity("expires_at is in the past")
@@ -133,10 +133,11 @@ func (s *server) forget(ctx context.Context, in *RowPath) (*struct{}, error) {
 	return &struct{}{}, nil
 }
 
-// MemoryRow is something remembered.
+// MemoryRow is a memory.
 func MemoryRow(m ops.Memory) Memory {
 	return Memory{
-		ID: m.ID, Environment: m.Environment, Category: m.Category, Service: text(m.Service), Observation: m.Observation, Confidence: m.Confidence,
-		Source: m.Source, SessionID: (*int64)(m.SessionID), CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, ExpiresAt: m.ExpiresAt,
+		ID: m.ID, Environment: m.Environment, Category: m.Category, Service: text(m.Service), Observation: m.Observation,
+		Confidence: m.Confidence, Source: m.Source, SessionID: (*int64)(m.SessionID),
+		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, ExpiresAt: m.ExpiresAt,
 	}
 }

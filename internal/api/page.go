@@ -6,10 +6,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Paging is how a list is asked for. It is exported, like everything that is embedded here, because the router reads no other fields.
+// Paging are the parameters of a list. It is exported, like every embedded type here, because the router reads exported fields only.
 type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many items at most."`
-	Cursor string `query:"cursor" doc:"The next_cursor of the page before; leave it out for the first page."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Maximum number of items."`
+	Cursor string `query:"cursor" doc:"The next_cursor of the previous page. Default: the first page."`
 }
 
 // after reads the cursor; zero means the first page.
@@ -19,18 +19,18 @@ func (p Paging) after() (int64, error) {
 	}
 	id, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || id < 1 {
-		return 0, huma.Error422UnprocessableEntity("the cursor is not one that a list returned")
+		return 0, huma.Error422UnprocessableEntity("the cursor is invalid: use the next_cursor of a list")
 	}
 	return id, nil
 }
 
-// list is a page of items; a null cursor means that nothing follows.
+// list is a page of items; a null cursor means that it is the last page.
 type list[T any] struct {
 	Items      []T     `json:"items"`
 	NextCursor *string `json:"next_cursor"`
 }
 
-// page makes a list of at most limit items out of limit+1 rows that were asked for.
+// page makes a list of at most limit items from up to limit+1 rows.
 func page[R, T any](rows []R, limit int, id func(R) int64, item func(R) T) list[T] {
 	out := list[T]{Items: make([]T, 0, min(limit, len(rows)))}
 	for i, row := range rows {
@@ -44,12 +44,12 @@ func page[R, T any](rows []R, limit int, id func(R) int64, item func(R) T) list[
 	return out
 }
 
-// body wraps an answer the way the router wants it.
+// body wraps an answer for the router.
 type body[T any] struct {
 	Body T
 }
 
-// text is nil for a column that is not set.
+// text is nil for an empty column.
 func text[S ~string](s S) *string {
 	if s == "" {
 		return nil

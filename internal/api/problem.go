@@ -11,7 +11,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// problem turns an error into one a caller may see. What a caller cannot act upon is logged and not shown.
+// problem turns an error into one that the caller sees. Internal errors are logged and not shown.
 func (s *server) problem(what string, err error) error {
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
@@ -19,10 +19,10 @@ func (s *server) problem(what string, err error) error {
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.Canceled):
-		return huma.Error503ServiceUnavailable("the request was given up")
+		return huma.Error503ServiceUnavailable("the request was cancelled")
 	}
-	s.Logger.Error("cannot answer an API request", "what", what, "error", err)
-	return huma.Error500InternalServerError(what + ": it could not be done; the supervisor's log says why")
+	s.Logger.Error("cannot answer an API request", "request", what, "error", err)
+	return huma.Error500InternalServerError(what + ": internal error; see the supervisor's log")
 }
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {

@@ -1,75 +1,93 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-// The rows below are what the API sends; the command line prints the same with -o json.
+// Every resource has one row type, made by one function from what the store returns. The API sends these rows, and the
+// command line prints and reads the same ones. A row is defined beside the endpoints that send it.
 
-// SessionRow is a session in a list.
-func SessionRow(s ops.Session) any { return sessionRow(s) }
+// Document is a stored document: its JSON as it was written, or a JSON string where the stored text is not JSON.
+type Document []byte
 
-// SessionDetail is a whole session.
-func SessionDetail(s ops.Session) any { return sessionWhole(s) }
-
-// JudgedSession is a whole session with what the guard decided in it.
-func JudgedSession(s ops.Session, judged []ops.GuardRecord) any {
-	out := struct {
-		SessionReport
-		Guard []GuardDecision `json:"guard_decisions"`
-	}{sessionWhole(s), make([]GuardDecision, 0, len(judged))}
-	for _, r := range judged {
-		out.Guard = append(out.Guard, guardRow(r))
+// documentOf reads a stored document.
+func documentOf(stored []byte) Document {
+	if len(stored) == 0 {
+		return nil
 	}
-	return out
+	valid := []byte(strings.ToValidUTF8(string(stored), "\uFFFD"))
+	if json.Valid(valid) {
+		return valid
+	}
+	quoted, err := json.Marshal(string(valid))
+	if err != nil {
+		return nil // a string always has a JSON form
+	}
+	return quoted
 }
 
-// CycleRow is a cycle in a list, with what its sessions add up to.
-func CycleRow(c store.CycleSummary) any { return cycleRow(c.Cycle, c.Sessions) }
+// Text is the document as a person reads it: its JSON, or the text that is not JSON.
+func (d Document) Text() string {
+	var text string
+	if json.Unmarshal(d, &text) == nil {
+		return text
+	}
+	return string(d)
+}
 
-// CycleDetail is a cycle with its policy and everything that was decided in it.
-func CycleDetail(c ops.Claimed, verified []ops.Verification) any { return cycleWhole(c, verified) }
+// MarshalJSON writes the document as it is; an empty one is null.
+func (d Document) MarshalJSON() ([]byte, error) {
+	if len(d) == 0 {
+		return []byte("null"), nil
+	}
+	return d, nil
+}
 
-// EventRow is an event.
-func EventRow(e ops.Event) any { return eventRow(e) }
+// UnmarshalJSON keeps the document as it is written.
+func (d *Document) UnmarshalJSON(text []byte) error {
+	*d = nil
+	if !bytes.Equal(text, []byte("null")) {
+		*d = bytes.Clone(text)
+	}
+	return nil
+}
 
-// GuardRow is a decision of the guard.
-func GuardRow(r ops.GuardRecord) any { return guardRow(r) }
+// Schema says that a document can be any JSON.
+func (Document) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
-// CooldownRow is what is left of an action on a service.
-func CooldownRow(environment string, c ops.Cooldown) Cooldown { return cooldownRow(environment, c) }
-
-// LineRow is a line of a transcript.
-func LineRow(l ops.Line) any { return Line{Seq: l.Seq, At: l.At, Line: l.Text} }
-
-func sessionWhole(s ops.Session) SessionReport {
+// SessionReportRow is a whole session.
+func SessionReportRow(s ops.Session) SessionReport {
 	return SessionReport{
-		Session:      sessionRow(s),
-		OutcomeJSON:  document(s.OutcomeJSON),
-		HandoffJSON:  document(s.HandoffJSON),
+		Session:      SessionRow(s),
+		OutcomeJSON:  documentOf(s.OutcomeJSON),
+		HandoffJSON:  documentOf(s.HandoffJSON),
 		HandoffError: text(s.HandoffError),
 	}
 }
 
-func cycleWhole(c ops.Claimed, verified []ops.Verification) CycleReport {
+// CycleReportRow is a cycle with its policy and everything that was decided in it.
+func CycleReportRow(c ops.Claimed, verified []ops.Verification) CycleReport {
 	j := c.Journal
-	out := CycleReport{
-		Cycle: cycleRow(c.Cycle, j.Sessions), Policy: c.Cycle.Policy, Result: document(c.Cycle.Result),
-		Escalations: make([]Escalation, 0, len(j.Decisions)), Recoveries: make([]Recovery, 0, len(j.Recoveries)),
-		Verifications: make([]Verification, 0, len(verified)), Approvals: make([]Approval, 0, len(j.Approvals)),
+	return CycleReport{
+		Cycle:  CycleRow(store.CycleSummary{Cycle: c.Cycle, Sessions: j.Sessions}),
+		Policy: c.Cycle.Policy, Result: documentOf(c.Cycle.Result),
+		Escalations: Rows(j.Decisions, escalationRow), Recoveries: Rows(j.Recoveries, recoveryRow),
+		Verifications: Rows(verified, verificationRow), Approvals: Rows(j.Approvals, ApprovalRow),
 	}
-	for _, d := range j.Decisions {
-		out.Escalations = append(out.Escalations, escalationRow(d))
-	}
-	for _, r := range j.Recoveries {
-		out.Recoveries = append(out.Recoveries, RecoveryRow(r))
-	}
-	for _, v := range verified {
-		out.Verifications = append(out.Verifications, verificationRow(v))
-	}
-	for _, a := range j.Approvals {
-		out.Approvals = append(out.Approvals, ApprovalRow(a))
+}
+
+// Rows makes a row of each stored item. It is never nil, so that an empty list is printed as one.
+func Rows[S, R any](stored []S, row func(S) R) []R {
+	out := make([]R, 0, len(stored))
+	for _, s := range stored {
+		out = append(out, row(s))
 	}
 	return out
 }

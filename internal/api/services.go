@@ -13,19 +13,19 @@ import (
 	"claudeops/internal/store"
 )
 
-// staleAfter is how many intervals without a check make the state of a service unknown.
+// staleAfter is after how many intervals without a check the state of a service is unknown.
 const staleAfter = 3
 
-// healthUnknown is the state of a service that nobody has looked at lately.
+// healthUnknown is the state of a service without a recent check.
 const healthUnknown = "unknown"
 
-// ServiceState is something that is watched, and how it was found last.
+// ServiceState is a watched service with its last results.
 type ServiceState struct {
 	Environment string         `json:"environment"`
 	Name        string         `json:"name"`
-	State       string         `json:"state" enum:"healthy,degraded,down,unknown" doc:"The worst of its checks; unknown where none is recent."`
+	State       string         `json:"state" enum:"healthy,degraded,down,unknown" doc:"The worst of its checks; unknown without a recent one."`
 	CheckedAt   *time.Time     `json:"checked_at"`
-	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of the last day's checks that found it up, degraded or not; null where there were none."`
+	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of checks that were healthy or degraded; null without checks."`
 	Checks      []ServiceCheck `json:"checks" doc:"The newest result of each probe."`
 }
 
@@ -40,19 +40,19 @@ type ServiceCheck struct {
 }
 
 type servicesQuery struct {
-	Environment string `query:"environment" doc:"Leave it out for all."`
-	State       string `query:"state" enum:"healthy,degraded,down,unknown" doc:"Only those in this state."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+	State       string `query:"state" enum:"healthy,degraded,down,unknown" doc:"Filter by state."`
 }
 
-// ServicePath names a service.
+// ServicePath is the name of a service.
 type ServicePath struct {
-	Name        string `path:"name" maxLength:"200" doc:"The service's own name, not an alias."`
-	Environment string `query:"environment" doc:"Leave it out for the first that has such a service."`
+	Name        string `path:"name" maxLength:"200" doc:"The name of the service, not an alias."`
+	Environment string `query:"environment" doc:"Default: the first environment with this service."`
 }
 
 func (s *server) registerServices(api huma.API) {
-	huma.Register(api, look("list-services", "/services", "List what is watched", "services",
-		"By environment and name, with the newest result of every probe. Services without a probe are unknown."), s.listServices)
+	huma.Register(api, look("list-services", "/services", "List services", "services",
+		"By environment and name, with the newest result of every probe. The state of a service without probes is unknown."), s.listServices)
 	huma.Register(api, look("get-service", "/services/{name}", "Show a service", "services",
 		"As in the list.", http.StatusNotFound), s.getService)
 }
@@ -86,13 +86,17 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 	return &body[ServiceState]{found[i]}, nil
 }
 
-// Services tells how everything is that is configured or was ever checked, in one environment or, with "", in all.
-func Services(ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time) ([]ServiceState, error) {
+// Services returns every service that is configured or was ever checked, in one environment or, with "", in all.
+func Services(
+	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
+) ([]ServiceState, error) {
 	checks, err := journal.LatestChecks(ctx, environment)
 	if err != nil {
 		return nil, err
 	}
-	history, err := journal.Health(ctx, store.HealthFilter{Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour})
+	history, err := journal.Health(ctx, store.HealthFilter{
+		Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +140,7 @@ func Services(ctx context.Context, journal *store.Store, environments []ops.Envi
 	return out, nil
 }
 
-// add takes the newest result of one probe.
+// add adds the newest result of one probe.
 func (x *ServiceState) add(c ops.Check) {
 	if worse(string(c.Status), x.State) {
 		x.State = string(c.Status)

@@ -3,10 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,61 +13,67 @@ import (
 	"claudeops/internal/store"
 )
 
-// Session is a row of sessions without its long texts. A figure the agent did not report is null.
+// Session is a session without its long texts. A figure that the agent did not report is null.
 type Session struct {
-	ID               int64      `json:"id"`
-	CycleID          int64      `json:"cycle_id"`
-	ParentSessionID  *int64     `json:"parent_session_id"`
-	RetryOfSessionID *int64     `json:"retry_of_session_id"`
-	Attempt          int        `json:"attempt"`
-	Tier             int        `json:"tier"`
-	Role             string     `json:"role" enum:"work,manager,planner,judge" doc:"Only work touches anything; the others answer a question of the supervisor."`
-	Handler          string     `json:"handler"`
-	Family           string     `json:"family"`
-	Agent            string     `json:"agent"`
-	Model            string     `json:"model"`
-	PlannedSessionID *string    `json:"planned_session_id"`
-	SessionID        *string    `json:"session_id" doc:"The conversation id read from the agent's stream."`
-	Status           string     `json:"status"`
-	Outcome          *string    `json:"outcome"`
-	Failure          *string    `json:"failure"`
-	Error            *string    `json:"error"`
-	StopCause        *string    `json:"stop_cause"`
-	ContextMode      string     `json:"context_mode"`
-	RecoveryLevel    int        `json:"recovery_level"`
-	ContextTokens    *int64     `json:"context_tokens"`
-	ContextWindow    *int64     `json:"context_window"`
-	CostUSD          *float64   `json:"cost_usd"`
-	NumTurns         *int64     `json:"num_turns"`
-	DurationMS       *int64     `json:"duration_ms"`
-	InputTokens      *int64     `json:"input_tokens"`
-	OutputTokens     *int64     `json:"output_tokens"`
-	CacheReadTokens  *int64     `json:"cache_read_tokens"`
-	CacheWriteTokens *int64     `json:"cache_write_tokens"`
-	ExitCode         *int       `json:"exit_code"`
-	CLIVersion       *string    `json:"cli_version"`
-	Owner            *string    `json:"owner"`
-	CreatedAt        time.Time  `json:"created_at"`
-	StartedAt        *time.Time `json:"started_at"`
-	EndedAt          *time.Time `json:"ended_at"`
+	ID               int64             `json:"id"`
+	CycleID          int64             `json:"cycle_id"`
+	ParentSessionID  *int64            `json:"parent_session_id"`
+	RetryOfSessionID *int64            `json:"retry_of_session_id"`
+	Attempt          int               `json:"attempt"`
+	Tier             ops.Tier          `json:"tier"`
+	Role             string            `json:"role" enum:"work,manager,planner,judge" doc:"Only work may change something."`
+	Handler          string            `json:"handler"`
+	Family           string            `json:"family"`
+	Agent            string            `json:"agent"`
+	Model            string            `json:"model"`
+	PlannedSessionID *string           `json:"planned_session_id"`
+	SessionID        *string           `json:"session_id" doc:"The conversation id of the agent."`
+	Status           ops.SessionStatus `json:"status"`
+	Outcome          *string           `json:"outcome"`
+	Failure          *string           `json:"failure"`
+	Error            *string           `json:"error"`
+	StopCause        *string           `json:"stop_cause"`
+	ContextMode      string            `json:"context_mode"`
+	RecoveryLevel    ops.RecoveryLevel `json:"recovery_level"`
+	ContextTokens    *int64            `json:"context_tokens"`
+	ContextWindow    *int64            `json:"context_window"`
+	CostUSD          *float64          `json:"cost_usd"`
+	NumTurns         *int64            `json:"num_turns"`
+	DurationMS       *int64            `json:"duration_ms"`
+	InputTokens      *int64            `json:"input_tokens"`
+	OutputTokens     *int64            `json:"output_tokens"`
+	CacheReadTokens  *int64            `json:"cache_read_tokens"`
+	CacheWriteTokens *int64            `json:"cache_write_tokens"`
+	ExitCode         *int              `json:"exit_code"`
+	CLIVersion       *string           `json:"cli_version"`
+	Owner            *string           `json:"owner"`
+	CreatedAt        time.Time         `json:"created_at"`
+	StartedAt        *time.Time        `json:"started_at"`
+	EndedAt          *time.Time        `json:"ended_at"`
 }
 
-// SessionReport is a whole row of sessions.
+// SessionReport is a whole session.
 type SessionReport struct {
 	Session
-	OutcomeJSON  any     `json:"outcome_json" doc:"What the agent answered, or null."`
-	HandoffJSON  any     `json:"handoff_json" doc:"What the agent handed up: the JSON it wrote, or a string where that is not JSON."`
-	HandoffError *string `json:"handoff_error"`
+	OutcomeJSON  Document `json:"outcome_json" doc:"The report of the agent, or null."`
+	HandoffJSON  Document `json:"handoff_json" doc:"The handoff that the agent wrote: JSON, or a string if it is not valid JSON."`
+	HandoffError *string  `json:"handoff_error"`
+}
+
+// GuardedSession is a whole session with what the guard decided in it.
+type GuardedSession struct {
+	SessionReport
+	GuardDecisions []GuardDecision `json:"guard_decisions"`
 }
 
 // Chain is every session of one cycle, from the first to the last.
 type Chain struct {
 	Sessions     []Session `json:"sessions"`
-	TotalCostUSD *float64  `json:"total_cost_usd" doc:"Sum of the costs that are known; null when none is."`
-	UnknownCosts int       `json:"unknown_costs" doc:"How many of the sessions have no known cost."`
+	TotalCostUSD *float64  `json:"total_cost_usd" doc:"Sum of the known costs; null if none is known."`
+	UnknownCosts int       `json:"unknown_costs" doc:"Number of sessions without a known cost."`
 }
 
-// SessionPath names a session.
+// SessionPath is the id of a session.
 type SessionPath struct {
 	ID int64 `path:"id" minimum:"1" doc:"The session's id."`
 }
@@ -81,20 +85,20 @@ type stopInput struct {
 
 type sessionsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Only sessions that stand there."`
-	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Only sessions of this tier."`
-	Environment string `query:"environment" doc:"Only sessions of this environment."`
+	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Filter by status."`
+	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Filter by tier."`
+	Environment string `query:"environment" doc:"Filter by environment."`
 }
 
 func (s *server) registerSessions(api huma.API) {
 	huma.Register(api, look("list-sessions", "/sessions", "List sessions, newest first", "sessions",
-		"A session is one agent process. Figures that the agent did not report are null, never zero."), s.listSessions)
+		"A session is one agent process. Unreported figures are null, never zero."), s.listSessions)
 	huma.Register(api, look("get-session", "/sessions/{id}", "Show a session", "sessions",
-		"With what the agent answered and what it handed up.", http.StatusNotFound), s.getSession)
+		"With the report and the handoff of the agent.", http.StatusNotFound), s.getSession)
 	huma.Register(api, look("get-chain", "/sessions/{id}/chain", "Show all sessions of the session's cycle", "sessions",
-		"From the first to the last, with the total cost; the same from whichever session one asks.", http.StatusNotFound), s.getChain)
+		"From the first to the last, with the total cost. Any session of the cycle can be given.", http.StatusNotFound), s.getChain)
 	huma.Register(api, start("stop-session", "/sessions/{id}/stop", "Stop a session and end its cycle", "sessions",
-		"Work in progress may be left half done. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
+		"A repair may be left unfinished. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
 }
 
 func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
@@ -109,7 +113,7 @@ func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list
 	if err != nil {
 		return nil, s.problem("list sessions", err)
 	}
-	return &body[list[Session]]{page(rows, q.Limit, func(r ops.Session) int64 { return int64(r.ID) }, sessionRow)}, nil
+	return &body[list[Session]]{page(rows, q.Limit, func(r ops.Session) int64 { return int64(r.ID) }, SessionRow)}, nil
 }
 
 func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
@@ -117,7 +121,7 @@ func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[Session
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
 	}
-	return &body[SessionReport]{sessionWhole(row)}, nil
+	return &body[SessionReport]{SessionReportRow(row)}, nil
 }
 
 func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
@@ -131,7 +135,7 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 	return &body[Chain]{chainOf(rows)}, nil
 }
 
-// stopSession ends the whole cycle: what a stopped repair left half done is for a person, not for the next tier.
+// stopSession ends the whole cycle: an unfinished repair is for a person, not for the next tier.
 func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
 	what := fmt.Sprintf("stop session %d", in.ID)
 	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
@@ -148,9 +152,8 @@ func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted
 }
 
 func chainOf(rows []ops.Session) Chain {
-	out := Chain{Sessions: make([]Session, 0, len(rows))}
+	out := Chain{Sessions: Rows(rows, SessionRow)}
 	for _, row := range rows {
-		out.Sessions = append(out.Sessions, sessionRow(row))
 		if row.CostUSD == nil {
 			out.UnknownCosts++
 			continue
@@ -163,15 +166,16 @@ func chainOf(rows []ops.Session) Chain {
 	return out
 }
 
-func sessionRow(r ops.Session) Session {
+// SessionRow is a session in a list.
+func SessionRow(r ops.Session) Session {
 	return Session{
 		ID: int64(r.ID), CycleID: int64(r.CycleID),
 		ParentSessionID: (*int64)(r.ParentID), RetryOfSessionID: (*int64)(r.RetryOf),
-		Attempt: r.Attempt, Tier: int(r.Tier), Role: string(cmp.Or(r.Role, ops.RoleWork)),
+		Attempt: r.Attempt, Tier: r.Tier, Role: string(cmp.Or(r.Role, ops.RoleWork)),
 		Handler: r.Handler, Family: r.Family, Agent: r.Agent, Model: r.Model,
 		PlannedSessionID: text(r.PlannedID), SessionID: text(r.CLISessionID),
-		Status: string(r.Status), Outcome: text(r.Outcome), Failure: text(r.Failure), Error: text(r.Error),
-		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: int(r.RecoveryLevel),
+		Status: r.Status, Outcome: text(r.Outcome), Failure: text(r.Failure), Error: text(r.Error),
+		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: r.RecoveryLevel,
 		ContextTokens: r.ContextTokens, ContextWindow: r.ContextWindow,
 		CostUSD: r.CostUSD, NumTurns: r.NumTurns, DurationMS: r.DurationMS,
 		InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
@@ -179,16 +183,4 @@ func sessionRow(r ops.Session) Session {
 		ExitCode: r.ExitCode, CLIVersion: text(r.CLIVersion), Owner: text(r.Owner),
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 	}
-}
-
-// document returns stored text as the JSON it is, or as a string where it is none.
-func document(raw []byte) any {
-	if len(raw) == 0 {
-		return nil
-	}
-	valid := strings.ToValidUTF8(string(raw), "\uFFFD")
-	if json.Valid([]byte(valid)) {
-		return json.RawMessage(valid)
-	}
-	return valid
 }

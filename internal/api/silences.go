@@ -13,23 +13,23 @@ import (
 	"claudeops/internal/store"
 )
 
-// Silence keeps what matches from starting anything for a while.
+// Silence mutes matching services, groups, probes or alerts for a time.
 type Silence struct {
 	ID          int64             `json:"id"`
-	Environment *string           `json:"environment" doc:"Null where it holds in all."`
+	Environment *string           `json:"environment" doc:"Null if it applies to all."`
 	Service     *string           `json:"service"`
 	Group       *string           `json:"group"`
 	Probe       *string           `json:"probe"`
-	Labels      map[string]string `json:"labels" doc:"Patterns for the labels of alerts; a silence with labels is about alerts only."`
+	Labels      map[string]string `json:"labels" doc:"Patterns for labels of alerts. A silence with labels matches alerts only."`
 	Reason      string            `json:"reason"`
 	Author      string            `json:"author"`
 	CreatedAt   time.Time         `json:"created_at"`
 	From        time.Time         `json:"from"`
 	Until       time.Time         `json:"until"`
-	Active      bool              `json:"active" doc:"It holds now."`
+	Active      bool              `json:"active" doc:"It applies now."`
 }
 
-// Notification is a message to people and what became of it.
+// Notification is a message to people, and whether it was sent.
 type Notification struct {
 	ID          int64          `json:"id"`
 	CycleID     *int64         `json:"cycle_id"`
@@ -38,10 +38,10 @@ type Notification struct {
 	Environment *string        `json:"environment"`
 	Service     *string        `json:"service"`
 	Target      string         `json:"target" enum:"first,second"`
-	Status      string         `json:"status" enum:"pending,sent,dead,skipped" doc:"Dead: tried often enough. Skipped: no target is configured."`
+	Status      string         `json:"status" enum:"pending,sent,dead,skipped" doc:"Dead: all attempts failed. Skipped: no target."`
 	Attempts    int            `json:"attempts"`
 	Error       *string        `json:"error" doc:"Why the last attempt failed."`
-	NextAt      *time.Time     `json:"next_at" doc:"When it is tried next; null where it is not."`
+	NextAt      *time.Time     `json:"next_at" doc:"When it is tried next, or null."`
 	CreatedAt   time.Time      `json:"created_at"`
 	SentAt      *time.Time     `json:"sent_at"`
 	Title       string         `json:"title"`
@@ -50,22 +50,22 @@ type Notification struct {
 
 type silencesQuery struct {
 	Paging
-	Environment string `query:"environment" doc:"Only what holds in this environment."`
-	All         bool   `query:"all" doc:"Ended ones too."`
+	Environment string `query:"environment" doc:"Silences that apply to this environment."`
+	All         bool   `query:"all" doc:"Include silences that have ended."`
 }
 
 type silenceInput struct {
 	Keyed
 	Body struct {
-		Environment string            `json:"environment,omitempty" doc:"Leave it out for all."`
-		Service     string            `json:"service,omitempty" maxLength:"200" doc:"Which services; * stands for any text."`
-		Group       string            `json:"group,omitempty" maxLength:"200" doc:"Which groups of services."`
-		Probe       string            `json:"probe,omitempty" maxLength:"200" doc:"Which probes, by name."`
-		Labels      map[string]string `json:"labels,omitempty" maxProperties:"20" doc:"Alerts with these labels, a pattern for each."`
-		Reason      string            `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for those who find it."`
-		From        *time.Time        `json:"from,omitempty" doc:"When it begins; leave it out for now."`
-		Until       *time.Time        `json:"until,omitempty" doc:"When it ends."`
-		For         string            `json:"for,omitempty" doc:"How long it holds, such as 2h, instead of until."`
+		Environment string            `json:"environment,omitempty" doc:"Default: all."`
+		Service     string            `json:"service,omitempty" maxLength:"200" doc:"Service name; * matches any text."`
+		Group       string            `json:"group,omitempty" maxLength:"200" doc:"Group of services."`
+		Probe       string            `json:"probe,omitempty" maxLength:"200" doc:"Name of a probe."`
+		Labels      map[string]string `json:"labels,omitempty" maxProperties:"20" doc:"Labels of alerts, with a pattern for each."`
+		Reason      string            `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the record."`
+		From        *time.Time        `json:"from,omitempty" doc:"Start. Default: now."`
+		Until       *time.Time        `json:"until,omitempty" doc:"End."`
+		For         string            `json:"for,omitempty" doc:"Duration such as 2h, instead of until."`
 	}
 }
 
@@ -81,22 +81,22 @@ type rowInput struct {
 
 type notificationsQuery struct {
 	Paging
-	Status string `query:"status" enum:"pending,sent,dead,skipped" doc:"Only those that stand there; dead are those that were given up."`
+	Status string `query:"status" enum:"pending,sent,dead,skipped" doc:"Filter by status; dead are failed ones."`
 }
 
 func (s *server) registerSilences(api huma.API) {
 	huma.Register(api, look("list-silences", "/silences", "List silences that have not ended, newest first", "silences",
-		"What a silence matches starts no cycle and goes up no tier while it holds."), s.listSilences)
+		"While a silence applies, matching problems start no cycle, and nothing escalates for them."), s.listSilences)
 	add := act("add-silence", "/silences", "Silence a service, group, probe or alert", "silences",
-		"It needs something to match, a reason and an end: until or for.")
+		"It needs something to match, a reason, and an end: until or for.")
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(api, add, s.addSilence)
 	huma.Register(api, act("end-silence", "/silences/{id}/end", "End a silence now", "silences",
-		"What still fails counts again at once. One that has ended is a conflict that says when.", http.StatusNotFound), s.endSilence)
-	huma.Register(api, look("list-notifications", "/notifications", "List notices, newest first", "notifications",
-		"What people were told, shall be told, or could not be told, with the reason."), s.listNotifications)
-	huma.Register(api, act("retry-notification", "/notifications/{id}/retry", "Try again to deliver a notice", "notifications",
-		"For one that was given up or had no target; any other is a conflict that says where it stands.", http.StatusNotFound), s.retryNotification)
+		"Problems that still exist count again at once. A silence that has ended is a conflict.", http.StatusNotFound), s.endSilence)
+	huma.Register(api, look("list-notifications", "/notifications", "List notifications, newest first", "notifications",
+		"Sent, pending and failed ones, with the error."), s.listNotifications)
+	huma.Register(api, act("retry-notification", "/notifications/{id}/retry", "Send a notification again", "notifications",
+		"For a failed one or one without a target. Any other is a conflict.", http.StatusNotFound), s.retryNotification)
 }
 
 func (s *server) listSilences(ctx context.Context, q *silencesQuery) (*body[list[Silence]], error) {
@@ -139,16 +139,17 @@ func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutp
 		return nil, s.problem("add silence", err)
 	}
 	s.changed()
-	return &silenceOutput{Location: fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", prefix, added.ID+1), Body: SilenceRow(added, now)}, nil
+	location := fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", prefix, added.ID+1)
+	return &silenceOutput{Location: location, Body: SilenceRow(added, now)}, nil
 }
 
-// settle gives a silence its end, and says what is missing for one that means something.
+// settle sets the end of a silence and checks that nothing is missing.
 func (in *silenceInput) settle(q *ops.Silence) error {
 	switch {
 	case q.Service == "" && q.Group == "" && q.Probe == "" && len(q.Labels) == 0:
-		return huma.Error422UnprocessableEntity("it would silence everything: give service, group, probe or labels; * stands for any text")
+		return huma.Error422UnprocessableEntity("it would mute everything: give service, group, probe or labels; * matches any text")
 	case strings.TrimSpace(q.Reason) == "":
-		return huma.Error422UnprocessableEntity("a reason is needed: say why, for those who find it")
+		return huma.Error422UnprocessableEntity("reason is missing: say why, for the record")
 	case (in.Body.Until == nil) == (in.Body.For == ""):
 		return huma.Error422UnprocessableEntity("a silence needs an end: give either until or for")
 	case in.Body.Until != nil:
@@ -166,7 +167,7 @@ func (in *silenceInput) settle(q *ops.Silence) error {
 		}
 	}
 	if !q.Until.After(q.From) || !q.Until.After(q.CreatedAt) {
-		return huma.Error422UnprocessableEntity("it would end before it begins: give a later end")
+		return huma.Error422UnprocessableEntity("the end is before the start or in the past: give a later end")
 	}
 	return nil
 }
@@ -209,14 +210,14 @@ func (s *server) retryNotification(ctx context.Context, in *rowInput) (*body[Not
 	return &body[Notification]{NotificationRow(rows[0])}, nil
 }
 
-// changed says that rows were written which somebody works on.
+// changed reports that silences or notifications were written.
 func (s *server) changed() {
 	if s.Changed != nil {
 		s.Changed()
 	}
 }
 
-// SilenceRow is a silence as it stands at a time.
+// SilenceRow is a silence at a time.
 func SilenceRow(q ops.Silence, now time.Time) Silence {
 	labels := q.Labels
 	if labels == nil {
@@ -228,11 +229,12 @@ func SilenceRow(q ops.Silence, now time.Time) Silence {
 	}
 }
 
-// NotificationRow is a message to people.
+// NotificationRow is a notification.
 func NotificationRow(n ops.Notice) Notification {
 	row := Notification{
-		ID: n.ID, CycleID: (*int64)(n.CycleID), Kind: n.Kind, Level: string(n.Level), Environment: text(n.Environment), Service: text(n.Service),
-		Target: "first", Status: string(n.Status), Attempts: n.Attempts, Error: text(n.Error), CreatedAt: n.CreatedAt, SentAt: n.SentAt,
+		ID: n.ID, CycleID: (*int64)(n.CycleID), Kind: n.Kind, Level: string(n.Level), Environment: text(n.Environment),
+		Service: text(n.Service), Target: "first", Status: string(n.Status), Attempts: n.Attempts, Error: text(n.Error),
+		CreatedAt: n.CreatedAt, SentAt: n.SentAt,
 		Title: n.Title, Body: n.Body,
 	}
 	if n.Target == ops.TargetSecond {

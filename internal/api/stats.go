@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Stats are flat figures, so that a widget can show them without a program. What is not known is null.
+// Stats are flat figures for dashboard widgets. Unknown figures are null.
 type Stats struct {
 	Version               string     `json:"version"`
 	ServicesTotal         int        `json:"services_total"`
@@ -15,7 +15,7 @@ type Stats struct {
 	ServicesDegraded      int        `json:"services_degraded"`
 	ServicesDown          int        `json:"services_down"`
 	ServicesUnknown       int        `json:"services_unknown"`
-	NeedsYou              int        `json:"needs_you" doc:"Open incidents and open questions together."`
+	NeedsYou              int        `json:"needs_you" doc:"Open incidents and pending approvals."`
 	IncidentsOpen         int        `json:"incidents_open"`
 	IncidentsAcknowledged int        `json:"incidents_acknowledged"`
 	IncidentsSnoozed      int        `json:"incidents_snoozed"`
@@ -31,12 +31,12 @@ type Stats struct {
 	Cost7DaysUSD          *float64   `json:"cost_7_days_usd"`
 	Cost30DaysUSD         *float64   `json:"cost_30_days_usd"`
 	BudgetDayUSD          *float64   `json:"budget_day_usd" doc:"Null without a limit."`
-	BudgetUsedPercent     *float64   `json:"budget_used_percent" doc:"Of the day's budget; null without a limit."`
+	BudgetUsedPercent     *float64   `json:"budget_used_percent" doc:"Of the daily budget; null without a limit."`
 }
 
 func (s *server) registerStats(api huma.API) {
 	huma.Register(api, look("get-stats", "/stats", "Figures for a dashboard widget", "stats",
-		"One flat object: numbers, durations in seconds, timestamps. Homepage's customapi widget maps it directly."), s.stats)
+		"One flat object: numbers, durations in seconds, timestamps. Homepage's customapi widget can use it directly."), s.stats)
 }
 
 func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {

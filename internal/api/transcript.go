@@ -25,7 +25,7 @@ type transcriptQuery struct {
 
 func (s *server) registerTranscript(api huma.API) {
 	huma.Register(api, look("get-transcript", "/sessions/{id}/transcript", "Read a session's output, oldest line first", "sessions",
-		"Secrets are removed before a line is stored. The cursor is the seq of the last line that was read, so a reader can go on while the session runs.",
+		"Secrets are removed before a line is stored. The cursor is the seq of the last line, so a reader can continue while the session runs.",
 		http.StatusNotFound), s.transcript)
 }
 
@@ -44,6 +44,8 @@ func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list
 		return nil, s.problem(what, err)
 	}
 	return &body[list[Line]]{page(rows, q.Limit,
-		func(l ops.Line) int64 { return l.Seq },
-		func(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} })}, nil
+		func(l ops.Line) int64 { return l.Seq }, LineRow)}, nil
 }
+
+// LineRow is a line of a transcript.
+func LineRow(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} }

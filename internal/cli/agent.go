@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/agent/scripted"
 )
 
-// agentCommand is the built-in agent: the supervisor starts it as it would start any agent CLI.
+// agentCommand is the built-in agent: the supervisor starts it like any agent CLI.
 func (a *app) agentCommand() *cobra.Command {
 	c := &cobra.Command{Use: "agent", Short: "Agents built into this program", Hidden: true}
 	c.AddCommand(&cobra.Command{

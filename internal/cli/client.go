@@ -15,7 +15,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// client asks a daemon elsewhere. It has the methods of the store that commands use, so that both look the same.
+// client asks a server.
 type client struct {
 	base  string
 	token string
@@ -25,15 +25,15 @@ type client struct {
 func newClient(server, token string) *client {
 	return &client{base: strings.TrimSuffix(server, "/") + "/api/v1", token: token, http: &http.Client{
 		Timeout: time.Minute,
-		// The API never sends one elsewhere; whoever does must not get the token.
+		// The API never redirects; whatever does must not get the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// refusal is what a daemon elsewhere said instead of an answer.
+// refusal is the error that a server sent.
 type refusal struct {
 	detail string
-	kind   error // what the exit code follows from; nil for no special one
+	kind   error // decides the exit code; may be nil
 }
 
 func (e *refusal) Error() string { return e.detail }
@@ -84,7 +84,7 @@ func (c *client) ask(ctx context.Context, method, path string, body, out any) er
 	return nil
 }
 
-// refused makes an error that exits like the same one of the store would.
+// refused turns a problem document into an error with the exit code that the same local error has.
 func refused(answer *http.Response, text []byte) error {
 	var problem struct {
 		Detail string `json:"detail"`
@@ -113,9 +113,21 @@ func refused(answer *http.Response, text []byte) error {
 	return err
 }
 
+// get reads one thing.
+func get[T any](ctx context.Context, c *client, path string) (out T, err error) {
+	err = c.ask(ctx, http.MethodGet, path, nil, &out)
+	return out, err
+}
+
+// post sends an action and reads the answer.
+func post[T any](ctx context.Context, c *client, path string, body any) (out T, err error) {
+	err = c.ask(ctx, http.MethodPost, path, body, &out)
+	return out, err
+}
+
 // items reads a list, page by page, up to limit.
 func items[T any](ctx context.Context, c *client, path string, q url.Values, limit int) ([]T, error) {
-	var out []T
+	out := []T{}
 	for {
 		var page struct {
 			Items []T     `json:"items"`
@@ -145,18 +157,6 @@ func query(pairs ...string) url.Values {
 }
 
 func digits[T ~int | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
-
-// each turns rows of the API into those of the journal.
-func each[T, R any](rows []T, err error, turn func(T) R) ([]R, error) {
-	if err != nil {
-		return nil, err
-	}
-	out := make([]R, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, turn(r))
-	}
-	return out, nil
-}
 
 // pageOf is how many rows a filter asks for.
 func pageOf(limit int) int {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 )
@@ -40,7 +41,8 @@ func (a *app) configCheck() *cobra.Command {
 				fmt.Fprintln(a.Stderr, "note: "+n)
 			}
 			return a.printOne(map[string]any{"valid": true, "file": cfg.File, "environments": len(envs)}, func(w io.Writer) {
-				fmt.Fprintf(w, "valid: %s, environments: %d\n", or(cfg.File, "no file, environment and defaults"), len(envs))
+				fmt.Fprintf(w, "valid: %s, %s\n",
+					or(cfg.File, "no file, environment variables and defaults"), plural(len(envs), "environment", "environments"))
 			})
 		},
 	})
@@ -55,17 +57,11 @@ func (a *app) configShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			settings := cfg.Show()
-			var rows []any
-			for _, s := range settings {
-				rows = append(rows, s)
-			}
 			header := tabbed("KEY", "VALUE")
 			if origin {
 				header = tabbed("KEY", "VALUE", "ORIGIN")
 			}
-			return a.print(rows, header, func(i int) string {
-				s := settings[i]
+			return printRows(a, cfg.Show(), header, func(s config.Setting) string {
 				if origin {
 					return tabbed(s.Key, shorten(s.Value, 80), s.Origin)
 				}
@@ -73,6 +69,6 @@ func (a *app) configShow() *cobra.Command {
 			})
 		},
 	})
-	c.Flags().BoolVar(&origin, "origin", false, "also say where each value comes from")
+	c.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	return c
 }

@@ -3,65 +3,40 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os/user"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
-	"claudeops/internal/store"
 )
 
 func (a *app) cooldownsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "cooldowns", Aliases: []string{"cooldown"}, Short: "List and clear what was reserved for repairs"}
+	c := &cobra.Command{Use: "cooldowns", Aliases: []string{"cooldown"}, Short: "List and clear repair rate limits"}
 	c.AddCommand(a.cooldownsList(), a.cooldownsClear())
 	return c
 }
 
 func (a *app) cooldownsList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List services with a cooldown: what is left, and when the next becomes possible",
+		Use: "list", Short: "List services that were restarted or redeployed recently, with how often it is still allowed",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if a.remote != nil {
-				found, err := a.remote.cooldowns(c.Context())
+			return a.read(c.Context(), func(s source) error {
+				found, err := s.cooldowns.Cooldowns(c.Context(), "")
 				if err != nil {
-					return fmt.Errorf("list cooldowns: %w", err)
+					return err
 				}
-				return a.printCooldowns(found)
-			}
-			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				var found []api.Cooldown
-				for _, e := range cfg.Environments() {
-					all, err := s.Cooldowns(c.Context(), e.Name, cfg.Guard.Limits, time.Now())
-					if err != nil {
-						return fmt.Errorf("list cooldowns: %w", err)
-					}
-					for _, x := range all {
-						found = append(found, api.CooldownRow(e.Name, x))
-					}
-				}
-				return a.printCooldowns(found)
+				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(x api.Cooldown) string {
+					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
+				})
 			})
 		},
 	}
 }
 
-func (a *app) printCooldowns(found []api.Cooldown) error {
-	var rows []any
-	for _, x := range found {
-		rows = append(rows, x)
-	}
-	return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(i int) string {
-		x := found[i]
-		return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
-	})
-}
-
 func (a *app) cooldownsClear() *cobra.Command {
 	var environment, reason string
 	c := &cobra.Command{
-		Use: "clear SERVICE restart|redeployment", Short: "Forget what was done to a service, with a reason; audited", Args: cobra.ExactArgs(2),
+		Use: "clear SERVICE restart|redeployment", Short: "Reset the rate limit of a service; recorded with your reason",
+		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[1] != "restart" && args[1] != "redeployment" {
@@ -70,21 +45,17 @@ func (a *app) cooldownsClear() *cobra.Command {
 			if reason == "" {
 				return usage(errors.New("--reason is missing: say why, for the record"))
 			}
-			by := "unknown"
-			if u, err := user.Current(); err == nil {
-				by = u.Username
-			}
-			return a.acting(c.Context(), func(s hands) error {
-				n, err := s.ClearCooldown(c.Context(), environment, args[0], args[1], reason, by, time.Now())
+			return a.change(c.Context(), func(s source) error {
+				n, err := s.cooldowns.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
 				if err != nil {
-					return fmt.Errorf("clear cooldown of %s: %w", args[0], err)
+					return err
 				}
-				fmt.Fprintf(a.Stderr, "%d entries no longer count\n", n)
+				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(n, "entry is", "entries are"))
 				return nil
 			})
 		},
 	}
-	c.Flags().StringVar(&environment, "environment", "default", "which environment")
+	c.Flags().StringVar(&environment, "environment", "default", "environment of the service")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")
 	return c
 }

@@ -22,10 +22,10 @@ import (
 
 func (a *app) dbCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "db", Short: "Look after the database: backup, check, restore, prune, vacuum, copy",
-		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon works
-  claudeops db check                               is everything sound?
-  claudeops db restore /srv/backup/claudeops.db    back to a copy; the daemon must be stopped`,
+		Use: "db", Short: "Maintain the database: backup, check, restore, prune, vacuum, copy",
+		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon runs
+  claudeops db check                               check for damage
+  claudeops db restore /srv/backup/claudeops.db    restore a copy; stop the daemon first`,
 	}
 	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbPrune(), a.dbVacuum(), a.dbCopy())
 	return c
@@ -42,16 +42,17 @@ type backupRow struct {
 func (a *app) dbBackup() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "backup PATH", Short: "Write a complete, checked copy of the database, also while the daemon works", Args: cobra.ExactArgs(1),
-		Long: `Writes the database as it is at this moment into one file, checks it, and gives it its name when it is whole and safe on disk.
-The daemon is not held up. The copy holds what transcripts and prompts hold: keep it as safe as the state folder.`,
+		Use: "backup PATH", Short: "Write a complete, checked copy of the database, also while the daemon runs", Args: cobra.ExactArgs(1),
+		Long: `Writes the current state of the database into one file and checks it. The file gets its name when it is complete and on disk.
+The daemon keeps running. The copy contains transcripts and prompts: protect it like the state folder.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load()
 			if err != nil {
 				return err
 			}
 			if cfg.DatabaseURL != "" {
-				return fmt.Errorf("the database is on a server, which has its own tools for this: %s", serverTool("pg_dump --format=custom --file="+quoted(args[0]), cfg.DatabaseURL))
+				return fmt.Errorf("the database is on a PostgreSQL server; back it up with: %s",
+					serverTool("pg_dump --format=custom --file="+quoted(args[0]), cfg.DatabaseURL))
 			}
 			began := time.Now()
 			b, err := store.BackUp(c.Context(), daemon.DatabasePath(cfg), args[0], force)
@@ -60,20 +61,20 @@ The daemon is not held up. The copy holds what transcripts and prompts hold: kee
 			}
 			row := backupRow{b.Path, b.Bytes, b.Schema, time.Since(began).Milliseconds()}
 			return a.printOne(row, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %s, sound, written in %s\n", row.Path, megabytes(row.Bytes), time.Since(began).Round(time.Millisecond))
+				fmt.Fprintf(w, "%s: %s, no damage found, written in %s\n", row.Path, megabytes(row.Bytes), time.Since(began).Round(time.Millisecond))
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
+	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return a.withFlags(c, config.StateFlags())
 }
 
 func (a *app) dbCheck() *cobra.Command {
 	var quick bool
 	c := &cobra.Command{
-		Use: "check [FILE]", Short: "Look for damage, and for what breaks the rules of the journal; of a backup with FILE", Args: cobra.MaximumNArgs(1),
-		Long: `Reads every page and index of the database, follows every reference, and looks for what the journal must never hold, such as
-a session that runs in a cycle that has ended. Exit 1 when something is found. It also works beside the daemon.`,
+		Use: "check [FILE]", Short: "Check the database, or the backup FILE, for damage and inconsistent rows", Args: cobra.MaximumNArgs(1),
+		Long: `Reads every page and index of the database, follows every reference, and looks for rows that contradict each other, such as
+a running session in a cycle that has ended. Exits 1 when something is found. The daemon can keep running.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return a.checkFile(c.Context(), args[0])
@@ -90,7 +91,7 @@ a session that runs in a cycle that has ended. Exit 1 when something is found. I
 			return a.printFlaws(flaws)
 		},
 	}
-	c.Flags().BoolVar(&quick, "quick", false, "leave out the indexes and the lines of transcripts, which takes a fraction of the time")
+	c.Flags().BoolVar(&quick, "quick", false, "skip indexes and transcripts; much faster")
 	return a.withFlags(c, config.StateFlags())
 }
 
@@ -103,22 +104,19 @@ func (a *app) checkFile(ctx context.Context, path string) error {
 		return err
 	}
 	return a.printOne(backupRow{Path: b.Path, Bytes: b.Bytes, Schema: b.Schema}, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s, schema %d, sound\n", b.Path, megabytes(b.Bytes), b.Schema)
+		fmt.Fprintf(w, "%s: %s, schema %d, no damage found\n", b.Path, megabytes(b.Bytes), b.Schema)
 	})
 }
 
 func (a *app) printFlaws(flaws []store.Flaw) error {
 	if len(flaws) == 0 && a.output == "table" {
-		fmt.Fprintln(a.Stdout, "sound")
+		fmt.Fprintln(a.Stdout, "no damage found")
 		return nil
 	}
-	var rows []any
-	for _, f := range flaws {
-		rows = append(rows, f)
-	}
-	err := a.print(rows, tabbed("RULE", "FOUND"), func(i int) string { return tabbed(flaws[i].Check, clean(flaws[i].Detail)) })
+	err := printRows(a, flaws, tabbed("RULE", "FOUND"), func(f store.Flaw) string { return tabbed(f.Check, clean(f.Detail)) })
 	if len(flaws) > 0 {
-		fmt.Fprintln(a.Stderr, "claudeops: the database is not sound. Stop claudeops, keep a copy of the state folder, and restore a backup: claudeops db restore PATH")
+		fmt.Fprintln(a.Stderr, "claudeops: the database is damaged. Stop claudeops, copy the state folder, and restore a backup: "+
+			"claudeops db restore PATH")
 		return errors.Join(err, quietly(exitError))
 	}
 	return err
@@ -126,17 +124,17 @@ func (a *app) printFlaws(flaws []store.Flaw) error {
 
 func (a *app) dbRestore() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "restore PATH", Short: "Put a backup in the place of the database; claudeops must be stopped", Args: cobra.ExactArgs(1),
-		Long: `Checks the backup, puts the database aside as claudeops.db.before-restore, and the backup in its place. What ran when the
-backup was made is taken as interrupted at the next start: finished tiers are not run again, and a repair is not repeated
-without that knowledge.`,
+		Use: "restore PATH", Short: "Replace the database with a backup; stop claudeops first", Args: cobra.ExactArgs(1),
+		Long: `Checks the backup, renames the database to claudeops.db.before-restore, and puts the backup in its place. Sessions that were
+running when the backup was made count as interrupted at the next start: finished tiers do not run again, and the next session is told
+which repair was interrupted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load()
 			if err != nil {
 				return err
 			}
 			if cfg.DatabaseURL != "" {
-				return fmt.Errorf("the database is on a server, which has its own tools for this: stop every claudeops, then %s",
+				return fmt.Errorf("the database is on a PostgreSQL server; stop every claudeops, then restore it with: %s",
 					serverTool("pg_restore --clean --if-exists --exit-on-error "+quoted(args[0]), cfg.DatabaseURL))
 			}
 			if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
@@ -156,7 +154,7 @@ without that knowledge.`,
 			return a.printOne(row, func(w io.Writer) {
 				fmt.Fprintf(w, "%s is restored from %s\n", row.Path, args[0])
 				if row.Kept != "" {
-					fmt.Fprintf(w, "What was there before is kept as %s\n", row.Kept)
+					fmt.Fprintf(w, "The previous database is kept as %s\n", row.Kept)
 				}
 			})
 		},
@@ -165,8 +163,9 @@ without that knowledge.`,
 
 func (a *app) dbPrune() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "prune", Short: "Remove now what is older than it should be; the daemon does so by itself every hour",
-		Long: `Removes what the retention settings say, in small batches, also beside the daemon. For those who only run 'claudeops once'.`,
+		Use: "prune", Short: "Remove old records now; the daemon does this every hour",
+		Long: `Removes records that are older than the retention settings allow, in small batches, also while the daemon runs. You need it only
+if you run 'claudeops once' without a daemon.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			cfg, err := a.load()
 			if err != nil {
@@ -191,9 +190,9 @@ func (a *app) dbPrune() *cobra.Command {
 
 func (a *app) dbVacuum() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "vacuum", Short: "Write the database anew without the gaps that removed rows left; claudeops must be stopped",
-		Long: `Needed once after an upgrade from a version that kept everything for ever, if the space matters. From then on the daemon gives
-space back by itself. It needs as much free space as the database is large.`,
+		Use: "vacuum", Short: "Rewrite the database to free unused space; stop claudeops first",
+		Long: `Needed once after an upgrade from a version without retention, to free disk space. After that the daemon frees space by itself.
+It needs as much free disk space as the size of the database.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -244,7 +243,7 @@ func fileSize(path string) int64 {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
-// serverTool is the command of PostgreSQL's own that does it, ready to be run: without the password, which it asks for.
+// serverTool is the PostgreSQL command, ready to run. It asks for the password, which is left out.
 func serverTool(command, address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -258,7 +257,7 @@ func serverTool(command, address string) string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// notThere turns a missing file into what scripts know.
+// notThere turns a missing file into the error for exit code 4.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ops.ErrNotFound, err)

@@ -27,10 +27,10 @@ type copiedRow struct {
 func (a *app) dbCopy() *cobra.Command {
 	var from, to string
 	c := &cobra.Command{
-		Use: "copy --from DATABASE --to DATABASE", Short: "Move an installation between SQLite and PostgreSQL; claudeops must be stopped",
-		Long: `Copies every table of one database into another that is empty, in one transaction, then reads everything back and compares
-counts and hashes. A database is sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; a password can also come from PGPASSWORD
-or a .pgpass file. Afterwards set CLAUDEOPS_DATABASE_URL, or unset it, and start claudeops.`,
+		Use: "copy --from DATABASE --to DATABASE", Short: "Copy the database between SQLite and PostgreSQL; stop claudeops first",
+		Long: `Copies every table into an empty database in one transaction, then reads everything back and compares counts and hashes.
+A database is sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME; the password can also come from PGPASSWORD or a .pgpass file.
+Then set CLAUDEOPS_DATABASE_URL, or unset it, and start claudeops.`,
 		Example: `  claudeops db copy --from sqlite:/var/lib/claudeops/claudeops.db --to postgres://claudeops@db.example.org/claudeops`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if from == "" || to == "" {
@@ -47,8 +47,8 @@ or a .pgpass file. Afterwards set CLAUDEOPS_DATABASE_URL, or unset it, and start
 			return a.copyDatabase(c.Context(), source, target)
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "the database to copy: sqlite:PATH or postgres://…")
-	c.Flags().StringVar(&to, "to", "", "the empty database to copy it to: sqlite:PATH or postgres://…")
+	c.Flags().StringVar(&from, "from", "", "source database: sqlite:PATH or postgres://…")
+	c.Flags().StringVar(&to, "to", "", "target database, which must be empty: sqlite:PATH or postgres://…")
 	return c
 }
 
@@ -63,10 +63,10 @@ func databaseAt(text string) (store.Options, error) {
 		}
 		return store.Options{Path: path}, nil
 	}
-	return store.Options{}, errors.New("it is neither sqlite:PATH nor postgres://…")
+	return store.Options{}, errors.New("use sqlite:PATH or postgres://…")
 }
 
-// copyDatabase copies while no daemon works on a file of either side.
+// copyDatabase copies while no daemon uses either SQLite file.
 func (a *app) copyDatabase(ctx context.Context, source, target store.Options) error {
 	copying := func() error { return a.copyRows(ctx, source, target) }
 	var locked []string
@@ -89,7 +89,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	source.Logger, target.Logger = a.quietLogger(), a.quietLogger()
 	from, err := store.OpenReadOnly(ctx, source)
 	if errors.Is(err, store.ErrOlder) {
-		return fmt.Errorf("%w: start this version on it once before it is copied", err)
+		return fmt.Errorf("%w: start this version once with it before you copy it", err)
 	}
 	if err != nil {
 		return err
@@ -107,21 +107,22 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	if err != nil {
 		return err
 	}
-	var rows []any
+	var rows []copiedRow
 	var mended int64
 	for _, c := range copied {
 		rows = append(rows, copiedRow{c.Table, c.Rows, c.Hash, c.Replaced})
 		mended += c.Replaced
 	}
 	if mended > 0 {
-		fmt.Fprintf(a.Stderr, "claudeops: %d texts hold bytes that a PostgreSQL text cannot hold; there they hold a mark (U+FFFD) instead\n", mended)
+		fmt.Fprintf(a.Stderr, "claudeops: %s bytes that PostgreSQL cannot store; they were replaced by U+FFFD\n",
+			plural(mended, "text contains", "texts contain"))
 	}
-	return a.print(rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(i int) string {
-		return tabbed(copied[i].Table, fmt.Sprint(copied[i].Rows), copied[i].Hash[:16])
+	return printRows(a, rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(r copiedRow) string {
+		return tabbed(r.Table, fmt.Sprint(r.Rows), r.SHA256[:16])
 	})
 }
 
-// idle refuses a database on a server on which a host still works: what it writes meanwhile would be lost.
+// idle refuses a database that a host still uses: what it writes during the copy would be lost.
 func idle(ctx context.Context, s *store.Store) error {
 	hosts, err := s.Hosts(ctx)
 	if err != nil {
@@ -129,13 +130,13 @@ func idle(ctx context.Context, s *store.Store) error {
 	}
 	for _, h := range hosts {
 		if h.Alive {
-			return fmt.Errorf("host %s works on the database: stop it first: %w", h.Name, ops.ErrConflict)
+			return fmt.Errorf("host %s uses the database: stop it first: %w", h.Name, ops.ErrConflict)
 		}
 	}
 	return nil
 }
 
-// progress tells on stderr how far the copy is: on a terminal in one line, else once per table.
+// progress reports the progress of the copy on stderr: on a terminal in one line, else every 100,000 rows.
 func (a *app) progress() func(table string, rows int64) {
 	if a.quiet {
 		return func(string, int64) {}

@@ -71,7 +71,7 @@ func TestAnInstallationMovesToAServerAndBack(t *testing.T) {
 	if _, err := s.Enlist(t.Context(), ops.Host{Name: "other", Identity: "x"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, problems := copying(t, server, "sqlite:"+filepath.Join(t.TempDir(), "x.db")); code != 5 || !strings.Contains(problems, "host other works") {
+	if code, _, problems := copying(t, server, "sqlite:"+filepath.Join(t.TempDir(), "x.db")); code != 5 || !strings.Contains(problems, "host other uses") {
 		t.Errorf("beside a host: exit %d: %s", code, problems)
 	}
 	if got, err := s.Session(t.Context(), session.ID); err != nil || got.Key != session.Key {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/cli/demo"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
@@ -22,7 +23,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// demoConfig is an ordinary configuration; filled in are the rules file of the guard and the address of the demo's service.
+// demoConfig is an ordinary configuration; the rules file of the guard and the address of the demo's service are filled in.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
 notes: This is a demonstration on one small service, mediabox.
@@ -44,19 +45,19 @@ func (a *app) demoCommand() *cobra.Command {
 	var addr string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a three-tier incident on a small real service; no key, no network",
-		Long: `Starts a small real HTTP service, breaks its configuration, and lets the built-in scripted agent find it, fail to repair it with a
-restart, escalate, and repair it at Tier 3. Everything happens in a temporary folder. The figures of the agent are made up;
+		Short: "Run a three-tier incident on a small real service; needs no API key and no network",
+		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem, fails to repair it
+with a restart, escalates, and repairs it at Tier 3. Everything happens in a temporary folder. Costs and turns of the agent are made up;
 processes, commands, probes and decisions are real.`,
-		Example: `  claudeops demo           with pages on http://127.0.0.1:8080, until Ctrl-C
-  claudeops demo --once    without pages; prints the chain and exits 0`,
+		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
+  claudeops demo --once    without web pages; prints the sessions and exits 0`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.demo(c.Context(), addr, once, keep)
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "no pages: play the incident, print the chain, exit")
+	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print the sessions, exit")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
-	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the pages; the next free port is used if it is taken")
+	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the web pages; if the port is taken, the next free one is used")
 	c.AddCommand(a.demoService(), a.demoCtl())
 	return c
 }
@@ -100,7 +101,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	}
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
 		fmt.Fprintf(a.Stderr, "\n  Open http://%s to watch. Ctrl-C ends the demo.\n\n", addr)
-		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, c) })
+		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, api.CycleRow(c)) })
 	})
 }
 
@@ -115,9 +116,10 @@ func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error
 	if err := demo.InstallCtl(bin, self); err != nil {
 		return daemon.Options{}, err
 	}
-	// The operator's own settings stay out of it, but for how fast it plays.
+	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
-		return strings.HasPrefix(pair, "PATH=") || strings.HasPrefix(pair, "CLAUDEOPS_") && !strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") && !strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
+		kept := strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") || strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
+		return strings.HasPrefix(pair, "PATH=") || strings.HasPrefix(pair, "CLAUDEOPS_") && !kept
 	})
 	environ = append(environ, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
 	cfg, err := config.Load(config.Input{
@@ -126,7 +128,7 @@ func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error
 	if err != nil {
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
-	logger := a.quietLogger() // the demo tells its story itself
+	logger := a.quietLogger() // the demo prints its own progress
 	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Self: self}, nil
 }
 
@@ -153,11 +155,11 @@ func freeAddress(ctx context.Context, addr string, say io.Writer) (string, error
 			return "", fmt.Errorf("close %s: %w", try, err)
 		}
 		if p != first {
-			fmt.Fprintf(say, "port %d is taken; the pages are on port %d\n", first, p)
+			fmt.Fprintf(say, "port %d is taken; the web pages are on port %d\n", first, p)
 		}
 		return try, nil
 	}
-	return "", fmt.Errorf("no free port from %d on: %w", first, ops.ErrConflict)
+	return "", fmt.Errorf("no free port after %d: %w", first, ops.ErrConflict)
 }
 
 // demoService is the program of the service the demo repairs.
@@ -178,11 +180,11 @@ func (a *app) demoService() *cobra.Command {
 	return c
 }
 
-// demoCtl is what the demo's agents work with, since no other program may be needed.
+// demoCtl is the tool of the demo's agents, so that the demo needs no other program.
 func (a *app) demoCtl() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "ctl VERB [PATH]", Short: "Look at the demo's service and restart it", Hidden: true, Args: cobra.RangeArgs(1, 2),
+		Use: "ctl VERB [PATH]", Short: "Inspect and restart the demo's service", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return quietly(demo.Ctl(c.Context(), cmp.Or(dir, a.variable("CLAUDEOPS_DEMO_DIR")), args[0], args[1:], a.Stdout, a.Stderr))
 		},
@@ -191,7 +193,7 @@ func (a *app) demoCtl() *cobra.Command {
 	return c
 }
 
-// variable returns a variable of the environment, or nothing.
+// variable returns an environment variable, or "".
 func (a *app) variable(name string) (value string) {
 	for _, pair := range a.Environ {
 		if v, ok := strings.CutPrefix(pair, name+"="); ok {

@@ -20,7 +20,7 @@ import (
 // asYAML marks the commands that can print YAML.
 const asYAML = "yaml"
 
-// discoveredRow is what programs read.
+// discoveredRow is a service that a repository defines.
 type discoveredRow struct {
 	Environment string `json:"environment"`
 	discover.Found
@@ -28,7 +28,7 @@ type discoveredRow struct {
 	Probes []string `json:"probes"`
 }
 
-// discoveredOutput is everything that was found, and what could not be used.
+// discoveredOutput is every service that was found, and what could not be used.
 type discoveredOutput struct {
 	Mode     config.Discovery   `json:"mode"`
 	Services []discoveredRow    `json:"services"`
@@ -37,9 +37,9 @@ type discoveredOutput struct {
 
 func (a *app) servicesDiscover() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "discover", Short: "Show the services that mounted repositories name, and what to add to the configuration",
-		Long: `Reads CLAUDE-OPS.md, .claude-ops/services.yaml and the compose files of every repository in repos_dir. Nothing is executed,
-and nothing is watched by this: add what you want to the services of your configuration, or set services_discovery: trust.`,
+		Use: "discover", Short: "List services that mounted repositories define, and the configuration to add",
+		Long: `Reads CLAUDE-OPS.md, .claude-ops/services.yaml and the compose files of every repository in repos_dir. It executes nothing and
+watches nothing: add the services you want to your configuration, or set services_discovery: trust.`,
 		Example: `  claudeops services discover
   claudeops services discover -o yaml`,
 		Annotations: map[string]string{asYAML: "yes"},
@@ -113,7 +113,8 @@ func printFound(w io.Writer, cfg *config.Config, out discoveredOutput) {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, tabbed("ENVIRONMENT", "SERVICE", "STATE", "PROBES", "WHERE", "WHY"))
 		for _, r := range out.Services {
-			fmt.Fprintln(t, tabbed(r.Environment, clean(r.Service.Name), r.State, fmt.Sprint(len(r.Probes)), clean(fmt.Sprintf("%s:%d", r.File, r.Line)), shorten(r.Why, 70)))
+			fmt.Fprintln(t, tabbed(r.Environment, clean(r.Service.Name), r.State, fmt.Sprint(len(r.Probes)),
+				clean(fmt.Sprintf("%s:%d", r.File, r.Line)), shorten(r.Why, 70)))
 		}
 		_ = t.Flush()
 	}
@@ -123,8 +124,10 @@ func printFound(w io.Writer, cfg *config.Config, out discoveredOutput) {
 	for _, p := range out.Problems {
 		fmt.Fprintln(w, "  "+clean(p.String()))
 	}
-	if cfg.Discovery == config.DiscoveryTrust && slices.ContainsFunc(out.Services, func(r discoveredRow) bool { return unaccepted(r.State) }) {
-		fmt.Fprintln(w, "\nNew ones are not watched, changed and gone ones as they were accepted. 'claudeops services accept' takes what the repositories say now.")
+	pending := slices.ContainsFunc(out.Services, func(r discoveredRow) bool { return unaccepted(r.State) })
+	if cfg.Discovery == config.DiscoveryTrust && pending {
+		fmt.Fprintln(w, "\nNew services are not watched. Changed and removed services are watched as they were accepted. "+
+			"'claudeops services accept' accepts the current definitions.")
 	}
 }
 
@@ -134,39 +137,36 @@ func unaccepted(state string) bool {
 
 func (a *app) servicesAccept() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "accept [NAME…]", Short: "Accept what mounted repositories say about services now, of these or of all",
-		Long: `With services_discovery: trust, what repositories name is watched as it was when it was accepted: at the first start, or by this
-command. What changes in a repository later is shown by 'claudeops services discover' and not used until it is accepted here. It holds from the
-next start on.`,
+		Use: "accept [NAME…]", Short: "Accept the current service definitions of mounted repositories, of the named services or of all",
+		Long: `With services_discovery: trust, services are watched as they were defined when they were accepted: at the first start, or by this
+command. Later changes in a repository are listed by 'claudeops services discover' and not used until you accept them. They take effect at
+the next start.`,
 		RunE: func(c *cobra.Command, names []string) error {
 			cfg, err := a.load()
 			if err != nil {
 				return err
 			}
 			if cfg.Discovery != config.DiscoveryTrust {
-				return &codeError{exitConfig, errors.New("nothing that repositories name is watched: set services_discovery: trust")}
+				return &codeError{exitConfig, errors.New("services of repositories are not watched: set services_discovery: trust")}
 			}
 			all, err := daemon.AcceptServices(c.Context(), cfg, names)
 			if err != nil {
 				return err
 			}
-			var rows []any
-			var found []discoveredRow
+			var rows []discoveredRow
 			for _, d := range all {
 				for _, f := range d.Found {
-					row := discoveredRowOf(cfg, d.Environment, f)
-					rows, found = append(rows, row), append(found, row)
+					rows = append(rows, discoveredRowOf(cfg, d.Environment, f))
 				}
 			}
-			return a.print(rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(i int) string {
-				r := found[i]
+			return printRows(a, rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(r discoveredRow) string {
 				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
 			})
 		},
 	}, config.DiscoveryFlags())
 }
 
-// paste prints what has to be added to the configuration, per environment.
+// paste prints the configuration to add, per environment.
 func paste(w io.Writer, all []daemon.Discovered) error {
 	for _, d := range all {
 		found := d.New()
@@ -177,12 +177,12 @@ func paste(w io.Writer, all []daemon.Discovered) error {
 		if err != nil {
 			return fmt.Errorf("write services: %w", err)
 		}
-		fmt.Fprintf(w, "\n# Environment %s: add to its services what shall be watched.\n%s", d.Environment, text)
+		fmt.Fprintf(w, "\n# Environment %s: add the services to watch to its configuration.\n%s", d.Environment, text)
 	}
 	return nil
 }
 
-// trusting is what is watched, with what repositories name where that is trusted.
+// trusting returns the environments, with accepted services of repositories if services_discovery is trust.
 func trusting(ctx context.Context, cfg *config.Config) ([]ops.Environment, error) {
 	if cfg.Discovery == config.DiscoveryTrust {
 		if _, err := daemon.Trust(ctx, cfg, false); err != nil {

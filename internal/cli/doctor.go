@@ -19,7 +19,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// finding is what the doctor says about one thing.
+// finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warning, problem
@@ -30,25 +30,22 @@ type finding struct {
 func (a *app) doctorCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
-		Short: "Check that everything a cycle needs is here, and say what to do if not",
-		Long:  "Checks configuration, state folder, database, agent CLI, credentials and notifications. Exit 1 when something must be mended.",
+		Short: "Check prerequisites and say how to fix problems",
+		Long:  "Checks configuration, state folder, database, agent CLI, credentials and notifications. Exits 1 when there is a problem.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
 				return err
 			}
 			findings := a.examine(c.Context(), cfg)
-			var rows []any
 			worst := exitOK
 			for _, f := range findings {
-				rows = append(rows, f)
 				if f.State == "problem" {
 					worst = exitError
 				}
 			}
 			symbols := map[string]string{"ok": "✓", "warning": "!", "problem": "✗"}
-			err = a.print(rows, tabbed("", "CHECK", "FINDING"), func(i int) string {
-				f := findings[i]
+			err = printRows(a, findings, tabbed("", "CHECK", "FINDING"), func(f finding) string {
 				text := f.Detail
 				if f.Fix != "" {
 					text += ". " + f.Fix
@@ -65,8 +62,8 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	for _, n := range cfg.Notices {
 		out = append(out, finding{"configuration", "warning", n, ""})
 	}
-	out = append(out, stateFolder(cfg), a.database(ctx, cfg), a.agentCLI(ctx, cfg), credentials(cfg), notifications(cfg), running(ctx, cfg), processes())
-	return append(out, a.guardLayer(cfg), a.wallLayers(cfg))
+	return append(out, stateFolder(cfg), a.database(ctx, cfg), a.agentCLI(ctx, cfg), credentials(cfg), notifications(cfg),
+		running(ctx, cfg), processes(), a.guardLayer(cfg), a.wallLayers(cfg))
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -90,7 +87,7 @@ func (a *app) database(ctx context.Context, cfg *config.Config) finding {
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
-		return finding{"database", "ok", "none yet; the first start creates " + path, ""}
+		return finding{"database", "ok", "not created yet; the first start creates " + path, ""}
 	}
 	if err != nil {
 		return finding{"database", "problem", err.Error(), ""}
@@ -103,7 +100,8 @@ func (a *app) database(ctx context.Context, cfg *config.Config) finding {
 	if err != nil {
 		return finding{"database", "problem", err.Error(), ""}
 	}
-	return finding{"database", "ok", fmt.Sprintf("%s is sound: %d cycles, %d sessions", path, n.Cycles, n.Sessions), ""}
+	return finding{"database", "ok", fmt.Sprintf("%s is not damaged: %s, %s", path,
+		plural(n.Cycles, "cycle", "cycles"), plural(n.Sessions, "session", "sessions")), ""}
 }
 
 func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
@@ -112,25 +110,28 @@ func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
 	}
 	path, err := exec.LookPath(cfg.Agent.Bin)
 	if err != nil {
-		return finding{"agent", "problem", fmt.Sprintf("%q is not on this machine", cfg.Agent.Bin), claude.InstallHint}
+		return finding{"agent", "problem", fmt.Sprintf("%q is not installed", cfg.Agent.Bin), claude.InstallHint}
 	}
 	version, known := claude.New(claude.Options{Bin: path}).Version(ctx)
 	switch {
 	case !known:
-		return finding{"agent", "warning", path + " does not tell its version", "It runs without what only a known version can do"}
+		return finding{"agent", "warning", path + " does not report its version", "It runs without the features that need a known version"}
 	case claude.TooOld(version):
-		return finding{"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion), "Update it: npm install -g @anthropic-ai/claude-code"}
+		return finding{
+			"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion),
+			"Update it: npm install -g @anthropic-ai/claude-code",
+		}
 	}
 	return finding{"agent", "ok", fmt.Sprintf("%s, version %s", path, version), ""}
 }
 
 func credentials(cfg *config.Config) finding {
 	if cfg.Agent.Scripted() || cfg.Agent.APIKey != "" || cfg.Agent.OAuthToken != "" {
-		return finding{"credentials", "ok", "the agent has what it needs", ""}
+		return finding{"credentials", "ok", "configured", ""}
 	}
 	return finding{
 		"credentials", "warning", "neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-		"The agent has its own home folder and does not see your login; set one of them, or make one with 'claude setup-token'",
+		"The agent has its own home folder and cannot use your login. Set one of them; 'claude setup-token' creates a token",
 	}
 }
 
@@ -139,30 +140,35 @@ func notifications(cfg *config.Config) finding {
 	case cfg.AppriseAPI != "":
 		return finding{"notifications", "ok", "through the Apprise API", ""}
 	case len(cfg.AppriseURLs) == 0:
-		return finding{"notifications", "warning", "no target is configured: nobody hears when a human is needed", "Set CLAUDEOPS_APPRISE_URLS"}
+		return finding{
+			"notifications", "warning", "no target is configured, so nobody is notified when a human is needed", "Set CLAUDEOPS_APPRISE_URLS",
+		}
 	}
 	if _, err := exec.LookPath("apprise"); err != nil {
-		return finding{"notifications", "problem", "the apprise program is not on this machine", "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API"}
+		return finding{
+			"notifications", "problem", "the apprise program is not installed", "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API",
+		}
 	}
-	return finding{"notifications", "ok", fmt.Sprintf("%d targets through apprise; try 'claudeops notify test'", len(cfg.AppriseURLs)), ""}
+	return finding{"notifications", "ok", fmt.Sprintf("%s through apprise; try 'claudeops notify test'",
+		plural(len(cfg.AppriseURLs), "target", "targets")), ""}
 }
 
 func running(ctx context.Context, cfg *config.Config) finding {
 	r, err := control.Ping(ctx, cfg.StateDir)
 	if err != nil {
-		return finding{"daemon", "ok", "none is running on this state folder", ""}
+		return finding{"daemon", "ok", "not running on this state folder", ""}
 	}
 	return finding{"daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), ""}
 }
 
 func (a *app) guardLayer(cfg *config.Config) finding {
 	if !cfg.Guard.Enabled {
-		return finding{"guard", "warning", "off: agents are held to their tier by the CLI's own lists only", "Set guard.enabled: true"}
+		return finding{"guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true"}
 	}
 	if _, _, err := a.guarded(""); err != nil {
-		return finding{"guard", "problem", err.Error(), "Mend the rules file"}
+		return finding{"guard", "problem", err.Error(), "Correct the rules file"}
 	}
-	return finding{"guard", "ok", "every tool call is judged at two gates", ""}
+	return finding{"guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", ""}
 }
 
 func (a *app) wallLayers(cfg *config.Config) finding {
@@ -181,14 +187,20 @@ func (a *app) wallLayers(cfg *config.Config) finding {
 		}
 	}
 	if len(layers) == 0 {
-		return finding{"walls", "warning", "none: agents run as the supervisor's user and see its file system", "Set sandbox.bubblewrap: true or sandbox.uid"}
+		return finding{
+			"walls", "warning", "no sandbox: agents run as the supervisor's user and see its file system",
+			"Set sandbox.bubblewrap: true or sandbox.uid",
+		}
 	}
 	return finding{"walls", "ok", strings.Join(layers, " and "), ""}
 }
 
 func processes() finding {
 	if !agent.CgroupAvailable() {
-		return finding{"processes", "warning", "no cgroup can be made here; leftovers of a session are found by its key alone", "Give the service a delegated cgroup (systemd: Delegate=yes)"}
+		return finding{
+			"processes", "warning", "cannot create a cgroup; leftover processes of a session are found by environment variable only",
+			"Give the service a delegated cgroup (systemd: Delegate=yes)",
+		}
 	}
 	return finding{"processes", "ok", "every session gets its own cgroup", ""}
 }

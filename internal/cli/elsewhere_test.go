@@ -26,10 +26,10 @@ func (e *elsewhere) shows(args string, wanted ...string) string {
 func TestCostsComeFromTheServer(t *testing.T) {
 	e := newElsewhere(t)
 	e.chain()
-	e.shows("costs --days 3650", "Tier 1", "Tier 2", "$0.75 in 2 sessions", "Most expensive chains", "cycle 1")
+	e.shows("costs --days 3650", "Tier 1", "Tier 2", "$0.75 in 2 sessions", "Most expensive cycles", "cycle 1")
 	e.shows("costs --days 3650 --by model", "haiku", "sonnet")
-	if out := e.shows("costs --days 3650 --chains 0"); strings.Contains(out, "Most expensive") {
-		t.Errorf("chains that nobody asked for:\n%s", out)
+	if out := e.shows("costs --days 3650 --cycles 0"); strings.Contains(out, "Most expensive") {
+		t.Errorf("cycles that nobody asked for:\n%s", out)
 	}
 	var sum struct {
 		Total float64          `json:"total_cost_usd"`
@@ -72,7 +72,7 @@ func TestServicesComeFromTheServer(t *testing.T) {
 func TestSilencesAreThoseOfTheServer(t *testing.T) {
 	e := newElsewhere(t)
 	_, _, said := e.run("silences", "add", "--service", "jellyfin", "--label", "severity=warn*", "--for", "2h", "--reason", "new disk")
-	if !strings.Contains(said, "silence 1 holds until") {
+	if !strings.Contains(said, "silence 1 lasts until") {
 		t.Errorf("said %q", said)
 	}
 	kept, err := e.Store.Silences(t.Context(), store.SilenceFilter{})

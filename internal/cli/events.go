@@ -20,7 +20,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "events",
-		Short: "List what happened, newest first",
+		Short: "List events, newest first",
 		Example: `  claudeops events --level critical
   claudeops events --follow -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -31,26 +31,26 @@ func (a *app) eventsCommand() *cobra.Command {
 			if limit < 1 || limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", limit))
 			}
-			return a.looking(c.Context(), func(s journal) error {
-				events, err := s.Events(c.Context(), f)
+			return a.read(c.Context(), func(s source) error {
+				events, err := s.events.Events(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list events: %w", err)
+					return err
 				}
 				if follow {
-					return a.followEvents(c.Context(), s, f, events)
+					return a.followEvents(c.Context(), s.events, f, events)
 				}
 				return a.printEvents(events, true)
 			})
 		},
 	}
-	c.Flags().StringVar(&level, "level", "", "only this level: info, warning or critical")
-	c.Flags().Int64Var(&cycle, "cycle", 0, "only events of this cycle")
-	c.Flags().IntVar(&limit, "limit", 50, "how many, at most 200")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new ones, oldest first")
+	c.Flags().StringVar(&level, "level", "", "list this level only: info, warning or critical")
+	c.Flags().Int64Var(&cycle, "cycle", 0, "list events of this cycle only")
+	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events, oldest first")
 	return c
 }
 
-func (a *app) printEvents(events []ops.Event, header bool) error {
+func (a *app) printEvents(events []api.Event, header bool) error {
 	if a.output == "table" && !header {
 		for _, e := range events {
 			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, clean(e.Message)); err != nil {
@@ -59,28 +59,19 @@ func (a *app) printEvents(events []ops.Event, header bool) error {
 		}
 		return nil
 	}
-	var rows []any
-	for _, e := range events {
-		rows = append(rows, api.EventRow(e))
-	}
-	return a.print(rows, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(i int) string {
-		e := events[i]
-		cycle := ""
-		if e.CycleID != nil {
-			cycle = fmt.Sprint(*e.CycleID)
-		}
-		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), string(e.Level), string(e.Kind), cycle, clean(e.Message))
+	return printRows(a, events, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(e api.Event) string {
+		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
 	})
 }
 
-// followEvents prints the newest ones oldest first and goes on after the last one it printed.
-func (a *app) followEvents(ctx context.Context, s journal, f store.EventFilter, batch []ops.Event) error {
+// followEvents prints the newest events, oldest first, and then each new one.
+func (a *app) followEvents(ctx context.Context, s eventReader, f store.EventFilter, batch []api.Event) error {
 	if a.output == "json" {
 		a.output = "jsonl" // a list without an end is not one JSON document
 	}
 	for {
 		if f.After == 0 {
-			slices.Reverse(batch) // without a place to go on from, the newest come first
+			slices.Reverse(batch) // only a filter with After lists the oldest first
 		}
 		if err := a.printEvents(batch, false); err != nil {
 			return err
@@ -98,7 +89,7 @@ func (a *app) followEvents(ctx context.Context, s journal, f store.EventFilter, 
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("list events: %w", err)
+			return err
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// The exit codes scripts rely on.
+// Exit codes; scripts rely on them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -23,13 +23,13 @@ const (
 	exitInterrupted = 130
 )
 
-// Causes with which a command's context ends.
+// Reasons for which a command ends early.
 var (
 	errInterrupted = errors.New("interrupted")
-	errTimeout     = errors.New("the time given by --timeout is over")
+	errTimeout     = errors.New("the time of --timeout is over")
 )
 
-// codeError carries an exit code that no general rule gives.
+// codeError carries its own exit code.
 type codeError struct {
 	code int
 	err  error
@@ -40,7 +40,7 @@ func (e *codeError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &codeError{exitUsage, err} }
 
-// exitCode turns an error into the code scripts rely on.
+// exitCode is the exit code for an error.
 func exitCode(err error) int {
 	var code *codeError
 	var cfg *config.Error
@@ -64,7 +64,7 @@ func exitCode(err error) int {
 	}
 }
 
-// exitOf maps the end of a cycle.
+// exitOf is the exit code for the status of a cycle.
 func exitOf(s ops.CycleStatus) int {
 	switch s {
 	case ops.CycleHealthy, ops.CycleResolved:

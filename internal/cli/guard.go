@@ -17,13 +17,13 @@ import (
 )
 
 func (a *app) guardCommand() *cobra.Command {
-	c := &cobra.Command{Use: "guard", Short: "What an agent may do: judge a command, judge many, print the rules"}
+	c := &cobra.Command{Use: "guard", Short: "Check what an agent may do: check, eval, rules"}
 	c.AddCommand(a.guardCheck(), a.guardEval(), a.guardRules())
 	return c
 }
 
-// judgement is what programs read.
-type judgement struct {
+// verdict is the answer about one command.
+type verdict struct {
 	ID      string         `json:"id,omitempty"`
 	Verdict guard.Verdict  `json:"verdict"`
 	Rule    string         `json:"rule"`
@@ -49,7 +49,7 @@ func (a *app) guardCheck() *cobra.Command {
 			}
 			f.DryRun = f.DryRun || dryRun
 			d := g.Check(ops.Tier(tier), "Bash", bashInput(strings.Join(args, " ")), f)
-			err = a.printOne(judgement{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects}, func(w io.Writer) {
+			err = a.printOne(verdict{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s  %s\n%s\n", d.Verdict, d.Rule, d.Reason)
 				for _, e := range d.Effects {
 					fmt.Fprintf(w, "reserves: %s of %s\n", e.Kind, e.Service)
@@ -61,16 +61,16 @@ func (a *app) guardCheck() *cobra.Command {
 			return quietly(exitBlocked)
 		},
 	}
-	c.Flags().IntVar(&tier, "tier", 1, "the tier that would run it")
-	c.Flags().StringVar(&facts, "facts", "", "file with what to assume (default: the running configuration)")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "judge as in a dry run")
+	c.Flags().IntVar(&tier, "tier", 1, "tier that would run the command")
+	c.Flags().StringVar(&facts, "facts", "", "file with facts to assume (default: from the configuration)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check as in a dry run")
 	return c
 }
 
 func (a *app) guardEval() *cobra.Command {
 	var facts string
 	c := &cobra.Command{
-		Use: "eval", Short: "Judge JSON lines from stdin: {\"id\",\"tier\",\"command\"} each; nothing is run or recorded",
+		Use: "eval", Short: "Check commands from stdin, as JSON lines {\"id\",\"tier\",\"command\"}; nothing is run or recorded",
 		Example: `  claudeops guard eval --facts facts.yaml < in.jsonl > out.jsonl`,
 		RunE: func(*cobra.Command, []string) error {
 			g, f, err := a.guarded(facts)
@@ -80,11 +80,11 @@ func (a *app) guardEval() *cobra.Command {
 			return evaluate(g, f, a.Stdin, a.Stdout)
 		},
 	}
-	c.Flags().StringVar(&facts, "facts", "", "file with what to assume (default: the running configuration)")
+	c.Flags().StringVar(&facts, "facts", "", "file with facts to assume (default: from the configuration)")
 	return c
 }
 
-// evaluate answers one line per line, in order; a line it cannot read is a refusal.
+// evaluate answers every line in order; a line that it cannot read is denied.
 func evaluate(g *guard.Guard, f guard.Facts, in io.Reader, out io.Writer) error {
 	reader, writer := bufio.NewReader(in), bufio.NewWriter(out)
 	enc := json.NewEncoder(writer)
@@ -105,7 +105,7 @@ func evaluate(g *guard.Guard, f guard.Facts, in io.Reader, out io.Writer) error 
 	}
 }
 
-func evaluated(g *guard.Guard, f guard.Facts, line []byte) judgement {
+func evaluated(g *guard.Guard, f guard.Facts, line []byte) verdict {
 	var q struct {
 		ID      string   `json:"id"`
 		Tier    ops.Tier `json:"tier"`
@@ -114,25 +114,25 @@ func evaluated(g *guard.Guard, f guard.Facts, line []byte) judgement {
 	err := json.Unmarshal(line, &q)
 	switch {
 	case err != nil:
-		return judgement{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: fmt.Sprintf("the line cannot be read: %v", err)}
+		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: fmt.Sprintf("the line cannot be read: %v", err)}
 	case q.Command == nil:
-		return judgement{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command"}
+		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command"}
 	}
 	d := g.Check(q.Tier, "Bash", bashInput(*q.Command), f)
-	return judgement{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason}
+	return verdict{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason}
 }
 
 func bashInput(command string) json.RawMessage {
 	raw, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
-		return nil // a text always encodes; and nothing is no command
+		return nil // a string always has a JSON form, and no input is denied
 	}
 	return raw
 }
 
 func (a *app) guardRules() *cobra.Command {
 	return &cobra.Command{
-		Use: "rules", Short: "Print the tables of programs and what each needs",
+		Use: "rules", Short: "Print the known programs and the tier that each needs",
 		RunE: func(*cobra.Command, []string) error {
 			g, _, err := a.guarded("")
 			if err != nil {
@@ -144,7 +144,7 @@ func (a *app) guardRules() *cobra.Command {
 	}
 }
 
-// guarded makes the guard of the configuration and the facts it judges by.
+// guarded makes the guard of the configuration, and the facts it uses.
 func (a *app) guarded(file string) (*guard.Guard, guard.Facts, error) {
 	cfg, err := a.load()
 	if err != nil {

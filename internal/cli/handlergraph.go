@@ -9,7 +9,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// handlerGraph is who hands to whom.
+// handlerGraph is which handler may hand work to which.
 type handlerGraph struct {
 	Entry string        `json:"entry"`
 	Nodes []handlerNode `json:"nodes"`
@@ -59,7 +59,7 @@ func graphOf(p ops.Policy) handlerGraph {
 	return g
 }
 
-// noteOf says what is special about a route.
+// noteOf describes the conditions of a route.
 func noteOf(p ops.Policy, from, to string) string {
 	r := p.RouteOf(from, to)
 	target, _ := p.Handler(to)
@@ -90,7 +90,7 @@ func (g handlerGraph) from(id, kind string) []handlerEdge {
 	return out
 }
 
-// ends are the handlers after which nobody is left but a human.
+// ends are the handlers after which only a human is left.
 func (g handlerGraph) ends() []string {
 	var out []string
 	handed := func(id string) bool {
@@ -140,12 +140,12 @@ func drawText(w io.Writer, g handlerGraph) {
 			}
 		}
 	}
-	fmt.Fprintln(w, "A human stands last.")
+	fmt.Fprintln(w, "Finally, a human.")
 }
 
-// The words of the drawings for what no edge of the registry says.
+// Labels of the last step, which is not in the registry.
 const (
-	lastLabel = "a human stands last"
+	lastLabel = "finally, a human"
 	lastNote  = "still broken"
 )
 

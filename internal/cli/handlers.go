@@ -10,16 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
 
 func (a *app) handlersCommand() *cobra.Command {
-	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Who owns work: list the handlers, draw who hands to whom"}
+	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, graph"}
 	c.AddCommand(a.handlersList(), a.handlersGraph())
 	return c
 }
 
-// handlerRow is what programs read.
+// handlerRow is a handler as it is printed.
 type handlerRow struct {
 	ID          string        `json:"id"`
 	Tier        ops.Tier      `json:"tier"`
@@ -36,7 +37,7 @@ type handlerRow struct {
 	Limits      handlerLimits `json:"limits,omitzero"`
 }
 
-// handlerLimits are a handler's own; what is missing is as for all.
+// handlerLimits are the limits of one handler; a missing one is the general limit.
 type handlerLimits struct {
 	Session   string  `json:"session,omitempty"`
 	Idle      string  `json:"idle,omitempty"`
@@ -53,7 +54,8 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 	}
 	row := handlerRow{
 		ID: h.ID, Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
-		Roles: roles(p, h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...), Command: h.Command, OwnPrompt: h.Prompt != "",
+		Roles: roles(p, h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
+		Command: h.Command, OwnPrompt: h.Prompt != "",
 		Limits: handlerLimits{Session: limit(h.Limits.Wall), Idle: limit(h.Limits.Idle), Tool: limit(h.Limits.Tool), BudgetUSD: h.BudgetUSD},
 	}
 	if h.Human() {
@@ -62,7 +64,7 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 	return row
 }
 
-// roles are the parts a handler plays besides owning work.
+// roles are the special roles of a handler.
 func roles(p ops.Policy, id string) []string {
 	out := []string{}
 	for _, r := range []struct{ name, id string }{{"entry", p.Entry}, {"manager", p.Manager}, {"planner", p.Planner}, {"judge", p.Judge}} {
@@ -78,20 +80,15 @@ func roles(p ops.Policy, id string) []string {
 
 func (a *app) handlersList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the registered handlers with tier, agent, model, and whom they may hand to",
+		Use: "list", Short: "List handlers with tier, agent, model and escalation targets",
 		RunE: func(*cobra.Command, []string) error {
 			p, err := a.policy()
 			if err != nil {
 				return err
 			}
-			var rows []any
-			var found []handlerRow
-			for _, h := range p.Handlers {
-				row := rowOf(p, h)
-				found, rows = append(found, row), append(rows, row)
-			}
-			return a.print(rows, tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE"), func(i int) string {
-				r := found[i]
+			rows := api.Rows(p.Handlers, func(h ops.Handler) handlerRow { return rowOf(p, h) })
+			header := tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE")
+			return printRows(a, rows, header, func(r handlerRow) string {
 				tier, may := fmt.Sprint(int(r.Tier)), r.Permissions.Title()
 				if r.Tier == ops.HumanTier {
 					tier = "-"
@@ -106,7 +103,7 @@ func (a *app) handlersList() *cobra.Command {
 	}
 }
 
-// policy is what the configuration says about handlers, which is the same in every environment.
+// policy is the policy of the first environment; handlers are the same in all.
 func (a *app) policy() (ops.Policy, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -119,7 +116,7 @@ func (a *app) handlersGraph() *cobra.Command {
 	var format string
 	drawings := map[string]func(io.Writer, handlerGraph){"text": drawText, "mermaid": drawMermaid, "dot": drawDOT}
 	c := &cobra.Command{
-		Use: "graph", Short: "Draw who hands to whom, as text, Mermaid or DOT",
+		Use: "graph", Short: "Draw the escalation routes as text, Mermaid or DOT",
 		Example: `  claudeops handlers graph
   claudeops handlers graph --format mermaid
   claudeops handlers graph --format dot | dot -Tsvg > handlers.svg`,
@@ -136,11 +133,11 @@ func (a *app) handlersGraph() *cobra.Command {
 			return a.printOne(g, func(w io.Writer) { draw(w, g) })
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "how it is drawn: text, mermaid or dot")
+	c.Flags().StringVar(&format, "format", "text", "output format: text, mermaid or dot")
 	return c
 }
 
-// kindOfAgent says in a few words what works behind a handler.
+// kindOfAgent describes the agent of a handler in a few words.
 func kindOfAgent(h ops.Handler) string {
 	switch {
 	case h.Human():

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) handoffCommand() *cobra.Command {
-	c := &cobra.Command{Use: "handoff", Short: "The handoff file: its schema, and a check of one"}
+	c := &cobra.Command{Use: "handoff", Short: "The handoff file: schema, validate"}
 	c.AddCommand(&cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the handoff file",
 		RunE: func(*cobra.Command, []string) error {
@@ -48,11 +48,11 @@ func (a *app) handoffValidate() *cobra.Command {
 				return quietly(exitError)
 			}
 			return a.printOne(h, func(w io.Writer) {
-				fmt.Fprintf(w, "valid: hands %d services to %s\n", len(h.ServicesAffected), h.RecommendedTier)
+				fmt.Fprintf(w, "valid: hands %s to %s\n", plural(len(h.ServicesAffected), "service", "services"), h.RecommendedTier)
 			})
 		},
 	}
-	c.Flags().IntVar(&tier, "tier", 0, "the tier that wrote it (default: one below recommended_tier)")
+	c.Flags().IntVar(&tier, "tier", 0, "tier that wrote the file (default: one below recommended_tier)")
 	return c
 }
 

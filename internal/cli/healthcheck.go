@@ -16,7 +16,7 @@ import (
 
 func (a *app) healthcheckCommand() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use: "healthcheck", Short: "Ask the running daemon whether it is ready; exit 0 or 1",
+		Use: "healthcheck", Short: "Check whether the daemon is ready; exit 0 or 1",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {

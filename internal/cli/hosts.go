@@ -10,63 +10,47 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
 func (a *app) hostsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "hosts", Aliases: []string{"host"}, Short: "Who works on this database: list, drain"}
+	c := &cobra.Command{Use: "hosts", Aliases: []string{"host"}, Short: "Hosts that share this database: list, drain"}
 	c.AddCommand(a.hostsList(), a.hostsDrain())
 	return c
 }
 
-// hostRow is a host as it is printed.
-type hostRow struct {
-	Name         string     `json:"name"`
-	Status       string     `json:"status"`
-	Version      string     `json:"version"`
-	Labels       []string   `json:"labels"`
-	Environments []string   `json:"environments"`
-	Running      int        `json:"running"`
-	Since        time.Time  `json:"since"`
-	SeenAt       *time.Time `json:"seen_at,omitempty"`
-}
-
-// hostRowOf shows a host. Without a lease nobody can tell from the rows whether it runs.
-func hostRowOf(h ops.Host, shared bool) hostRow {
-	status := "stopped"
+// hostStatus says in one word whether a host works. A host whose database is not shared holds no lease, so its row does not say.
+func hostStatus(h api.Host, shared bool) string {
 	switch {
-	case !shared:
-		status = "alone"
+	case h.LeaseEndsAt == nil && shared:
+		return "stopped"
+	case h.Draining:
+		return "draining"
+	case h.LeaseEndsAt == nil:
+		return "unknown"
 	case h.Alive:
-		status = "alive"
-	case h.ExpiresAt != nil:
-		status = "silent"
+		return "alive"
 	}
-	if h.Draining && status != "stopped" {
-		status = "draining"
-	}
-	return hostRow{h.Name, status, h.Version, h.Labels, h.Environments, h.Running, h.RegisteredAt, h.SeenAt}
+	return "lost"
 }
 
 func (a *app) hostsList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the hosts that work, or worked, on this database",
+		Use: "list", Short: "List the hosts that use, or used, this database",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.reading(c.Context(), func(s *store.Store, cfg *config.Config) error {
-				found, err := s.Hosts(c.Context())
+			return a.read(c.Context(), func(s source) error {
+				found, err := s.hosts.Hosts(c.Context())
 				if err != nil {
 					return err
 				}
-				var rows []any
-				for _, h := range found {
-					rows = append(rows, hostRowOf(h, cfg.DatabaseURL != ""))
-				}
-				return a.print(rows, tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN"), func(i int) string {
-					r := hostRowOf(found[i], cfg.DatabaseURL != "")
-					return tabbed(clean(r.Name), r.Status, clean(or(r.Version, "-")), or(strings.Join(r.Labels, ","), "-"), or(strings.Join(r.Environments, ","), "-"),
-						fmt.Sprint(r.Running), stamp(&r.Since), stamp(r.SeenAt))
+				shared := slices.ContainsFunc(found, func(h api.Host) bool { return h.LeaseEndsAt != nil })
+				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN")
+				return printRows(a, found, header, func(h api.Host) string {
+					return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
+						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), stamp(&h.RegisteredAt), stamp(h.SeenAt))
 				})
 			})
 		},
@@ -76,9 +60,10 @@ func (a *app) hostsList() *cobra.Command {
 func (a *app) hostsDrain() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "drain [HOST]", Short: "Let a host take no new work, and wait until it has none, before an upgrade",
-		Long: `From now on the host takes no new cycles. Running ones end, or are given away where a session ends; other hosts, or its next
-start, continue them. The pages stay up. Stop and upgrade it then: the next start works again.`,
+		Use: "drain [HOST]", Short: "Drain a host before an upgrade: it takes no new cycles; wait until none is left",
+		Long: `The host takes no new cycles. Running cycles end, or are handed over when their current session ends: another host, or the next
+start of this one, continues them. The web pages stay up. The command returns when no cycle is left; then stop and upgrade the host. The
+next start takes cycles again.`,
 		Example: `  claudeops hosts drain && systemctl restart claudeops`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,7 +75,7 @@ start, continue them. The pages stay up. Stop and upgrade it then: the next star
 			if len(args) == 1 {
 				host = args[0]
 			}
-			return a.writing(c.Context(), func(s *store.Store) error {
+			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
 				if err := s.Drain(c.Context(), host, true); err != nil {
 					return err
 				}
@@ -105,7 +90,7 @@ start, continue them. The pages stay up. Stop and upgrade it then: the next star
 	return c
 }
 
-// awaitDrained returns when the host advances nothing any more.
+// awaitDrained returns when no cycle runs on the host.
 func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -114,7 +99,7 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	var asked *time.Time // its last sign of life before it can have heard
+	var asked *time.Time // when it last renewed its lease before it can have read the request
 	for last := -1; ; {
 		hosts, err := s.Hosts(ctx)
 		if ctx.Err() != nil {
@@ -130,13 +115,13 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 		case hosts[i].Alive && asked == nil:
 			asked = hosts[i].SeenAt
 		case hosts[i].Running == 0 && (!hosts[i].Alive || hosts[i].SeenAt.After(*asked)):
-			fmt.Fprintf(a.Stderr, "%s is drained; stop it now, its next start works again\n", host)
+			fmt.Fprintf(a.Stderr, "%s is drained: stop it now; the next start takes cycles again\n", host)
 			return nil
 		case !hosts[i].Draining:
-			return errors.New("the host was started anew while it was drained")
+			return errors.New("the host was restarted while it was being drained")
 		case hosts[i].Running != last:
 			last = hosts[i].Running
-			fmt.Fprintf(a.Stderr, "%s still works on %d\n", host, last)
+			fmt.Fprintf(a.Stderr, "%s still runs %s\n", host, plural(last, "cycle", "cycles"))
 		}
 		select {
 		case <-ctx.Done():
@@ -146,14 +131,14 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 	}
 }
 
-// othersAlive reports whether some host would take up a row.
+// othersAlive reports whether a host is alive that takes new cycles.
 func (a *app) othersAlive(ctx context.Context, cfg *config.Config) (bool, error) {
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("open database: %w", err)
+		return false, err
 	}
 	hosts, err := s.Hosts(ctx)
 	alive := slices.ContainsFunc(hosts, func(h ops.Host) bool { return h.Alive && !h.Draining })

@@ -19,14 +19,14 @@ import (
 //go:embed starter.yaml
 var starter []byte
 
-// schemaFile is the name under which the starter file looks for its schema.
+// schemaFile is the name of the schema in the first line of the starter file.
 const schemaFile = "claudeops.schema.json"
 
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "init [FILE]", Short: "Write a configuration to start from, commented, with dry run on", Args: cobra.MaximumNArgs(1),
-		Long: `Writes a commented configuration file in which nothing is changed on your services yet: dry run is on. An existing file is never
-overwritten (exit 5). Without FILE it is claudeops.yaml in this folder; - prints it.`,
+		Use: "init [FILE]", Short: "Write a commented starter configuration with dry run on", Args: cobra.MaximumNArgs(1),
+		Long: `Writes a commented configuration file with dry run on, so that agents change nothing yet. An existing file is never overwritten
+(exit 5). FILE defaults to claudeops.yaml in the current folder; use - to print to stdout.`,
 		Example: `  claudeops init
   claudeops init /etc/claudeops/claudeops.yaml
   claudeops config schema > claudeops.schema.json    for your editor`,
@@ -42,8 +42,8 @@ overwritten (exit 5). Without FILE it is claudeops.yaml in this folder; - prints
 			if err := writeNew(path, starter); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stderr, "wrote %s; look through it, then run 'claudeops config check --config %s'\n", path, path)
-			fmt.Fprintf(a.Stderr, "for help in your editor run 'claudeops config schema > %s' beside it\n", schemaFile)
+			fmt.Fprintf(a.Stderr, "wrote %s; edit it, then run 'claudeops config check --config %s'\n", path, path)
+			fmt.Fprintf(a.Stderr, "for completion in your editor, run 'claudeops config schema > %s' in the same folder\n", schemaFile)
 			return nil
 		},
 	}
@@ -53,7 +53,7 @@ overwritten (exit 5). Without FILE it is claudeops.yaml in this folder; - prints
 func writeNew(path string, text []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it holds no secret
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("write %s: it exists; move it away or give another name: %w", path, ops.ErrConflict)
+		return fmt.Errorf("write %s: it exists; move it or use another name: %w", path, ops.ErrConflict)
 	}
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)

@@ -13,38 +13,34 @@ import (
 )
 
 func (a *app) memoryCommand() *cobra.Command {
-	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "What is remembered for later sessions: list, add, rm, export"}
-	c.AddCommand(a.memoryList("list", "List what is remembered, newest first"), a.memoryAdd(), a.memoryRemove(), a.memoryExport())
+	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm, export"}
+	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove(), a.memoryExport())
 	return c
 }
 
-func (a *app) memoryList(use, short string) *cobra.Command {
+func (a *app) memoryList() *cobra.Command {
 	f := store.MemoryFilter{}
 	c := &cobra.Command{
-		Use: use, Short: short,
+		Use: "list", Short: "List memories, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.looking(c.Context(), func(s journal) error {
-				found, err := s.Memories(c.Context(), f)
+			return a.read(c.Context(), func(s source) error {
+				found, err := s.memories.Memories(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list memories: %w", err)
+					return err
 				}
-				var rows []any
-				for _, m := range found {
-					rows = append(rows, api.MemoryRow(m))
-				}
-				return a.print(rows, tabbed("ID", "CATEGORY", "SERVICE", "SURE", "SOURCE", "EXPIRES", "OBSERVATION"), func(n int) string {
-					m := found[n]
-					return tabbed(fmt.Sprint(m.ID), m.Category, or(m.Service, "-"), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
+				header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
+				return printRows(a, found, header, func(m api.Memory) string {
+					return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
 						or(stamp(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 				})
 			})
 		},
 	}
-	c.Flags().StringVar(&f.Environment, "environment", "", "only this environment")
-	c.Flags().StringVar(&f.Service, "service", "", "only this service")
-	c.Flags().StringVar(&f.Category, "category", "", "only this category")
-	c.Flags().BoolVar(&f.All, "all", false, "also what has expired")
-	c.Flags().IntVar(&f.Limit, "limit", 50, "how many, at most 200")
+	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
+	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
+	c.Flags().StringVar(&f.Category, "category", "", "list this category only")
+	c.Flags().BoolVar(&f.All, "all", false, "include expired memories")
+	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
 	return c
 }
 
@@ -52,7 +48,7 @@ func (a *app) memoryAdd() *cobra.Command {
 	m := ops.Memory{Source: "operator"}
 	var keep time.Duration
 	c := &cobra.Command{
-		Use: "add TEXT", Short: "Remember something for later sessions", Args: cobra.ExactArgs(1),
+		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
 		Example: `  claudeops memory add --service jellyfin "the first start after an upgrade takes ten minutes"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if m.Confidence < 0 || m.Confidence > 1 {
@@ -65,37 +61,37 @@ func (a *app) memoryAdd() *cobra.Command {
 			if keep > 0 {
 				m.ExpiresAt = ops.Ptr(m.CreatedAt.Add(keep))
 			}
-			return a.acting(c.Context(), func(s hands) error {
-				id, err := s.AddMemory(c.Context(), m)
+			return a.change(c.Context(), func(s source) error {
+				id, err := s.memories.AddMemory(c.Context(), m)
 				if err != nil {
-					return fmt.Errorf("add memory: %w", err)
+					return err
 				}
-				fmt.Fprintf(a.Stderr, "memory %d is kept\n", id)
+				fmt.Fprintf(a.Stderr, "memory %d added\n", id)
 				return nil
 			})
 		},
 	}
-	c.Flags().StringVar(&m.Environment, "environment", "default", "which environment")
-	c.Flags().StringVar(&m.Service, "service", "", "what it is about")
-	c.Flags().StringVar(&m.Category, "category", "note", "what kind of knowledge, one word")
-	c.Flags().Float64Var(&m.Confidence, "confidence", 0.9, "how sure, 0 to 1")
-	c.Flags().DurationVar(&keep, "for", 0, "how long to keep it (default for ever)")
+	c.Flags().StringVar(&m.Environment, "environment", "default", "environment it is about")
+	c.Flags().StringVar(&m.Service, "service", "", "service it is about")
+	c.Flags().StringVar(&m.Category, "category", "note", "kind of knowledge, one word")
+	c.Flags().Float64Var(&m.Confidence, "confidence", 0.9, "confidence, 0 to 1")
+	c.Flags().DurationVar(&keep, "for", 0, "how long to keep it, such as 720h (default: no expiry)")
 	return c
 }
 
 func (a *app) memoryRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID", Short: "Forget something", Args: cobra.ExactArgs(1),
+		Use: "rm ID", Short: "Delete a memory", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
 			if err != nil {
 				return err
 			}
-			return a.acting(c.Context(), func(s hands) error {
-				if err := s.RemoveMemory(c.Context(), id); err != nil {
-					return fmt.Errorf("remove memory %d: %w", id, err)
+			return a.change(c.Context(), func(s source) error {
+				if err := s.memories.RemoveMemory(c.Context(), id); err != nil {
+					return err
 				}
-				fmt.Fprintf(a.Stderr, "memory %d is forgotten\n", id)
+				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
 				return nil
 			})
 		},
@@ -104,23 +100,23 @@ func (a *app) memoryRemove() *cobra.Command {
 
 func (a *app) memoryExport() *cobra.Command {
 	return &cobra.Command{
-		Use: "export", Short: "Print everything that is remembered as JSON lines",
+		Use: "export", Short: "Print all memories as JSON lines",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.looking(c.Context(), func(s journal) error {
+			return a.read(c.Context(), func(s source) error {
 				a.output = "jsonl"
-				var rows []any
+				const page = 200
 				for before := int64(0); ; {
-					found, err := s.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: 200})
+					found, err := s.memories.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: page})
 					if err != nil {
-						return fmt.Errorf("export memories: %w", err)
+						return err
 					}
-					for _, m := range found {
-						rows = append(rows, api.MemoryRow(m))
-						before = m.ID
+					if err := printRows(a, found, "", nil); err != nil {
+						return err
 					}
-					if len(found) < 200 {
-						return a.print(rows, "", nil)
+					if len(found) < page {
+						return nil
 					}
+					before = found[len(found)-1].ID
 				}
 			})
 		},

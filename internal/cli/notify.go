@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	c := &cobra.Command{Use: "notify", Short: "Notifications through Apprise"}
+	c := &cobra.Command{Use: "notify", Short: "Notifications through Apprise: test, list, retry"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -21,8 +21,8 @@ func (a *app) onceCommand() *cobra.Command {
 	c := a.withSettings(&cobra.Command{
 		Use:   "once",
 		Short: "Run a single cycle in the foreground",
-		Long: `Runs a single cycle in the foreground and prints its chain. A cycle that a crash left open is finished first. The exit code tells
-how it ended: 0 healthy or resolved, 6 needs a human, 7 blocked by policy, budget or cooldown, 8 failed.`,
+		Long: `Runs a single cycle in the foreground and prints its sessions. A cycle that a crash left open is finished first. The exit code
+says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by policy, budget or cooldown, 8 failed.`,
 		Example: `  claudeops once
   claudeops once --dry-run -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -36,12 +36,12 @@ how it ended: 0 healthy or resolved, 6 needs a human, 7 blocked by policy, budge
 			return a.once(c.Context(), o, ops.NewCycle{Environment: environment, Trigger: ops.TriggerManual}, timeout)
 		},
 	})
-	c.Flags().StringVar(&environment, "environment", "", "which environment (default: the first)")
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, exit 124 (0 = never)")
 	return c
 }
 
-// once runs a cycle here and reports how it ended.
+// once runs a cycle in this process and reports how it ended.
 func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -50,9 +50,9 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	}
 	line := a.newStatus()
 	if line != nil {
-		o.Logger = a.quietLogger() // the line tells the steps
+		o.Logger = a.quietLogger() // the status line shows the steps
 	}
-	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) { line.show(ctx, s, id) })
+	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) { line.show(ctx, &local{store: s, cfg: o.Config}, id) })
 	line.clear()
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {
@@ -63,14 +63,14 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 		}
 		return err
 	}
-	if err := a.printCycle(result); err != nil {
+	if err := a.printCycle(api.CycleRow(result)); err != nil {
 		return err
 	}
 	return quietly(exitOf(result.Status))
 }
 
-func (a *app) printCycle(c store.CycleSummary) error {
-	err := a.printOne(api.CycleRow(c), func(w io.Writer) { printChain(w, c) })
+func (a *app) printCycle(c api.Cycle) error {
+	err := a.printOne(c, func(w io.Writer) { printChain(w, c) })
 	if err != nil {
 		return fmt.Errorf("print cycle: %w", err)
 	}

@@ -11,14 +11,14 @@ import (
 	"claudeops/internal/ops"
 )
 
-// print writes rows: a table for people, or what the API would send for programs.
-func (a *app) print(rows []any, header string, line func(i int) string) error {
+// printRows writes rows: as a table for people, or as the API sends them for programs.
+func printRows[T any](a *app, rows []T, header string, line func(T) string) error {
 	switch a.output {
 	case "json":
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetIndent("", "  ")
 		if rows == nil {
-			rows = []any{}
+			rows = []T{}
 		}
 		return enc.Encode(rows)
 	case "jsonl":
@@ -32,13 +32,13 @@ func (a *app) print(rows []any, header string, line func(i int) string) error {
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, header)
-	for i := range rows {
-		fmt.Fprintln(w, line(i))
+	for _, r := range rows {
+		fmt.Fprintln(w, line(r))
 	}
 	return w.Flush()
 }
 
-// printOne writes a single thing.
+// printOne writes one row.
 func (a *app) printOne(row any, text func(w io.Writer)) error {
 	switch a.output {
 	case "json":
@@ -54,7 +54,7 @@ func (a *app) printOne(row any, text func(w io.Writer)) error {
 
 func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
 
-// money is an estimate from the agent CLI; one that was not reported is not zero.
+// money is an estimated cost; an unreported one is not zero.
 func money(usd *float64) string {
 	switch {
 	case usd == nil:
@@ -65,14 +65,54 @@ func money(usd *float64) string {
 	return fmt.Sprintf("$%.2f", *usd)
 }
 
-func count(n *int64, one, many string) string {
-	switch {
-	case n == nil:
+// turns is a number of turns that may be unknown.
+func turns(n *int64) string {
+	if n == nil {
 		return "n/a"
-	case *n == 1:
+	}
+	return plural(*n, "turn", "turns")
+}
+
+// plural is a number with its noun.
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", *n, many)
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// figure is a number that may be unknown.
+func figure(n *int64) string {
+	if n == nil {
+		return "n/a"
+	}
+	return fmt.Sprint(*n)
+}
+
+// id is the id of another row, or nothing.
+func id(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func value[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}
+
+// orDash shows a text that may be missing.
+func orDash(s *string) string { return or(value(s), "-") }
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
 }
 
 func span(ms *int64) string {
@@ -99,7 +139,7 @@ func stamp(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// clean makes text from an agent safe for a terminal.
+// clean replaces control characters, so that text from an agent is safe for a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 {

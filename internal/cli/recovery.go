@@ -13,14 +13,15 @@ import (
 )
 
 func (a *app) recoveryCommand() *cobra.Command {
-	c := &cobra.Command{Use: "recovery", Short: "The recovery ladder: explain a failure, print its schemas"}
+	c := &cobra.Command{Use: "recovery", Short: "Failure recovery: explain, schema"}
 	c.AddCommand(a.recoveryExplain(), a.recoverySchema())
 	return c
 }
 
 func (a *app) recoveryExplain() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain FILE", Short: "Read a failure report and say its class, where it enters the ladder, the limits and why", Args: cobra.ExactArgs(1),
+		Use: "explain FILE", Short: "Explain which recovery level a failure report starts at, with limits and reason",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			raw, err := os.ReadFile(args[0])
 			if err != nil {
@@ -50,7 +51,7 @@ func (a *app) recoveryExplain() *cobra.Command {
 
 func (a *app) recoverySchema() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema failure|force-done", Short: "Print the JSON Schema of what enters the ladder, or of what leaves it", Args: cobra.ExactArgs(1),
+		Use: "schema failure|force-done", Short: "Print the JSON Schema of failure reports or of partial results", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var raw []byte
 			switch args[0] {

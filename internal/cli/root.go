@@ -146,7 +146,7 @@ from a validated report, never the model.`,
 	f.BoolVar(&a.noColor, "no-color", false, "disable colors (env NO_COLOR)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddGroup(
-		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
+		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
@@ -316,7 +316,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	return errors.Join(use(s, c), s.Close())
 }

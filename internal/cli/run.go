@@ -22,15 +22,15 @@ func (a *app) runCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   `run "PROMPT"`,
-		Short: "Start a cycle now, with a request of your own",
-		Long: `Starts a cycle whose Tier 1 is also given your text. Beside a running daemon it queues the cycle there and waits for its end;
-without one it runs the cycle itself. The exit code tells how it ended, as with once.`,
+		Short: "Start a cycle now with your own prompt",
+		Long: `Starts a cycle and adds your text to the prompt of Tier 1. If a daemon is running, the cycle is queued there and the command
+waits for its end. Otherwise the command runs the cycle itself. Exit codes are the same as for once.`,
 		Example: `  claudeops run "jellyfin feels slow, look at its disk"
   claudeops run --detach "check the certificates"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(args[0]) == "" {
-				return usage(errors.New("the prompt is empty: say what Tier 1 should look at"))
+				return usage(errors.New("the prompt is empty: say what Tier 1 should check"))
 			}
 			if a.remote != nil {
 				return a.runAtServer(c.Context(), ops.NewCycle{
@@ -49,13 +49,13 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 				Options: ops.CycleOptions{DryRun: dryRun}, At: time.Now(),
 			}
 			if _, err := control.Ping(c.Context(), o.Config.StateDir); err == nil {
-				return a.runBeside(c.Context(), o.Config, n, detach, timeout)
+				return a.runAtDaemon(c.Context(), o.Config, n, detach, timeout)
 			}
 			if o.Config.DatabaseURL != "" {
 				if alive, err := a.othersAlive(c.Context(), o.Config); err != nil {
 					return err
 				} else if alive {
-					return a.runBeside(c.Context(), o.Config, n, detach, timeout)
+					return a.runAtDaemon(c.Context(), o.Config, n, detach, timeout)
 				}
 			}
 			if detach {
@@ -64,33 +64,42 @@ without one it runs the cycle itself. The exit code tells how it ended, as with 
 			return a.once(c.Context(), o, n, timeout)
 		},
 	}
-	c.Flags().StringVar(&environment, "environment", "", "which environment (default: the first)")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only in this cycle")
-	c.Flags().BoolVar(&detach, "detach", false, "print the cycle's id and return at once")
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only: change nothing in this cycle")
+	c.Flags().BoolVar(&detach, "detach", false, "print the id of the cycle and do not wait")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
 	return a.withFlags(c, config.StateFlags())
 }
 
-// runBeside queues the cycle for the daemon and waits for its end.
-func (a *app) runBeside(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
+// runAtServer queues a cycle at the server and waits for its end.
+func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
+	id, err := a.remote.SubmitCycle(ctx, n)
+	if err != nil {
+		return err
+	}
+	return a.queued(ctx, a.remote, id, detach, timeout)
+}
+
+// runAtDaemon queues the cycle for the running daemon and waits for its end.
+func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	s, err := store.Open(ctx, a.storeOptions(cfg))
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	defer func() { _ = s.Close() }() // nothing is written after the row
 	id, err := s.SubmitCycle(ctx, n)
 	if err != nil {
-		return fmt.Errorf("queue cycle: %w", err)
+		return err
 	}
-	// On a shared database the row itself tells every host.
+	// On a shared database every host hears of the row itself.
 	if _, err := control.Wake(ctx, cfg.StateDir); err != nil && cfg.DatabaseURL == "" {
 		return fmt.Errorf("wake daemon: %w", err)
 	}
-	return a.queued(ctx, s, id, detach, timeout)
+	return a.queued(ctx, &local{store: s, cfg: cfg}, id, detach, timeout)
 }
 
-// queued tells of a cycle that somebody else runs, and waits for its end unless that is not wanted.
-func (a *app) queued(ctx context.Context, s journal, id ops.CycleID, detach bool, timeout time.Duration) error {
+// queued reports a cycle that was queued and, unless detached, waits for its end.
+func (a *app) queued(ctx context.Context, s cycleFollower, id ops.CycleID, detach bool, timeout time.Duration) error {
 	fmt.Fprintf(a.Stderr, "cycle %d is queued; stop it with 'claudeops cycles cancel %d'\n", id, id)
 	if detach {
 		return a.printOne(map[string]any{"id": id, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, id) })
@@ -103,27 +112,27 @@ func (a *app) queued(ctx context.Context, s journal, id ops.CycleID, detach bool
 	return a.follow(ctx, s, id)
 }
 
-// follow waits for the end of a cycle that somebody else runs. An interrupt only ends the waiting.
-func (a *app) follow(ctx context.Context, s journal, id ops.CycleID) error {
+// follow waits for the end of a cycle that a daemon runs. An interrupt ends the waiting, not the cycle.
+func (a *app) follow(ctx context.Context, s cycleFollower, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		line.show(ctx, s, id)
-		loaded, err := s.Load(ctx, id)
+		x, err := s.Cycle(ctx, id)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("read cycle %d: %w", id, err)
+			return err
 		}
-		if c := loaded.Cycle; c.Status.Ended() || c.Status == ops.CycleWaitingHuman {
+		if x.Status.Ended() || x.Status == ops.CycleWaitingHuman {
 			line.clear()
-			if err := a.printCycle(store.CycleSummary{Cycle: c, Sessions: loaded.Journal.Sessions}); err != nil {
+			if err := a.printCycle(x.Cycle); err != nil {
 				return err
 			}
-			return quietly(exitOf(c.Status))
+			return quietly(exitOf(x.Status))
 		}
 		select {
 		case <-ctx.Done():

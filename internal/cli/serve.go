@@ -9,7 +9,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: schedule, agents, pages",
+		Short: "Run the daemon: schedule, agents, web pages",
 		Example: `  claudeops serve
   CLAUDEOPS_DRY_RUN=true claudeops serve --interval 10m`,
 		RunE: func(c *cobra.Command, _ []string) error {

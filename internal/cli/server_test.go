@@ -31,7 +31,12 @@ type elsewhere struct {
 
 func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
-	j := apitest.Open(t, time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC))
+	return newElsewhereAt(t, time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC))
+}
+
+func newElsewhereAt(t *testing.T, now time.Time) *elsewhere {
+	t.Helper()
+	j := apitest.Open(t, now)
 	e := &elsewhere{Journal: j, t: t, control: &apitest.Control{Journal: j}}
 	server := httptest.NewServer(web.New(web.Options{
 		Store: j.Store, Control: e.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test", Token: "secret", ReadToken: "reader",

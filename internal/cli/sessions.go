@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) sessionsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "List, show, read and stop sessions"}
+	c := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "List, show and stop sessions, read their transcripts"}
 	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsLogs(), a.sessionsStop())
 	return c
 }
@@ -35,90 +35,86 @@ func (a *app) sessionsList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.looking(c.Context(), func(s journal) error {
-				sessions, err := s.Sessions(c.Context(), f)
+			return a.read(c.Context(), func(s source) error {
+				sessions, err := s.sessions.Sessions(c.Context(), f)
 				if err != nil {
-					return fmt.Errorf("list sessions: %w", err)
+					return err
 				}
-				var rows []any
-				for _, x := range sessions {
-					rows = append(rows, api.SessionRow(x))
-				}
-				return a.print(rows, tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED"), func(i int) string {
-					x := sessions[i]
-					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status), string(x.Outcome),
-						money(x.CostUSD), span(x.DurationMS), count(x.NumTurns, "", ""), stamp(x.StartedAt))
+				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
+				return printRows(a, sessions, header, func(x api.Session) string {
+					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
+						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), stamp(x.StartedAt))
 				})
 			})
 		},
 	}
-	c.Flags().StringVar(&status, "status", "", "only this status")
-	c.Flags().IntVar(&tier, "tier", 0, "only this tier")
-	c.Flags().StringVar(&f.Environment, "environment", "", "only this environment")
-	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "only sessions older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 20, "how many, at most 200")
+	c.Flags().StringVar(&status, "status", "", "list this status only")
+	c.Flags().IntVar(&tier, "tier", 0, "list this tier only")
+	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
+	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "list sessions older than this id (for paging)")
+	c.Flags().IntVar(&f.Limit, "limit", 20, "maximum number to list, up to 200")
 	return c
 }
 
 func (a *app) sessionsShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a session and its chain", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a session and the other sessions of its cycle", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := sessionID(args[0])
 			if err != nil {
 				return err
 			}
-			return a.looking(c.Context(), func(s journal) error {
-				x, err := s.Session(c.Context(), id)
+			return a.read(c.Context(), func(s source) error {
+				x, err := s.sessions.Session(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read session %d: %w", id, err)
+					return err
 				}
-				loaded, err := s.Load(c.Context(), x.CycleID)
+				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
 				if err != nil {
-					return fmt.Errorf("read chain: %w", err)
+					return err
 				}
-				judged, err := s.GuardDecisions(c.Context(), id)
+				decided, err := s.sessions.GuardDecisions(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read guard decisions: %w", err)
+					return err
 				}
-				return a.printOne(api.JudgedSession(x, judged), func(w io.Writer) {
-					printSession(w, x, loaded.Journal.Sessions)
+				return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided}, func(w io.Writer) {
+					printSession(w, x, cycle.Sessions)
 					fmt.Fprintln(w)
-					printChain(w, store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions})
-					printJudged(w, judged)
+					printChain(w, cycle.Cycle)
+					printGuard(w, decided)
 				})
 			})
 		},
 	}
 }
 
-func printSession(w io.Writer, s ops.Session, chain []ops.Session) {
+func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 	fmt.Fprintf(w, "Session #%d  %s %s  %s %s\n", s.ID, s.Tier, s.Tier.Title(), mark(s.Status), s.Status)
-	if s.ParentID != nil {
+	if s.ParentSessionID != nil {
 		for _, p := range chain {
-			if p.ID == *s.ParentID {
+			if p.ID == *s.ParentSessionID {
 				fmt.Fprintf(w, "Escalated from Session #%d (%s)\n", p.ID, p.Tier)
 			}
 		}
 	}
-	if child := childOf(s, chain); child != nil {
+	if child := childOf(s.ID, chain); child != nil {
 		fmt.Fprintf(w, "Escalated to Session #%d (%s)\n", child.ID, child.Tier)
 	}
 	for _, line := range [][2]string{
 		{"Handler", fmt.Sprintf("%s (%s, %s)", s.Handler, s.Agent, s.Model)},
-		{"Outcome", string(s.Outcome)},
-		{"Stopped", string(s.StopCause)},
-		{"Error", clean(s.Error)},
-		{"Context", string(s.ContextMode)},
+		{"Outcome", value(s.Outcome)},
+		{"Stopped", value(s.StopCause)},
+		{"Error", clean(value(s.Error))},
+		{"Context", s.ContextMode},
 		{"Cost", money(s.CostUSD)},
 		{"Duration", span(s.DurationMS)},
-		{"Turns", count(s.NumTurns, "turn", "turns")},
+		{"Turns", turns(s.NumTurns)},
 		{"Started", stamp(s.StartedAt)},
 		{"Ended", stamp(s.EndedAt)},
-		{"CLI session", s.CLISessionID},
-		{"CLI version", s.CLIVersion},
-		{"Handoff", clean(string(s.HandoffJSON))},
-		{"Handoff error", s.HandoffError},
+		{"CLI session", value(s.SessionID)},
+		{"CLI version", value(s.CLIVersion)},
+		{"Handoff", clean(s.HandoffJSON.Text())},
+		{"Handoff error", value(s.HandoffError)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-14s %s\n", line[0]+":", line[1])
@@ -126,38 +122,30 @@ func printSession(w io.Writer, s ops.Session, chain []ops.Session) {
 	}
 }
 
-// printJudged lists what the guard decided; nothing where nothing was asked.
-func printJudged(w io.Writer, judged []ops.GuardRecord) {
-	if len(judged) == 0 {
+// printGuard lists what the guard decided.
+func printGuard(w io.Writer, decided []api.GuardDecision) {
+	if len(decided) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\nGuard decisions\n")
-	for _, r := range judged {
+	for _, r := range decided {
+		allowed := r.Verdict == "allow"
 		verdict := "✗ deny "
-		if r.Allowed {
+		if allowed {
 			verdict = "✓ allow"
 		}
-		fmt.Fprintf(w, "  %s  %s  %-5s  %s  %s\n", r.At.Local().Format("15:04:05"), verdict, r.Gate, clean(r.Tool), short(clean(r.Input)))
-		if !r.Allowed {
+		fmt.Fprintf(w, "  %s  %s  %-5s  %s  %s\n", r.At.Local().Format("15:04:05"), verdict, r.Gate, clean(r.Tool), shorten(r.Input, 161))
+		if !allowed {
 			fmt.Fprintf(w, "            %s: %s\n", r.Rule, clean(r.Reason))
 		}
 	}
 }
 
-// short keeps the start of a text that is shown in a list.
-func short(s string) string {
-	const most = 160
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
-}
-
-// childOf is the last attempt of the tier that the session led to.
-func childOf(s ops.Session, chain []ops.Session) *ops.Session {
-	var found *ops.Session
+// childOf is the last attempt of the tier that the session escalated to.
+func childOf(id int64, chain []api.Session) *api.Session {
+	var found *api.Session
 	for i := range chain {
-		if chain[i].ParentID != nil && *chain[i].ParentID == s.ID {
+		if value(chain[i].ParentSessionID) == id {
 			found = &chain[i]
 		}
 	}
@@ -175,25 +163,25 @@ func (a *app) sessionsLogs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.looking(c.Context(), func(s journal) error { return a.logs(c.Context(), s, id, follow) })
+			return a.read(c.Context(), func(s source) error { return a.logs(c.Context(), s.sessions, id, follow) })
 		},
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the session ends")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the session ends")
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s journal, id ops.SessionID, follow bool) error {
+func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follow bool) error {
 	var after int64
 	for {
 		// The state is read first: whatever a session that has ended wrote is then found by the read below.
 		x, err := s.Session(ctx, id)
 		if err != nil {
-			return fmt.Errorf("read session %d: %w", id, err)
+			return err
 		}
 		for {
 			lines, err := s.Transcript(ctx, id, after, 1000)
 			if err != nil {
-				return fmt.Errorf("read transcript of session %d: %w", id, err)
+				return err
 			}
 			if len(lines) == 0 {
 				break
@@ -216,12 +204,12 @@ func (a *app) logs(ctx context.Context, s journal, id ops.SessionID, follow bool
 	}
 }
 
-func (a *app) logLine(l ops.Line) error {
+func (a *app) logLine(l api.Line) error {
 	if a.output == "table" {
-		_, err := fmt.Fprintf(a.Stdout, "%s  %s\n", l.At.Local().Format("15:04:05.000"), clean(l.Text))
+		_, err := fmt.Fprintf(a.Stdout, "%s  %s\n", l.At.Local().Format("15:04:05.000"), clean(l.Line))
 		return err
 	}
-	return a.printOne(api.LineRow(l), nil)
+	return a.printOne(l, nil)
 }
 
 func (a *app) sessionsStop() *cobra.Command {
@@ -232,15 +220,15 @@ func (a *app) sessionsStop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.acting(c.Context(), func(s hands) error {
-				x, err := s.Session(c.Context(), id)
+			return a.change(c.Context(), func(s source) error {
+				x, err := s.sessions.Session(c.Context(), id)
 				if err != nil {
-					return fmt.Errorf("read session %d: %w", id, err)
+					return err
 				}
 				if x.Status.Ended() {
 					return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, x.Status, ops.ErrConflict)
 				}
-				return a.cancel(c.Context(), s, x.CycleID, fmt.Sprintf("session %d was stopped from the command line", id))
+				return a.cancel(c.Context(), s.cycles, ops.CycleID(x.CycleID), fmt.Sprintf("session %d was stopped from the command line", id))
 			})
 		},
 	}

@@ -4,54 +4,56 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
 
-// status is one line on the terminal that tells what happens right now.
+// status is one line on the terminal that shows the running session.
 type status struct {
 	app   *app
 	shown bool
-	lines map[ops.SessionID]progress
+	lines map[int64]progress
 }
 
-// progress is what a running session's transcript tells so far.
+// progress is read from the transcript of a running session.
 type progress struct {
 	after   int64
-	message string // the last one, which comes in several events
+	message string // id of the last message, which comes in several events
 	turns   int
 	tool    string // called last
 }
 
-// newStatus returns nil where nobody could see the line move: the log then tells one line per step.
+// newStatus returns nil where stderr is not a terminal: the log then shows one line per step.
 func (a *app) newStatus() *status {
 	if a.quiet || a.output != "table" || !terminal(a.Stderr) {
 		return nil
 	}
-	return &status{app: a, lines: map[ops.SessionID]progress{}}
+	return &status{app: a, lines: map[int64]progress{}}
 }
 
 // show rewrites the line from the rows of the cycle.
-func (s *status) show(ctx context.Context, st journal, id ops.CycleID) {
+func (s *status) show(ctx context.Context, st cycleFollower, id ops.CycleID) {
 	if s == nil {
 		return
 	}
-	loaded, err := st.Load(ctx, id)
+	cycle, err := st.Cycle(ctx, id)
 	if err != nil {
 		return // the next change reads again
 	}
-	last := loaded.Journal.Last()
+	last := lastWorking(cycle.Sessions)
 	if last == nil || last.Status != ops.SessionRunning || last.StartedAt == nil {
 		s.clear()
 		return
 	}
 	p := s.follow(ctx, st, last.ID)
 	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, time.Since(*last.StartedAt).Round(time.Second))
-	if spent := totalOf(loaded.Journal.Sessions).cost; spent != nil {
+	if spent := cycle.TotalCostUSD; spent != nil {
 		text += " · est. " + money(spent) + " so far"
 	}
 	if p.tool != "" {
@@ -60,10 +62,20 @@ func (s *status) show(ctx context.Context, st journal, id ops.CycleID) {
 	s.write(text)
 }
 
-// follow reads what was added to a transcript.
-func (s *status) follow(ctx context.Context, st journal, id ops.SessionID) progress {
+// lastWorking is the newest session that did the work of a tier itself, or nil.
+func lastWorking(sessions []api.Session) *api.Session {
+	for i := range slices.Backward(sessions) {
+		if works(sessions[i]) {
+			return &sessions[i]
+		}
+	}
+	return nil
+}
+
+// follow reads the lines that were added to a transcript.
+func (s *status) follow(ctx context.Context, st cycleFollower, id int64) progress {
 	p := s.lines[id]
-	lines, err := st.Transcript(ctx, id, p.after, 500)
+	lines, err := st.Transcript(ctx, ops.SessionID(id), p.after, 500)
 	if err != nil {
 		return p
 	}
@@ -75,7 +87,7 @@ func (s *status) follow(ctx context.Context, st journal, id ops.SessionID) progr
 }
 
 // read takes one event into account.
-func (p progress) read(l ops.Line) progress {
+func (p progress) read(l api.Line) progress {
 	p.after = l.Seq
 	var e struct {
 		Type    string `json:"type"`
@@ -91,8 +103,8 @@ func (p progress) read(l ops.Line) progress {
 			} `json:"content"`
 		} `json:"message"`
 	}
-	// Other shapes tell nothing about the progress.
-	_ = json.Unmarshal([]byte(l.Text), &e)
+	// Other lines say nothing about the progress.
+	_ = json.Unmarshal([]byte(l.Line), &e)
 	if e.Type != "assistant" {
 		return p
 	}
@@ -119,7 +131,7 @@ func (s *status) write(text string) {
 	s.shown = true
 }
 
-// clear takes the line away, so that what follows stands alone.
+// clear removes the line.
 func (s *status) clear() {
 	if s != nil && s.shown {
 		fmt.Fprint(s.app.Stderr, "\r\x1b[K")

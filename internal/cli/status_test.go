@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
 
@@ -15,7 +16,7 @@ func TestProgress(t *testing.T) {
 		`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","name":"Bash","input":{"command":"docker ps"}}]}}`,
 		`not json`,
 	} {
-		p = p.read(ops.Line{Seq: int64(i + 1), Text: line})
+		p = p.read(api.Line{Seq: int64(i + 1), Line: line})
 	}
 	if p.turns != 2 || p.tool != "Bash docker ps" || p.after != 5 {
 		t.Errorf("got %+v", p)
@@ -26,7 +27,7 @@ func TestMoneyAndTimes(t *testing.T) {
 	for got, want := range map[string]string{
 		money(nil): "n/a", money(ops.Ptr(0.0)): "$0.00", money(ops.Ptr(0.0012)): "$0.0012", money(ops.Ptr(1.5)): "$1.50",
 		span(nil): "n/a", span(ops.Ptr(int64(450))): "450ms", span(ops.Ptr(int64(4500))): "4.5s", span(ops.Ptr(int64(125_000))): "2m5s",
-		count(nil, "turn", "turns"): "n/a", count(ops.Ptr(int64(1)), "turn", "turns"): "1 turn", count(ops.Ptr(int64(2)), "turn", "turns"): "2 turns",
+		turns(nil): "n/a", turns(ops.Ptr(int64(1))): "1 turn", turns(ops.Ptr(int64(2))): "2 turns",
 		clean("a\x1b[31mb\u202e"): "a [31mb ", shorten("abcdef", 4): "abc…",
 	} {
 		if got != want {
@@ -36,11 +37,11 @@ func TestMoneyAndTimes(t *testing.T) {
 }
 
 func TestATotalOfUnknownsIsUnknown(t *testing.T) {
-	if got := totalOf([]ops.Session{{}, {}}); got.cost != nil || got.turns != nil {
+	if got := totalOf([]api.Session{{}, {}}); got.cost != nil || got.turns != nil {
 		t.Errorf("got %+v", got)
 	}
-	one := ops.Session{Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}}
-	if got := totalOf([]ops.Session{one, {}, one}); got.cost == nil || *got.cost != 1 {
+	one := api.Session{CostUSD: ops.Ptr(0.5)}
+	if got := totalOf([]api.Session{one, {}, one}); got.cost == nil || *got.cost != 1 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"claudeops/internal/store"
 )
 
-// refuse is what is left to do with a database that cannot be worked on: whoever looks at the pages is told, until ctx ends.
-// Any other reason not to start ends the program at once.
+// refuse serves one page that says that the database is damaged, until ctx ends. Any other reason not to start ends the program
+// at once.
 func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) error {
 	if !store.Damaged(reason) {
 		return errors.Join(reason, ln.Close())
 	}
-	o.Logger.ErrorContext(ctx, "the database is damaged; nothing is started, and the pages say so", "error", reason)
+	o.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", reason)
 	server := &http.Server{Handler: damagedPage(reason), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
@@ -33,9 +33,9 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 	return errors.Join(reason, err)
 }
 
-// damagedPage answers everything with the same words; /healthz and /readyz are not well.
+// damagedPage answers every request with the same text and status 503.
 func damagedPage(reason error) http.Handler {
-	const words = "The database of Claude Ops is damaged. Nothing is watched and nothing is repaired. Stop claudeops, restore a backup " +
+	const words = "The database of Claude Ops is damaged. No service is watched or repaired. Stop claudeops, restore a backup " +
 		"(claudeops db restore), and start it again."
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -47,7 +47,7 @@ func damagedPage(reason error) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Damaged · Claude Ops</title></head><body><main><h1>The database is damaged</h1>"+
-			"<p>%s</p><pre>%s</pre></main></body></html>\n", words, html.EscapeString(reason.Error()))
+		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Damaged · Claude Ops</title></head>"+
+			"<body><main><h1>The database is damaged</h1><p>%s</p><pre>%s</pre></main></body></html>\n", words, html.EscapeString(reason.Error()))
 	})
 }

@@ -15,8 +15,8 @@ type Discovered struct {
 	discover.Result
 }
 
-// Discover reads the repositories of every environment, and compares what they say with what was accepted where that matters. It
-// changes nothing.
+// Discover reads the repositories of every environment and, with services_discovery: trust, compares them with what was accepted.
+// It changes nothing.
 func Discover(ctx context.Context, c *config.Config) ([]Discovered, error) {
 	var accepted trust
 	if c.Discovery == config.DiscoveryTrust {
@@ -42,27 +42,30 @@ func Discover(ctx context.Context, c *config.Config) ([]Discovered, error) {
 	return out, nil
 }
 
-// discoverServices looks at the repositories once, at start. They are no reason not to start.
+// discoverServices reads the repositories once, at start. A failure does not prevent the start.
 func (o Options) discoverServices(ctx context.Context) {
 	all, err := Trust(ctx, o.Config, true)
 	if err != nil {
-		o.Logger.WarnContext(ctx, "services of repositories are not known", "error", err)
+		o.Logger.WarnContext(ctx, "cannot read services from repositories", "error", err)
 		return
 	}
 	for _, d := range all {
-		message, n := "repositories name services that are not configured; 'claudeops services discover' shows them", len(d.New())
-		if o.Config.Discovery == config.DiscoveryTrust {
-			message, n = "services that repositories name are watched; 'claudeops services discover' shows them", len(d.Watched())
+		trusted := o.Config.Discovery == config.DiscoveryTrust
+		if n := len(d.Watched()); trusted && n > 0 {
+			o.Logger.InfoContext(ctx, "services from repositories are watched; 'claudeops services discover' lists them",
+				"environment", d.Environment, "services", n)
 		}
-		if n > 0 {
-			o.Logger.InfoContext(ctx, message, "environment", d.Environment, "services", n)
+		if n := len(d.New()); !trusted && n > 0 {
+			o.Logger.InfoContext(ctx, "repositories define services that are not configured; 'claudeops services discover' lists them",
+				"environment", d.Environment, "services", n)
 		}
 		if n := len(d.Unaccepted()); n > 0 {
-			o.Logger.WarnContext(ctx, "repositories say something else about services than was accepted, which stays in use; 'claudeops services discover' shows it, "+
-				"'claudeops services accept' takes it", "environment", d.Environment, "services", n)
+			o.Logger.WarnContext(ctx, "services in repositories changed since they were accepted, and the accepted definitions stay in use; "+
+				"'claudeops services discover' lists the changes, 'claudeops services accept' accepts them",
+				"environment", d.Environment, "services", n)
 		}
 		if n := len(d.Problems); n > 0 {
-			o.Logger.WarnContext(ctx, "repositories say things about services that cannot be used; 'claudeops services discover' names them",
+			o.Logger.WarnContext(ctx, "some service definitions in repositories cannot be used; 'claudeops services discover' lists them",
 				"environment", d.Environment, "problems", n)
 		}
 	}

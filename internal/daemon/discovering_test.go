@@ -124,12 +124,12 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "state", trustFile)); err == nil {
 		t.Error("a look has accepted something")
 	}
-	if got := watched(); got != "web web.lan:80" || strings.Contains(log.String(), "was accepted") {
+	if got := watched(); got != "web web.lan:80" || strings.Contains(log.String(), "they were accepted") {
 		t.Errorf("the first start watches %q and says %s", got, log.String())
 	}
 	put("repos/shop/.claude-ops/services.yaml", "services: [{name: web, probes: ['evil.example:80']}, {name: more, probes: ['more.lan:1']}]\n")
 	for range 2 { // also at the second start after it
-		if got := watched(); got != "web web.lan:80" || !strings.Contains(log.String(), "was accepted") || !strings.Contains(log.String(), "services=2") {
+		if got := watched(); got != "web web.lan:80" || !strings.Contains(log.String(), "they were accepted") || !strings.Contains(log.String(), "services=2") {
 			t.Errorf("after a change it watches %q and says %s", got, log.String())
 		}
 	}
@@ -153,7 +153,7 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	}
 	accept("changed web")
 	accept("")
-	if got := watched(); got != "web evil.example:80, more more.lan:1" || strings.Contains(log.String(), "was accepted") {
+	if got := watched(); got != "web evil.example:80, more more.lan:1" || strings.Contains(log.String(), "they were accepted") {
 		t.Errorf("after all was accepted it watches %q and says %s", got, log.String())
 	}
 	put("repos/shop/.claude-ops/services.yaml", "services: []\n")

@@ -1,3 +1,3 @@
-// Package daemon puts the parts together and owns their lives. A Host is everything that works on one state folder:
-// Serve runs it until it is told to stop, Once takes it through a single cycle.
+// Package daemon builds the parts and owns their lifetimes. A Host is everything that works on one state folder:
+// Serve runs it until it is asked to stop, Once runs a single cycle.
 package daemon

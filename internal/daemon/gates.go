@@ -27,23 +27,23 @@ type gates struct {
 // newGates makes the guard and its gates; nil without the guard.
 func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, error) {
 	if !h.Config.Guard.Enabled {
-		return nil, nil //nolint:nilnil // no gates is an answer
+		return nil, nil //nolint:nilnil // no gates is a valid result
 	}
 	judge, err := h.judge()
 	if err != nil {
 		return nil, err
 	}
 	g, err := gate.New(gate.Options{
-		Judge: judge, Ledger: h.store, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Redact: r.String, Clock: h.Clock, Logger: h.Logger,
-		Dir: gateDir(h.Config), Self: h.Self,
+		Judge: judge, Ledger: h.store, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Redact: r.String,
+		Clock: h.Clock, Logger: h.Logger, Dir: gateDir(h.Config), Self: h.Self,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make gates: %w", err)
 	}
 	if n, err := g.Sweep(ctx); err != nil {
-		h.Logger.WarnContext(ctx, "what an earlier supervisor left of its gates could not be removed", "error", err)
+		h.Logger.WarnContext(ctx, "cannot remove gates of an earlier run", "error", err)
 	} else if n > 0 {
-		h.Logger.InfoContext(ctx, "removed gates that an earlier supervisor left behind", "count", n)
+		h.Logger.InfoContext(ctx, "removed gates of an earlier run", "count", n)
 	}
 	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
 }
@@ -61,8 +61,8 @@ func newJudge(c *config.Config) (*guard.Guard, error) {
 	return judge, nil
 }
 
-// gateDir is where the sockets of the gates are. An agent with a user of its own reaches them only inside the state folder,
-// where the walls open just that much.
+// gateDir is where the sockets of the gates are. An agent that runs as its own user can reach them only inside the state folder,
+// where the sandbox opens this folder for it.
 func gateDir(c *config.Config) string {
 	if c.Guard.UID != 0 {
 		return filepath.Join(c.StateDir, "gate")
@@ -103,7 +103,7 @@ func (h *held) Close(ctx context.Context) ([]string, error) {
 	return down, errors.Join(err, h.session.Close())
 }
 
-// Facts are what the guard knows of an environment.
+// Facts are what the guard knows about an environment.
 func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	return guard.Facts{
 		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
@@ -113,7 +113,7 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	}
 }
 
-// resolve follows the links of a path as far as it exists; what does not exist yet cannot be a link.
+// resolve follows symbolic links in the part of a path that exists; a missing part cannot be a link.
 func resolve(name string) (string, error) {
 	rest := ""
 	for dir := name; ; dir = filepath.Dir(dir) {

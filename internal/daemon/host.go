@@ -46,14 +46,14 @@ type Options struct {
 // Host is everything that works on one state folder.
 type Host struct {
 	Options
-	// judge is the guard, made when it is first needed: reading its tables takes a moment.
+	// judge is the guard, made when it is first needed: reading its tables takes time.
 	judge      func() (*guard.Guard, error)
 	store      *store.Store
 	journal    *journal
 	owner      atomic.Pointer[ops.Owner]
-	lease      *supervisor.Lease // nil where nobody shares the database
+	lease      *supervisor.Lease // nil if the database is not shared
 	draining   atomic.Bool
-	sound      *sound
+	readiness  *readiness
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for
 	advancer   *cycle.Advancer
@@ -63,21 +63,21 @@ type Host struct {
 	hub        *live.Hub
 	hook       *webhook.Hook
 	control    *control.Server
-	// closeControl ends the socket once, whoever comes first.
+	// closeControl closes the socket once.
 	closeControl func() error
 	cleanups     []cleanup
-	// life ends when the work is stopped; watchers live as long.
-	life     context.Context //nolint:containedctx // it is the host's own life, not a call's
+	// life ends when the work is stopped; watchers run until then.
+	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
 }
 
-// cleanup is undone last in, first out.
+// cleanup undoes one step of open; the last one is undone first.
 type cleanup struct {
 	what string
 	undo func() error
 }
 
-// open takes the state folder and builds the parts. Nothing runs yet, and whatever fails leaves nothing behind.
+// open locks the state folder and builds the parts. Nothing runs yet; a failure undoes everything.
 func open(ctx context.Context, o Options) (h *Host, err error) {
 	o.discoverServices(ctx)
 	h = newHost(o, o.Config.Environments())
@@ -90,7 +90,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 	if o.Config.Guard.Enabled {
 		// The guard reads its tables while the database is opened.
 		var reading sync.WaitGroup
-		reading.Go(func() { _, _ = h.judge() }) // whoever needs it hears what went wrong
+		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
 	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
@@ -102,6 +102,9 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 }
 
 func newHost(o Options, envs []ops.Environment) *Host {
+	for i := range envs {
+		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
+	}
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
@@ -149,7 +152,7 @@ func (h *Host) openStore(ctx context.Context) error {
 	h.store = s
 	h.later("close database", s.Close)
 	failpoint.Hit("boot.store.after")
-	h.lookThrough(ctx, s)
+	h.checkDatabase(ctx, s)
 	if err := s.MarkOpen(ctx); err != nil {
 		return fmt.Errorf("mark database as open: %w", err)
 	}
@@ -160,34 +163,34 @@ func (h *Host) openStore(ctx context.Context) error {
 	return nil
 }
 
-// full says so where the disk is full; what the database says of it is a number.
+// full adds that the disk is full, if it is; the error of the database is only a number.
 func (h *Host) full(err error) error {
 	const least = 1 << 20
 	if free, failed := freeSpace(h.Config.StateDir); failed != nil || free >= least || h.shared() {
 		return err
 	}
-	return fmt.Errorf("%w: the disk on which %s lies is full; make room there and start again", err, h.Config.StateDir)
+	return fmt.Errorf("%w: the disk of %s is full; free some space and start again", err, h.Config.StateDir)
 }
 
-// checkAlways is the size up to which a database file is looked through at every start; it takes about a second. The mark of
-// an unclean stop lies in the file, so damage can hit it too.
+// checkAlways is the size up to which a database file is checked at every start; it takes about a second. The mark of an unclean
+// stop is in the file, so it can be damaged too.
 const checkAlways = 256 << 20
 
-// lookThrough checks a database that was not closed in good order, or that is small. Nobody waits for it but a repair.
-func (h *Host) lookThrough(ctx context.Context, s *store.Store) {
-	h.sound = newSound(h.Config.StateDir, h.Config.Host.DiskReserve)
+// checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
+func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
+	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
-		close(h.sound.checked)
+		close(h.readiness.checked)
 		return
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var looking sync.WaitGroup
-	looking.Go(func() { h.sound.check(ctx, s.QuickCheck) })
+	looking.Go(func() { h.readiness.check(ctx, s.QuickCheck) })
 	h.later("check database", func() error { stop(); looking.Wait(); return nil })
 }
 
-// DatabasePath is where the journal is kept.
+// DatabasePath is the file of the SQLite database.
 func DatabasePath(c *config.Config) string { return filepath.Join(c.StateDir, "claudeops.db") }
 
 func (h *Host) build(ctx context.Context) error {
@@ -200,33 +203,39 @@ func (h *Host) build(ctx context.Context) error {
 		return err
 	}
 	h.advancer = cycle.New(parts)
-	if h.engine, err = h.newEngine(byName); err != nil {
+	waker, err := h.newEngine(byName)
+	if err != nil {
 		return err
 	}
 	h.supervisor = supervisor.New(supervisor.Options{
-		Journal: h.store, Engine: h.engine, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(), Clock: h.Clock, Logger: h.Logger,
+		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
+		Clock: h.Clock, Logger: h.Logger,
 	})
 	h.outbox = h.newOutbox()
 	return nil
 }
 
-// newEngine is what wakes workers: within this process, or among all hosts.
-func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Engine, error) {
+// newEngine makes the engine: one for this process alone, or one that all hosts of the database share.
+func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) {
 	if h.shared() {
-		return river.New(river.Options{
+		e, err := river.New(river.Options{
 			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance, Environments: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
 			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		})
+		h.engine = e
+		return e, err
 	}
-	return local.New(local.Options{
+	e := local.New(local.Options{
 		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		Known: func(name string) bool { _, ok := envs[name]; return ok },
-	}), nil
+	})
+	h.engine = e
+	return e, nil
 }
 
 func (h *Host) listenControl(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	s, err := control.Listen(h.Config.StateDir, func() { h.engine.Submit(0); h.hub.Nudge(); h.checkDrain(ctx) })
+	s, err := control.Listen(h.Config.StateDir, func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) })
 	if err != nil {
 		return err
 	}
@@ -237,10 +246,10 @@ func (h *Host) listenControl(ctx context.Context) error {
 	return nil
 }
 
-// welcome says what the operator should know, and clears what an earlier life left lying about.
-func (h *Host) welcome(ctx context.Context) error {
+// prepare logs what the operator should know and removes files of an earlier run.
+func (h *Host) prepare(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
-		h.Logger.WarnContext(ctx, n)
+		h.Logger.WarnContext(ctx, "configuration notice", "notice", n)
 	}
 	h.warnOfOldPrices(ctx)
 	failpoint.Hit("boot.welcome.before")
@@ -250,11 +259,11 @@ func (h *Host) welcome(ctx context.Context) error {
 			return fmt.Errorf("delete stale handoff file: %w", err)
 		}
 	}
-	return h.strangers(ctx)
+	return h.warnUnconfigured(ctx)
 }
 
-// strangers names the open cycles of environments that are no longer configured: nobody else would.
-func (h *Host) strangers(ctx context.Context) error {
+// warnUnconfigured logs the open cycles of environments that are no longer configured; no worker takes them.
+func (h *Host) warnUnconfigured(ctx context.Context) error {
 	open, err := h.store.Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("read open cycles: %w", err)
@@ -265,7 +274,7 @@ func (h *Host) strangers(ctx context.Context) error {
 	}
 	for _, c := range open {
 		if !known[c.Environment] {
-			h.Logger.WarnContext(ctx, "an open cycle belongs to an environment that is not configured; add it back to continue the cycle",
+			h.Logger.WarnContext(ctx, "an open cycle belongs to an environment that is not configured; configure it again to continue the cycle",
 				"cycle", c.ID, "environment", c.Environment)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// StoreOptions say where a configuration keeps its journal.
+// StoreOptions say where the database of a configuration is.
 func StoreOptions(c *config.Config) store.Options {
 	if c.DatabaseURL != "" {
 		return store.Options{URL: c.DatabaseURL}
@@ -28,12 +28,12 @@ func StoreOptions(c *config.Config) store.Options {
 // Owner is this host with its current term.
 func (h *Host) Owner() ops.Owner { return *h.owner.Load() }
 
-// shared: other hosts may work on the same database.
+// shared reports whether other hosts may use the same database.
 func (h *Host) shared() bool { return h.Config.DatabaseURL != "" }
 
-// may says why this host must change nothing now, if it must not.
+// may is why this host must not change anything now, or nil.
 func (h *Host) may() error {
-	if err := h.sound.trouble(); err != nil {
+	if err := h.readiness.trouble(); err != nil {
 		return err
 	}
 	if h.lease == nil {
@@ -42,21 +42,21 @@ func (h *Host) may() error {
 	return h.lease.Held()
 }
 
-// keepLease tells the others that this host lives, until it is closed.
+// keepLease renews the lease of this host until it is closed.
 func (h *Host) keepLease(ctx context.Context) error {
 	if !h.shared() {
 		return nil
 	}
 	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
 		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin, Drain: h.drain,
-		Regained: func() { h.engine.Submit(0); h.hub.Nudge() }, Logger: h.Logger,
+		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Logger: h.Logger,
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { h.lease.Run(life) })
 	running.Go(func() {
-		if err := h.store.Listen(life, func() { h.engine.Submit(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
-			h.Logger.ErrorContext(life, "changes of other hosts are not heard; pages here show them late", "error", err)
+		if err := h.store.Listen(life, func() { h.supervisor.Wake(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
+			h.Logger.ErrorContext(life, "cannot listen for changes of other hosts; the web pages show them late", "error", err)
 		}
 	})
 	h.later("give up lease", func() error {
@@ -91,7 +91,7 @@ func (h *Host) begin(ctx context.Context) error {
 	return nil
 }
 
-// identity tells this state folder from any other of the same host name; the lock on the folder makes it one process's.
+// identity distinguishes this state folder from others with the same host name; the lock makes sure that one process uses it.
 func identity(dir string) (string, error) {
 	path := filepath.Join(dir, "host-id")
 	raw, err := os.ReadFile(path)
@@ -108,7 +108,7 @@ func identity(dir string) (string, error) {
 	return id, nil
 }
 
-// labelled are the environments that this host works for.
+// labelled returns the environments that this host works for.
 func labelled(envs []ops.Environment, labels []string) []ops.Environment {
 	var out []ops.Environment
 	for _, e := range envs {
@@ -119,12 +119,12 @@ func labelled(envs []ops.Environment, labels []string) []ops.Environment {
 	return out
 }
 
-// advance takes a cycle as far as it goes while this host may act.
+// advance advances a cycle as far as possible while this host holds its lease.
 func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) error {
 	if h.lease == nil {
 		err := h.advancer.Advance(ctx, id, environment)
 		if store.Damaged(err) {
-			h.sound.damaged(err)
+			h.readiness.damaged(err)
 		}
 		return err
 	}
@@ -136,28 +136,28 @@ func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) 
 	return h.advancer.Advance(ctx, id, environment)
 }
 
-// alone runs what only one of the hosts may do: here, if nobody else does it.
-func (h *Host) alone(ctx context.Context, duty string, f func(ctx context.Context) error) error {
+// onOneHost runs a duty that only one of the hosts may have: here, unless another host has it.
+func (h *Host) onOneHost(ctx context.Context, duty string, f func(ctx context.Context) error) error {
 	if h.lease == nil {
 		return f(ctx)
 	}
 	return h.lease.Duty(ctx, duty, f)
 }
 
-// drain takes no new work; what runs is given away where a session ends.
+// drain stops taking cycles; running ones are handed over when their session ends.
 func (h *Host) drain() {
 	if h.draining.CompareAndSwap(false, true) {
-		h.Logger.Info("draining: no new cycles are taken, and running ones are given away where a session ends")
+		h.Logger.Info("draining: this host takes no new cycles and hands running ones over when their session ends")
 		h.engine.Drain()
 		h.hub.Nudge()
 	}
 }
 
-// checkDrain reads whether somebody asked this host to take no new work.
+// checkDrain reads whether this host was asked to drain.
 func (h *Host) checkDrain(ctx context.Context) {
 	hosts, err := h.store.Hosts(ctx)
 	if err != nil {
-		h.Logger.WarnContext(ctx, "it could not be read whether this host is to be drained; ask again with 'claudeops hosts drain'", "error", err)
+		h.Logger.WarnContext(ctx, "cannot read whether this host should drain; run 'claudeops hosts drain' again", "error", err)
 		return
 	}
 	for _, other := range hosts {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// storeSoon is how long output waits for the database before it is kept beside it.
+	// storeSoon is how long output waits for the database before it is spooled.
 	storeSoon = 3 * time.Second
-	// spoolPace is how often kept output is offered again.
+	// spoolPace is how often spooled output is tried again.
 	spoolPace = 2 * time.Second
 )
 
-// journal is the store with a spool beside it: what a session said is never lost because the database is away for a while.
+// journal is the store with a spool: the output of a session is not lost while the database is unavailable.
 type journal struct {
 	*store.Store
 	spool *spool.Spool
@@ -30,12 +30,13 @@ type journal struct {
 	next time.Time // no attempt to store output is made before
 }
 
-// AppendTranscript stores output, or keeps it until it can be stored. Lines keep their order: behind kept ones all are kept.
+// AppendTranscript stores output, or spools it until it can be stored. While lines of a session are spooled, later ones are
+// spooled too, so they keep their order.
 func (j *journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if j.spool.Holds(id) && !j.retry(ctx, id) {
 		return j.spool.Keep(id, lines)
 	}
-	call, cancel := context.WithTimeoutCause(ctx, storeSoon, errors.New("the database did not take the output in time"))
+	call, cancel := context.WithTimeoutCause(ctx, storeSoon, errors.New("the database did not store the output in time"))
 	defer cancel()
 	err := j.Store.AppendTranscript(call, owner, id, lines)
 	switch {
@@ -51,7 +52,7 @@ func (j *journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.
 	return nil
 }
 
-// retry offers what is kept, now and then, and says whether nothing of the session waits any more.
+// retry tries to store spooled output from time to time, and reports whether none of the session is left.
 func (j *journal) retry(ctx context.Context, id ops.SessionID) bool {
 	j.mu.Lock()
 	early := time.Now().Before(j.next)
@@ -79,7 +80,7 @@ func (j *journal) deliver(ctx context.Context) error {
 	})
 }
 
-// run hands over what is kept until ctx ends; the last try is made by whoever stops the host.
+// run stores spooled output until ctx ends.
 func (j *journal) run(ctx context.Context) {
 	ticker := time.NewTicker(spoolPace)
 	defer ticker.Stop()
@@ -88,9 +89,9 @@ func (j *journal) run(ctx context.Context) {
 		err := j.deliver(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil && !failing:
-			j.log.WarnContext(ctx, "output of agents waits in the state folder until it can be stored", "error", err)
+			j.log.WarnContext(ctx, "cannot store agent output; it is spooled in the state folder and stored later", "error", err)
 		case err == nil && failing:
-			j.log.InfoContext(ctx, "output that waited is stored")
+			j.log.InfoContext(ctx, "spooled agent output is stored")
 		}
 		if failing = err != nil; failing {
 			j.pause()

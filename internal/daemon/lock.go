@@ -12,7 +12,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// lock is the state folder's, held for the life of the process; the kernel gives it back however we end.
+// lock protects the state folder while the process lives; the kernel releases it however the process ends.
 type lock struct{ file *os.File }
 
 // takeLock refuses a second supervisor on the same state folder and names the first.
@@ -25,7 +25,8 @@ func takeLock(stateDir string) (*lock, error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		holder := readHolder(path)
-		return nil, errors.Join(fmt.Errorf("%w: %s is in use by %s; stop it first or use another state folder", ops.ErrConflict, stateDir, holder), f.Close())
+		err := fmt.Errorf("%w: %s is in use by %s; stop it first or use another state folder", ops.ErrConflict, stateDir, holder)
+		return nil, errors.Join(err, f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
@@ -54,3 +55,13 @@ func readHolder(path string) string {
 }
 
 func (l *lock) release() error { return l.file.Close() }
+
+// Offline calls f while no supervisor runs on the state folder, and prevents one from starting meanwhile. If one runs, it
+// returns ops.ErrConflict.
+func Offline(stateDir string, f func() error) error {
+	l, err := takeLock(stateDir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), l.release())
+}

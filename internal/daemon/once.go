@@ -11,10 +11,10 @@ import (
 	"claudeops/internal/store"
 )
 
-// noticeTime is how long a single cycle waits for its notices to be delivered.
+// noticeTime is how long a single cycle waits until its notifications are sent.
 const noticeTime = 10 * time.Second
 
-// Once finishes what a crash left open, runs one cycle to its end or its wait, and delivers its notices.
+// Once finishes cycles that a crash left open, runs one cycle until it ends or waits for a person, and sends its notifications.
 // Watch, if given, is called after every change with the store to read from.
 func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Store, ops.CycleID)) (result store.CycleSummary, err error) {
 	h, err := open(ctx, o)
@@ -22,7 +22,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	if err := errors.Join(h.welcome(ctx), h.sound.trouble()); err != nil {
+	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
 		return result, err
 	}
 	var serving sync.WaitGroup
@@ -34,7 +34,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	defer func() { err = errors.Join(err, h.closeControl()); serving.Wait() }()
 
 	if err := h.keeper().Look(ctx); err != nil {
-		return result, fmt.Errorf("look after open questions: %w", err)
+		return result, fmt.Errorf("check open approvals: %w", err)
 	}
 	open, err := h.store.Unfinished(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, errors.Join(err, stopErr)
 	}
 	if err := h.outbox.DrainFor(ctx, noticeTime); err != nil {
-		h.Logger.WarnContext(ctx, "notices are still waiting; they are sent by the next run", "error", err)
+		h.Logger.WarnContext(ctx, "some notifications were not sent; the next run sends them", "error", err)
 	}
 	return h.summary(ctx, id)
 }
@@ -71,8 +71,7 @@ func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary,
 	return store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions}, nil
 }
 
-// await returns when the cycle has ended or waits for a person. Rows are looked at after every nudge, and now and then
-// without one.
+// await returns when the cycle has ended or waits for a person. It reads the rows after every change, and every half second.
 func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{}, watch func(*store.Store, ops.CycleID)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -98,7 +97,7 @@ func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{
 	}
 }
 
-// waits: nobody has answered yet. A cycle whose answer is there goes on.
+// waits reports whether the cycle still waits for a person. A cycle that was answered continues.
 func (h *Host) waits(c ops.Cycle) bool {
 	return c.Status == ops.CycleWaitingHuman && c.CancelRequestedAt == nil && (c.WakeAt == nil || c.WakeAt.After(h.Clock()))
 }

@@ -41,7 +41,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
-		Hold:    h.sound.hold,
+		Hold:    h.readiness.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 		Changes: changes,
 	}, nil
@@ -94,7 +94,7 @@ func (h *Host) keeper() *supervisor.Keeper {
 	}
 	return &supervisor.Keeper{
 		People: h.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
-		Answered: h.supervisor.Wake, Clock: h.Clock, Logger: h.Logger,
+		Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"claudeops/internal/watch/probe"
 )
 
-// proberOptions are what every prober of this host works with. A probe only looks, so with the guard on its command must not
-// be one that is known to change something. A command that may not is an error of the configuration.
+// proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
+// that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
 	o := probe.Options{Clock: h.Clock}
 	if !h.Config.Guard.Enabled {
@@ -29,8 +29,7 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	return o, commands.check(h.Config)
 }
 
-// CheckProbes says which probes a start would refuse, without starting anything; also what is wrong with the operator's own
-// rules. The error is one of the configuration.
+// CheckProbes returns a configuration error for probes that a start would refuse and for invalid guard rules. It starts nothing.
 func CheckProbes(o Options) error {
 	if !o.Config.Guard.Enabled {
 		return nil
@@ -46,29 +45,29 @@ func newProbeCommands(judge *guard.Guard, o Options, envs []ops.Environment) *pr
 	c := &probeCommands{judge: judge}
 	for _, e := range envs {
 		facts := Facts(o.Config, e)
-		facts.Cwd = "/" // where probes run
+		facts.Cwd = "/" // probes run there
 		facts.OwnPaths = append(facts.OwnPaths, o.Self, gateDir(o.Config))
-		c.places = append(c.places, probePlace{e, facts})
+		c.scopes = append(c.scopes, probeScope{e, facts})
 	}
 	return c
 }
 
-// probeCommands judges the commands of probes.
+// probeCommands asks the guard about the commands of probes.
 type probeCommands struct {
 	judge  *guard.Guard
-	places []probePlace
+	scopes []probeScope
 }
 
-// probePlace is an environment and what the guard knows of it.
-type probePlace struct {
+// probeScope is an environment and what the guard knows about it.
+type probeScope struct {
 	env   ops.Environment
 	facts guard.Facts
 }
 
-// check judges everything that is configured, so that an operator learns it at start and not from a check that is never made.
+// check checks all configured commands, so that a refused one shows at start and not as a check that never runs.
 func (c *probeCommands) check(from *config.Config) error {
 	var problems []config.Problem
-	for _, p := range c.places {
+	for _, p := range c.scopes {
 		for i, spec := range p.env.Probes {
 			if spec.Type != "command" || len(spec.Command) == 0 {
 				continue
@@ -77,7 +76,7 @@ func (c *probeCommands) check(from *config.Config) error {
 				where, key := from.ProbePlace(p.env.Name, i)
 				problems = append(problems, config.Problem{
 					Where: where, Key: key, Message: fmt.Sprintf("the probe %q of %s is not run: %s", probe.Describe(spec), spec.Service, err),
-					Fix: "give it a command that only looks, or switch the guard off (guard.enabled)",
+					Fix: "use a command that changes nothing, or switch the guard off (guard.enabled)",
 				})
 			}
 		}
@@ -88,19 +87,19 @@ func (c *probeCommands) check(from *config.Config) error {
 	return nil
 }
 
-// allow judges a command once more before it is run: what its paths lead to may have changed since the start. It must be
-// allowed wherever it is configured, and one that is configured nowhere must be allowed everywhere.
+// allow checks a command again before it runs: the files behind its paths may have changed since the start. It must be allowed
+// in every environment that configures it; a command that none configures must be allowed in all.
 func (c *probeCommands) allow(argv []string) error {
 	var errs []error
 	known := false
-	for _, p := range c.places {
+	for _, p := range c.scopes {
 		if p.runs(argv) {
 			known = true
 			errs = append(errs, c.judged(argv, p.facts))
 		}
 	}
 	if !known {
-		for _, p := range c.places {
+		for _, p := range c.scopes {
 			errs = append(errs, c.judged(argv, p.facts))
 		}
 	}
@@ -112,7 +111,7 @@ func (c *probeCommands) allow(argv []string) error {
 	return nil
 }
 
-func (p probePlace) runs(argv []string) bool {
+func (p probeScope) runs(argv []string) bool {
 	return slices.ContainsFunc(p.env.Probes, func(s ops.ProbeSpec) bool { return s.Type == "command" && slices.Equal(s.Command, argv) })
 }
 
@@ -122,17 +121,17 @@ func (c *probeCommands) judged(argv []string, facts guard.Facts) error {
 		return fmt.Errorf("print command: %w", err)
 	}
 	d := c.judge.Check(ops.Tier1, "Bash", input, facts)
-	if !d.Allowed() && !vouchedFor(d.Rule) {
+	if !d.Allowed() && !operatorMayAllow(d.Rule) {
 		return errors.New("the guard refuses it: " + strings.TrimSuffix(d.Reason, "."))
 	}
 	return nil
 }
 
-// vouchedFor: the operator wrote the command down himself, so a program or a script of his own that the guard does not know
-// is his business. What it does know as a change, and what nobody may do, stays refused.
-func vouchedFor(rule string) bool { return slices.Contains([]string{"R4", "R6", "R8"}, rule) }
+// operatorMayAllow reports whether configuring a command is enough to allow what the rule denies: programs and scripts that the
+// guard does not know. Known changes, and what no session may do, stay refused.
+func operatorMayAllow(rule string) bool { return slices.Contains([]string{"R4", "R6", "R8"}, rule) }
 
-// commandLine prints words as a shell would have to read them to run exactly these.
+// commandLine quotes words so that a shell reads exactly these.
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {

@@ -17,7 +17,12 @@ import (
 func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 	t.Helper()
 	dir := t.TempDir()
-	e := ops.Environment{Name: "home", StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ReposDir: filepath.Join(dir, "repos")}
+	e := ops.Environment{
+		Name:     "home",
+		StateDir: filepath.Join(dir, "state"),
+		WorkDir:  filepath.Join(dir, "work"),
+		ReposDir: filepath.Join(dir, "repos"),
+	}
 	for _, argv := range commands {
 		e.Probes = append(e.Probes, ops.ProbeSpec{Type: "command", Service: "db", Command: argv})
 	}
@@ -98,5 +103,15 @@ func TestAProbeIsJudgedAgainBeforeItRuns(t *testing.T) {
 	}
 	if got := run(); got.Status != ops.Degraded || !strings.Contains(got.Error, "the command was not run: the guard refuses it") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestACycleKnowsHowItsEnvironmentIsWatched(t *testing.T) {
+	e := ops.Environment{Name: "home", Watch: ops.Watch{Maintenance: []ops.Maintenance{{Name: "disk", Service: "db"}}}}
+	h := newHost(Options{Config: &config.Config{}, Clock: time.Now}, []ops.Environment{e})
+	for _, got := range [][]ops.Environment{h.envs, h.mine} {
+		if len(got) != 1 || len(got[0].Policy.Watch.Maintenance) != 1 {
+			t.Errorf("got %+v", got)
+		}
 	}
 }

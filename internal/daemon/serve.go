@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/config"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
@@ -21,8 +23,8 @@ import (
 // stopWithin bounds a shutdown; agents get most of it to end in good order.
 const stopWithin = 18 * time.Second
 
-// Serve works until ctx ends, then stops in good order. Started, if given, hears the address of the pages
-// once everything runs.
+// Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
+// runs.
 func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
 	ln, err := listen(ctx, o.Config.Listen)
 	if err != nil {
@@ -34,7 +36,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 
-	// Everything below lives until the work is stopped, not until ctx ends: pages stay up while agents end.
+	// Everything below runs until the work is stopped, not until ctx ends: the web pages stay up while agents end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.life = life
 	var ready atomic.Bool
@@ -56,20 +58,20 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		ended, stop := h.hub.Subscribe()
 		defer stop()
 		run("send traces", func() error {
-			return h.alone(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
+			return h.onOneHost(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
 		})
 	}
 	run("deliver notices", func() error {
-		return h.alone(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
+		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
 	})
 	run("store kept output", func() error { h.journal.run(life); return nil })
 
-	run("look after the host", func() error {
-		h.sound.watch(life, func(trouble error) { h.tellTrouble(life, trouble) })
+	run("watch readiness", func() error {
+		h.readiness.watch(life, func(trouble error) { h.tellTrouble(life, trouble) })
 		return nil
 	})
 
-	if err = h.welcome(ctx); err == nil {
+	if err = h.prepare(ctx); err == nil {
 		err = h.engine.Start(life)
 	}
 	if err == nil {
@@ -78,17 +80,17 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if err == nil {
 		run("keep schedule", func() error { return h.supervisor.Run(life) })
 		run("remind people", func() error {
-			return h.alone(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
+			return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
 		})
 		run("remove old records", func() error {
-			return h.alone(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
+			return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
 		})
 		ready.Store(true)
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
-		// Starting took several times what running needs. What pools hold goes only the second time.
+		// Starting takes several times the memory that running needs. The second call also frees what pools hold.
 		debug.FreeOSMemory()
 		debug.FreeOSMemory()
 		select {
@@ -100,20 +102,20 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	return errors.Join(err, h.shutdown(ctx, server, end, &running))
 }
 
-// traces are sent where the operator says where to. A collector that cannot be reached costs traces, not the work.
+// traces returns an exporter if traces are configured. A collector that cannot be reached does not stop the host.
 func (h *Host) traces(ctx context.Context) *trace.Exporter {
 	if !h.Config.Traces {
 		return nil
 	}
-	exporter, err := trace.New(ctx, trace.Options{Journal: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
+	exporter, err := trace.New(ctx, trace.Options{Rows: h.store, Marks: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
 	if err != nil {
-		h.Logger.WarnContext(ctx, "no traces are sent", "error", err)
+		h.Logger.WarnContext(ctx, "cannot send traces", "error", err)
 		return nil
 	}
 	return exporter
 }
 
-// shutdown ends agents first, then what they are watched through.
+// shutdown ends agents first, then the web pages.
 func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.CancelCauseFunc, running *sync.WaitGroup) error {
 	h.Logger.InfoContext(context.WithoutCancel(ctx), "stopping", "cause", context.Cause(ctx))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
@@ -123,7 +125,7 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 	quick, cancelQuick := context.WithTimeout(ctx, time.Second)
 	defer cancelQuick()
 	if server.Shutdown(quick) != nil {
-		err = errors.Join(err, server.Close()) // a reader that stays does not hold us
+		err = errors.Join(err, server.Close()) // an open connection does not delay the shutdown
 	}
 	err = errors.Join(err, h.closeControl())
 	running.Wait()
@@ -135,10 +137,11 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 	return &http.Server{
 		Handler: web.New(web.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
-			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs, NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs,
+			NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
 			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 			Trace:   h.traceID(),
-			Trouble: h.trouble, Database: h.sound.state,
+			Trouble: h.trouble, Database: h.readiness.state,
 			Ready: func() error {
 				if !ready.Load() {
 					return errors.New("starting or stopping")
@@ -151,7 +154,7 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 	}
 }
 
-// traceID names traces on the pages, where any are sent.
+// traceID gives the pages the id of a cycle's trace; nil if no traces are sent.
 func (h *Host) traceID() func(ops.Cycle) string {
 	if !h.Config.Traces {
 		return nil
@@ -159,7 +162,7 @@ func (h *Host) traceID() func(ops.Cycle) string {
 	return trace.ID
 }
 
-// names are those under which this host is asked: where it listens, and what the operator says others call it.
+// names are the host names that requests may use: the listen address and the public URL.
 func (h *Host) names(ln net.Listener) []string {
 	host, _, err := net.SplitHostPort(h.Config.Listen)
 	if err != nil {
@@ -175,7 +178,8 @@ func (h *Host) names(ln net.Listener) []string {
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the address is in use; stop the other program or set CLAUDEOPS_LISTEN to another port: %w", addr, ops.ErrConflict)
+		return nil, fmt.Errorf("listen on %s: the address is in use; stop the other program or set CLAUDEOPS_LISTEN to another port: %w",
+			addr, ops.ErrConflict)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
@@ -188,4 +192,18 @@ func ignore(err, what error) error {
 		return nil
 	}
 	return err
+}
+
+// settings is the configuration for the configuration page. Secrets are already masked.
+func settings(c *config.Config) []web.Setting {
+	var out []web.Setting
+	for _, s := range c.Show() {
+		out = append(out, web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc})
+	}
+	return out
+}
+
+// retention removes what is older than the operator wants it kept.
+func (h *Host) retention() *supervisor.Retention {
+	return &supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
 }

@@ -15,10 +15,10 @@ import (
 	"claudeops/internal/watch/discover"
 )
 
-// trustFile is where it is kept what an operator accepted of repositories. It lies in the state folder, where no agent writes.
+// trustFile records which services of repositories the operator accepted. It is in the state folder, where no agent writes.
 const trustFile = "trusted-services.json"
 
-// trust is what was accepted, by environment. An environment that is not in it was never asked about.
+// trust holds the accepted services by environment. An environment that is missing was never asked about.
 type trust struct {
 	Version      int                            `json:"version"`
 	Environments map[string][]discover.Accepted `json:"environments"`
@@ -36,15 +36,15 @@ func readTrust(c *config.Config) (trust, error) {
 	}
 	err = json.Unmarshal(data, &t)
 	if err == nil && (t.Version != 1 || t.Environments == nil) {
-		err = fmt.Errorf("version %d is not known", t.Version)
+		err = fmt.Errorf("unknown version %d", t.Version)
 	}
 	if err != nil {
-		return t, fmt.Errorf("read accepted services: %s cannot be understood (%w); remove it, and 'claudeops services accept' them again", path, err)
+		return t, fmt.Errorf("read accepted services: %s is invalid (%w); remove it and run 'claudeops services accept' again", path, err)
 	}
 	return t, nil
 }
 
-// write replaces the file in one move: half of it would forget services.
+// write replaces the file atomically: half a file would lose services.
 func (t trust) write(c *config.Config) (err error) {
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
@@ -72,9 +72,9 @@ func (t trust) write(c *config.Config) (err error) {
 	return nil
 }
 
-// Trust adds what was accepted of repositories to the configuration where the operator wished so, and says how that stands to
-// what they say now. What is configured is never changed. The first time everything that is found counts as accepted, because
-// the operator has just said so; remember keeps that.
+// Trust adds accepted services to the configuration if services_discovery is trust, and returns how they compare with what the
+// repositories say now. Configured services are never changed. The first time, everything that is found counts as accepted, because
+// the operator has just switched trust on; remember stores that.
 func Trust(ctx context.Context, c *config.Config, remember bool) ([]Discovered, error) {
 	if c.Discovery == config.DiscoveryOff {
 		return nil, nil
@@ -117,8 +117,8 @@ func acceptedOf(found []discover.Found) []discover.Accepted {
 	return out
 }
 
-// AcceptServices accepts what repositories say now, of the named services or of all, and returns what that changes. It holds
-// from the next start on.
+// AcceptServices accepts the current definitions of the named services, or of all, and returns the changes. They take effect at
+// the next start.
 func AcceptServices(ctx context.Context, c *config.Config, names []string) ([]Discovered, error) {
 	all, err := Discover(ctx, c)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // RelayWord makes this program the relay of a sandbox.
 const RelayWord = "sandbox-relay"
 
-// walls builds the layers of each environment; nil when none is switched on.
+// walls builds the sandbox of each environment; nil if no layer is switched on.
 func (h *Host) walls() func(environment string) agent.Walls {
 	if h.Config.Guard.UID == 0 && !h.Config.Guard.Bubblewrap {
 		return nil
@@ -41,7 +41,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 	})
 }
 
-// sandboxed fits a sandbox to what the agent asks for.
+// sandboxed adapts a sandbox to the interface of the agent.
 type sandboxed struct{ *wall.Sandbox }
 
 func (w sandboxed) Prepare(tier ops.Tier) error {

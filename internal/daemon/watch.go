@@ -7,7 +7,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// OnEnd calls tell with every cycle that ends from now on, until the host stops.
+// OnEnd calls tell for every cycle that ends from now on, until the host stops.
 func (h *Host) OnEnd(tell func(store.CycleSummary)) {
 	changed, unsubscribe := h.hub.Subscribe()
 	h.watchers.Go(func() {
@@ -26,7 +26,7 @@ func (h *Host) OnEnd(tell func(store.CycleSummary)) {
 	})
 }
 
-// ended reads the newest cycles that ended and were not told yet.
+// ended reads the newest cycles that ended and were not reported yet.
 func (h *Host) ended(ctx context.Context, told map[ops.CycleID]bool) []store.CycleSummary {
 	cycles, err := h.store.Cycles(ctx, store.CycleFilter{Limit: 10})
 	if err != nil {

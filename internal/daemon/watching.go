@@ -16,7 +16,7 @@ import (
 	"claudeops/internal/watch/probe"
 )
 
-// webhooks takes the alerts of other systems. The pages guard it from outside; who sends them it finds out by itself.
+// webhooks takes the alerts of other systems. It authenticates their senders itself.
 func (h *Host) webhooks() http.Handler {
 	names := make([]string, 0, len(h.envs))
 	inventories := map[string]ops.Inventory{}
@@ -35,7 +35,7 @@ func (h *Host) webhooks() http.Handler {
 	return h.hook
 }
 
-// startWatching runs what looks at services all the time and hears what others tell. Run owns each part until life ends.
+// startWatching starts the probes and the alerts of other systems. Run owns each part until life ends.
 func (h *Host) startWatching(life context.Context, run func(what string, f func() error)) error {
 	run("take alerts", func() error { return h.hook.Run(life) })
 	for duty, envs := range h.watched() {
@@ -47,17 +47,17 @@ func (h *Host) startWatching(life context.Context, run func(what string, f func(
 			return fmt.Errorf("start watching: %w", err)
 		}
 		run("watch services", func() error {
-			return h.alone(life, duty, func(ctx context.Context) error {
+			return h.onOneHost(life, duty, func(ctx context.Context) error {
 				if h.lease == nil {
 					return w.run(ctx)
 				}
-				// Another host may have watched since: what is known is read again.
+				// Another host may have watched since: the states are read again.
 				w, err := h.newWatching(envs)
 				if err != nil {
 					return err
 				}
 				if err := w.watch.Load(ctx); err != nil {
-					return fmt.Errorf("read what is known: %w", err)
+					return fmt.Errorf("read stored states: %w", err)
 				}
 				return w.run(ctx)
 			})
@@ -67,12 +67,12 @@ func (h *Host) startWatching(life context.Context, run func(what string, f func(
 	run("watch the schedule", func() error {
 		nudges, unsubscribe := h.hub.Subscribe()
 		defer unsubscribe()
-		return h.alone(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
+		return h.onOneHost(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
 	})
 	return nil
 }
 
-// watched says who is watched together: all by one host, or each environment by one of the hosts that work for it.
+// watched groups the environments: all are watched by one host, or each by one of the hosts that work for it.
 func (h *Host) watched() map[string][]ops.Environment {
 	if !h.shared() {
 		return map[string][]ops.Environment{"watch": h.mine}
@@ -84,7 +84,7 @@ func (h *Host) watched() map[string][]ops.Environment {
 	return out
 }
 
-// watching looks at the services of some environments.
+// watching probes the services of some environments.
 type watching struct {
 	h         *Host
 	watch     *watch.Watch
@@ -136,7 +136,7 @@ func (w *watching) run(ctx context.Context) error {
 	return all
 }
 
-// forward passes nudges on: somebody may have silenced or answered something.
+// forward passes nudges on: there may be a new silence or answer.
 func (h *Host) forward(life context.Context, wake func()) error {
 	nudges, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
@@ -151,7 +151,10 @@ func (h *Host) forward(life context.Context, wake func()) error {
 }
 
 func (h *Host) deadMan() *watch.DeadMan {
-	d := &watch.DeadMan{Ends: h.store, Environments: h.envs, Missed: h.Config.Edges.DeadManMissed, Clock: h.Clock, Logger: h.Logger}
+	d := &watch.DeadMan{
+		Ends: h.store, Environments: h.envs, Missed: h.Config.Edges.DeadManMissed, Changed: h.hub.Nudge, Clock: h.Clock,
+		Logger: h.Logger,
+	}
 	if address := h.Config.Edges.PingURL; address != "" {
 		client := &http.Client{}
 		d.Ping = func(ctx context.Context) error { return notify.Ping(ctx, client, address) }
@@ -159,7 +162,7 @@ func (h *Host) deadMan() *watch.DeadMan {
 	return d
 }
 
-// outboxOptions say how notices leave this host: by which way, several at once, and with a link where there is one.
+// outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
 func (h *Host) outboxOptions() notify.OutboxOptions {
 	c := h.Config
 	router := notify.Router{First: Sender(c.AppriseURLs, c.AppriseAPI, c.StateDir)}
@@ -183,7 +186,7 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	return o
 }
 
-// link is the page on which a person can act on a notice: the question, the incident, or the session it tells of.
+// link is the page on which a person can act on a notice: the question, the incident, or the session.
 func (h *Host) link(ctx context.Context, n ops.Notice) string {
 	base := h.Config.Edges.PublicURL
 	if n.CycleID == nil {

@@ -144,13 +144,13 @@ func (v view) silenced() []escalation.Held {
 		}
 		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
 		for _, name := range v.affected() {
-			if ops.Matches(s.Service, name) && ops.Matches(s.Group, v.group(name)) {
+			if ops.MatchPattern(s.Service, name) && ops.MatchPattern(s.Group, v.group(name)) {
 				out = append(out, escalation.Held{Service: name, Why: why})
 			}
 		}
 	}
 	for _, w := range v.journal.Withheld {
-		if slices.Contains([]string{"silenced", "maintenance", "dependency", "flapping"}, w.Why) {
+		if w.Why.Inhibits() {
 			out = append(out, escalation.Held{Service: w.Service, Why: w.Reason})
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Never is the wait of a cycle that only a change can wake.
+// Never is how long a cycle waits that only a change wakes.
 const Never = time.Duration(math.MaxInt64)
 
-// Due returns how long the cycle has to wait; zero means that it can be advanced now.
+// Due is how long the cycle still has to wait; zero means that it can be advanced now.
 func Due(c ops.Cycle, now time.Time) time.Duration {
 	switch {
 	case c.CancelRequestedAt != nil:
-		return 0 // a waiting cycle can be cancelled too
+		return 0 // a cancelled cycle must end, whatever it waits for
 	case c.WakeAt != nil && c.WakeAt.After(now):
 		return c.WakeAt.Sub(now)
 	case c.Status == ops.CycleWaitingHuman && c.WakeAt == nil:
@@ -23,7 +23,7 @@ func Due(c ops.Cycle, now time.Time) time.Duration {
 	return 0
 }
 
-// Why returns the reason for stopping the worker of a cycle whose cancellation was requested.
+// Why is the reason given to the worker of a cancelled cycle.
 func Why(c ops.Cycle) string {
 	if c.CancelReason != "" {
 		return c.CancelReason

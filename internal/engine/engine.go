@@ -1,5 +1,5 @@
-// Package engine wakes workers. Only the engine differs between one host and several. A wake-up means that a cycle may
-// have work; the journal decides whether it has, and which host may do it.
+// Package engine wakes workers. It is the only part that differs between one machine and many: a wake-up means that a cycle may
+// have something to do; the journal decides whether it has, and which host may do it.
 package engine
 
 import (
@@ -8,18 +8,22 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Engine wakes workers for cycles.
-type Engine interface {
-	// Start starts to work on the cycles in the journal and returns at once.
-	Start(ctx context.Context) error
-	// Submit reports that the cycle may have work now; zero reports a change that may concern any cycle.
+// Waker tells an engine that a cycle has something to do.
+type Waker interface {
+	// Submit says that the cycle may have something to do now; zero says that something changed somewhere.
 	Submit(id ops.CycleID)
-	// Cancel stops the worker of the cycle with the given reason, if this host has one.
+	// Cancel stops the worker of the cycle, if there is one here, with the cause.
 	Cancel(id ops.CycleID, why string)
-	// Drain starts no more cycles on this host. Running cycles continue; their workers may ask Draining and hand the
-	// cycle over between two sessions.
+}
+
+// Engine runs workers for cycles.
+type Engine interface {
+	// Start begins to work on the open cycles of the journal; it returns at once.
+	Start(ctx context.Context) error
+	// Drain starts no more cycles here. Running ones continue; a worker that reads Draining may hand its cycle over
+	// between two sessions.
 	Drain()
-	// Draining reports whether Drain was called.
+	// Draining reports whether no more cycles are started here.
 	Draining() bool
 	// Stop ends all workers with cause shutdown and waits for them until ctx ends.
 	Stop(ctx context.Context) error

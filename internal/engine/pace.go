@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Pace delays further attempts at cycles that could not be advanced, with growing pauses. It is not safe for concurrent use.
+// Pace lengthens the pause after each failed attempt at a cycle. It is not safe for concurrent use.
 type Pace struct {
 	first  time.Duration
 	faults map[ops.CycleID]fault
@@ -17,17 +17,17 @@ type fault struct {
 	until time.Time
 }
 
-// NewPace returns a pace with the given first pause; pauses double up to thirty times that.
+// NewPace returns a pace whose first pause is as long as given; pauses double up to thirty times that.
 func NewPace(first time.Duration) *Pace {
 	return &Pace{first: first, faults: map[ops.CycleID]fault{}}
 }
 
-// Wait returns how long to wait before the next attempt at the cycle.
+// Wait is how long to wait before the next attempt.
 func (p *Pace) Wait(id ops.CycleID, now time.Time) time.Duration {
 	return max(p.faults[id].until.Sub(now), 0)
 }
 
-// Failed records a failed attempt and returns how long to wait before the next one.
+// Failed records a failed attempt and returns the pause before the next one.
 func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 	f := p.faults[id]
 	wait := min(p.first<<min(f.count, 5), 30*p.first)
@@ -38,7 +38,7 @@ func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
 // Forget resets the pauses of the cycle.
 func (p *Pace) Forget(id ops.CycleID) { delete(p.faults, id) }
 
-// Keep forgets all cycles except the open ones.
+// Keep resets the pauses of all cycles but the open ones.
 func (p *Pace) Keep(open func(ops.CycleID) bool) {
 	for id := range p.faults {
 		if !open(id) {

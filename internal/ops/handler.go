@@ -65,7 +65,7 @@ type Service struct {
 	// Group is what it fails together with, DependsOn what it cannot work without.
 	Group     string   `json:"group,omitempty"`
 	DependsOn []string `json:"depends_on,omitempty"`
-	// Settle is how long it may take to answer after a start; 0 means learned.
+	// Settle is how long it may take to work after a start; 0 means as long as its last starts took.
 	Settle time.Duration `json:"settle,omitempty"`
 }
 
@@ -122,6 +122,8 @@ type Policy struct {
 	Entry         string    `json:"entry"` // the handler that starts every cycle
 	Handlers      []Handler `json:"handlers"`
 	Inventory     Inventory `json:"inventory"`
+	// Watch says how the probes of the environment are judged, so that a cycle judges its own probes in the same way.
+	Watch Watch `json:"watch,omitzero"`
 }
 
 // Handler returns the registered handler with that id.

@@ -22,6 +22,8 @@ const (
 	ApprovalApproved ApprovalStatus = "approved"
 	ApprovalDenied   ApprovalStatus = "denied"
 	ApprovalExpired  ApprovalStatus = "expired"
+	// ApprovalWithdrawn needs no answer any more: the cycle ended, or its problem did.
+	ApprovalWithdrawn ApprovalStatus = "withdrawn"
 )
 
 // ApprovalKind is what a human is asked.
@@ -78,6 +80,7 @@ type Incident struct {
 	LastCycle      CycleID
 	Waiting        *CycleID        // the cycle that goes on when this is answered
 	Report         json.RawMessage // what is known: an IncidentReport
+	CostUSD        float64         // of all cycles that worked on it
 	OpenedAt       time.Time
 	UpdatedAt      time.Time
 	AcknowledgedAt *time.Time

@@ -21,6 +21,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventAgent           EventKind = "agent" // said by an agent
+	EventAlert           EventKind = "alert"
 	EventApproval        EventKind = "approval"
 	EventAudit           EventKind = "audit" // done by a person
 	EventBrake           EventKind = "brake"

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Observe is who looks at an environment on schedule.
+// Observe says whether an agent, probes or both check an environment on schedule.
 type Observe string
 
 // The ways to observe.
@@ -18,42 +18,43 @@ const (
 
 // Watch is how the probes and alerts of an environment turn into cycles. Zero values mean the defaults of package health.
 type Watch struct {
-	Grouping         Grouping
-	Flapping         Flapping
-	TolerateDegraded bool
-	Maintenance      []Maintenance
-	SettleMax        time.Duration // no service may take longer to answer after a start
+	Grouping         Grouping      `json:"grouping,omitzero"`
+	Flapping         Flapping      `json:"flapping,omitzero"`
+	TolerateDegraded bool          `json:"tolerate_degraded,omitempty"`
+	Maintenance      []Maintenance `json:"maintenance,omitempty"`
+	SettleMax        time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
 type Grouping struct {
-	Window time.Duration // how long a cause waits for others to join it
-	Grace  time.Duration // how long a service may take to follow a dependency that recovered
-	Pause  time.Duration // between two cycles for a service that fails again
-	Repeat time.Duration // after which a service that is still bad starts another cycle; 0: never
+	Window time.Duration `json:"window,omitempty"` // how long a cause waits for others to join it
+	Grace  time.Duration `json:"grace,omitempty"`  // how long a service may take to follow a dependency that recovered
+	Pause  time.Duration `json:"pause,omitempty"`  // between two cycles for a service that fails again
+	Repeat time.Duration `json:"repeat,omitempty"` // after which a service that is still bad starts another cycle; 0: never
 }
 
-// Flapping says when a check turns too often to be believed.
+// Flapping says when a check counts as flapping: Turns changes between good and bad within Window, until there was none for Calm.
+// Zero values mean the defaults.
 type Flapping struct {
-	Turns  int
-	Window time.Duration
-	Calm   time.Duration
+	Turns  int           `json:"turns,omitempty"` // negative: never
+	Window time.Duration `json:"window,omitempty"`
+	Calm   time.Duration `json:"calm,omitempty"`
 }
 
-// Maintenance is a time in which what fails starts nothing: one span, or one that comes again.
+// Maintenance is a time in which failures start no cycle: one span of time, or a recurring one.
 type Maintenance struct {
-	Name     string
-	Service  string // patterns, in which * stands for any text; empty: all
-	Group    string
-	Probe    string
-	From     time.Time
-	Until    time.Time
-	Schedule string // such as `sun 02:00`, or the five fields of cron
-	Length   time.Duration
-	Zone     string // such as Europe/Berlin; empty: UTC
+	Name     string        `json:"name,omitempty"`
+	Service  string        `json:"service,omitempty"` // a pattern, see MatchPattern; Group and Probe too
+	Group    string        `json:"group,omitempty"`
+	Probe    string        `json:"probe,omitempty"`
+	From     time.Time     `json:"from,omitzero"`
+	Until    time.Time     `json:"until,omitzero"`
+	Schedule string        `json:"schedule,omitempty"` // such as `sun 02:00`, or the five fields of cron
+	Length   time.Duration `json:"length,omitempty"`
+	Zone     string        `json:"zone,omitempty"` // such as Europe/Berlin; empty: UTC
 }
 
-// AlertStatus is whether what an alert tells of goes on.
+// AlertStatus says whether an alert is still firing.
 type AlertStatus string
 
 // The statuses of an alert.
@@ -62,7 +63,7 @@ const (
 	AlertResolved AlertStatus = "resolved"
 )
 
-// Alert is something another system told us. There is one per environment and fingerprint, however often it is told.
+// Alert is a problem that another system reported. There is one per environment and fingerprint, however often it is sent.
 type Alert struct {
 	ID          int64
 	Environment string
@@ -71,21 +72,20 @@ type Alert struct {
 	Status      AlertStatus
 	Level       Level
 	Name        string
-	Service     string // as the alert calls it, or by the inventory's own name
+	Service     string // the name in the alert, or the inventory's own name
 	Summary     string
 	Labels      map[string]string
 	URL         string
 	StartsAt    time.Time
 	EndsAt      *time.Time
-	Count       int // how often it was told
+	Count       int // how often it was received
 	FirstAt     time.Time
 	LastAt      time.Time
-	Seq         int64 // raised every time it is told
-	Pending     bool  // nobody has looked at it since it was told last
+	Seq         int64 // increases each time it is received
+	Pending     bool  // it was received and not processed yet
 }
 
-// Silence is a person's wish that certain checks and alerts start nothing for a while. Patterns may hold *; an empty one
-// matches everything.
+// Silence keeps certain checks and alerts from starting cycles for a while. Service, Group and Probe are patterns, see MatchPattern.
 type Silence struct {
 	ID          int64
 	Environment string
@@ -95,6 +95,7 @@ type Silence struct {
 	Labels      map[string]string // of alerts; a silence with labels matches alerts only
 	Reason      string
 	Author      string
+	Incident    int64 // the incident that it stands for; 0 for a silence of its own
 	CreatedAt   time.Time
 	From        time.Time
 	Until       time.Time
@@ -103,21 +104,84 @@ type Silence struct {
 // Active reports whether the silence holds at a time.
 func (s Silence) Active(now time.Time) bool { return !now.Before(s.From) && now.Before(s.Until) }
 
-// Withheld is a bad service for which no agent is started now.
-type Withheld struct {
-	Service string
-	Why     string // flapping, silenced, maintenance, covered, dependency, recent, waiting or unsettled
-	Reason  string // one sentence
-	Until   time.Time
+// Covers reports whether the silence is about a check of a service. A silence with labels is about alerts only.
+func (s Silence) Covers(environment, service, group, probe string) bool {
+	return len(s.Labels) == 0 && (s.Environment == "" || s.Environment == environment) &&
+		MatchPattern(s.Service, service) && MatchPattern(s.Group, group) && MatchPattern(s.Probe, probe)
 }
 
-// Cause is one thing that failed, for which one cycle was started or taken.
+// Covers reports whether the maintenance is about a check of a service.
+func (m Maintenance) Covers(service, group, probe string) bool {
+	return MatchPattern(m.Service, service) && MatchPattern(m.Group, group) && MatchPattern(m.Probe, probe)
+}
+
+// MatchPattern reports whether a name matches a pattern in which * stands for any text. An empty pattern matches everything. Names
+// contain slashes and brackets, so only the star is special.
+func MatchPattern(pattern, name string) bool {
+	if pattern == "" {
+		return true
+	}
+	parts := strings.Split(pattern, "*")
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, parts[last])
+}
+
+// HoldReason is why a bad service starts no cycle now.
+type HoldReason string
+
+// The reasons to hold a service back. Package health says when each applies.
+const (
+	HoldFlapping    HoldReason = "flapping"
+	HoldSilenced    HoldReason = "silenced"
+	HoldPerson      HoldReason = "person" // somebody has taken its incident over, put it off, or is asked about it
+	HoldMaintenance HoldReason = "maintenance"
+	HoldCovered     HoldReason = "covered"    // a cycle was started for it
+	HoldDependency  HoldReason = "dependency" // something it needs is bad
+	HoldRecent      HoldReason = "recent"     // it failed again shortly after its last cycle
+	HoldWaiting     HoldReason = "waiting"    // other services may fail for the same cause
+	HoldUnsettled   HoldReason = "unsettled"  // too few checks failed yet
+)
+
+// Inhibits reports whether the reason keeps every tier from working on the service. The other reasons only keep the watch from
+// starting one more cycle.
+func (r HoldReason) Inhibits() bool {
+	switch r {
+	case HoldFlapping, HoldSilenced, HoldMaintenance, HoldDependency:
+		return true
+	case HoldPerson: // the decision sees the incidents themselves, and who said what last
+		return false
+	case HoldCovered, HoldRecent, HoldWaiting, HoldUnsettled:
+		return false
+	}
+	return false
+}
+
+// Withheld is a bad service that starts no cycle now.
+type Withheld struct {
+	Service string
+	Why     HoldReason
+	Reason  string    // one sentence
+	Until   time.Time // when this ends by itself; zero: when something changes
+}
+
+// Cause is one problem, for which one cycle was started or an earlier one is used.
 type Cause struct {
 	ID          int64
-	Key         string // the same as long as the cause is the same
+	Key         string // stays the same as long as the problem lasts
 	Environment string
 	Group       string
-	Services    []string // those that failed of themselves
+	Services    []string // those that failed themselves
 	Affected    []string // those that fail because they depend on them
 	Level       Health
 	Reason      string // one sentence
@@ -132,16 +196,16 @@ type NoticeRoute struct {
 	Name        string
 	Level       Level        // the lowest that matches; empty: any
 	Services    []string     // patterns; empty: any, also none
-	Kinds       []NoticeKind // opened, needs_human …; empty: any that is told unasked
+	Kinds       []NoticeKind // opened, needs_human …; empty: any but escalated
 	Environment string
 	URLs        []string // Apprise URLs; empty: nobody is told
 }
 
-// NoticeKind is what a notice tells.
+// NoticeKind is what a notice is about.
 type NoticeKind string
 
-// The kinds of notices. Escalated is sent only where a route asks for it: people hear when a problem opens and how it ends, and
-// every step between would tell them twice.
+// The kinds of notices. Escalated is sent only where a route names it: people are told when a problem opens and how it ends, and a
+// notice for every step between would be too much.
 const (
 	NoticeOpened     NoticeKind = "opened"
 	NoticeEscalated  NoticeKind = "escalated"
@@ -172,26 +236,4 @@ func NoticeKinds() []NoticeKind {
 // Takes reports whether a route is for notices of a kind.
 func (r NoticeRoute) Takes(kind NoticeKind) bool {
 	return slices.Contains(r.Kinds, kind) || (len(r.Kinds) == 0 && kind != NoticeEscalated)
-}
-
-// Matches reports whether a name matches a pattern in which * stands for any text; an empty pattern matches everything. Names
-// hold slashes and brackets, so only the star is special.
-func Matches(pattern, name string) bool {
-	if pattern == "" {
-		return true
-	}
-	parts := strings.Split(pattern, "*")
-	rest, ok := strings.CutPrefix(name, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
-	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		_, after, found := strings.Cut(rest, part)
-		if !found {
-			return false
-		}
-		rest = after
-	}
-	return strings.HasSuffix(rest, parts[last])
 }

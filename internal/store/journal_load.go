@@ -48,7 +48,7 @@ func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, a
 		{has.incidents, func() (err error) { j.Incidents, err = incidentsFor(ctx, q, environment, id); return err }},
 		{has.judgements, func() (err error) { j.Effects, err = effectsOfCycle(ctx, q, id); return err }},
 		{has.silences, func() (err error) { j.Silences, err = silencesAt(ctx, q, environment, at); return err }},
-		{has.withheld, func() (err error) { j.Withheld, err = withheldOf(ctx, q, environment); return err }},
+		{true, func() (err error) { j.Withheld, err = withheldFor(ctx, q, out, has.withheld, at); return err }},
 		// A session of this cycle may have used a reservation since the last load.
 		{has.actions && len(out.Cycle.Policy.Cooldowns) > 0, func() (err error) {
 			j.Cooldowns, err = cooldowns(ctx, q, environment, out.Cycle.Policy.Cooldowns, s.moment(at))

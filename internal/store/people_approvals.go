@@ -106,7 +106,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
-		ops.ApprovalExpired, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
+		ops.ApprovalWithdrawn, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err
 }
 
@@ -173,8 +173,8 @@ func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 func checkAnswer(status ops.ApprovalStatus, by string) error {
 	switch status {
 	case ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired:
-	case ops.ApprovalPending:
-		return errors.New("pending is not an answer")
+	case ops.ApprovalPending, ops.ApprovalWithdrawn:
+		return fmt.Errorf("%s is not an answer", status)
 	default:
 		return fmt.Errorf("%q is not an answer", status)
 	}
@@ -198,6 +198,8 @@ func describeAnswer(a ops.Approval) string {
 		return fmt.Sprintf("%s denied %s%s", a.AnsweredBy, what, when)
 	case ops.ApprovalExpired:
 		return fmt.Sprintf("the question about %s expired%s (%s)", what, when, a.AnsweredBy)
+	case ops.ApprovalWithdrawn:
+		return fmt.Sprintf("the question about %s needs no answer any more%s", what, when)
 	case ops.ApprovalPending:
 		return fmt.Sprintf("the question about %s is pending", what)
 	}

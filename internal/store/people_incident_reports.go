@@ -74,10 +74,16 @@ func (p reporting) service(ctx context.Context, service string) error {
 	if err != nil {
 		return err
 	}
-	if !p.report.Waits {
-		return nil
+	if err := countCycle(ctx, p.tx, id, p.cycle.id); err != nil || !p.report.Waits {
+		return err
 	}
 	_, err = p.tx.ExecContext(ctx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
+	return err
+}
+
+// countCycle counts a cycle among those that worked on an incident.
+func countCycle(ctx context.Context, tx db.Querier, incident int64, cycle ops.CycleID) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incident, cycle)
 	return err
 }
 
@@ -112,6 +118,9 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 			}
 			i.Resolution = r.How
 			over = append(over, i)
+			if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
+				return err
+			}
 			_, err := insertEvent(ctx, tx, ops.Event{
 				CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
 				Message: withReason(describeIncident(i)+" is over", r.How),

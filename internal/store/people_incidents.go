@@ -11,7 +11,8 @@ import (
 const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.class, i.fingerprint, i.title, i.level, i.status,
 	i.occurrences, COALESCE(i.first_cycle_id, 0), COALESCE(i.last_cycle_id, 0),
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
-	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at
+	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
+	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
 	FROM incidents i`
 
 func scanIncident(r db.Row) (ops.Incident, error) {
@@ -19,8 +20,29 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 	err := r.Scan(&i.ID, &i.Environment, &i.Service, &i.Check, &i.Class, db.ToText(&i.Fingerprint), &i.Title, &i.Level, &i.Status,
 		&i.Occurrences, &i.FirstCycle, &i.LastCycle, &i.Waiting, (*[]byte)(&i.Report), db.ToTime(&i.OpenedAt), db.ToTime(&i.UpdatedAt),
 		db.ToOptTime(&i.AcknowledgedAt), &i.AcknowledgedBy, db.ToOptTime(&i.SnoozedUntil), db.ToOptTime(&i.ResolvedAt), &i.ResolvedBy,
-		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt))
-	return i, err
+		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt), &i.CostUSD)
+	if err != nil {
+		return i, err
+	}
+	return i, totalCost(&i)
+}
+
+// totalCost puts the cost of all cycles into the report, which knows only the cost of the cycle that wrote it.
+func totalCost(i *ops.Incident) error {
+	if i.CostUSD == 0 || len(i.Report) == 0 {
+		return nil
+	}
+	report, err := i.Known()
+	if err != nil || report.CostUSD == i.CostUSD {
+		return nil //nolint:nilerr // a report that cannot be read is shown as it is
+	}
+	report.CostUSD = i.CostUSD
+	text, err := db.JSON(report)
+	if err != nil {
+		return err
+	}
+	i.Report = []byte(text)
+	return nil
 }
 
 // IncidentFilter chooses incidents; the zero value means all.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -88,12 +91,24 @@ func (s *Store) Recall(ctx context.Context, environment string, services []strin
 		}
 		w.Add(`m.service IN (''`+strings.Repeat(", ?", len(args))+`)`, args...)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+`
-		ORDER BY COALESCE(m.confidence, 0.5) DESC, m.updated_at DESC, m.id DESC LIMIT ?`, append(w.Args, db.PageSize(limit))...)
+	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.updated_at DESC, m.id DESC`, w.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("recall memories of %s: %w", environment, err)
 	}
-	return out, nil
+	slices.SortStableFunc(out, func(a, b ops.Memory) int { return cmp.Compare(strength(b, now), strength(a, now)) })
+	return out[:min(len(out), db.PageSize(limit))], nil
+}
+
+// confidenceHalves is how long it takes until the confidence in an observation that nobody repeats is worth half.
+const confidenceHalves = 45 * 24 * time.Hour
+
+// strength is the confidence in a memory now. What an operator said does not fade.
+func strength(m ops.Memory, now time.Time) float64 {
+	if m.Source == sourceOperator {
+		return m.Confidence
+	}
+	age := max(0, now.Sub(m.UpdatedAt))
+	return m.Confidence * math.Exp2(-float64(age)/float64(confidenceHalves))
 }
 
 // AddMemory stores an observation and returns its id. If it exists already, its confidence rises instead, and it takes the source
@@ -151,12 +166,14 @@ func learn(ctx context.Context, tx db.Querier, cycle held, source string, sessio
 	known, err := sameMemory(ctx, tx, m)
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
-		_, err := insertMemory(ctx, tx, m, at)
-		return err
+		if _, err := insertMemory(ctx, tx, m, at); err != nil {
+			return err
+		}
+		return forgetWeakest(ctx, tx, m, at)
 	case err != nil:
 		return err
 	}
-	m.Confidence = raise(known.Confidence)
+	m.Confidence = raise(strength(known, at))
 	if known.Source == sourceOperator {
 		m.Source, m.SessionID = known.Source, known.SessionID
 	}
@@ -171,9 +188,51 @@ func raise(confidence float64) float64 {
 	return max(confidence, min(maxConfidence, confidence+raisedConfidence))
 }
 
+// sameMemory finds the memory that says the same: the words count, not their case, punctuation or numbers.
 func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, error) {
-	return db.One(ctx, tx, scanMemory, selectMemories+` WHERE m.environment = ? AND m.service = ? AND m.category = ? AND m.observation = ?
-		ORDER BY m.id DESC LIMIT 1`, m.Environment, m.Service, m.Category, m.Observation)
+	all, err := db.List(ctx, tx, scanMemory, selectMemories+` WHERE m.environment = ? AND m.service = ? AND m.category = ?
+		ORDER BY m.id DESC`, m.Environment, m.Service, m.Category)
+	if err != nil {
+		return ops.Memory{}, err
+	}
+	words := wordsOf(m.Observation)
+	for _, known := range all {
+		if known.Observation == m.Observation || wordsOf(known.Observation) == words {
+			return known, nil
+		}
+	}
+	return ops.Memory{}, ops.ErrNotFound
+}
+
+// wordsOf is a text as it is compared: lower case, with # for a number and single blanks.
+func wordsOf(text string) string {
+	var b strings.Builder
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if strings.ContainsFunc(word, unicode.IsDigit) {
+			word = "#"
+		}
+		b.WriteString(word + " ")
+	}
+	return b.String()
+}
+
+// maxMemories is how much is kept about one service.
+const maxMemories = 40
+
+// forgetWeakest keeps the memory of a service bounded. What an operator said stays.
+func forgetWeakest(ctx context.Context, tx db.Querier, m ops.Memory, at time.Time) error {
+	all, err := db.List(ctx, tx, scanMemory, selectMemories+` WHERE m.environment = ? AND m.service = ? AND m.source <> ?
+		ORDER BY m.id DESC`, m.Environment, m.Service, sourceOperator)
+	if err != nil || len(all) <= maxMemories {
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b ops.Memory) int { return cmp.Compare(strength(b, at), strength(a, at)) })
+	for _, weak := range all[maxMemories:] {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, weak.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func insertMemory(ctx context.Context, tx db.Querier, m ops.Memory, at time.Time) (id int64, err error) {

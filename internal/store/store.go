@@ -37,6 +37,7 @@ func schema() db.Schema {
 		{Name: "approvals", Key: id},
 		{Name: "incidents", Key: id},
 		{Name: "incident_waits", Key: []string{"incident_id", "cycle_id"}},
+		{Name: "incident_cycles", Key: []string{"incident_id", "cycle_id"}},
 		{Name: "events", Key: id},
 		{Name: "notifications", Key: id},
 		{Name: "checks", Key: id},

@@ -104,6 +104,10 @@ func released() map[int64][]string {
 		7: {
 			`UPDATE sessions SET transcript_bytes = 6 WHERE id = 1`,
 		},
+		8: {
+			`INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (1, 1) ON CONFLICT DO NOTHING`,
+			`UPDATE cycles SET verified = TRUE WHERE id = 1`,
+		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
 )
 
 const (
@@ -61,7 +62,8 @@ func insertCheck(ctx context.Context, tx db.Querier, c ops.Check, at time.Time) 
 // newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
 const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMIT 1`
 
-// LatestChecks returns the newest result of every probe, in one environment or, with "", in all.
+// LatestChecks returns the newest result of every probe, in one environment or, with "", in all. Of results that change nothing only
+// few are rows; the time of the last one is in the state of its check.
 func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
 	// service, else of the next environment. GROUP BY would read every result ever recorded.
@@ -83,6 +85,9 @@ func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	if err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
+	if err := s.refreshTimes(ctx, environment, out); err != nil {
+		return nil, fmt.Errorf("list latest checks: %w", err)
+	}
 	return out, nil
 }
 
@@ -94,6 +99,40 @@ func countCheck(ctx context.Context, tx db.Querier, c ops.Check) error {
 			c.At.UTC().Format(layout), c.Environment, c.Service, c.Status)
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// refreshTimes gives each result the time of the last equal one.
+func (s *Store) refreshTimes(ctx context.Context, environment string, checks []ops.Check) error {
+	type key struct{ environment, service, probe string }
+	type stored struct {
+		environment string
+		state       health.State
+	}
+	query := `SELECT environment, state FROM probe_states`
+	var args []any
+	if environment != "" {
+		query += ` WHERE environment = ?`
+		args = append(args, environment)
+	}
+	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (stored, error) {
+		var v stored
+		err := r.Scan(&v.environment, db.ToJSON(&v.state))
+		return v, err
+	}, query, args...)
+	if err != nil {
+		return err
+	}
+	last := make(map[key]ops.Check, len(rows))
+	for _, r := range rows {
+		last[key{r.environment, r.state.Service, r.state.Probe}] = r.state.Last
+	}
+	for i, c := range checks {
+		newer, ok := last[key{c.Environment, c.Service, c.Probe}]
+		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
+			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
 		}
 	}
 	return nil

@@ -26,9 +26,9 @@ func (s *Store) States(ctx context.Context, environment string) ([]health.State,
 	return out, nil
 }
 
-// RecordLooks writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
+// RecordResults writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
 // are only counted, the changed states, the events, and the alerts that were handled.
-func (s *Store) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+func (s *Store) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 	alerts []ops.Alert,
 ) error {
 	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {

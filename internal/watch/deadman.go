@@ -9,7 +9,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Ends is where it is written when cycles ended.
+// Ends stores when cycles ended.
 type Ends interface {
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
@@ -17,49 +17,51 @@ type Ends interface {
 	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 }
 
-// DeadMan notices when cycles stop ending, and lets somebody outside notice when we do.
+// DeadMan raises an alarm when cycles stop ending, and pings a monitor outside that raises one when this process stops.
 type DeadMan struct {
 	Ends         Ends
 	Environments []ops.Environment
-	Missed       int // so many intervals without a finished cycle are told; 0: never
-	// Ping tells a watcher outside that a cycle has ended; nil: there is none.
-	Ping   func(ctx context.Context) error
-	Clock  ops.Clock
-	Logger *slog.Logger
+	Missed       int // alert after this many missed intervals; 0: never
+	// Ping tells a monitor outside that a cycle has ended; nil: there is none.
+	Ping func(ctx context.Context) error
+	// Changed is called after a notice was written; nil: nobody waits for it.
+	Changed func()
+	Clock   ops.Clock
+	Logger  *slog.Logger
 
-	born   time.Time
-	pinged time.Time
-	told   map[string]bool
+	started time.Time
+	pinged  time.Time
+	alerted map[string]bool
 }
 
-// deadManPace is how often the ends are looked at without a nudge.
-const deadManPace = 30 * time.Second
+// deadManInterval is how often the ends are checked when no cycle ends.
+const deadManInterval = 30 * time.Second
 
-// Run looks until ctx ends; nudges say that a cycle may have ended.
+// Run checks until ctx ends; a nudge says that a cycle may have ended.
 func (d *DeadMan) Run(ctx context.Context, nudges <-chan struct{}) error {
 	d.begin(ctx)
 	for {
-		if err := d.Look(ctx); err != nil && ctx.Err() == nil {
-			d.Logger.ErrorContext(ctx, "the ends of cycles could not be read", "error", err)
+		if err := d.Check(ctx); err != nil && ctx.Err() == nil {
+			d.Logger.ErrorContext(ctx, "check of the schedule failed", "error", err)
 		}
-		if !pause(ctx, time.Second, nil) || !pause(ctx, deadManPace, nudges) {
+		if !pause(ctx, time.Second, nil) || !pause(ctx, deadManInterval, nudges) {
 			return nil
 		}
 	}
 }
 
 func (d *DeadMan) begin(ctx context.Context) {
-	d.born, d.told = d.Clock(), map[string]bool{}
+	d.started, d.alerted = d.Clock(), map[string]bool{}
 	for _, e := range d.Environments {
 		if at, ok, err := d.Ends.LastEnded(ctx, e.Name); err == nil && ok && at.After(d.pinged) {
-			d.pinged = at // what ended before our time was told then
+			d.pinged = at // the process before this one pinged for it
 		}
 	}
 }
 
-// Look does once what is due.
-func (d *DeadMan) Look(ctx context.Context) error {
-	if d.told == nil {
+// Check does what is due.
+func (d *DeadMan) Check(ctx context.Context) error {
+	if d.alerted == nil {
 		d.begin(ctx)
 	}
 	now := d.Clock()
@@ -81,16 +83,16 @@ func (d *DeadMan) Look(ctx context.Context) error {
 	}
 	d.pinged = newest
 	if err := d.Ping(ctx); err != nil && ctx.Err() == nil {
-		d.Logger.WarnContext(ctx, "the watcher outside could not be told that a cycle has ended; it is told with the next one", "error", err)
+		d.Logger.WarnContext(ctx, "ping failed; the next one follows when the next cycle ends", "error", err)
 	}
 	return nil
 }
 
-// missed tells once that an environment's cycles have stopped ending, and once more when they go on.
+// missed alerts once when an environment's cycles have stopped ending, and once when they end again.
 func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.Time) error {
 	since := last
-	if d.born.After(since) {
-		since = d.born // while we were not there nobody could run anything
+	if d.started.After(since) {
+		since = d.started // before that nothing could run
 	}
 	limit := time.Duration(d.Missed) * e.Interval
 	late := d.Missed > 0 && now.Sub(since) > limit
@@ -102,32 +104,39 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 		late = !busy
 	}
 	switch {
-	case late && !d.told[e.Name]:
-		d.told[e.Name] = true
-		message := fmt.Sprintf("no cycle of %s has ended for %s, although one is due every %s", e.Name, now.Sub(since).Round(time.Second), e.Interval)
-		d.Logger.ErrorContext(ctx, message)
-		if _, err := d.Ends.AddEvent(ctx, ops.Event{At: now, Environment: e.Name, Level: ops.LevelCritical, Kind: "deadman", Message: message}); err != nil {
+	case late && !d.alerted[e.Name]:
+		d.alerted[e.Name] = true
+		late := now.Sub(since).Round(time.Second)
+		message := fmt.Sprintf("no cycle of %s has ended for %s, although one is due every %s", e.Name, late, e.Interval)
+		d.Logger.ErrorContext(ctx, "no cycle has ended in time", "environment", e.Name, "for", late, "interval", e.Interval)
+		event := ops.Event{At: now, Environment: e.Name, Level: ops.LevelCritical, Kind: ops.EventDeadman, Message: message}
+		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
 		_, err := d.Ends.AddNotice(ctx, ops.Notice{
-			Kind: "deadman", Level: ops.LevelCritical, Title: "Claude Ops: the schedule of " + e.Name + " is missed",
-			Body: message + ".\n\nLook at: claudeops cycles list, and at the supervisor's log.\n", Environment: e.Name,
+			Kind: ops.NoticeDeadman, Level: ops.LevelCritical, Title: "Claude Ops: cycles of " + e.Name + " are overdue",
+			Body: message + ".\n\nCheck `claudeops cycles list` and the log of Claude Ops.\n", Environment: e.Name,
 			Key: fmt.Sprintf("deadman:%s:%d", e.Name, since.Unix()), NextAt: now, CreatedAt: now,
 		})
 		if err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
-	case !late && d.told[e.Name]:
-		d.told[e.Name] = false
-		_, err := d.Ends.AddEvent(ctx, ops.Event{At: now, Environment: e.Name, Level: ops.LevelInfo, Kind: "deadman", Message: "cycles of " + e.Name + " end again"})
-		if err != nil {
+		if d.Changed != nil {
+			d.Changed()
+		}
+	case !late && d.alerted[e.Name]:
+		d.alerted[e.Name] = false
+		event := ops.Event{
+			At: now, Environment: e.Name, Level: ops.LevelInfo, Kind: ops.EventDeadman, Message: "cycles of " + e.Name + " end again",
+		}
+		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record schedule: %w", err)
 		}
 	}
 	return nil
 }
 
-// busy: a cycle is at work, and not for longer than its sessions may take together.
+// busy: a cycle runs, and not for longer than its sessions may take together.
 func (d *DeadMan) busy(ctx context.Context, e ops.Environment, now time.Time) (bool, error) {
 	open, err := d.Ends.Unfinished(ctx)
 	if err != nil {

@@ -26,9 +26,9 @@ func openedNotice(c ops.Cause, checks []ops.Check, now time.Time) *ops.Notice {
 	if len(c.Affected) > 0 {
 		fmt.Fprintf(&b, "\nAlso affected: %s\n", literal(strings.Join(c.Affected, ", ")))
 	}
-	b.WriteString("\nA cycle was started. You hear again when it is over, or when you are needed.\n")
+	b.WriteString("\nA cycle was started. You will be told when it is over, or when you are needed.\n")
 	return &ops.Notice{
-		Kind: "opened", Level: level, Title: title(c), Body: b.String(), Environment: c.Environment, Service: c.Services[0],
+		Kind: ops.NoticeOpened, Level: level, Title: title(c), Body: b.String(), Environment: c.Environment, Service: c.Services[0],
 		Key: "opened:" + c.Environment + ":" + c.Key, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 	}
 }
@@ -43,13 +43,13 @@ func title(c ops.Cause) string {
 
 func resolvedNotice(c ops.Cause, how string, now time.Time) *ops.Notice {
 	return &ops.Notice{
-		Kind: "resolved", Level: ops.LevelInfo, Title: fmt.Sprintf("Claude Ops: %s is well again", c.Services[0]),
+		Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: fmt.Sprintf("Claude Ops: %s has recovered", c.Services[0]),
 		Body: fmt.Sprintf("%s, in %s.\n", literal(how), c.Environment), Environment: c.Environment, Service: c.Services[0],
 		Key: "resolved:" + c.Environment + ":" + c.Key, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 	}
 }
 
-// literal keeps a text of strangers from being read as Markdown.
+// literal escapes Markdown in a text from outside.
 func literal(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "<", "&lt;", "!", `\!`, "#", `\#`).Replace(s)
 }

@@ -10,11 +10,11 @@ import (
 	"claudeops/internal/watch/health"
 )
 
-// keepEvery is how often a result is a row of its own when nothing changes; all are counted.
+// keepEvery is how often a result is stored when nothing changes. All results are counted.
 const keepEvery = 5 * time.Minute
 
-// moved is what a batch of looks amounts to.
-type moved struct {
+// update is what a batch of results changes.
+type update struct {
 	kept, counted []ops.Check
 	states        map[key]health.State
 	save          []health.State
@@ -22,168 +22,195 @@ type moved struct {
 	recovered     []recovery
 }
 
-// recovery is a service that may be well again.
+// recovery is a service that may have recovered.
 type recovery struct {
 	service string
 	began   time.Time
 	how     string
 }
 
-// observe moves the states on with looks, and records all of it or nothing.
-func (w *Watch) observe(ctx context.Context, p *place, looks []ops.Check, alerts []ops.Alert) bool {
+// observe updates the states with results, and records all of them or none.
+func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Check, alerts []ops.Alert) bool {
 	now := w.o.Clock()
-	m := moved{states: map[key]health.State{}}
-	for _, look := range looks {
-		p.look(&m, look, now)
+	m := update{states: map[key]health.State{}}
+	for _, r := range results {
+		env.apply(&m, r, now)
 	}
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
-	if counted := p.tally(m.counted, news, now); news || len(counted) > 0 {
-		if err := w.o.Store.RecordLooks(ctx, p.env.Name, m.kept, counted, m.save, few(m.events), alerts); err != nil {
-			w.complain(ctx, "what was found could not be recorded; it is looked at again", err)
-			p.untally(counted)
+	counted := env.count(m.counted, news, now)
+	m.save = env.withLastResults(m, counted)
+	news = news || len(counted) > 0
+	if news {
+		if err := w.o.Store.RecordResults(ctx, env.config.Name, m.kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
+			w.logError(ctx, "record results", err)
+			env.uncount(counted)
 			return false
 		}
-	}
-	if news {
 		w.o.Changed()
 	}
 	for k, v := range m.states {
-		p.states[k] = v
+		env.states[k] = v
 	}
 	for _, v := range m.save {
-		p.saved[key{v.Service, v.Probe}] = now
+		env.saved[key{v.Service, v.Probe}] = now
 	}
 	for _, c := range m.kept {
 		if c.Purpose != ops.ProbeAlert {
-			p.kept[key{c.Service, c.Probe}] = c
+			env.kept[key{c.Service, c.Probe}] = c
 		}
 	}
 	for _, r := range m.recovered {
-		w.recovered(ctx, p, r, now)
+		w.recovered(ctx, env, r, now)
 	}
 	return true
 }
 
-func (p *place) look(m *moved, look ops.Check, now time.Time) {
-	k := key{look.Service, look.Probe}
+// withLastResults adds the states of the counted results to those that are saved: the pages show from them when a service was last
+// checked.
+func (env *environment) withLastResults(m update, counted []ops.Check) []health.State {
+	save := m.save
+	saved := map[key]bool{}
+	for _, v := range save {
+		saved[key{v.Service, v.Probe}] = true
+	}
+	for _, c := range counted {
+		k := key{c.Service, c.Probe}
+		v, changed := m.states[k]
+		if !changed {
+			v, changed = env.states[k]
+		}
+		if changed && !saved[k] {
+			saved[k] = true
+			save = append(save, v)
+		}
+	}
+	return save
+}
+
+func (env *environment) apply(m *update, result ops.Check, now time.Time) {
+	k := key{result.Service, result.Probe}
 	before, ok := m.states[k]
 	if !ok {
-		before = p.states[k]
+		before = env.states[k]
 	}
-	limits, configured := p.thresholds[k]
+	limits, configured := env.thresholds[k]
 	if !configured {
-		if look.Purpose != ops.ProbeAlert {
-			return // it was removed while it ran
+		if result.Purpose != ops.ProbeAlert {
+			return // its probe was removed while it ran
 		}
-		limits = health.Thresholds{FailAfter: 1, RecoverAfter: 1, Flap: health.Flap(p.env.Watch.Flapping)}
-		if before.Level == "" && look.Status == ops.Healthy {
-			return // the end of something nobody told of
+		limits = health.Thresholds{FailAfter: 1, RecoverAfter: 1, Flapping: env.config.Watch.Flapping}
+		if before.Level == "" && result.Status == ops.Healthy {
+			return // the end of an alert that was never received
 		}
 	}
-	after, changes := health.Observe(before, look, limits, now)
+	after, changes := health.Observe(before, result, limits, now)
 	m.states[k] = after
 	switch {
-	case p.worthKeeping(k, before, look, now):
-		m.kept = append(m.kept, look)
-	case look.Purpose != ops.ProbeAlert: // how often its sender repeats an alert says nothing about the service
-		m.counted = append(m.counted, look)
+	case env.worthKeeping(k, before, result, now):
+		m.kept = append(m.kept, result)
+	case result.Purpose != ops.ProbeAlert: // repeated alerts say nothing new about the service
+		m.counted = append(m.counted, result)
 	}
-	if p.worthSaving(k, before, after, now) || len(changes) > 0 {
+	if env.worthSaving(k, before, after, now) || len(changes) > 0 {
 		m.save = append(m.save, after)
 	}
 	for _, c := range changes {
-		m.events = append(m.events, p.tell(c, look.Purpose))
+		m.events = append(m.events, env.event(c, result.Purpose))
 		if c.Kind == health.Recovered {
-			m.recovered = append(m.recovered, recovery{look.Service, before.Began, c.Reason})
+			m.recovered = append(m.recovered, recovery{result.Service, before.Began, c.Reason})
 		}
 	}
 }
 
-// worthKeeping: something changed, or the last row is old. The pages must not take a healthy service for one nobody looks at.
-func (p *place) worthKeeping(k key, before health.State, look ops.Check, now time.Time) bool {
-	if look.Purpose == ops.ProbeAlert {
-		return before.Last.Status != look.Status
+// worthKeeping: something changed, or the last stored result is old.
+func (env *environment) worthKeeping(k key, before health.State, result ops.Check, now time.Time) bool {
+	if result.Purpose == ops.ProbeAlert {
+		return before.Last.Status != result.Status
 	}
-	last, ok := p.kept[k]
+	last, ok := env.kept[k]
 	every := keepEvery
-	if p.env.Interval > 0 {
-		every = min(every, p.env.Interval)
+	if env.config.Interval > 0 {
+		every = min(every, env.config.Interval)
 	}
-	return !ok || last.Status != look.Status || last.Error != look.Error || now.Sub(last.At) >= every || now.Before(last.At)
+	return !ok || last.Status != result.Status || last.Error != result.Error || now.Sub(last.At) >= every || now.Before(last.At)
 }
 
-// worthSaving: all but the counts of a check that stays as it is.
-func (p *place) worthSaving(k key, before, after health.State, now time.Time) bool {
-	steady := before.Level == after.Level && before.Flapping == after.Flapping &&
+// worthSaving: more than the counts of a check that stays as it is has changed.
+func (env *environment) worthSaving(k key, before, after health.State, now time.Time) bool {
+	unchanged := before.Level == after.Level && before.Flapping == after.Flapping &&
 		((after.Level == ops.Healthy && before.Bad == 0 && after.Bad == 0) || after.Last.Purpose == ops.ProbeAlert)
-	return !steady || now.Sub(p.saved[k]) >= keepEvery || now.Before(p.saved[k])
+	return !unchanged || now.Sub(env.saved[k]) >= keepEvery || now.Before(env.saved[k])
 }
 
 const (
-	// countEvery is how long looks that tell nothing new may wait to be counted; a crash loses no more than that of the statistics.
-	countEvery = 30 * time.Second
-	mostCounts = 2000
-	// mostWaiting is how many may wait while nothing can be written; older ones are then left out of the statistics.
-	mostWaiting = 10 * mostCounts
+	// countEvery is how long results that change nothing may wait to be written: the pages show the time of the last check, and a crash
+	// loses no more of the statistics.
+	countEvery = 10 * time.Second
+	maxCounts  = 2000
+	// maxWaiting is how many may wait while the database is away; older ones are then left out of the statistics.
+	maxWaiting = 10 * maxCounts
 )
 
-// tally takes looks that only have to be counted, and returns those whose time has come.
-func (p *place) tally(looks []ops.Check, now bool, at time.Time) []ops.Check {
-	p.uncounted = append(p.uncounted, looks...)
-	if len(p.uncounted) == 0 {
+// count takes results that only have to be counted, and returns those that are due to be written.
+func (env *environment) count(results []ops.Check, now bool, at time.Time) []ops.Check {
+	env.uncounted = append(env.uncounted, results...)
+	if len(env.uncounted) == 0 {
 		return nil
 	}
-	if p.counted.IsZero() || at.Before(p.counted) {
-		p.counted = at
+	if env.counted.IsZero() || at.Before(env.counted) {
+		env.counted = at
 	}
-	if !now && at.Sub(p.counted) < countEvery && len(p.uncounted) < mostCounts {
+	if !now && at.Sub(env.counted) < countEvery && len(env.uncounted) < maxCounts {
 		return nil
 	}
-	out := p.uncounted
-	p.uncounted, p.counted = nil, at
+	out := env.uncounted
+	env.uncounted, env.counted = nil, at
 	return out
 }
 
-// untally takes back what could not be counted, as much as may wait.
-func (p *place) untally(counted []ops.Check) {
-	counted = append(counted, p.uncounted...)
-	p.uncounted = counted[max(0, len(counted)-mostWaiting):]
+// uncount takes back results that could not be written, up to the maximum.
+func (env *environment) uncount(counted []ops.Check) {
+	counted = append(counted, env.uncounted...)
+	env.uncounted = counted[max(0, len(counted)-maxWaiting):]
 }
 
-// Flush counts what waits to be counted; for the end, after the last results were delivered.
+// Flush counts the results that wait to be counted. Call it at the end, after the last results were delivered.
 func (w *Watch) Flush(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.order {
-		if len(p.uncounted) == 0 {
+	for _, env := range w.order {
+		if len(env.uncounted) == 0 {
 			continue
 		}
-		if err := w.o.Store.RecordLooks(ctx, p.env.Name, nil, p.uncounted, nil, nil, nil); err != nil {
-			w.complain(ctx, "the last results could not be counted", err)
+		states := env.withLastResults(update{}, env.uncounted)
+		if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, env.uncounted, states, nil, nil); err != nil {
+			w.logError(ctx, "count the last results", err)
 			continue
 		}
-		p.uncounted = nil
+		env.uncounted = nil
 	}
 }
 
-// mostTold is how many events one batch of looks may leave.
-const mostTold = 20
+// maxEvents is how many events one batch of results may leave.
+const maxEvents = 20
 
-// few cuts a flood of events: the first tell what happens, and one says how much more there was.
-func few(events []ops.Event) []ops.Event {
-	if len(events) <= mostTold {
+// limitEvents keeps the first events of a flood, and one that says how many more there were.
+func limitEvents(events []ops.Event) []ops.Event {
+	if len(events) <= maxEvents {
 		return events
 	}
-	last := events[mostTold-1]
-	last.Service, last.Message = "", fmt.Sprintf("%d more services and alerts changed at the same moment.", len(events)-mostTold+1)
-	return append(events[:mostTold-1:mostTold-1], last)
+	last := events[maxEvents-1]
+	last.Service, last.Message = "", fmt.Sprintf("%d more services and alerts changed at the same time.", len(events)-maxEvents+1)
+	return append(events[:maxEvents-1:maxEvents-1], last)
 }
 
-// tell makes the event of a change.
-func (p *place) tell(c health.Change, purpose ops.ProbePurpose) ops.Event {
-	e := ops.Event{At: c.At, Environment: p.env.Name, Level: ops.LevelWarning, Kind: "watch", Service: c.Service, Message: c.Reason}
+// event makes the event of a change.
+func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Event {
+	e := ops.Event{
+		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Kind: ops.EventWatch, Service: c.Service, Message: c.Reason,
+	}
 	if purpose == ops.ProbeAlert {
-		e.Kind = "alert"
+		e.Kind = ops.EventAlert
 	}
 	if c.Kind == health.Recovered || c.Kind == health.FlapEnded || c.Kind == health.Eased {
 		e.Level = ops.LevelInfo
@@ -191,21 +218,23 @@ func (p *place) tell(c health.Change, purpose ops.ProbePurpose) ops.Event {
 	return e
 }
 
-// recovered closes the incidents of a service none of whose checks is bad any more.
-func (w *Watch) recovered(ctx context.Context, p *place, r recovery, now time.Time) {
-	for _, v := range p.states {
-		if v.Service == r.service && bad(v) {
+// recovered closes the incidents of a service if all its checks are good.
+func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now time.Time) {
+	for _, v := range env.states {
+		if v.Service == r.service && v.Failing() {
 			return
 		}
 	}
-	if _, err := w.o.Store.ServiceRecovered(ctx, p.env.Name, r.service, r.began, r.how, now); err != nil {
-		w.complain(ctx, "incidents of a service that recovered could not be closed", err)
+	closed, err := w.o.Store.ServiceRecovered(ctx, env.config.Name, r.service, r.began, r.how, now)
+	switch {
+	case err != nil:
+		w.logError(ctx, "close the incidents of a service that recovered", err)
+	case closed > 0:
+		w.ended()
 	}
 }
 
-func bad(v health.State) bool { return v.Level == ops.Degraded || v.Level == ops.Down }
-
-// takeAlerts looks at what other systems told, and reports whether more waits.
+// takeAlerts processes the alerts of other systems, and reports whether there are more.
 func (w *Watch) takeAlerts(ctx context.Context) bool {
 	for range batches {
 		if !w.takeBatch(ctx) {
@@ -218,57 +247,57 @@ func (w *Watch) takeAlerts(ctx context.Context) bool {
 func (w *Watch) takeBatch(ctx context.Context) bool {
 	pending, err := w.o.Store.PendingAlerts(ctx, batch)
 	if err != nil {
-		w.complain(ctx, "alerts could not be read; trying again", err)
+		w.logError(ctx, "read alerts", err)
 		return false
 	}
 	if len(pending) == 0 {
 		return false
 	}
-	byPlace := map[string][]ops.Alert{}
+	byEnvironment := map[string][]ops.Alert{}
 	for _, a := range pending {
-		byPlace[a.Environment] = append(byPlace[a.Environment], a)
+		byEnvironment[a.Environment] = append(byEnvironment[a.Environment], a)
 	}
-	for name, alerts := range byPlace {
-		p := w.places[name]
-		if p == nil {
-			// Its environment was removed: nobody will ever look at it.
-			if err := w.o.Store.RecordLooks(ctx, name, nil, nil, nil, nil, alerts); err != nil {
-				w.complain(ctx, "alerts of an unknown environment could not be put aside", err)
+	for name, alerts := range byEnvironment {
+		env := w.environments[name]
+		if env == nil {
+			// Its environment was removed.
+			if err := w.o.Store.RecordResults(ctx, name, nil, nil, nil, nil, alerts); err != nil {
+				w.logError(ctx, "mark alerts of an unknown environment as processed", err)
 			}
 			continue
 		}
-		w.takeFrom(ctx, p, alerts)
+		w.takeFrom(ctx, env, alerts)
 	}
 	return len(pending) == batch
 }
 
-func (w *Watch) takeFrom(ctx context.Context, p *place, alerts []ops.Alert) {
+func (w *Watch) takeFrom(ctx context.Context, env *environment, alerts []ops.Alert) {
 	now := w.o.Clock()
-	var looks []ops.Check
+	var results []ops.Check
 	var gone []health.State
 	for _, a := range alerts {
-		look := alert.Check(a)
-		look.At = now // when it counts, whatever clock the sender has
-		looks = append(looks, look)
-		old, was := p.alerts[a.Fingerprint]
-		if was && alertKey(old) != alertKey(a) { // it goes by another name now
-			gone = append(gone, p.states[alertKey(old)])
+		result := alert.Check(a)
+		result.At = now // the sender's clock may be wrong
+		results = append(results, result)
+		old, was := env.alerts[a.Fingerprint]
+		if was && alertKey(old) != alertKey(a) { // its name has changed
+			gone = append(gone, env.states[alertKey(old)])
 		}
 	}
-	if !w.observe(ctx, p, looks, alerts) {
+	if !w.observe(ctx, env, results, alerts) {
 		return
 	}
-	if err := w.o.Store.ForgetStates(ctx, p.env.Name, gone); err != nil {
-		w.complain(ctx, "the old name of an alert could not be removed", err)
+	if err := w.o.Store.ForgetStates(ctx, env.config.Name, gone); err != nil {
+		w.logError(ctx, "remove the old name of an alert", err)
 	}
 	for _, v := range gone {
-		p.drop(key{v.Service, v.Probe})
+		env.drop(key{v.Service, v.Probe})
 	}
 	for _, a := range alerts {
 		if a.Status == ops.AlertFiring {
-			p.alerts[a.Fingerprint] = a
+			env.alerts[a.Fingerprint] = a
 		} else {
-			delete(p.alerts, a.Fingerprint)
+			delete(env.alerts, a.Fingerprint)
 		}
 	}
 }

@@ -22,14 +22,28 @@ type flaky struct {
 	broken error
 }
 
-func (f *flaky) RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
+func (f *flaky) RecordResults(
+	ctx context.Context,
+	environment string,
+	kept, counted []ops.Check,
+	states []health.State,
+	events []ops.Event,
+	alerts []ops.Alert,
+) error {
 	if f.broken != nil {
 		return f.broken
 	}
-	return f.Store.RecordLooks(ctx, environment, kept, counted, states, events, alerts)
+	return f.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
-func (f *flaky) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
+func (f *flaky) OpenCause(
+	ctx context.Context,
+	c ops.Cause,
+	n ops.NewCycle,
+	checks []ops.Check,
+	notice *ops.Notice,
+	since time.Time,
+) (ops.Cause, bool, error) {
 	if f.broken != nil {
 		return c, false, f.broken
 	}
@@ -131,8 +145,15 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 			_, err = g.store.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 			g.must(err)
 			_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{
-				Cycle: id, At: g.now, Result: ops.Result{Checks: []ops.Check{{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}}},
-				Step: ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh}},
+				Cycle: id,
+				At:    g.now,
+				Result: ops.Result{
+					Checks: []ops.Check{{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}},
+				},
+				Step: ops.Step{
+					Kind:    ops.StepQueue,
+					Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh},
+				},
 			})
 			g.must(err)
 		}
@@ -159,7 +180,8 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 		if n == 8 {
 			held, err := g.store.Withheld(t.Context(), "home")
 			g.must(err)
-			if len(held) != 2 || held[0].Why != "covered" || held[1].Why != "dependency" || !strings.Contains(held[1].Reason, "depends on db") {
+			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency ||
+				!strings.Contains(held[1].Reason, "depends on db") {
 				t.Errorf("held back are %+v", held)
 			}
 		}
@@ -179,7 +201,7 @@ func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
 		g.look(n)
 		held, err := g.store.Withheld(t.Context(), "home")
 		g.must(err)
-		if (n == 2) != (len(held) == 1 && held[0].Why == "unsettled") || len(held) > 1 {
+		if (n == 2) != (len(held) == 1 && held[0].Why == ops.HoldUnsettled) || len(held) > 1 {
 			t.Errorf("after look %d %+v is held back", n, held)
 		}
 	}
@@ -210,15 +232,15 @@ func (e *ends) AddNotice(_ context.Context, n ops.Notice) (int64, error) {
 func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &ends{last: time.Now().Add(-10 * time.Hour)}
-		pings := 0
+		pings, woken := 0, 0
 		d := &watch.DeadMan{
 			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: time.Hour, Limits: ops.Limits{Wall: 30 * time.Minute}}}, Missed: 2,
-			Ping: func(context.Context) error { pings++; return nil }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+			Ping: func(context.Context) error { pings++; return nil }, Changed: func() { woken++ }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		}
 		during := func(span time.Duration) {
 			t.Helper()
 			for end := time.Now().Add(span); time.Now().Before(end); <-time.After(time.Minute) {
-				if err := d.Look(t.Context()); err != nil {
+				if err := d.Check(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -233,7 +255,7 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 			t.Fatalf("told %v while a cycle is at work", e.events)
 		}
 		during(3 * time.Hour)
-		if fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 {
+		if fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 || woken != 1 {
 			t.Fatalf("told %v, %v", e.events, e.notices)
 		}
 		e.last, e.open = time.Now(), nil
@@ -252,7 +274,10 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 // counted is how many looks the statistics know of.
 func (g *stage) counted(service string) int {
 	g.t.Helper()
-	found, err := g.store.Health(g.t.Context(), store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour})
+	found, err := g.store.Health(
+		g.t.Context(),
+		store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour},
+	)
 	g.must(err)
 	sum := 0
 	for _, s := range found {
@@ -276,7 +301,7 @@ func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
 	})
 	g.must(err)
 	for n := range 40 {
-		g.now = start.Add(time.Duration(n) * 7 * time.Second)
+		g.now = start.Add(time.Duration(n) * 3 * time.Second)
 		f.broken = nil
 		if n >= 10 && n < 20 { // what cannot be counted now is counted later
 			f.broken = errors.New("disk full")
@@ -291,5 +316,68 @@ func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
 	g.watch.Flush(t.Context())
 	if got := g.counted("web"); got != 40 {
 		t.Errorf("a second end counts again: %d", got)
+	}
+}
+
+func TestTheTimeOfTheLastCheckIsShown(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": ".", "db": "x"}, RepeatLooks: 40})
+	for n := range 40 {
+		g.now = start.Add(time.Duration(n) * 30 * time.Second)
+		g.look(n)
+		latest, err := g.store.LatestChecks(t.Context(), "home")
+		g.must(err)
+		for _, c := range latest {
+			if g.now.Sub(c.At) > 30*time.Second {
+				t.Fatalf("%s was checked at %s, and the page shows %s", c.Service, g.now, c.At)
+			}
+		}
+	}
+	// A clean stop leaves the last one.
+	g.watch.Flush(t.Context())
+	latest, err := g.store.LatestChecks(t.Context(), "")
+	g.must(err)
+	for _, c := range latest {
+		if !c.At.Equal(g.now) {
+			t.Errorf("%s was last checked at %s, want %s", c.Service, c.At, g.now)
+		}
+	}
+}
+
+// TestNoNoticeWaitsForTheNextScan: whoever sends notices is woken after each of them was written.
+func TestNoNoticeWaitsForTheNextScan(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxxxx......"}, Agent: "needs_human"})
+		for n := range 16 {
+			g.now = start.Add(time.Duration(n) * 30 * time.Second)
+			if restart && n == 11 { // between the first and the second good check
+				g.begin()
+			}
+			before := len(g.told())
+			g.announced = before
+			g.look(n)
+			if got := g.told(); len(got) != g.announced {
+				t.Errorf("check %d wrote %q, and nobody was woken after it", n, got[before:])
+			}
+		}
+		if told := g.told(); !strings.Contains(strings.Join(told, ";"), "resolved web") || g.resumed == 0 {
+			t.Errorf("told %q, resumed %d", told, g.resumed)
+		}
+	}
+}
+
+func TestWhatWasHeldBackBeforeARestartIsForgotten(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": "..."}})
+	g.look(0)
+	g.must(g.store.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}))
+	g.begin()
+	g.now = g.now.Add(time.Minute)
+	g.watch.Pass(t.Context())
+	held, err := g.store.Withheld(t.Context(), "home")
+	g.must(err)
+	if len(held) != 0 {
+		t.Errorf("held back are still %+v", held)
 	}
 }

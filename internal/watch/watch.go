@@ -1,8 +1,8 @@
-// Package watch turns what probes find and alerts tell into cycles, before any model runs.
+// Package watch turns the results of probes and the alerts of other systems into cycles, before any model runs.
 //
-// Looks and alerts move the states of package health, which decides what each bad service means: it is held back for a reason
-// that is written down, or it is part of a cause, and one cause starts one cycle. States, causes and what is held back are rows;
-// a restart forgets nothing.
+// Results and alerts update the states of package health, which decides what each bad service means: it is held back for a recorded
+// reason, or it belongs to a cause, and one cause starts one cycle. States, causes and what is held back are rows, so a restart loses
+// nothing.
 package watch
 
 import (
@@ -15,31 +15,33 @@ import (
 	"claudeops/internal/watch/health"
 )
 
-// States is where the states of checks are kept.
+// States stores the states of checks.
 type States interface {
 	States(ctx context.Context, environment string) ([]health.State, error)
-	RecordLooks(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 		alerts []ops.Alert) error
 	ForgetStates(ctx context.Context, environment string, states []health.State) error
+	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
 	SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error
 }
 
-// Causes is where causes start cycles, and end.
+// Causes stores causes and starts their cycles.
 type Causes interface {
 	Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error)
-	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error)
+	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice,
+		since time.Time) (ops.Cause, bool, error)
 	ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)
 }
 
-// Alerts is where alerts of other systems wait.
+// Alerts stores the alerts of other systems.
 type Alerts interface {
 	PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error)
 	FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error)
 	ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error)
 }
 
-// People is what people say about what is bad.
+// People stores what people said about problems.
 type People interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
 	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
@@ -54,21 +56,21 @@ type Store interface {
 	People
 }
 
-// Options are what a watch works with.
+// Options are what a watch needs.
 type Options struct {
 	Store        Store
 	Environments []ops.Environment
-	// Describe names a probe as its results do.
+	// Describe returns the name of a probe in its results.
 	Describe func(ops.ProbeSpec) string
-	// Start wakes the engine for a cycle that was queued.
+	// Start wakes the engine for a cycle that was queued; 0 for any that may go on.
 	Start func(ops.CycleID)
-	// Cancel ends a cycle that is no longer needed before it started.
+	// Cancel ends a cycle that is no longer needed and has not started.
 	Cancel func(ctx context.Context, id ops.CycleID, why string) error
 	Clock  ops.Clock
 	Logger *slog.Logger
 	// Changed is called after rows were written.
 	Changed func()
-	Expire  time.Duration // an alert nobody repeats for so long is over; 0: never
+	Expire  time.Duration // an alert that is not repeated for this long is over; 0: never
 }
 
 // Watch keeps the states of all environments.
@@ -76,75 +78,75 @@ type Watch struct {
 	o    Options
 	wake chan struct{}
 
-	mu     sync.Mutex
-	places map[string]*place
-	order  []*place // as configured
-	tidied time.Time
+	mu           sync.Mutex
+	environments map[string]*environment
+	order        []*environment // as configured
+	tidied       time.Time
 }
 
-// New makes a watch that knows nothing yet.
+// New makes a watch. Load reads the stored states into it.
 func New(o Options) (*Watch, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
-	w := &Watch{o: o, wake: make(chan struct{}, 1), places: map[string]*place{}}
+	w := &Watch{o: o, wake: make(chan struct{}, 1), environments: map[string]*environment{}}
 	for _, e := range o.Environments {
-		p, err := newPlace(e, o.Describe)
+		env, err := newEnvironment(e, o.Describe)
 		if err != nil {
 			return nil, err
 		}
-		w.places[e.Name] = p
-		w.order = append(w.order, p)
+		w.environments[e.Name] = env
+		w.order = append(w.order, env)
 	}
 	return w, nil
 }
 
 const (
-	// pace bounds how often the rows are looked at, however often somebody wakes.
-	pace = 250 * time.Millisecond
-	// longest is how long the watch sleeps when nothing is due.
-	longest = 30 * time.Second
-	// tidyEvery is how often what is old is removed.
+	// minPause is the shortest time between two passes, however often the watch is woken.
+	minPause = 250 * time.Millisecond
+	// maxPause is the time between two passes when nothing is due.
+	maxPause = 30 * time.Second
+	// tidyEvery is how often old rows are removed.
 	tidyEvery = 10 * time.Minute
-	// batch is how many alerts share a transaction, and batches how many follow each other: others write in between.
+	// batch is how many alerts share a transaction, and batches how many follow each other; other writers get their turn in between.
 	batch   = 25
 	batches = 40
 )
 
-// Load reads what an earlier life knew, and forgets what is no longer watched.
+// Load reads the stored states and removes those of checks that are no longer configured.
 func (w *Watch) Load(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.order {
-		if err := p.load(ctx, w.o.Store, w.o.Clock()); err != nil {
+	for _, env := range w.order {
+		if err := env.load(ctx, w.o.Store, w.o.Clock()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Wake says that there may be new alerts, silences or answers of people.
+// Wake starts a pass: there may be new alerts, silences or answers.
 func (w *Watch) Wake() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // somebody has done so already
+	default: // it was woken already
 	}
 }
 
-// Run takes alerts and judges what is bad whenever that may have changed, until ctx ends.
+// Run processes alerts and judges bad services whenever something may have changed, until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	for {
 		until := w.pass(ctx)
-		if !pause(ctx, pace, nil) {
+		if !pause(ctx, minPause, nil) {
 			return nil
 		}
-		if wait := until.Sub(w.o.Clock()); wait > 0 && !pause(ctx, min(wait, longest), w.wake) {
+		if wait := until.Sub(w.o.Clock()); wait > 0 && !pause(ctx, min(wait, maxPause), w.wake) {
 			return nil
 		}
 	}
 }
 
-// pause waits, or until it is woken, and reports whether to go on.
+// pause waits for a time or until it is woken, and reports whether to go on.
 func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -157,20 +159,20 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// pass does once what is due and says when the next pass is.
+// pass does what is due and returns when the next pass is.
 func (w *Watch) pass(ctx context.Context) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.o.Clock()
-	next := now.Add(longest)
+	next := now.Add(maxPause)
 	w.tidy(ctx, now)
 	if w.takeAlerts(ctx) {
-		next = now // more wait
+		next = now // there are more
 	}
-	for _, p := range w.order {
-		w.judge(ctx, p)
-		if !p.next.IsZero() && p.next.Before(next) {
-			next = p.next
+	for _, env := range w.order {
+		w.judge(ctx, env)
+		if !env.next.IsZero() && env.next.Before(next) {
+			next = env.next
 		}
 	}
 	return next
@@ -180,31 +182,21 @@ func (w *Watch) pass(ctx context.Context) time.Time {
 func (w *Watch) Deliver(ctx context.Context, checks []ops.Check) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	byPlace := map[string][]ops.Check{}
+	byEnvironment := map[string][]ops.Check{}
 	for _, c := range checks {
-		byPlace[c.Environment] = append(byPlace[c.Environment], c)
+		byEnvironment[c.Environment] = append(byEnvironment[c.Environment], c)
 	}
-	for name, looks := range byPlace {
-		p := w.places[name]
-		if p == nil {
+	for name, results := range byEnvironment {
+		env := w.environments[name]
+		if env == nil {
 			continue
 		}
-		w.observe(ctx, p, looks, nil)
-		w.judge(ctx, p)
+		w.observe(ctx, env, results, nil)
+		w.judge(ctx, env)
 	}
 }
 
-// Held says for an environment what is held back, and until when.
-func (w *Watch) Held(environment string) []ops.Withheld {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p := w.places[environment]; p != nil {
-		return append([]ops.Withheld{}, p.withheld...)
-	}
-	return nil
-}
-
-// tidy ends alerts nobody repeats and removes what is old.
+// tidy ends alerts that are no longer repeated and removes old states.
 func (w *Watch) tidy(ctx context.Context, now time.Time) {
 	if now.Sub(w.tidied) < tidyEvery && !now.Before(w.tidied) {
 		return
@@ -214,18 +206,18 @@ func (w *Watch) tidy(ctx context.Context, now time.Time) {
 		n, err := w.o.Store.ExpireAlerts(ctx, now.Add(-w.o.Expire), now)
 		switch {
 		case err != nil:
-			w.complain(ctx, "alerts that nobody repeats could not be ended", err)
+			w.logError(ctx, "end expired alerts", err)
 		case n > 0:
-			w.o.Logger.InfoContext(ctx, "alerts that nobody repeats are taken as over", "alerts", n, "after", w.o.Expire)
+			w.o.Logger.InfoContext(ctx, "ended alerts that were not repeated", "alerts", n, "after", w.o.Expire)
 		}
 	}
-	for _, p := range w.order {
-		p.forgetOld(ctx, w, now)
+	for _, env := range w.order {
+		env.forgetOld(ctx, w, now)
 	}
 }
 
-func (w *Watch) complain(ctx context.Context, what string, err error) {
+func (w *Watch) logError(ctx context.Context, action string, err error) {
 	if ctx.Err() == nil {
-		w.o.Logger.ErrorContext(ctx, what, "error", err)
+		w.o.Logger.ErrorContext(ctx, "watch step failed", "step", action, "error", err)
 	}
 }

@@ -62,17 +62,19 @@ var start = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
 // stage is a world in which a scenario is played.
 type stage struct {
-	t       *testing.T
-	sc      scenario
-	now     time.Time
-	store   *store.Store
-	owner   ops.Owner
-	envs    []ops.Environment
-	watch   *watch.Watch
-	due     time.Time // of the next pass
-	woken   bool
-	started []string
-	cancels int
+	t         *testing.T
+	sc        scenario
+	now       time.Time
+	store     *store.Store
+	owner     ops.Owner
+	envs      []ops.Environment
+	watch     *watch.Watch
+	due       time.Time // of the next pass
+	woken     bool
+	started   []string
+	cancels   int
+	resumed   int
+	announced int // notices that were there when the watch last said that rows changed
 }
 
 func newStage(t *testing.T, sc scenario) *stage {
@@ -96,7 +98,10 @@ func newStage(t *testing.T, sc scenario) *stage {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sc.Services)) {
 		s := sc.Services[name]
-		home.Policy.Inventory.Services = append(home.Policy.Inventory.Services, ops.Service{Name: name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn})
+		home.Policy.Inventory.Services = append(
+			home.Policy.Inventory.Services,
+			ops.Service{Name: name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn},
+		)
 	}
 	for _, m := range sc.Maintenance {
 		home.Watch.Maintenance = append(home.Watch.Maintenance, ops.Maintenance{Name: m.Name, Service: m.Service, From: m.From, Until: m.Until})
@@ -119,7 +124,7 @@ func (g *stage) begin() {
 	var err error
 	g.watch, err = watch.New(watch.Options{
 		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
-		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: func() { g.woken = true },
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: g.changed,
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
 			_, err := g.store.RequestCancel(ctx, id, why, g.now)
@@ -131,8 +136,18 @@ func (g *stage) begin() {
 	g.due = time.Time{}
 }
 
+// changed is what the watch calls after it wrote rows.
+func (g *stage) changed() {
+	g.woken = true
+	g.announced = len(g.told())
+}
+
 // start is the fake engine.
 func (g *stage) start(id ops.CycleID) {
+	if id == 0 {
+		g.resumed++
+		return
+	}
 	loaded, err := g.store.Load(g.t.Context(), id)
 	g.must(err)
 	causes, err := g.store.Causes(g.t.Context(), loaded.Cycle.Environment, time.Time{})
@@ -149,7 +164,10 @@ func (g *stage) start(id ops.CycleID) {
 	if loaded.Cycle.Options != (ops.CycleOptions{}) {
 		g.t.Errorf("the cycle has options: %+v", loaded.Cycle.Options)
 	}
-	observed := slices.ContainsFunc(loaded.Journal.Checks, func(c ops.Check) bool { return c.Purpose == ops.ProbeObserve && c.Status != ops.Healthy })
+	observed := slices.ContainsFunc(
+		loaded.Journal.Checks,
+		func(c ops.Check) bool { return c.Purpose == ops.ProbeObserve && c.Status != ops.Healthy },
+	)
 	if observed != (loaded.Cycle.Trigger == ops.TriggerProbe) || len(loaded.Journal.Checks) == 0 {
 		g.t.Errorf("a cycle of a %s is told %+v", loaded.Cycle.Trigger, loaded.Journal.Checks)
 	}
@@ -203,7 +221,10 @@ func (g *stage) people(at time.Duration) {
 	g.t.Helper()
 	for i, q := range g.sc.Silences {
 		if q.At == at {
-			_, err := g.store.AddSilence(g.t.Context(), ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)})
+			_, err := g.store.AddSilence(
+				g.t.Context(),
+				ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)},
+			)
 			g.must(err)
 			g.woken = true
 		}
@@ -260,7 +281,15 @@ func (g *stage) look(n int) {
 		if n >= len(line) || line[n] == ' ' {
 			continue
 		}
-		c := ops.Check{At: g.now, Environment: "home", Purpose: ops.ProbeWatch, Service: name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy}
+		c := ops.Check{
+			At:          g.now,
+			Environment: "home",
+			Purpose:     ops.ProbeWatch,
+			Service:     name,
+			Probe:       "GET",
+			Type:        ops.CheckHTTP,
+			Status:      ops.Healthy,
+		}
 		switch line[n] {
 		case 'x':
 			c.Status, c.Error = ops.Down, "connection refused"

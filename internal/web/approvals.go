@@ -277,6 +277,8 @@ func approvalBadge(status ops.ApprovalStatus) badge {
 		return badge{"warn", "ban", "Denied"}
 	case ops.ApprovalExpired:
 		return badge{"unknown", "clock", "Expired"}
+	case ops.ApprovalWithdrawn:
+		return badge{"unknown", "ban", "No answer needed"}
 	}
 	return badge{"unknown", "circle-question-mark", plain(string(status))}
 }

@@ -11,12 +11,18 @@ import (
 	"claudeops/internal/ops"
 )
 
+// Engine is the whole of an engine; each part of the product uses one half.
+type Engine interface {
+	engine.Engine
+	engine.Waker
+}
+
 // Harness says how an engine is checked.
 type Harness struct {
 	// In runs one case: in a bubble of virtual time, or in real time.
 	In func(t *testing.T, f func(t *testing.T))
 	// Open is called once in every case. What it returns starts an engine that works for a host.
-	Open func(t *testing.T) func(h *Host) engine.Engine
+	Open func(t *testing.T) func(h *Host) Engine
 	// Several says that engines of several hosts can share one journal.
 	Several bool
 	// Later is how far ahead the suite lets a cycle wait.
@@ -65,18 +71,18 @@ func (h Harness) Run(t *testing.T) {
 // suite is what a case works with.
 type suite struct {
 	Harness
-	open func(h *Host) engine.Engine
+	open func(h *Host) Engine
 }
 
 // start runs an engine for as long as the case runs.
-func (s suite) start(t *testing.T, h *Host) engine.Engine {
+func (s suite) start(t *testing.T, h *Host) Engine {
 	t.Helper()
 	e := s.open(h)
 	t.Cleanup(func() { s.stop(t, e) })
 	return e
 }
 
-func (s suite) stop(t *testing.T, e engine.Engine) {
+func (s suite) stop(t *testing.T, e Engine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()

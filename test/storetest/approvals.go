@@ -123,7 +123,7 @@ func endEndsTheQuestion(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question(), Until: Start})
 	f.claimAt(t, asked.Cycle.ID, Start)
 	got := f.EndCycle(t, asked.Cycle.ID).Journal.Approvals[0]
-	equal(t, "status", got.Status, ops.ApprovalExpired)
+	equal(t, "status", got.Status, ops.ApprovalWithdrawn)
 	equal(t, "answer", got.Answer, "the cycle ended")
 	_, err := f.Store.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", Start)
 	wantErr(t, err, ops.ErrConflict)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,9 @@ func memoryCases() []testCase {
 		{"a memory reads back", memoryReadsBack},
 		{"an agent's lesson becomes a memory", lessonBecomesMemory},
 		{"a lesson learnt again becomes stronger", lessonAgainIsStronger},
+		{"the same failure is one memory", sameFailureIsOneMemory},
+		{"the memory of a service is bounded", memoryOfAServiceIsBounded},
+		{"a memory fades", memoryFades},
 		{"an operator's word stays the operator's", operatorsWordStays},
 		{"the strongest and newest is recalled first", strongestIsRecalledFirst},
 		{"what has expired is neither recalled nor listed", expiredIsForgotten},
@@ -91,7 +95,11 @@ func lessonAgainIsStronger(t *testing.T, f *Fixture) {
 	session := f.learn(t, later, slow())
 	got := f.memories(t, store.MemoryFilter{})
 	want := first
-	want.Confidence, want.UpdatedAt, want.ExpiresAt, want.SessionID = 0.6, later, ops.Ptr(later.AddDate(0, 0, 90)), &session.ID
+	want.UpdatedAt, want.ExpiresAt, want.SessionID = later, ops.Ptr(later.AddDate(0, 0, 90)), &session.ID
+	if c := got[0].Confidence; c <= 0.58 || c >= 0.6 { // a day has worn off a little of the first half
+		t.Errorf("confidence is %v", c)
+	}
+	want.Confidence = got[0].Confidence
 	equal(t, "memories", got, []ops.Memory{want})
 	for range 10 {
 		f.learn(t, later, slow())
@@ -100,8 +108,41 @@ func lessonAgainIsStronger(t *testing.T, f *Fixture) {
 	// Anything else is another memory.
 	f.learn(t, later, ops.Lesson{Category: "timing", Service: "db", Observation: "starts slowly"},
 		ops.Lesson{Category: "other", Service: "web", Observation: "starts slowly"},
-		ops.Lesson{Category: "timing", Service: "web", Observation: "Starts slowly"})
-	equal(t, "others", len(f.memories(t, store.MemoryFilter{})), 4)
+		ops.Lesson{Category: "timing", Service: "web", Observation: "Starts slowly!"})
+	equal(t, "others", len(f.memories(t, store.MemoryFilter{})), 3)
+}
+
+// One bad key fails every cycle: that is one memory, not one per cycle.
+func sameFailureIsOneMemory(t *testing.T, f *Fixture) {
+	for i := range 31 {
+		f.learn(t, Start.Add(time.Duration(i)*time.Hour), ops.Lesson{
+			Category: "agent_failure", Observation: fmt.Sprintf("credentials: the API answered 401 (request req_%d)", i),
+		})
+	}
+	equal(t, "memories", len(f.memories(t, store.MemoryFilter{})), 1)
+}
+
+func memoryOfAServiceIsBounded(t *testing.T, f *Fixture) {
+	letters := "abcdefghij"
+	for i := range 60 {
+		f.learn(t, Start.Add(time.Duration(i)*time.Minute), ops.Lesson{
+			Category: "c", Service: "web", Observation: "cause " + string(letters[i%10]) + string(letters[i/10]),
+		})
+	}
+	equal(t, "memories", len(f.memories(t, store.MemoryFilter{Service: "web", Limit: 100})), 40)
+}
+
+// What nobody repeats fades, and what an operator said does not.
+func memoryFades(t *testing.T, f *Fixture) {
+	said := f.remember(t, ops.Memory{Environment: "home", Category: "c", Service: "web", Observation: "said", Confidence: 0.4, CreatedAt: Start})
+	f.learn(t, Start, ops.Lesson{Category: "c", Service: "web", Observation: "seen once"})
+	recall := func(at time.Time) []ops.Memory {
+		out, err := f.Store.Recall(t.Context(), "home", []string{"web"}, at, 10)
+		must(t, err)
+		return out
+	}
+	equal(t, "fresh", recall(Start)[0].Observation, "seen once")
+	equal(t, "after two months", recall(Start.AddDate(0, 2, 0))[0].ID, said)
 }
 
 func operatorsWordStays(t *testing.T, f *Fixture) {

@@ -233,7 +233,7 @@ func settledGoes(t *testing.T, f *Fixture) {
 	}))
 	pending, err := f.Store.PendingAlerts(t.Context(), 10)
 	must(t, err)
-	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, pending))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, nil, nil, pending))
 	f.removeAll(t, forADay(), Start.Add(decade))
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)

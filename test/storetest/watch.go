@@ -23,6 +23,11 @@ func watchCases() []testCase {
 		{"a silence needs author, reason, end and a matcher", silenceIsUsable},
 		{"a silence holds from its start to its end", silenceHolds},
 		{"a journal knows silences, what is withheld and the last look", journalIsWatched},
+		{"a cycle leaves services in maintenance alone", maintenanceHolds},
+		{"a cycle's own probes obey silences and dependencies", ownProbesObey},
+		{"a question holds every cycle but the one that asks", questionHoldsOthers},
+		{"the time of the last check is known", lastCheckIsKnown},
+		{"the time of a start is learned", startIsLearned},
 		{"what is told once is not told twice", noticeIsToldOnce},
 		{"a notice that was given up is tried again", noticeIsRetried},
 	}
@@ -65,11 +70,11 @@ func alertToldWhileSettled(t *testing.T, f *Fixture) {
 	seen, err := f.Store.PendingAlerts(t.Context(), 10)
 	must(t, err)
 	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
-	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, seen))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, nil, nil, seen))
 	again, err := f.Store.PendingAlerts(t.Context(), 10)
 	must(t, err)
 	equal(t, "pending", len(again), 1)
-	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, nil, nil, again))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, nil, nil, again))
 	again, err = f.Store.PendingAlerts(t.Context(), 10)
 	must(t, err)
 	equal(t, "pending after", len(again), 0)
@@ -97,10 +102,10 @@ func stateIsSaved(t *testing.T, f *Fixture) {
 	s, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
 	other, _ := health.Observe(health.State{}, look("db", ops.Healthy), health.Thresholds{}, Start)
 	event := ops.Event{Level: ops.LevelWarning, Kind: "watch", Environment: "home", Service: "web", Message: "web is down."}
-	must(t, f.Store.RecordLooks(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
+	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
 		[]health.State{s, other}, []ops.Event{event}, nil))
 	s.Bad++
-	must(t, f.Store.RecordLooks(t.Context(), "home", nil, nil, []health.State{s}, nil, nil))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []health.State{s}, nil, nil))
 	got, err := f.Store.States(t.Context(), "home")
 	must(t, err)
 	equal(t, "states", got, []health.State{other, s})

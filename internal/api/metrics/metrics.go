@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// settled is how long after its end a row may still be on its way into the journal.
+	// settled is how long after its end a row may be written to the journal.
 	settled = time.Minute
-	// stretch is as much of a long history as is added up at once: a scrape that is given up has still come this far.
+	// stretch is how much history is added up at once, so that a cancelled scrape keeps its progress.
 	stretch = 14 * 24 * time.Hour
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 type Handler struct {
 	Options
 
-	mu     sync.Mutex // guards what follows: what was added up before
+	mu     sync.Mutex // guards the fields below: totals of earlier scrapes
 	base   totals
 	until  time.Time
 	marks  store.Marks
@@ -56,8 +56,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = write(&text, families)
 	}
 	if err != nil {
-		h.Logger.ErrorContext(r.Context(), "cannot read figures for a scrape", "error", err)
-		http.Error(w, "the figures could not be read; the supervisor's log says why", http.StatusServiceUnavailable)
+		h.Logger.ErrorContext(r.Context(), "cannot collect metrics", "error", err)
+		http.Error(w, "the metrics could not be collected; see the supervisor's log", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
@@ -75,7 +75,7 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	if err != nil {
 		return nil, err
 	}
-	standing, err := h.standing(ctx)
+	current, err := h.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +86,13 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
 	build.add(1, h.Version, runtime.Version())
 	out := []*family{build}
-	for _, more := range [][]*family{ended, feeds, standing, watched} {
+	for _, more := range [][]*family{ended, feeds, current, watched} {
 		out = append(out, more...)
 	}
 	return out, nil
 }
 
-// ended tells what is over. Everything up to a minute ago is kept added up.
+// ended counts ended sessions and cycles. Totals up to a minute ago are kept.
 func (h *Handler) ended(ctx context.Context, now time.Time) ([]*family, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +106,7 @@ func (h *Handler) ended(ctx context.Context, now time.Time) ([]*family, error) {
 	return t.families(), nil
 }
 
-// addUp adds up what ended until then, stretch by stretch.
+// addUp adds what ended until then, stretch by stretch.
 func (h *Handler) addUp(ctx context.Context, until time.Time) error {
 	if h.until.IsZero() {
 		first, err := h.Store.FirstEnd(ctx)
@@ -134,11 +134,11 @@ func (t totals) families() []*family {
 	for k, n := range t.sessions {
 		sessions.add(n, k.tier, k.trigger, k.outcome)
 	}
-	durations := &family{name: "session_duration_seconds", help: "How long sessions took.", kind: histogram, labels: []string{"tier", "outcome"}}
+	durations := &family{name: "session_duration_seconds", help: "Duration of sessions.", kind: histogram, labels: []string{"tier", "outcome"}}
 	for k, d := range t.durations {
 		durations.addDistribution(d, sessionBounds(), k.tier, k.outcome)
 	}
-	turns := &family{name: "session_turns", help: "Turns that sessions took.", kind: histogram, labels: []string{"tier"}}
+	turns := &family{name: "session_turns", help: "Turns per session.", kind: histogram, labels: []string{"tier"}}
 	for tier, d := range t.turns {
 		turns.addDistribution(d, turnBounds(), tier)
 	}
@@ -146,24 +146,30 @@ func (t totals) families() []*family {
 	for k, n := range t.tokens {
 		tokens.add(n, k[0], k[1], k[2])
 	}
-	costs := &family{name: "cost_usd_total", help: "Estimated cost in US dollars that sessions reported.", kind: counter, labels: []string{"tier", "model"}}
+	costs := &family{
+		name: "cost_usd_total", help: "Estimated cost in US dollars that sessions reported.",
+		kind: counter, labels: []string{"tier", "model"},
+	}
 	for k, n := range t.costs {
 		costs.add(n, k.tier, k.model)
 	}
-	escalations := &family{name: "escalations_total", help: "Sessions that a lower tier led to.", kind: counter, labels: []string{"from_tier", "to_tier"}}
+	escalations := &family{
+		name: "escalations_total", help: "Escalations from one tier to another.",
+		kind: counter, labels: []string{"from_tier", "to_tier"},
+	}
 	for k, n := range t.escalations {
 		escalations.add(n, k[0], k[1])
 	}
-	chains := &family{name: "chains_total", help: "Cycles that ended.", kind: counter, labels: []string{"outcome"}}
-	for outcome, n := range t.chains {
-		chains.add(n, outcome)
+	cycles := &family{name: "chains_total", help: "Cycles that ended.", kind: counter, labels: []string{"outcome"}}
+	for outcome, n := range t.cycles {
+		cycles.add(n, outcome)
 	}
-	chainTimes := &family{name: "chain_duration_seconds", help: "How long cycles took from their start to their end.", kind: histogram}
-	chainTimes.addDistribution(t.chainTimes, chainBounds())
-	return []*family{sessions, durations, turns, tokens, costs, escalations, chains, chainTimes}
+	cycleTimes := &family{name: "chain_duration_seconds", help: "Duration of cycles from start to end.", kind: histogram}
+	cycleTimes.addDistribution(t.cycleTimes, cycleBounds())
+	return []*family{sessions, durations, turns, tokens, costs, escalations, cycles, cycleTimes}
 }
 
-// feeds tells what only grows, each row counted once.
+// feeds counts guard decisions and recoveries; each row is counted once.
 func (h *Handler) feeds(ctx context.Context) ([]*family, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,11 +184,14 @@ func (h *Handler) feeds(ctx context.Context) ([]*family, error) {
 	for _, c := range recoveries {
 		h.ladder[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
 	}
-	decisions := &family{name: "guard_decisions_total", help: "Tool calls the guard judged.", kind: counter, labels: []string{"tier", "verdict", "rule"}}
+	decisions := &family{
+		name: "guard_decisions_total", help: "Decisions of the guard about tool calls.",
+		kind: counter, labels: []string{"tier", "verdict", "rule"},
+	}
 	for k, n := range h.guard {
 		decisions.add(n, k[0], k[1], k[2])
 	}
-	ladder := &family{name: "recovery_transitions_total", help: "Attempts the recovery ladder ordered.", kind: counter, labels: []string{"level", "error_type"}}
+	ladder := &family{name: "recovery_transitions_total", help: "Recovery attempts.", kind: counter, labels: []string{"level", "error_type"}}
 	for k, n := range h.ladder {
 		ladder.add(n, k[0], k[1])
 	}

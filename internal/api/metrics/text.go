@@ -12,7 +12,7 @@ import (
 
 const prefix = "claudeops_"
 
-// kind is what a figure means over time.
+// kind is the type of a metric.
 type kind string
 
 const (
@@ -21,7 +21,7 @@ const (
 	histogram kind = "histogram"
 )
 
-// family is all figures of one name.
+// family is all samples of one metric.
 type family struct {
 	name    string
 	help    string
@@ -52,13 +52,13 @@ func (f *family) addDistribution(d distribution, bounds []float64, labels ...str
 
 func natural[N int | int64 | uint64 | float64](n N) uint64 { return uint64(math.Max(0, float64(n))) }
 
-// snapshot gives figures that were already read to whoever collects them.
+// snapshot is a collector for figures that were already read.
 type snapshot []*family
 
-// Describe says nothing beforehand: which figures there are depends on the rows.
+// Describe sends nothing: the metrics depend on the rows.
 func (snapshot) Describe(chan<- *prometheus.Desc) {}
 
-// Collect hands out the figures.
+// Collect sends the figures.
 func (s snapshot) Collect(out chan<- prometheus.Metric) {
 	for _, f := range s {
 		desc := prometheus.NewDesc(prefix+f.name, f.help, f.labels, nil)
@@ -89,7 +89,7 @@ func (f *family) metric(desc *prometheus.Desc, x sample) prometheus.Metric {
 	return m
 }
 
-// write prints the families in the text format, which every Prometheus reads. A family without a figure is left out.
+// write writes the families in the Prometheus text format. A family without samples is left out.
 func write(to io.Writer, families []*family) error {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(snapshot(families)); err != nil {

@@ -13,7 +13,7 @@ import (
 // The bounds of the buckets, in seconds and in turns.
 func sessionBounds() []float64 { return []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600} }
 
-func chainBounds() []float64 { return []float64{15, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400} }
+func cycleBounds() []float64 { return []float64{15, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400} }
 func turnBounds() []float64  { return []float64{1, 2, 5, 10, 20, 40, 80, 160} }
 func waitBounds() []float64  { return []float64{30, 60, 300, 900, 3600, 14400, 86400} }
 
@@ -33,7 +33,7 @@ func (d distribution) plus(count int64, sum float64, below []int64) distribution
 	return out
 }
 
-// observe takes one value into account.
+// observe adds one value.
 func (d *distribution) observe(v float64, bounds []float64) {
 	d.count++
 	d.sum += v
@@ -60,27 +60,27 @@ type totals struct {
 	tokens      map[triple]float64 // tier, model, type
 	costs       map[costKey]float64
 	escalations map[pair]float64
-	chains      map[string]float64
-	chainTimes  distribution
+	cycles      map[string]float64
+	cycleTimes  distribution
 }
 
 func newTotals() totals {
 	return totals{
 		sessions: map[sessionKey]float64{}, durations: map[lengthKey]distribution{}, turns: map[string]distribution{},
-		tokens: map[triple]float64{}, costs: map[costKey]float64{}, escalations: map[pair]float64{}, chains: map[string]float64{},
-		chainTimes: distribution{below: make([]int64, len(chainBounds()))},
+		tokens: map[triple]float64{}, costs: map[costKey]float64{}, escalations: map[pair]float64{}, cycles: map[string]float64{},
+		cycleTimes: distribution{below: make([]int64, len(cycleBounds()))},
 	}
 }
 
 func (t totals) clone() totals {
 	return totals{
 		sessions: maps.Clone(t.sessions), durations: maps.Clone(t.durations), turns: maps.Clone(t.turns), tokens: maps.Clone(t.tokens),
-		costs: maps.Clone(t.costs), escalations: maps.Clone(t.escalations), chains: maps.Clone(t.chains),
-		chainTimes: distribution{count: t.chainTimes.count, sum: t.chainTimes.sum, below: slices.Clone(t.chainTimes.below)},
+		costs: maps.Clone(t.costs), escalations: maps.Clone(t.escalations), cycles: maps.Clone(t.cycles),
+		cycleTimes: distribution{count: t.cycleTimes.count, sum: t.cycleTimes.sum, below: slices.Clone(t.cycleTimes.below)},
 	}
 }
 
-// plus returns the totals with what ended within a stretch of time.
+// plus returns the totals including what ended in a time range.
 func (t totals) plus(ctx context.Context, journal *store.Store, span store.Span) (totals, error) {
 	out := t.clone()
 	groups, err := journal.SessionTotals(ctx, span, whole(sessionBounds(), 1000), whole(turnBounds(), 1))
@@ -97,11 +97,11 @@ func (t totals) plus(ctx context.Context, journal *store.Store, span store.Span)
 	for _, c := range escalations {
 		out.escalations[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
 	}
-	bounds := chainBounds()
+	bounds := cycleBounds()
 	err = journal.CycleEnds(ctx, span, func(c store.CycleEnd) {
-		out.chains[string(c.Status)]++
+		out.cycles[string(c.Status)]++
 		if c.StartedAt != nil {
-			out.chainTimes.observe(c.EndedAt.Sub(*c.StartedAt).Seconds(), bounds)
+			out.cycleTimes.observe(c.EndedAt.Sub(*c.StartedAt).Seconds(), bounds)
 		}
 	})
 	if err != nil {

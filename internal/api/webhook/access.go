@@ -17,7 +17,7 @@ import (
 
 const signatureHeader = "X-Hub-Signature-256"
 
-// read returns the body of a request whose sender may tell us something. Nothing of it is looked at before that is clear.
+// read returns the body of a request after its sender is authorized.
 func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	signed := h.o.Secret != "" && r.Header.Get(signatureHeader) != ""
 	if !signed && !h.known(r) {
@@ -35,14 +35,14 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		problem(w, http.StatusBadRequest, "the body could not be read")
 		return nil, false
 	case signed && !h.signature(r, body):
-		problem(w, http.StatusUnauthorized, "the signature does not fit the body")
+		problem(w, http.StatusUnauthorized, "the signature does not match the body")
 		return nil, false
 	}
 	return body, true
 }
 
-// known reports whether the sender has the token. Where neither token nor secret is set the daemon listens on loopback only;
-// then the request must also be meant for loopback, so that no page can reach us through a name of its own.
+// known reports whether the sender has the token. Without token and secret the daemon listens on loopback only; then the Host
+// header must be loopback too, which prevents DNS rebinding.
 func (h *Hook) known(r *http.Request) bool {
 	if h.o.Token == "" && h.o.Secret == "" {
 		return loopback(r.Host)
@@ -91,7 +91,7 @@ func accepted(w http.ResponseWriter, n int) {
 
 func busy(w http.ResponseWriter, why string) {
 	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	problem(w, http.StatusTooManyRequests, why+"; send them again in a moment")
+	problem(w, http.StatusTooManyRequests, why+"; try again later")
 }
 
 func problem(w http.ResponseWriter, status int, detail string) {

@@ -9,10 +9,10 @@ import (
 	"claudeops/internal/ops"
 )
 
-// errFull means that too many alerts wait to be looked at.
-var errFull = errors.New("too many alerts wait to be looked at")
+// errFull means that too many alerts wait to be processed.
+var errFull = errors.New("too many alerts wait to be processed")
 
-// Run writes what comes in until ctx ends. What waits then is written before it returns.
+// Run stores alerts until ctx ends. Waiting ones are stored before it returns.
 func (h *Hook) Run(ctx context.Context) error {
 	defer close(h.ended)
 	room := &room{hook: h}
@@ -39,7 +39,7 @@ func (h *Hook) last(ctx context.Context, r *room) {
 	}
 }
 
-// gather takes what waits already, and waits for no more.
+// gather takes the requests that already wait.
 func (h *Hook) gather(first entry) []entry {
 	batch := []entry{first}
 	for len(batch) < fullBatch {
@@ -53,7 +53,7 @@ func (h *Hook) gather(first entry) []entry {
 	return batch
 }
 
-// write writes a batch as one transaction and tells everybody what came of it.
+// write stores a batch in one transaction and reports the result to every request.
 func (h *Hook) write(ctx context.Context, r *room, batch []entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
 	defer cancel()
@@ -75,7 +75,7 @@ func (h *Hook) write(ctx context.Context, r *room, batch []entry) {
 	}
 }
 
-// room knows, roughly, how many alerts wait.
+// room knows roughly whether too many alerts wait.
 type room struct {
 	hook    *Hook
 	counted time.Time

@@ -1,9 +1,9 @@
-// Package webhook takes alerts of other systems by HTTP. What it answers with 202 is in the database.
+// Package webhook receives alerts of other systems by HTTP. An alert that is answered with 202 is in the database.
 //
 //	POST /api/v1/webhooks/{alertmanager|grafana|generic}[?environment=NAME]
 //
-// Requests are gathered into shared transactions, so that many at once cost little more than one. Where more come than can be
-// written, or more are written than anybody looks at, the answer is 429 and the sender tries again.
+// Requests share transactions, so that many at once cost little more than one. When more alerts arrive than can be written or
+// processed, the answer is 429 and the sender tries again.
 package webhook
 
 import (
@@ -25,11 +25,11 @@ const Path = "/api/v1/webhooks/"
 
 const (
 	maxBody = 1 << 20
-	// atOnce bounds the requests that are read or wait to be written, and with that the memory they take.
+	// atOnce limits the requests that are read or wait to be written, and so their memory.
 	atOnce = 256
 	// fullBatch is how many requests share a transaction.
 	fullBatch = 64
-	// mostPending is how many alerts may wait to be looked at.
+	// mostPending is how many alerts may wait to be processed.
 	mostPending = 10_000
 	// countEvery is how often the waiting alerts are counted.
 	countEvery = 250 * time.Millisecond
@@ -47,12 +47,12 @@ type Store interface {
 // Options are what the webhooks need.
 type Options struct {
 	Store        Store
-	Environments []string // the first one is meant where a request names none
+	Environments []string // the first one is the default
 	Token        string   // as `Authorization: Bearer …`
 	Secret       string   // signs the body, as `X-Hub-Signature-256: sha256=…`
 	Clock        ops.Clock
 	Logger       *slog.Logger
-	// Service gives what an alert calls a service its name in the inventory.
+	// Service maps the name of a service in an alert to its name in the inventory.
 	Service func(environment, name string) string
 	// Wake is called after alerts were written.
 	Wake func()
@@ -62,7 +62,7 @@ type Options struct {
 	AtOnce, Pending int
 }
 
-// Hook is the handler of the webhooks. Nothing is answered with 202 unless Run runs.
+// Hook is the handler of the webhooks. It answers 202 only while Run runs.
 type Hook struct {
 	o       Options
 	guarded http.Handler
@@ -98,9 +98,9 @@ func New(o Options) *Hook {
 		o.Wake = func() {}
 	}
 	h := &Hook{o: o, slots: make(chan struct{}, o.AtOnce), queue: make(chan entry, o.AtOnce), ended: make(chan struct{})}
-	origins := http.NewCrossOriginProtection() // a page of another site must not speak for anybody
+	origins := http.NewCrossOriginProtection() // a page of another site must not send requests
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusForbidden, "this request came from a page of another site, so nothing was done")
+		problem(w, http.StatusForbidden, "cross-site requests are not allowed")
 	}))
 	h.guarded = origins.Handler(http.HandlerFunc(h.take))
 	return h
@@ -117,7 +117,7 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 	source := r.URL.Path[min(len(Path), len(r.URL.Path)):]
 	switch {
 	case !slices.Contains(alert.Sources(), source):
-		problem(w, http.StatusNotFound, "there is no such webhook; use alertmanager, grafana or generic")
+		problem(w, http.StatusNotFound, "unknown webhook; use alertmanager, grafana or generic")
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
@@ -128,7 +128,7 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	default:
-		busy(w, "more alerts come in than can be written")
+		busy(w, "too many alerts at once")
 		return
 	}
 	body, ok := h.read(w, r)
@@ -154,7 +154,7 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 	h.keep(w, r, found)
 }
 
-// adopt makes an alert one of the environment.
+// adopt assigns an alert to the environment.
 func (h *Hook) adopt(a *ops.Alert, environment string) {
 	a.Environment = environment
 	a.Service = h.o.Redact(h.o.Service(environment, a.Service))
@@ -209,8 +209,8 @@ func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, err error) 
 	case errors.Is(err, errFull):
 		busy(w, err.Error())
 	default:
-		h.o.Logger.ErrorContext(r.Context(), "alerts could not be written", "error", err)
+		h.o.Logger.ErrorContext(r.Context(), "cannot store alerts", "error", err)
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-		problem(w, http.StatusServiceUnavailable, "the alerts could not be written; send them again")
+		problem(w, http.StatusServiceUnavailable, "the alerts could not be stored; send them again")
 	}
 }

@@ -17,7 +17,7 @@ const (
 	socketFile   = "keeper.sock"
 )
 
-// brokenUpstream is an address nobody listens on.
+// brokenUpstream is an address without a listener.
 const brokenUpstream = "127.0.0.1:1"
 
 // conf is the configuration of the service.
@@ -29,7 +29,7 @@ func confText(comment, upstream string) string {
 	return fmt.Sprintf("# mediabox configuration, %s\n# The library that mediabox serves from.\nupstream = %s\n", comment, upstream)
 }
 
-// readConf reads the configuration strictly, so that a typing error is told and not guessed around.
+// readConf reads the configuration strictly, so that a typing error is reported.
 func readConf(dir string) (conf, error) {
 	path := filepath.Join(dir, confFile)
 	data, err := os.ReadFile(path)

@@ -19,7 +19,7 @@ const (
 	maxRequest    = 4096
 )
 
-// wireRequest and wireReply travel over the keeper's socket, one of each per connection.
+// wireRequest and wireReply are sent over the keeper's socket, one of each per connection.
 type wireRequest struct {
 	Verb Verb `json:"verb"`
 }
@@ -29,7 +29,7 @@ type wireReply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Control asks the keeper of the demo in dir to do something and returns what it tells.
+// Control sends a verb to the keeper of the demo in dir and returns its output.
 func Control(ctx context.Context, dir string, verb Verb) (string, error) {
 	path, err := socketPath(dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A killed demo leaves its socket; a living one answers on it.
+	// A killed demo leaves its socket; a running one answers on it.
 	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("use demo folder %s: another demo is running there", dir)
@@ -103,11 +103,11 @@ func (k *Keeper) answerSocket(life context.Context, ln net.Listener) {
 			return
 		}
 		if err != nil {
-			k.log.WarnContext(life, "the demo's socket ended early; restart the demo to control its service again", "error", err)
+			k.log.WarnContext(life, "the demo's socket stopped; restart the demo to control its service", "error", err)
 			return
 		}
 		if err := k.answer(life, conn); err != nil {
-			k.log.WarnContext(life, "a request to the demo was not answered", "error", err)
+			k.log.WarnContext(life, "cannot answer a request to the demo", "error", err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package demo is a small real service and the incident that is played on it.
+// Package demo is a small real service and the incident of the demo.
 //
 // The service is called mediabox. It answers /health with 200 while the library it is configured for answers, and with
-// 502 otherwise. A Keeper owns its process: it starts it, starts it anew when asked through a socket in the demo's
-// folder, and ends it with itself. So a restart asked for by an agent never leaves a process behind.
+// 502 otherwise. A Keeper owns its process: it starts the process, restarts it on request through a socket in the demo's
+// folder, and stops it when the demo ends. So a restart by an agent never leaves a process behind.
 package demo

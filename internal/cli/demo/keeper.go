@@ -32,11 +32,11 @@ type Keeper struct {
 	command []string
 	log     *slog.Logger
 
-	front    net.Listener // the service's address; kept open here, so that it stays the same over every restart
+	front    net.Listener // the service's address; open here, so that it stays the same after a restart
 	handed   *os.File     // front, as it is handed down
 	good     string       // address of the library
 	requests chan request
-	over     <-chan struct{} // closed when the keeper's life ends
+	over     <-chan struct{} // closed when the keeper stops
 
 	stop context.CancelCauseFunc
 	work sync.WaitGroup
@@ -54,7 +54,7 @@ type reply struct {
 	err  error
 }
 
-// Why something the keeper does is broken off.
+// Reasons why the keeper stops a request.
 var (
 	errClosed     = errors.New("the demo has ended")
 	errSenderGone = errors.New("the sender no longer waits")
@@ -85,7 +85,7 @@ func StartKeeper(ctx context.Context, cfg KeeperConfig) (*Keeper, error) {
 	return k, nil
 }
 
-// open takes everything that needs no service process, and starts the keeper's own work.
+// open opens everything that needs no service process, and starts the keeper's goroutines.
 func (k *Keeper) open(life context.Context) error {
 	library, err := Listen(life, "127.0.0.1:0")
 	if err != nil {
@@ -100,7 +100,7 @@ func (k *Keeper) open(life context.Context) error {
 	}
 	tcp, ok := k.front.(*net.TCPListener)
 	if !ok {
-		return fmt.Errorf("hand listener down: %T is no TCP listener", k.front)
+		return fmt.Errorf("hand listener down: %T is not a TCP listener", k.front)
 	}
 	if k.handed, err = tcp.File(); err != nil {
 		return fmt.Errorf("hand listener down: %w", err)
@@ -116,7 +116,7 @@ func (k *Keeper) open(life context.Context) error {
 		return err
 	}
 	k.work.Go(func() { k.answerSocket(life, socket) })
-	k.work.Go(func() { k.tend(life) })
+	k.work.Go(func() { k.run(life) })
 	return nil
 }
 
@@ -127,18 +127,15 @@ func (k *Keeper) serveUntil(life context.Context, ln net.Listener, h http.Handle
 	}
 	k.work.Go(func() {
 		if err := serve(life, server, ln); err != nil {
-			k.log.WarnContext(life, "the demo's library ended early", "error", err)
+			k.log.WarnContext(life, "the demo's library stopped", "error", err)
 		}
 	})
 }
 
-// URL is the address of the service; it stays the same over every restart.
+// URL is the address of the service; it stays the same after a restart.
 func (k *Keeper) URL() string { return "http://" + k.front.Addr().String() }
 
-// Upstream is the address of the library, the right value of the service's configuration.
-func (k *Keeper) Upstream() string { return k.good }
-
-// Close ends the service and everything the keeper started, and waits for it.
+// Close stops the service and everything that the keeper started, and waits for them.
 func (k *Keeper) Close() error {
 	k.stop(errClosed)
 	k.work.Wait()
@@ -155,7 +152,7 @@ func (k *Keeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Do does what a verb asks for and returns what there is to tell about it.
+// Do runs a verb and returns its output.
 func (k *Keeper) Do(ctx context.Context, verb Verb) (string, error) {
 	r := request{verb: verb, gone: ctx.Done(), reply: make(chan reply, 1)}
 	select {
@@ -173,12 +170,12 @@ func (k *Keeper) Do(ctx context.Context, verb Verb) (string, error) {
 	}
 }
 
-// tend is the only one that starts and stops the service. It stays on one thread, because the service gets its signal
-// when the thread that started it ends.
-func (k *Keeper) tend(life context.Context) {
+// run starts and stops the service; nothing else does. It stays on one thread, because the service gets its signal when the
+// thread that started it ends.
+func (k *Keeper) run(life context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	s := &shift{keeper: k}
+	s := &worker{keeper: k}
 	defer s.stop(context.WithoutCancel(life))
 	for {
 		select {

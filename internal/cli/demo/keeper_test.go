@@ -40,14 +40,14 @@ func TestTheIncidentIsBrokenNotRepairedByARestartAndRepairedByARedeploy(t *testi
 		}
 		pids = append(pids, pid)
 	}
-	if got := do(t, k, Status); got != fmt.Sprintf("mediabox is running, pid %d, 4 restarts, %s", pids[4], url) {
+	if got := do(t, k, Status); got != fmt.Sprintf("mediabox is running, pid %d, restarts: 4, %s", pids[4], url) {
 		t.Errorf("status %q", got)
 	}
 }
 
 func TestTheLogAndTheConfigurationShowTheCause(t *testing.T) {
 	k := startKeeper(t, shortDir(t), "service")
-	if got := do(t, k, Config); !strings.Contains(got, "upstream = "+k.Upstream()) {
+	if got := do(t, k, Config); !strings.Contains(got, "upstream = "+k.good) {
 		t.Errorf("good configuration %q", got)
 	}
 	do(t, k, Break)
@@ -75,7 +75,7 @@ func TestClosingTheKeeperLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%s is still there: %v", file, err)
 		}
 	}
-	for _, a := range []string{addr, k.Upstream()} {
+	for _, a := range []string{addr, k.good} {
 		if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", a); err == nil {
 			_ = conn.Close()
 			t.Errorf("%s still listens", a)
@@ -152,7 +152,7 @@ func TestAServiceThatCannotStartIsTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, confFile), []byte("colour = red\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Do(t.Context(), Restart); err == nil || !strings.Contains(err.Error(), "it ended at once (exit status 1)") {
+	if _, err := k.Do(t.Context(), Restart); err == nil || !strings.Contains(err.Error(), "it ended immediately (exit status 1)") {
 		t.Fatalf("got %v", err)
 	}
 	if got := do(t, k, Status); got != "mediabox is stopped: exit status 1" {

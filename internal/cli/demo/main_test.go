@@ -43,7 +43,7 @@ func program(name string, args []string) int {
 			err = Service(ctx, dir, ln)
 		}
 		if err != nil {
-			return complain(os.Stderr, 1, err)
+			return fail(os.Stderr, 1, err)
 		}
 		return 0
 	case "ctl":
@@ -57,7 +57,7 @@ func program(name string, args []string) int {
 		if err == nil {
 			err = Service(context.Background(), dir, ln)
 		}
-		return complain(os.Stderr, 1, err)
+		return fail(os.Stderr, 1, err)
 	case "agent":
 		return scripted.Main(ctx, args, os.Environ(), os.Stdin, os.Stdout, os.Stderr) //nolint:forbidigo // the test binary is the program here
 	}
@@ -76,7 +76,7 @@ func cutFlag(args []string, name string) (value string, rest []string) {
 func keepUntilKilled(ctx context.Context, dir string) int {
 	_, err := StartKeeper(ctx, KeeperConfig{Dir: dir, Command: serviceCommand("service"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return complain(os.Stderr, 1, err)
+		return fail(os.Stderr, 1, err)
 	}
 	_, _ = fmt.Fprintln(os.Stdout, "ready")
 	<-ctx.Done()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// stopGrace is between the polite and the final signal to the service.
+// stopGrace is the time between SIGTERM and SIGKILL.
 const stopGrace = 3 * time.Second
 
 // process is one running service process.
 type process struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process is gone and reaped
+	ended chan struct{} // closed when the process has ended and was reaped
 	err   error         // how it ended; valid after ended
 }
 
@@ -57,7 +57,7 @@ func (p *process) running() bool {
 
 // stop ends the process and waits until it is gone.
 func (p *process) stop(ctx context.Context) {
-	// A process that has just ended cannot be signalled, which is what is wanted.
+	// A process that has just ended cannot be signalled, and need not be.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	grace, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()

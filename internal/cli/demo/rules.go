@@ -1,34 +1,34 @@
 package demo
 
 // Rules are the guard rules of the demo: what each tier may do with the program of its service.
-const Rules = `# Written by claudeops demo: rules of an operator, for a program that the guard does not know.
+const Rules = `# Written by claudeops demo: operator rules for a program that the guard does not know.
 rules:
   - id: mediabox-get
     program: mediaboxctl
     args: [get, "*"]
     tier: 1
-    reason: Asking mediabox changes nothing.
+    reason: Reading from mediabox changes nothing.
     match: [mediaboxctl get /health]
     not_match: [mediaboxctl restart, mediaboxctl get]
   - id: mediabox-status
     program: mediaboxctl
     args: [status]
     tier: 1
-    reason: The status is for everybody.
+    reason: Every tier may read the status.
     match: [mediaboxctl status]
     not_match: [mediaboxctl restart]
   - id: mediabox-log
     program: mediaboxctl
     args: [log]
     tier: 1
-    reason: The log is for everybody.
+    reason: Every tier may read the log.
     match: [mediaboxctl log]
     not_match: [mediaboxctl redeploy]
   - id: mediabox-config
     program: mediaboxctl
     args: [config]
     tier: 1
-    reason: The configuration may be read by everybody.
+    reason: Every tier may read the configuration.
     match: [mediaboxctl config]
     not_match: [mediaboxctl break]
   - id: mediabox-restart

@@ -22,7 +22,7 @@ const (
 // Service is the program of mediabox: it reads its configuration from dir once, serves on ln until ctx ends, and keeps a
 // log and a pid file in dir. It closes ln.
 func Service(ctx context.Context, dir string, ln net.Listener) (err error) {
-	defer func() { _ = ln.Close() }() // twice in the good case, which is harmless
+	defer func() { _ = ln.Close() }() // closing twice is harmless
 	logTo, err := openLog(dir)
 	if err != nil {
 		return err
@@ -62,11 +62,11 @@ func serve(ctx context.Context, server *http.Server, ln net.Listener) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	// The given context is over; the requests that are still open get a little time of their own.
+	// The context has ended; open requests get a little more time.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(last) != nil {
-		_ = server.Close() // what did not end in time is cut off
+		_ = server.Close() // close requests that did not end in time
 	}
 	<-ended
 	return nil
@@ -80,7 +80,7 @@ func openLog(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// upstreamClient talks to loopback only, so it knows no proxy.
+// upstreamClient connects to loopback only, so it uses no proxy.
 func upstreamClient() (client *http.Client, done func()) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	return &http.Client{Transport: transport, Timeout: upstreamTimeout}, transport.CloseIdleConnections
@@ -105,7 +105,7 @@ func routes(c conf, client *http.Client, log *slog.Logger) http.Handler {
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // the client may have gone
+	_, _ = io.WriteString(w, text+"\n") // the client may have disconnected
 }
 
 func askLibrary(ctx context.Context, client *http.Client, upstream string) error {

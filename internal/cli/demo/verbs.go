@@ -12,34 +12,34 @@ import (
 	"sync"
 )
 
-// Verb is something the keeper can be asked to do.
+// Verb is an action of the keeper.
 type Verb string
 
 // The verbs of the keeper.
 const (
-	Status   Verb = "status"   // is the service running, and how
-	Restart  Verb = "restart"  // a new process with the configuration as it is
+	Status   Verb = "status"   // whether the service is running
+	Restart  Verb = "restart"  // a new process with the same configuration
 	Break    Verb = "break"    // a wrong configuration, and a restart
 	Redeploy Verb = "redeploy" // the good configuration, and a restart
 	Log      Verb = "log"      // the end of the service's log
 	Config   Verb = "config"   // the service's configuration
 )
 
-// Verbs lists what Control takes.
+// Verbs lists the verbs of Control.
 func Verbs() []Verb { return []Verb{Status, Restart, Break, Redeploy, Log, Config} }
 
 // logLines is how much of the log is shown.
 const logLines = 12
 
-// shift is the state of the keeper's one worker.
-type shift struct {
+// worker owns the service process.
+type worker struct {
 	keeper   *Keeper
 	process  *process
 	restarts int
 }
 
-// handle does a request for as long as both its sender and the keeper want it.
-func (s *shift) handle(life context.Context, r request) reply {
+// handle handles a request until it is done, its sender is gone or the keeper stops.
+func (s *worker) handle(life context.Context, r request) reply {
 	ctx, cancel := context.WithCancelCause(life)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -55,7 +55,7 @@ func (s *shift) handle(life context.Context, r request) reply {
 	return reply{text, err}
 }
 
-func (s *shift) do(ctx context.Context, verb Verb) (string, error) {
+func (s *worker) do(ctx context.Context, verb Verb) (string, error) {
 	dir := s.keeper.dir
 	switch verb {
 	case Status:
@@ -94,7 +94,7 @@ func verbList() string {
 	return strings.Join(names, ", ")
 }
 
-func (s *shift) status() string {
+func (s *worker) status() string {
 	if s.process == nil || !s.process.running() {
 		why := ""
 		if s.process != nil && s.process.err != nil {
@@ -102,11 +102,11 @@ func (s *shift) status() string {
 		}
 		return "mediabox is stopped" + why
 	}
-	return fmt.Sprintf("mediabox is running, pid %d, %d restarts, %s", s.process.pid(), s.restarts, s.keeper.URL())
+	return fmt.Sprintf("mediabox is running, pid %d, restarts: %d, %s", s.process.pid(), s.restarts, s.keeper.URL())
 }
 
 // restart replaces the process by a new one and returns when that one answers.
-func (s *shift) restart(ctx context.Context) (string, error) {
+func (s *worker) restart(ctx context.Context) (string, error) {
 	k := s.keeper
 	text := "mediabox started"
 	if s.process != nil {
@@ -128,7 +128,7 @@ func (s *shift) restart(ctx context.Context) (string, error) {
 }
 
 // stop ends the process, if there is one.
-func (s *shift) stop(ctx context.Context) {
+func (s *worker) stop(ctx context.Context) {
 	if s.process == nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (s *shift) stop(ctx context.Context) {
 
 // ready waits until the service answers. The request waits in the listener's queue until the new process takes it, so
 // there is nothing to poll.
-func (s *shift) ready(ctx context.Context) error {
+func (s *worker) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -164,7 +164,7 @@ func (s *shift) ready(ctx context.Context) error {
 		return resp.Body.Close()
 	}
 	if !s.process.running() {
-		return fmt.Errorf("start service: it ended at once (%w); see %s", endOf(s.process), filepath.Join(s.keeper.dir, logFile))
+		return fmt.Errorf("start service: it ended immediately (%w); see %s", endOf(s.process), filepath.Join(s.keeper.dir, logFile))
 	}
 	return fmt.Errorf("start service: it does not answer: %w", err)
 }

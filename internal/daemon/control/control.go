@@ -1,5 +1,5 @@
-// Package control is the small line between the daemon and the commands run beside it: a command writes a row and then
-// wakes the daemon through the socket in the state folder. Nothing but wake-ups travels here.
+// Package control connects the daemon with commands on the same machine: a command writes a row and then wakes the daemon
+// through the socket in the state folder. Only wake-ups are sent here.
 package control
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const socketName = "control.sock"
 
-// ErrNoDaemon means that nobody listens in this state folder.
+// ErrNoDaemon means that no daemon listens in this state folder.
 var ErrNoDaemon = errors.New("no daemon is running on this state folder")
 
 // Request asks the daemon for something.
@@ -101,13 +101,13 @@ func (s *Server) answer(c net.Conn) {
 	default:
 		reply = Reply{Error: fmt.Sprintf("unknown command %q", r.Command)}
 	}
-	_ = json.NewEncoder(c).Encode(reply) // the other side may be gone; it loses nothing, the row is written
+	_ = json.NewEncoder(c).Encode(reply) // the other side may be gone; the row is already written
 }
 
-// Wake tells the daemon of the state folder, if there is one, to look at the journal.
+// Wake asks the daemon of the state folder, if there is one, to read the journal.
 func Wake(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, "wake") }
 
-// Ping reports who runs on the state folder.
+// Ping returns the process id of the daemon of the state folder.
 func Ping(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, "ping") }
 
 func ask(ctx context.Context, stateDir, command string) (Reply, error) {
@@ -139,7 +139,7 @@ func ask(ctx context.Context, stateDir, command string) (Reply, error) {
 	return r, nil
 }
 
-// shortPath names the socket through a descriptor of its folder, since a socket's path may have 107 bytes only.
+// shortPath names the socket through a descriptor of its folder, because the path of a socket is limited to 107 bytes.
 func shortPath(stateDir string) (string, func(), error) {
 	fd, err := unix.Open(stateDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

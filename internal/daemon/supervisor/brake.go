@@ -2,27 +2,35 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
 
-// remembered is how many endings the brake looks at: more than it takes to stop.
+// Failures is where the brake reads how cycles ended, and reports that it stopped the schedule.
+type Failures interface {
+	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
+	AddEvent(ctx context.Context, e ops.Event) (int64, error)
+}
+
+// remembered is how many ended cycles the brake reads: more than it needs to stop.
 const remembered = 10
 
-// braked reports whether the environment's cycles keep failing, so that its next scheduled one has to wait. How long follows
-// from the journal alone, so a restart does not let go of the brake.
+// braked reports whether the environment's cycles keep failing, so that the next scheduled one has to wait. The delay is computed
+// from the journal alone, so a restart does not shorten it.
 func (s *Supervisor) braked(ctx context.Context, environment string) bool {
-	endings, err := s.o.Journal.Endings(ctx, environment, remembered)
+	endings, err := s.o.Failures.Endings(ctx, environment, remembered)
 	if err != nil {
-		s.complain(ctx, "the brake could not read the journal", err)
+		s.logError(ctx, fmt.Errorf("read ended cycles of %s: %w", environment, err))
 		return false
 	}
 	var failed []time.Time
 	for _, e := range endings {
 		if e.Status != ops.CyclePartial && e.Status != ops.CycleFailed {
-			break // what came before is over
+			break // older failures no longer count
 		}
 		failed = append(failed, e.At)
 	}
@@ -39,22 +47,24 @@ func (s *Supervisor) braked(ctx context.Context, environment string) bool {
 	told := s.stopped[environment]
 	s.stopped[environment] = told || stop
 	s.mu.Unlock()
-	s.o.Logger.WarnContext(ctx, "a scheduled check waits: "+reason, "environment", environment, "until", now.Add(delay))
+	s.o.Logger.WarnContext(ctx, "a scheduled cycle is delayed because cycles keep failing",
+		"environment", environment, "until", now.Add(delay), "reason", reason)
 	if stop && !told {
 		s.tellBrake(ctx, environment, reason, now)
 	}
 	return true
 }
 
-// tellBrake tells the operator that nothing starts by itself any more.
+// tellBrake reports that no scheduled cycle starts any more.
 func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, now time.Time) {
-	if _, err := s.o.Journal.AddEvent(ctx, ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Kind: "brake", Message: reason}); err != nil {
-		s.complain(ctx, "the brake could not be recorded", err)
+	event := ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Kind: "brake", Message: reason}
+	if _, err := s.o.Failures.AddEvent(ctx, event); err != nil {
+		s.logError(ctx, fmt.Errorf("record that cycles of %s keep failing: %w", environment, err))
 	}
-	if _, err := s.o.Journal.AddNotice(ctx, ops.Notice{
+	if _, err := s.o.Failures.AddNotice(ctx, ops.Notice{
 		Kind: "brake", Level: ops.LevelCritical, Title: "Claude Ops: Cycles keep failing", Status: ops.NoticePending, NextAt: now, CreatedAt: now,
-		Body: "Environment " + environment + ": " + reason + ".\n\nLook at: claudeops cycles list. Start one by hand: claudeops run\n",
+		Body: "Environment " + environment + ": " + reason + ".\n\nSee: claudeops cycles list. Start one by hand: claudeops run\n",
 	}); err != nil {
-		s.complain(ctx, "the brake could not be told", err)
+		s.logError(ctx, fmt.Errorf("notify that cycles of %s keep failing: %w", environment, err))
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Hosts is where hosts that share a database tell each other that they live.
+// Hosts is where hosts that share a database renew their leases.
 type Hosts interface {
 	Renew(ctx context.Context, owner ops.Owner, length time.Duration) (draining bool, err error)
 	Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 	TakeDuty(ctx context.Context, owner ops.Owner, name string, length time.Duration) (bool, error)
 }
 
-// Errors of a host that may not act.
+// Errors of a host that must not change anything.
 var (
-	ErrUnheld = errors.New("this host cannot reach its database, so it changes nothing until it does")
-	errTaken  = errors.New("another host took over while this one gave no sign of life")
+	ErrUnheld = errors.New("this host cannot reach its database, so it changes nothing until it can")
+	errTaken  = errors.New("the lease of this host ended, and another host took over its cycles")
 )
 
-// Lease keeps this host alive among the others, and from harm while it cannot tell whether it is.
+// Lease renews the lease of this host, and stops its work while the lease is in doubt.
 //
-// The database's clock says when a lease ends; this host counts on its own from before it asked, so it always stops first:
-// at the first failed renewal nothing may be changed any more, at two thirds of the lease the agents are stopped, and only at
-// its end may others take over.
+// The database's clock decides when a lease ends. This host measures the time itself, from before each renewal was sent, so it
+// always stops first: after the first failed renewal nothing may be changed, at two thirds of the lease the agents are stopped,
+// and only at its end may other hosts take over.
 type Lease struct {
 	LeaseOptions
 
 	mu    sync.Mutex
 	fault error           // why nothing may be changed now; nil while the lease is held
 	sent  time.Time       // when the last renewal that succeeded was sent
-	since time.Time       // since when it is held without a gap
+	since time.Time       // when the current unbroken lease began
 	life  context.Context //nolint:containedctx // what may run only while the lease is held
 	end   context.CancelCauseFunc
 }
@@ -44,16 +44,16 @@ type LeaseOptions struct {
 	Hosts  Hosts
 	Owner  func() ops.Owner
 	Length time.Duration
-	// Enlist begins a new term after others took this host for dead.
+	// Enlist registers this host again after other hosts took over its cycles.
 	Enlist func(ctx context.Context) error
-	// Drain is called when somebody asked this host to take no new work.
+	// Drain is called when this host was asked to take no new cycles.
 	Drain func()
-	// Regained is called when work may go on: at the start, after a gap, and when another host's work is free.
+	// Regained is called when work can continue: after a gap, and when cycles of another host become free.
 	Regained func()
 	Logger   *slog.Logger
 }
 
-// NewLease returns a lease that was just begun.
+// NewLease returns a lease that has just begun.
 func NewLease(o LeaseOptions) *Lease {
 	l := &Lease{LeaseOptions: o, sent: time.Now(), since: time.Now()}
 	l.life, l.end = context.WithCancelCause(context.Background())
@@ -77,9 +77,9 @@ func (l *Lease) Bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, func() { stop(); end(nil) }
 }
 
-// Run renews until ctx ends, and takes over from hosts that do not.
+// Run renews the lease until ctx ends, and takes over the cycles of hosts whose lease has ended.
 func (l *Lease) Run(ctx context.Context) {
-	ticker := time.NewTicker(l.look())
+	ticker := time.NewTicker(l.interval())
 	defer ticker.Stop()
 	for {
 		select {
@@ -94,27 +94,27 @@ func (l *Lease) Run(ctx context.Context) {
 	}
 }
 
-// look is how often the hosts are looked at: a dead one should not be dead for much longer than its lease.
-func (l *Lease) look() time.Duration { return l.Length / 12 }
+// interval is how often leases are checked, so that cycles of a dead host wait not much longer than its lease.
+func (l *Lease) interval() time.Duration { return l.Length / 12 }
 
-// due: a third of the lease has gone by, or it is in doubt.
+// due reports whether a third of the lease is over, or the lease is in doubt.
 func (l *Lease) due() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault != nil || time.Since(l.sent) >= l.Length/3
 }
 
-// renew tries once. It never takes so long that the agents would be stopped late.
+// renew tries once. It ends early enough to stop the agents in time.
 func (l *Lease) renew(ctx context.Context) {
 	l.mu.Lock()
 	stopAt := l.sent.Add(l.Length * 2 / 3)
 	l.mu.Unlock()
-	patience := l.Length / 4
+	timeout := l.Length / 4
 	if left := time.Until(stopAt); left > 0 {
-		patience = min(patience, left)
+		timeout = min(timeout, left)
 	}
 	sent := time.Now()
-	call, cancel := context.WithTimeout(ctx, patience)
+	call, cancel := context.WithTimeout(ctx, timeout)
 	draining, err := l.Hosts.Renew(call, l.Owner(), l.Length)
 	cancel()
 	switch {
@@ -128,7 +128,7 @@ func (l *Lease) renew(ctx context.Context) {
 		l.lost(errTaken)
 		sent = time.Now()
 		if err := l.Enlist(ctx); err != nil {
-			l.Logger.ErrorContext(ctx, "this host could not begin anew after others took it for dead; trying again", "error", err)
+			l.Logger.ErrorContext(ctx, "re-registration after losing the lease failed; trying again", "error", err)
 			return
 		}
 		l.held(sent)
@@ -140,7 +140,7 @@ func (l *Lease) renew(ctx context.Context) {
 	}
 }
 
-// held notes a lease that was renewed by a question sent then.
+// held records that a renewal sent at that time succeeded.
 func (l *Lease) held(sent time.Time) {
 	l.mu.Lock()
 	gap := l.fault != nil
@@ -153,19 +153,19 @@ func (l *Lease) held(sent time.Time) {
 	}
 	l.mu.Unlock()
 	if gap {
-		l.Logger.Info("the database answers again; work goes on")
+		l.Logger.Info("the database is reachable again; work continues")
 		l.Regained()
 	}
 }
 
-// doubt closes the gates.
+// doubt forbids changes until the next renewal succeeds.
 func (l *Lease) doubt(ctx context.Context, err error) {
 	l.mu.Lock()
 	first := l.fault == nil
 	l.fault = ErrUnheld
 	l.mu.Unlock()
 	if first {
-		l.Logger.ErrorContext(ctx, "the lease could not be renewed: nothing is changed any more, and agents are stopped if this lasts", "error", err)
+		l.Logger.ErrorContext(ctx, "lease renewal failed; this host changes nothing, and agents are stopped if it keeps failing", "error", err)
 	}
 }
 
@@ -176,12 +176,12 @@ func (l *Lease) lost(why error) {
 	l.fault = why
 	if l.life.Err() == nil {
 		l.end(ops.Stop(ops.StopLease, why.Error()))
-		l.Logger.Error("agents are stopped", "why", why)
+		l.Logger.Error("stopping agents", "reason", why)
 	}
 }
 
-// reap takes over from the dead. A host that has just come back itself gives the others the same time to do so: after an
-// outage of the database all of them look dead.
+// reap takes over the cycles of hosts whose lease has ended. A host that has just regained its own lease waits first: after an
+// outage of the database the leases of all hosts have ended.
 func (l *Lease) reap(ctx context.Context) {
 	l.mu.Lock()
 	fit := l.fault == nil && time.Since(l.since) >= l.Length
@@ -194,20 +194,20 @@ func (l *Lease) reap(ctx context.Context) {
 	reaped, err := l.Hosts.Reap(call, l.Owner())
 	if err != nil {
 		if ctx.Err() == nil {
-			l.Logger.WarnContext(ctx, "other hosts could not be looked after; trying again", "error", err)
+			l.Logger.WarnContext(ctx, "cannot check the leases of other hosts; trying again", "error", err)
 		}
 		return
 	}
 	for _, r := range reaped {
-		l.Logger.WarnContext(ctx, "a host gave no sign of life; its cycles go on elsewhere", "host", r.Host, "cycles", len(r.Cycles))
+		l.Logger.WarnContext(ctx, "the lease of a host ended; other hosts continue its cycles", "host", r.Host, "cycles", len(r.Cycles))
 	}
 	if len(reaped) > 0 {
 		l.Regained()
 	}
 }
 
-// Duty runs f while this host is the one that looks after the name, again and again until ctx ends. What f starts must end with
-// its context.
+// Duty runs f while this host has the named duty, again and again until ctx ends. Everything that f starts must end with its
+// context.
 func (l *Lease) Duty(ctx context.Context, name string, f func(ctx context.Context) error) error {
 	for {
 		if l.Held() == nil {
@@ -216,7 +216,7 @@ func (l *Lease) Duty(ctx context.Context, name string, f func(ctx context.Contex
 			cancel()
 			switch {
 			case err != nil:
-				l.Logger.DebugContext(ctx, "a duty could not be asked for; trying again", "duty", name, "error", err)
+				l.Logger.DebugContext(ctx, "cannot take a duty; trying again", "duty", name, "error", err)
 			case taken:
 				bound, free := l.Bound(ctx)
 				err := f(bound)
@@ -226,7 +226,7 @@ func (l *Lease) Duty(ctx context.Context, name string, f func(ctx context.Contex
 				case err == nil && !lost:
 					return nil
 				case err != nil && ctx.Err() == nil:
-					l.Logger.WarnContext(ctx, "a duty was not done; it is tried again", "duty", name, "error", err)
+					l.Logger.WarnContext(ctx, "a duty failed; trying again", "duty", name, "error", err)
 				}
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// People is what the supervisor reads and writes of those it waits for.
+// People is where approvals expire and reminders are sent.
 type People interface {
 	ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error)
 	Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error)
@@ -18,27 +18,29 @@ type People interface {
 	Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error
 }
 
-// Keeper reminds people of what waits for them and ends what nobody answered.
+// Keeper sends reminders of open incidents and expires approvals that nobody answered.
 type Keeper struct {
 	People People
-	// Policy says how often an environment's people are reminded.
+	// Policy is how often reminders of an environment are sent.
 	Policy func(environment string) ops.ApprovalPolicy
-	// Answered is called after a question expired: its cycle has something to do.
+	// Answered is called after an approval expired: its cycle has something to do.
 	Answered func(ops.CycleID)
-	Clock    ops.Clock
-	Logger   *slog.Logger
+	// Changed is called after a reminder was written: it is due at once.
+	Changed func()
+	Clock   ops.Clock
+	Logger  *slog.Logger
 }
 
-// keeperPace is how often the keeper looks; nobody minds a reminder that comes ten seconds late.
+// keeperPace is how often the keeper runs; a reminder may be ten seconds late.
 const keeperPace = 10 * time.Second
 
-// Run looks until ctx ends.
+// Run runs Look until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(keeperPace)
 	defer ticker.Stop()
 	for {
 		if err := k.Look(ctx); err != nil && ctx.Err() == nil {
-			k.Logger.ErrorContext(ctx, "open questions could not be looked after; trying again", "error", err)
+			k.Logger.ErrorContext(ctx, "cannot check approvals and reminders; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -48,7 +50,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Look does once what is due.
+// Look expires approvals and sends reminders that are due.
 func (k *Keeper) Look(ctx context.Context) error {
 	now := k.Clock()
 	expiring, err := k.People.ExpiringApprovals(ctx, now)
@@ -75,16 +77,20 @@ func (k *Keeper) Look(ctx context.Context) error {
 			return fmt.Errorf("remind of incident %d: %w", i.ID, err)
 		}
 	}
+	if len(due) > 0 && k.Changed != nil {
+		k.Changed()
+	}
 	return nil
 }
 
-// remind writes the next reminder of an incident and says when the one after it is due: after the last one the second
-// target is told, and then nobody is asked again.
+// remind returns the next reminder of an incident and when the one after it is due. The last one goes to the second target, and
+// none follows it.
 func remind(i ops.Incident, p ops.ApprovalPolicy, now time.Time) (ops.Notice, *time.Time) {
 	n := ops.Notice{
 		CycleID: &i.LastCycle, Kind: "reminder", Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 		Title: fmt.Sprintf("Claude Ops: Reminder: %s", i.Title),
-		Body: fmt.Sprintf("Incident %d (%s, %s) is open since %s and nobody has answered.\n\nSee: claudeops incidents show %d\nTake it: claudeops incidents ack %d\n",
+		Body: fmt.Sprintf("Incident %d (%s, %s) has been open since %s and nobody has acknowledged it.\n\n"+
+			"See: claudeops incidents show %d\nAcknowledge: claudeops incidents ack %d\n",
 			i.ID, i.Environment, orAll(i.Service), i.OpenedAt.UTC().Format(time.RFC3339), i.ID, i.ID),
 	}
 	if i.Reminders < p.Reminds {

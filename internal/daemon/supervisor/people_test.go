@@ -68,6 +68,22 @@ func TestAQuestionExpiresOnce(t *testing.T) {
 	})
 }
 
+func TestAReminderWakesTheSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(time.Hour)
+		p := &people{incident: ops.Incident{ID: 7, Title: "web is down", RemindAt: &at, OpenedAt: time.Now()}}
+		answered, woken := 0, []int{}
+		k := keeper(p, &answered)
+		k.Changed = func() { woken = append(woken, len(p.notices)) }
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		k.Run(ctx)
+		if fmt.Sprint(woken) != "[1 2 3]" {
+			t.Errorf("the sender was woken after %v notices", woken)
+		}
+	})
+}
+
 func TestRemindersEndWithTheSecondTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(time.Hour)

@@ -12,40 +12,40 @@ import (
 
 // Records is where old records are removed, a few at a time.
 type Records interface {
-	// RemoveOld removes a few records of a kind and tells how many rows went, and whether more may be left to do.
+	// RemoveOld removes a few records of a kind and returns how many, and whether more may be left.
 	RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error)
-	// GiveBack returns a little free space to the system; none means that there is nothing more to give.
+	// GiveBack returns a little free space to the file system; 0 means that there is none left.
 	GiveBack(ctx context.Context) (int64, error)
 }
 
-// Retention removes what is older than it should be, or too much. It works in small batches with pauses between them, so that
-// nobody who writes waits for it.
+// Retention removes records that are older than configured, or too many. It works in small batches with pauses between them, so
+// that it does not delay writers.
 type Retention struct {
 	Records Records
 	Keep    ops.Retention
-	// Mine reports whether this host does it: of several that share a database one is enough. Nil means yes.
+	// Mine reports whether this host removes records: of several hosts one is enough. Nil means yes.
 	Mine   func(ctx context.Context) bool
 	Clock  ops.Clock
 	Logger *slog.Logger
 
-	steady steadiness
+	clock clockCheck
 }
 
-var errRetentionLong = errors.New("removing takes long; the rest comes next time")
+var errRetentionLong = errors.New("removing old records takes too long; the rest is removed next time")
 
 const (
-	retentionFirst = time.Minute           // after the start: continuing cycles comes first
-	retentionEvery = time.Hour             // between two looks
-	retentionMost  = 10 * time.Minute      // of one look; the rest comes next time
+	retentionFirst = time.Minute           // after the start: open cycles come first
+	retentionEvery = time.Hour             // between two runs
+	retentionMost  = 10 * time.Minute      // of one run; the rest is removed next time
 	retentionPause = 25 * time.Millisecond // between two batches, at least
-	retentionShare = 4                     // and so many times as long as the batch took
+	retentionShare = 4                     // and this many times as long as the batch took
 )
 
-// Run looks until ctx ends.
+// Run runs Look every hour until ctx ends.
 func (r *Retention) Run(ctx context.Context) {
 	timer := time.NewTimer(retentionFirst)
 	defer timer.Stop()
-	r.steady.begin(r.Clock())
+	r.clock.begin(r.Clock())
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,20 +53,20 @@ func (r *Retention) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := r.Look(ctx); err != nil && ctx.Err() == nil {
-			r.Logger.ErrorContext(ctx, "old records could not be removed; trying again in an hour", "error", err)
+			r.Logger.ErrorContext(ctx, "cannot remove old records; trying again in an hour", "error", err)
 		}
 		timer.Reset(retentionEvery)
 	}
 }
 
-// Look removes once what is due.
+// Look removes the records that are due.
 func (r *Retention) Look(ctx context.Context) error {
 	if r.Mine != nil && !r.Mine(ctx) {
 		return nil
 	}
 	now := r.Clock()
-	if !r.steady.look(now) {
-		r.Logger.WarnContext(ctx, "the clock has jumped, so nothing is removed by its age for a day; set it right if it is wrong", "now", now)
+	if !r.clock.look(now) {
+		r.Logger.WarnContext(ctx, "the system clock jumped; no records are removed for a day", "now", now)
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, retentionMost, errRetentionLong)
@@ -74,7 +74,7 @@ func (r *Retention) Look(ctx context.Context) error {
 	for _, what := range ops.Records() {
 		removed, err := r.batches(ctx, func() (int64, bool, error) { return r.Records.RemoveOld(ctx, what, r.Keep, now) })
 		if removed > 0 {
-			r.Logger.InfoContext(ctx, "removed old "+string(what), "rows", removed)
+			r.Logger.InfoContext(ctx, "removed old records", "kind", what, "rows", removed)
 		}
 		if err != nil {
 			return fmt.Errorf("remove old %s: %w", what, err)
@@ -85,15 +85,15 @@ func (r *Retention) Look(ctx context.Context) error {
 		return n, n > 0, err
 	})
 	if freed > 0 {
-		r.Logger.InfoContext(ctx, "gave back free space of the database", "bytes", freed)
+		r.Logger.InfoContext(ctx, "returned free space of the database to the file system", "bytes", freed)
 	}
 	if err != nil {
-		return fmt.Errorf("give back free space: %w", err)
+		return fmt.Errorf("return free space: %w", err)
 	}
 	return nil
 }
 
-// batches repeats until nothing is left to do or the time of the look is over.
+// batches repeats until nothing is left to do or the time of the run is over.
 func (r *Retention) batches(ctx context.Context, batch func() (n int64, more bool, err error)) (int64, error) {
 	var sum int64
 	for ctx.Err() == nil {
@@ -116,23 +116,23 @@ func (r *Retention) batches(ctx context.Context, batch func() (n int64, more boo
 	return sum, nil
 }
 
-// steadiness watches the time of day: one that jumps a year ahead would make everything old.
-type steadiness struct {
-	wall   time.Time // the time of day at
-	at     time.Time // this moment
+// clockCheck watches the system clock: after a jump of a year everything would look old.
+type clockCheck struct {
+	wall   time.Time // the system time
+	at     time.Time // when it was read, on the monotonic clock
 	wrong  time.Time // when it last jumped
 	jumped bool
 }
 
 const (
-	clockJump  = 7 * 24 * time.Hour // more than a machine sleeps; less only removes a little early
-	clockProof = 24 * time.Hour     // so long a clock must be steady after it jumped
+	clockJump  = 7 * 24 * time.Hour // longer than a machine sleeps; a smaller jump only removes a little early
+	clockProof = 24 * time.Hour     // how long the clock must be steady after a jump
 )
 
-func (s *steadiness) begin(wall time.Time) { s.wall, s.at = wall.Round(0), time.Now() }
+func (s *clockCheck) begin(wall time.Time) { s.wall, s.at = wall.Round(0), time.Now() }
 
-// look reports whether the time of day can be trusted.
-func (s *steadiness) look(wall time.Time) bool {
+// look reports whether the system time can be trusted.
+func (s *clockCheck) look(wall time.Time) bool {
 	if s.at.IsZero() {
 		s.begin(wall)
 	}

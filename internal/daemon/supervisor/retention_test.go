@@ -73,7 +73,7 @@ func TestRetentionRemovesEverythingThatIsDueWithPauses(t *testing.T) {
 		if took := time.Since(began); took < batches*retentionPause {
 			t.Errorf("%d batches without a pause: %s", batches, took)
 		}
-		if !strings.Contains(log.String(), "removed old transcripts") || !strings.Contains(log.String(), "rows=500") {
+		if !strings.Contains(log.String(), "kind=transcripts") || !strings.Contains(log.String(), "rows=500") {
 			t.Errorf("the log says: %s", log.String())
 		}
 	})

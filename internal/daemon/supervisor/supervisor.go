@@ -1,5 +1,5 @@
-// Package supervisor decides who runs when: it turns schedules and requests into queued cycles and wakes the engine.
-// What a cycle then does is decided in package cycle.
+// Package supervisor turns schedules and requests into queued cycles and wakes the engine. What a cycle then does is decided in
+// package decide.
 package supervisor
 
 import (
@@ -16,25 +16,23 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the supervisor reads and writes.
+// Journal is where the supervisor queues and cancels cycles.
 type Journal interface {
 	SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
-	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
-	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
-	AddEvent(ctx context.Context, e ops.Event) (int64, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
-// Options are what a supervisor works with.
+// Options are what a supervisor needs.
 type Options struct {
 	Journal      Journal
-	Engine       engine.Engine
+	Failures     Failures
+	Engine       engine.Waker
 	Environments []ops.Environment
-	// Scheduled are those of them that this host checks.
+	// Scheduled are the environments that this host schedules.
 	Scheduled []ops.Environment
-	// Shared means that other hosts keep the same schedule: whoever comes first checks.
+	// Shared means that other hosts run the same schedule: the first one queues the cycle.
 	Shared bool
 	Clock  ops.Clock
 	Jitter func() float64 // in [-1, 1]; nil means random
@@ -46,7 +44,7 @@ type Supervisor struct {
 	o       Options
 	mu      sync.Mutex
 	when    timetable
-	stopped map[string]bool // environments whose people know that the brake holds
+	stopped map[string]bool // environments for which the brake was reported
 }
 
 // New returns a supervisor that has not started yet.
@@ -57,7 +55,7 @@ func New(o Options) *Supervisor {
 	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}, stopped: map[string]bool{}}
 }
 
-// Submit queues a cycle and wakes the engine. It returns as soon as the row is written.
+// Submit queues a cycle and wakes the engine. It returns when the row is written.
 func (s *Supervisor) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
 	known := slices.ContainsFunc(s.o.Environments, func(e ops.Environment) bool { return e.Name == n.Environment })
 	if !known {
@@ -68,16 +66,16 @@ func (s *Supervisor) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 	}
 	id, err := s.o.Journal.SubmitCycle(ctx, n)
 	if err != nil {
-		return 0, fmt.Errorf("submit cycle: %w", err)
+		return 0, err
 	}
 	s.o.Engine.Submit(id)
 	return id, nil
 }
 
-// Cancel marks the cycle and stops its worker.
+// Cancel records the request and stops the worker of the cycle.
 func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) error {
 	if _, err := s.o.Journal.RequestCancel(ctx, id, why, s.o.Clock()); err != nil {
-		return fmt.Errorf("cancel cycle %d: %w", id, err)
+		return err
 	}
 	s.o.Engine.Cancel(id, why)
 	s.o.Engine.Submit(id)
@@ -87,7 +85,7 @@ func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) err
 // Wake says that something the cycle waits for has changed.
 func (s *Supervisor) Wake(id ops.CycleID) { s.o.Engine.Submit(id) }
 
-// NextChecks says when each environment is due.
+// NextChecks returns when each environment is due.
 func (s *Supervisor) NextChecks() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +96,7 @@ func (s *Supervisor) NextChecks() map[string]time.Time {
 	return out
 }
 
-// Run keeps the schedule until ctx ends.
+// Run runs the schedule until ctx ends.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.plan(ctx); err != nil {
 		return err
@@ -131,7 +129,7 @@ func (s *Supervisor) plan(ctx context.Context) error {
 	return nil
 }
 
-// tick submits a cycle for every environment that is due and has none open, and says how long to sleep.
+// tick submits a cycle for every environment that is due and has none open, and returns how long to sleep.
 func (s *Supervisor) tick(ctx context.Context) time.Duration {
 	s.mu.Lock()
 	due := s.when.due(s.o.Clock(), s.o.Scheduled, s.o.Jitter)
@@ -144,16 +142,16 @@ func (s *Supervisor) tick(ctx context.Context) time.Duration {
 	return s.when.wait(s.o.Clock())
 }
 
-// start submits a cycle for each environment that has none open and is not held by the brake.
+// start submits a cycle for each environment that has none open and whose cycles do not keep failing.
 func (s *Supervisor) start(ctx context.Context, due []string) {
 	open, err := s.o.Journal.Unfinished(ctx)
 	if err != nil {
-		s.complain(ctx, "the schedule could not read the journal", err)
+		s.logError(ctx, fmt.Errorf("read open cycles: %w", err))
 		return
 	}
 	for _, name := range due {
 		if slices.ContainsFunc(open, func(c ops.Cycle) bool { return c.Environment == name && c.Status != ops.CycleWaitingHuman }) {
-			s.o.Logger.InfoContext(ctx, "a scheduled check is skipped: the last one has not ended yet", "environment", name)
+			s.o.Logger.InfoContext(ctx, "a scheduled cycle is skipped: the previous one has not ended", "environment", name)
 			continue
 		}
 		if s.braked(ctx, name) {
@@ -163,7 +161,7 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 		if s.o.Shared {
 			early, key, err := s.turn(ctx, name, open)
 			if err != nil {
-				s.complain(ctx, "the schedule could not read the journal", err)
+				s.logError(ctx, err)
 				continue
 			}
 			if early {
@@ -172,19 +170,19 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 			n.Key = key
 		}
 		if _, err := s.Submit(ctx, n); err != nil {
-			s.complain(ctx, "a scheduled check could not be queued", err)
+			s.logError(ctx, err)
 		}
 	}
 }
 
-// turn says whether another host's check makes ours too early, and names our turn: two hosts that are due after the same check
-// ask for the same cycle.
+// turn reports whether a cycle of another host makes ours too early, and returns the key of ours: two hosts that are due after the
+// same cycle submit the same key.
 func (s *Supervisor) turn(ctx context.Context, environment string, open []ops.Cycle) (early bool, key string, err error) {
 	last, ran, err := s.o.Journal.LastEnded(ctx, environment)
 	if err != nil {
 		return false, "", fmt.Errorf("read last check of %s: %w", environment, err)
 	}
-	var newest ops.CycleID // one that waits for a person does not hold up the schedule
+	var newest ops.CycleID // a cycle that waits for a person does not delay the schedule
 	for _, c := range open {
 		if c.Environment != environment {
 			continue
@@ -205,8 +203,8 @@ func (s *Supervisor) turn(ctx context.Context, environment string, open []ops.Cy
 	return false, fmt.Sprintf("schedule/%s/%d/%d", environment, last.UnixMicro(), newest), nil
 }
 
-func (s *Supervisor) complain(ctx context.Context, what string, err error) {
+func (s *Supervisor) logError(ctx context.Context, err error) {
 	if !errors.Is(err, context.Canceled) {
-		s.o.Logger.ErrorContext(ctx, what, "error", err)
+		s.o.Logger.ErrorContext(ctx, "a scheduled cycle could not be started; trying again", "error", err)
 	}
 }

@@ -88,7 +88,7 @@ func newSupervisor(j *journal, w *wakes, envs ...ops.Environment) *Supervisor {
 		envs = []ops.Environment{{Name: "default", Interval: time.Hour}}
 	}
 	return New(Options{
-		Journal: j, Engine: w, Environments: envs, Scheduled: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		Journal: j, Failures: j, Engine: w, Environments: envs, Scheduled: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

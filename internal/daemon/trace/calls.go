@@ -28,7 +28,7 @@ type calls struct {
 
 func newCalls() *calls { return &calls{at: map[string]int{}} }
 
-// read takes a line into account. Lines of other shapes tell nothing about tools.
+// read reads a line. Other lines contain no tool calls.
 func (c *calls) read(l ops.Line) {
 	if !strings.Contains(l.Text, `"tool_`) {
 		return

@@ -16,7 +16,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// workflow is what every chain is called.
+// workflow is the name of every cycle's span; collectors rely on it.
 const workflow = "escalation_chain"
 
 // traceOf is the id of a cycle's trace. The time keeps those of two installations apart.
@@ -37,7 +37,7 @@ func contextOf(c ops.Cycle, span oteltrace.SpanID) oteltrace.SpanContext {
 	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: traceOf(c), SpanID: span, TraceFlags: oteltrace.FlagsSampled})
 }
 
-func chainContext(c ops.Cycle) oteltrace.SpanContext {
+func cycleContext(c ops.Cycle) oteltrace.SpanContext {
 	return contextOf(c, spanOf("cycle", c.Environment, c.ID, c.CreatedAt.UnixMicro()))
 }
 
@@ -50,13 +50,15 @@ func newSpan(name string, self, parent oteltrace.SpanContext, begin, end time.Ti
 		end = begin // the clock was set back
 	}
 	return tracetest.SpanStub{
-		Name: name, SpanContext: self, Parent: parent, SpanKind: oteltrace.SpanKindInternal, StartTime: begin, EndTime: end, Attributes: attributes,
+		Name: name, SpanContext: self, Parent: parent, SpanKind: oteltrace.SpanKindInternal,
+		StartTime: begin, EndTime: end, Attributes: attributes,
 		InstrumentationScope: instrumentation.Scope{Name: "claudeops", SchemaURL: semconv.SchemaURL},
 	}
 }
 
-func chainSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
-	out := newSpan("invoke_workflow "+workflow, chainContext(c), oteltrace.SpanContext{}, first(c.StartedAt, &c.CreatedAt), first(c.EndedAt, &c.CreatedAt),
+func cycleSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
+	out := newSpan("invoke_workflow "+workflow, cycleContext(c), oteltrace.SpanContext{},
+		first(c.StartedAt, &c.CreatedAt), first(c.EndedAt, &c.CreatedAt),
 		semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIWorkflowName(workflow),
 		attribute.Int64("claudeops.cycle.id", int64(c.ID)), attribute.String("claudeops.environment", c.Environment),
 		attribute.String("claudeops.trigger", string(c.Trigger)), attribute.String("claudeops.outcome", string(c.Status)))
@@ -72,12 +74,12 @@ func chainSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
 	return out
 }
 
-// recoveryEvent is one step of the ladder: what failed, and what was done about it. The failure in words may quote an agent, so
-// it is not part of it.
+// recoveryEvent is one recovery step: what failed, and the action taken. The text of the failure may quote an agent, so it is not
+// part of it.
 func recoveryEvent(r ops.Recovery) sdktrace.Event {
 	attributes := []attribute.KeyValue{
-		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", string(r.Action)), semconv.ErrorTypeKey.String(string(r.ErrorType)),
-		attribute.Int("claudeops.tier", int(r.Tier)),
+		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", string(r.Action)),
+		semconv.ErrorTypeKey.String(string(r.ErrorType)), attribute.Int("claudeops.tier", int(r.Tier)),
 	}
 	if r.SessionID != 0 {
 		attributes = append(attributes, attribute.Int64("claudeops.session.id", int64(r.SessionID)))
@@ -93,17 +95,20 @@ func sessionSpan(c ops.Cycle, s ops.Session) tracetest.SpanStub {
 		semconv.GenAIOperationNameInvokeAgent, provider(s.Family), semconv.GenAIAgentID(s.Handler), semconv.GenAIAgentName(s.Handler),
 		semconv.GenAIRequestModel(s.Model),
 		attribute.Int64("claudeops.session.id", int64(s.ID)), attribute.Int64("claudeops.cycle.id", int64(s.CycleID)),
-		attribute.Int("claudeops.tier", int(s.Tier)), attribute.Int("claudeops.attempt", s.Attempt), attribute.String("claudeops.environment", c.Environment),
+		attribute.Int("claudeops.tier", int(s.Tier)), attribute.Int("claudeops.attempt", s.Attempt),
+		attribute.String("claudeops.environment", c.Environment),
 		attribute.String("claudeops.context_mode", string(s.ContextMode)), attribute.String("claudeops.outcome", string(s.Outcome)),
 	}
-	for key, value := range map[attribute.Key]string{semconv.GenAIAgentVersionKey: s.CLIVersion, semconv.GenAIConversationIDKey: s.CLISessionID} {
+	for key, value := range map[attribute.Key]string{
+		semconv.GenAIAgentVersionKey: s.CLIVersion, semconv.GenAIConversationIDKey: s.CLISessionID,
+	} {
 		if value != "" {
 			attributes = append(attributes, key.String(value))
 		}
 	}
 	attributes = append(attributes, figures(s.Figures)...)
 	begin := first(s.StartedAt, &s.CreatedAt)
-	out := newSpan("invoke_agent "+s.Handler, sessionContext(c, s), chainContext(c), begin, first(s.EndedAt, &begin), attributes...)
+	out := newSpan("invoke_agent "+s.Handler, sessionContext(c, s), cycleContext(c), begin, first(s.EndedAt, &begin), attributes...)
 	if s.Status != ops.SessionCompleted {
 		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String(errorType(s)))
 		out.Status = sdktrace.Status{Code: codes.Error, Description: s.Error}
@@ -111,7 +116,7 @@ func sessionSpan(c ops.Cycle, s ops.Session) tracetest.SpanStub {
 	return out
 }
 
-// figures are the numbers of a run; what was not reported is left out. Input is told with what was cached, as the conventions want.
+// figures are the numbers of a session; unreported ones are left out. Input includes cached tokens, as the conventions require.
 func figures(f ops.Figures) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	if f.InputTokens != nil {
@@ -143,7 +148,8 @@ func toolSpan(c ops.Cycle, s ops.Session, call call) tracetest.SpanStub {
 		end = first(s.EndedAt, &call.begin)
 	}
 	out := newSpan("execute_tool "+call.name, contextOf(c, spanOf("tool", s.Key, call.id)), sessionContext(c, s), call.begin, end,
-		semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(call.name), semconv.GenAIToolCallID(call.id), semconv.GenAIToolType("function"))
+		semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(call.name), semconv.GenAIToolCallID(call.id),
+		semconv.GenAIToolType("function"))
 	switch {
 	case call.end.IsZero():
 		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String("no_result"))

@@ -23,9 +23,8 @@ const (
 	closeLimit = 2 * time.Second
 )
 
-// Journal is where rows are read and marked.
-type Journal interface {
-	Rows
+// Marks is where rows are marked as sent.
+type Marks interface {
 	BeginTraces(ctx context.Context) error
 	MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error
 }
@@ -37,15 +36,16 @@ type Rows interface {
 	Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error)
 }
 
-// Options are what an exporter needs. Where the collector is and how it is spoken to is read from the OTEL_* variables.
+// Options are what an exporter needs. The address and protocol of the collector come from the OTEL_* variables.
 type Options struct {
-	Journal Journal
+	Rows    Rows
+	Marks   Marks
 	Clock   ops.Clock
 	Logger  *slog.Logger
 	Version string
 }
 
-// Exporter tells a collector what ended.
+// Exporter sends spans of ended sessions and cycles to a collector.
 type Exporter struct {
 	Options
 	collector sdktrace.SpanExporter
@@ -67,14 +67,14 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	return &Exporter{Options: o, collector: collector, resource: about}, nil
 }
 
-// Run sends what ended, now and whenever it is woken, until ctx ends. What could not be sent is tried again.
+// Run sends what has ended, now and after every wake-up, until ctx ends. What could not be sent is tried again.
 func (e *Exporter) Run(ctx context.Context, wake <-chan struct{}) error {
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
-		_ = e.collector.Shutdown(end) // it holds nothing back
+		_ = e.collector.Shutdown(end) // it has no buffered spans
 	}()
-	if err := e.Journal.BeginTraces(ctx); err != nil {
+	if err := e.Marks.BeginTraces(ctx); err != nil {
 		return err
 	}
 	wait := firstWait
@@ -92,7 +92,7 @@ func (e *Exporter) Run(ctx context.Context, wake <-chan struct{}) error {
 			}
 			continue
 		}
-		e.Logger.WarnContext(ctx, "cannot send traces; they are kept and sent later", "again_in", wait, "error", err)
+		e.Logger.WarnContext(ctx, "cannot send traces; trying again later", "in", wait, "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -105,7 +105,7 @@ func (e *Exporter) Run(ctx context.Context, wake <-chan struct{}) error {
 // Flush sends everything that has ended and was not sent yet.
 func (e *Exporter) Flush(ctx context.Context) error {
 	for {
-		found, err := e.Journal.Untraced(ctx, batch)
+		found, err := e.Rows.Untraced(ctx, batch)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (e *Exporter) Flush(ctx context.Context) error {
 			}
 		}
 		for _, c := range found.Cycles {
-			if err := e.chain(ctx, c); err != nil {
+			if err := e.cycle(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -125,24 +125,24 @@ func (e *Exporter) Flush(ctx context.Context) error {
 	}
 }
 
-// chain sends the span of a cycle. Its recoveries are told with it and not with the sessions that failed: what is done about a
-// session may be decided long after its span was sent.
-func (e *Exporter) chain(ctx context.Context, c ops.Cycle) error {
-	recoveries, err := e.Journal.Recoveries(ctx, c.ID)
+// cycle sends the span of a cycle. Its recoveries are part of it and not of the sessions that failed: the recovery of a session
+// may be decided long after its span was sent.
+func (e *Exporter) cycle(ctx context.Context, c ops.Cycle) error {
+	recoveries, err := e.Rows.Recoveries(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	if err := e.send(ctx, tracetest.SpanStubs{chainSpan(c, recoveries)}); err != nil {
+	if err := e.send(ctx, tracetest.SpanStubs{cycleSpan(c, recoveries)}); err != nil {
 		return err
 	}
-	return e.Journal.MarkTraced(ctx, nil, []ops.CycleID{c.ID}, e.Clock())
+	return e.Marks.MarkTraced(ctx, nil, []ops.CycleID{c.ID}, e.Clock())
 }
 
 // session sends the span of a session and those of its tool calls.
 func (e *Exporter) session(ctx context.Context, c ops.Cycle, s ops.Session) error {
 	calls := newCalls()
 	for after := int64(0); ; {
-		lines, err := e.Journal.Transcript(ctx, s.ID, after, page)
+		lines, err := e.Rows.Transcript(ctx, s.ID, after, page)
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (e *Exporter) session(ctx context.Context, c ops.Cycle, s ops.Session) erro
 	if err := e.send(ctx, spans); err != nil {
 		return err
 	}
-	return e.Journal.MarkTraced(ctx, []ops.SessionID{s.ID}, nil, e.Clock())
+	return e.Marks.MarkTraced(ctx, []ops.SessionID{s.ID}, nil, e.Clock())
 }
 
 func (e *Exporter) send(ctx context.Context, spans tracetest.SpanStubs) error {

@@ -1,5 +1,5 @@
-// Package local is the engine for a single host: workers are goroutines, wake-ups use a channel, and the journal is
-// scanned at start and after every wake-up, so a lost wake-up does no harm.
+// Package local is the engine of one machine: workers are goroutines, wake-ups a channel, and the journal is scanned
+// at start and after every wake-up, so a lost wake-up costs nothing.
 package local
 
 import (
@@ -14,26 +14,26 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the engine reads to find cycles with work.
+// Journal is where the engine reads which cycles have work.
 type Journal interface {
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
-// Advance advances one cycle until it ends or has to wait.
+// Advance takes one cycle as far as it goes now.
 type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 
-// Options configure an engine.
+// Options are what an engine works with.
 type Options struct {
 	Journal Journal
 	Advance Advance
-	// Known reports whether this host works for the environment.
+	// Known says whether this host works for the environment.
 	Known  func(environment string) bool
 	Clock  ops.Clock
 	Logger *slog.Logger
 	// Sweep is how often the journal is scanned without a wake-up.
 	Sweep time.Duration
-	// Workers is how many cycles run at once; 0 means one per environment. A cycle keeps its worker until it ends or
-	// waits, so that a later cycle does not run between its sessions.
+	// Workers is how many cycles are worked on at once; 0 means as many as there are environments. One that has begun keeps
+	// its worker until it ends or waits, so that nothing which came later gets between its sessions.
 	Workers int
 }
 
@@ -62,7 +62,7 @@ func New(o Options) *Engine {
 	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: engine.NewPace(time.Second)}
 }
 
-// Start starts to work on the cycles in the journal.
+// Start begins to work on what the journal holds.
 func (e *Engine) Start(ctx context.Context) error {
 	ctx, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.loop.Go(func() { e.run(ctx) })
@@ -70,7 +70,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Submit reports that the cycle may have work now.
+// Submit says that the cycle may have something to do now.
 func (e *Engine) Submit(ops.CycleID) { e.nudge() }
 
 // Cancel stops the worker of the cycle.
@@ -86,12 +86,12 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 
 // Drain starts no more cycles.
 func (e *Engine) Drain() {
-	e.mu.Lock() // a scan in progress finishes before we return
+	e.mu.Lock() // a scan that is under way starts what it starts before we return
 	defer e.mu.Unlock()
 	e.draining.Store(true)
 }
 
-// Draining reports whether Drain was called.
+// Draining reports whether no more cycles are started.
 func (e *Engine) Draining() bool { return e.draining.Load() }
 
 // Stop ends all workers and waits for them until ctx ends.
@@ -113,7 +113,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 func (e *Engine) nudge() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // a pending wake-up will see this change too
+	default: // a wake-up is already waiting, and it will see this change too
 	}
 }
 
@@ -134,13 +134,13 @@ func (e *Engine) run(ctx context.Context) {
 	}
 }
 
-// scan starts a worker for every environment that has work and no worker, and returns when to scan again.
+// scan starts a worker for every environment that has work and none yet, and says when to look again.
 func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	next := e.o.Sweep
 	cycles, err := e.o.Journal.Unfinished(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.o.Logger.ErrorContext(ctx, "the journal could not be read; trying again", "error", err)
+			e.o.Logger.ErrorContext(ctx, "cannot read open cycles; trying again", "error", err)
 		}
 		return min(next, time.Second)
 	}
@@ -165,17 +165,17 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 			continue
 		}
 		if e.full() && c.CancelRequestedAt == nil {
-			continue // it stays queued; a worker that ends wakes us
+			continue // it stays queued; a worker that ends wakes the loop
 		}
 		e.start(ctx, workers, c)
 	}
 	return max(next, time.Millisecond)
 }
 
-// full reports whether every worker has a cycle. Cancelling a cycle needs no free worker, because it starts no session.
+// full reports whether every worker has a cycle. To cancel one takes none of them: nothing is started for it.
 func (e *Engine) full() bool { return e.o.Workers > 0 && len(e.busy) >= e.o.Workers }
 
-// first moves cycles that already hold the slot of their environment before the queued ones.
+// first orders cycles so that one which already holds its environment's slot comes before the queued ones.
 func first(cycles []ops.Cycle) []ops.Cycle {
 	var running, others []ops.Cycle
 	for _, c := range cycles {
@@ -208,5 +208,5 @@ func (e *Engine) finished(ctx context.Context, c ops.Cycle, err error) {
 		return
 	}
 	wait := e.pace.Failed(c.ID, e.o.Clock())
-	e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it will be tried again", "cycle", c.ID, "in", wait, "error", err)
+	e.o.Logger.ErrorContext(ctx, "cannot advance a cycle; trying again", "cycle", c.ID, "in", wait, "error", err)
 }

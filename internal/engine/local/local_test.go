@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
 	"claudeops/internal/ops"
 	"claudeops/test/enginetest"
@@ -16,8 +15,8 @@ import (
 func TestConformance(t *testing.T) {
 	enginetest.Harness{
 		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) },
-		Open: func(t *testing.T) func(h *enginetest.Host) engine.Engine {
-			return func(h *enginetest.Host) engine.Engine {
+		Open: func(t *testing.T) func(h *enginetest.Host) enginetest.Engine {
+			return func(h *enginetest.Host) enginetest.Engine {
 				e := local.New(local.Options{
 					Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 				})

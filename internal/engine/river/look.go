@@ -43,7 +43,7 @@ func (e *Engine) run(ctx context.Context, next time.Duration) {
 // complain logs at most once a minute that the database is unreachable.
 func (e *Engine) complain(ctx context.Context, err error) {
 	if ctx.Err() == nil && e.said.news("look", time.Now()) {
-		e.o.Logger.ErrorContext(ctx, "cycles cannot be woken; trying again every second", "error", err)
+		e.o.Logger.ErrorContext(ctx, "cannot wake cycles; trying again every second", "error", err)
 	}
 }
 

@@ -1,14 +1,13 @@
-// Package river is the engine for several hosts on one PostgreSQL.
+// Package river is the engine of several hosts on one PostgreSQL.
 //
-// River only carries wake-ups. A job holds a cycle and its wake number. The host that gets it completes the job first
-// and then claims the cycle in the journal. So a job lives for milliseconds: it needs no rescue, no timeout, and no River
-// worker while an agent runs for an hour. If a wake-up is dropped as a duplicate of a job that is being delivered, no change
-// is missed, because the journal is read after that job is completed. When a host dies, the hosts that watch leases take
-// over its cycles.
+// River carries wake-ups and nothing else. A job names a cycle and its wake number; the host that gets it completes the
+// job first and then asks the journal for the cycle. So a job lives for milliseconds: it needs no rescue, no timeout and
+// no worker of its own while an agent runs for an hour, and a wake-up that is dropped as a duplicate of a job still being
+// delivered was wished for before the journal is asked. A host that dies leaves its cycles to whoever watches leases.
 //
-// Wake-ups need not be inserted at the right moment: every host that reads the journal inserts the missing ones. A host
-// reads it when it is told about a change, when one of its workers ends, when a cycle is due, when the sweep of the
-// elected leader reaches it, and at regular intervals.
+// Nobody has to insert a wake-up at the right moment: whoever looks at the journal inserts those that are missing. Every
+// host looks when it is told that something changed, when one of its workers ends, when a cycle is due, when the elected
+// leader's sweep reaches it, and now and then in any case.
 package river
 
 import (
@@ -29,54 +28,54 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is what the engine reads to find cycles with work.
+// Journal is what the engine reads to know who has work.
 type Journal interface {
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 }
 
-// Advance advances one cycle until it ends or has to wait. ops.ErrSlotBusy and ops.ErrConflict mean that another host has it.
+// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy and ops.ErrConflict mean that it is not this host's turn.
 type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 
-// Options configure an engine.
+// Options are what an engine works with.
 type Options struct {
-	// Pool is shared with the store. River keeps one connection and uses others briefly.
+	// Pool is shared with the store. River keeps one of its connections for itself and takes others for moments.
 	Pool    *pgxpool.Pool
 	Journal Journal
 	Advance Advance
-	// Environments are the ones this host works for.
+	// Environments are those that this host works for.
 	Environments []string
 	// Host is this host's name in the journal.
 	Host   string
 	Clock  ops.Clock
 	Logger *slog.Logger
-	// Sweep is how often the leader makes a host read the journal. Every host also reads it a third as often by
-	// itself, in case there is no leader.
+	// Sweep is how often the leader lets the journal be looked at; every host looks by itself at a third of that pace,
+	// in case there is no leader.
 	Sweep time.Duration
-	// Poll is how often a queue is polled for wake-ups without a notification.
+	// Poll is how often a queue is asked for wake-ups without a notification.
 	Poll time.Duration
-	// FetchCooldown is the minimum time between two fetches from a queue.
+	// FetchCooldown is the least time between two questions to a queue.
 	FetchCooldown time.Duration
-	// Workers is how many cycles run on this host at once; 0 means one per environment.
+	// Workers is how many cycles are worked on here at once; 0 means as many as there are environments.
 	Workers int
-	// Pause is the wait after a failed attempt at a cycle; it doubles with each attempt.
+	// Pause is how long a cycle is left alone after a failed attempt; the pause doubles from attempt to attempt.
 	Pause time.Duration
 }
 
 const (
-	// gap is the minimum time between two looks. It is longer than the fetch cooldown: within that, River sends no second
-	// notification for a queue, and an insert that finds a duplicate briefly hides it from a fetch, so the notification
-	// is needed.
+	// gap is the least time from one look to the next. It is longer than the fetch cooldown: River sends no second
+	// notification for a queue within that, and an insert that finds a duplicate hides it from a fetch for a moment, so
+	// it must not go without one.
 	gap = 25 * time.Millisecond
-	// call is the time limit of a single database call.
+	// call bounds every single use of the database.
 	call = 10 * time.Second
-	// again is the wait before a failed look is repeated.
+	// again is when a look is repeated that failed.
 	again = time.Second
-	// leastConnections is enough for River's listener and for a lock, a read and a write at the same time.
+	// leastConnections are needed for River's listener and for a lock, a read and a write at the same time.
 	leastConnections = 4
 )
 
-// Engine runs at most one cycle per environment at a time on this host; the claim in the journal ensures the same
-// across hosts.
+// Engine runs at most one cycle per environment at a time on this host; the claim in the journal sees to it that no
+// other host does.
 type Engine struct {
 	o      Options
 	client *river.Client[pgx.Tx]
@@ -94,7 +93,7 @@ type Engine struct {
 	closed  bool
 
 	mu       sync.Mutex
-	work     func() (context.Context, context.CancelCauseFunc) // context of a new worker; nil before Start
+	work     func() (context.Context, context.CancelCauseFunc) // what a worker lives in; nil before Start
 	draining bool
 	busy     map[string]*worker // by environment
 	ended    []attempt          // since the last look
@@ -104,10 +103,11 @@ type Engine struct {
 // New returns an engine that has not started yet.
 func New(o Options) (*Engine, error) {
 	if o.Pool == nil || o.Pool.Config().MaxConns < leastConnections {
-		return nil, fmt.Errorf("create engine: the pool needs at least %d connections; set pool_max_conns in the database URL", leastConnections)
+		return nil, fmt.Errorf("make engine: the pool needs at least %d connections; set pool_max_conns in the database URL",
+			leastConnections)
 	}
 	if o.Host == "" {
-		return nil, errors.New("create engine: this host has no name")
+		return nil, errors.New("make engine: this host has no name")
 	}
 	o.Sweep = orElse(o.Sweep, 5*time.Second)
 	o.Poll = orElse(o.Poll, 2*time.Second)
@@ -123,14 +123,14 @@ func New(o Options) (*Engine, error) {
 	}
 	client, err := river.NewClient(riverpgxv5.New(o.Pool), e.config())
 	if err != nil {
-		return nil, fmt.Errorf("create engine: %w", err)
+		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e.client = client
 	e.close = sync.OnceFunc(func() { e.closing.Go(e.closeClient) })
 	return e, nil
 }
 
-// closeClient stops fetching wake-ups. It returns when the fetched ones are delivered.
+// closeClient fetches no more wake-ups. It returns when those that were fetched are delivered.
 func (e *Engine) closeClient() {
 	e.gate.Lock()
 	e.closed = true
@@ -138,7 +138,7 @@ func (e *Engine) closeClient() {
 	_ = e.client.Stop(context.Background()) // it fails only with its context
 }
 
-// startClient starts fetching wake-ups, unless the host is already draining.
+// startClient begins to fetch wake-ups, unless the host was told to drain before.
 func (e *Engine) startClient(ctx context.Context) error {
 	e.gate.Lock()
 	defer e.gate.Unlock()
@@ -183,12 +183,12 @@ func (e *Engine) config() *river.Config {
 	}
 }
 
-// clientID is new at every start, because River never allows two processes with the same id.
+// clientID is new with every start: River wants no two processes with the same one, not even for a moment.
 func clientID(host string) string {
 	return host[:min(len(host), 60)] + "-" + rand.Text()[:10]
 }
 
-// Start prepares River's tables, continues the cycles that this host left running, and starts to listen.
+// Start prepares River's tables, takes up what this host left running, and begins to listen.
 func (e *Engine) Start(ctx context.Context) error {
 	if err := migrate(ctx, e.o.Pool, e.o.Logger); err != nil {
 		return fmt.Errorf("start engine: %w", err)
@@ -197,7 +197,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	e.work = func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(life) }
 	e.mu.Unlock()
-	next, err := e.look(life) // first, because only this host can continue the cycles it holds
+	next, err := e.look(life) // first of all: a cycle that this host holds waits for nobody else
 	if err != nil {
 		e.complain(ctx, err)
 	}
@@ -210,11 +210,11 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Submit reports that the cycle may have work now. The next look reads the whole journal, so nothing has to be
-// remembered while the database is unreachable.
+// Submit says that the cycle may have something to do now. The journal is looked at as a whole: a wish needs no
+// memory of its own and is granted as soon as the database can be asked.
 func (e *Engine) Submit(ops.CycleID) { e.nudge() }
 
-// Cancel stops the worker of the cycle, if this host has it. Other hosts read the request in the journal.
+// Cancel stops the worker of the cycle, if it is here. Another host reads the mark in the journal.
 func (e *Engine) Cancel(id ops.CycleID, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,7 +225,7 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 	}
 }
 
-// Drain starts no more cycles on this host; other hosts get the wake-ups.
+// Drain lets no cycle begin here from now on; other hosts get the wake-ups.
 func (e *Engine) Drain() {
 	e.mu.Lock()
 	e.draining = true
@@ -233,14 +233,14 @@ func (e *Engine) Drain() {
 	e.close()
 }
 
-// Draining reports whether this host starts no more cycles.
+// Draining reports whether no cycle begins here any more.
 func (e *Engine) Draining() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.draining
 }
 
-// Stop ends all workers, waits for them until ctx ends, and wakes other hosts for their cycles.
+// Stop ends all workers, waits for them until ctx ends, and wakes other hosts for what they leave.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	started := e.work != nil
@@ -265,11 +265,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if within(ctx, &e.closing) != nil {
-		// It waits for a database that does not answer, and ends when the pool is closed.
+		// It waits for a database that does not answer; it ends with the pool.
 		e.o.Logger.WarnContext(ctx, "the queue did not close in time; other hosts may wake up late")
 		return nil
 	}
-	if _, err := e.look(ctx); err != nil { // this host no longer acts on wake-ups it received last
+	if _, err := e.look(ctx); err != nil { // nobody here will act upon what was delivered last
 		e.complain(ctx, err)
 	}
 	return nil
@@ -289,6 +289,6 @@ func within(ctx context.Context, group *sync.WaitGroup) error {
 func (e *Engine) nudge() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // a pending wake-up will see this change too
+	default: // a wake-up is already waiting, and it will see this change too
 	}
 }

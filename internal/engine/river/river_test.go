@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"claudeops/internal/engine"
 	"claudeops/internal/engine/river"
 	"claudeops/test/enginetest"
 	"claudeops/test/pgtest"
@@ -64,10 +63,10 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Harness{
 		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); t.Parallel(); f(t) },
-		Open: func(t *testing.T) func(h *enginetest.Host) engine.Engine {
+		Open: func(t *testing.T) func(h *enginetest.Host) enginetest.Engine {
 			url := pgtest.URL(t)
 			explain(t, url)
-			return func(h *enginetest.Host) engine.Engine { return start(t, options(t, url, h)) }
+			return func(h *enginetest.Host) enginetest.Engine { return start(t, options(t, url, h)) }
 		},
 		Several: true,
 		Later:   700 * time.Millisecond, Pause: 50 * time.Millisecond, Patience: 10 * time.Second, Quiet: 300 * time.Millisecond,

@@ -14,14 +14,14 @@ type worker struct {
 	stop  context.CancelCauseFunc
 }
 
-// attempt is one attempt at a cycle, for the wake number known at that time.
+// attempt is one try at a cycle, for the wake number that was known then.
 type attempt struct {
 	cycle       ops.CycleID
 	environment string
 	seq         int64
 }
 
-// take acts on a wake-up. If it cannot, a later look wakes the cycle again: when the busy worker ends, or at once.
+// take acts upon a wake-up. Where it cannot, somebody looks again: the worker that is in the way when it ends, or we.
 func (e *Engine) take(a attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,7 +34,7 @@ func (e *Engine) take(a attempt) {
 	}
 }
 
-// free returns how many more cycles can run on this host; the caller holds the lock.
+// free is how many more cycles can be worked on here; the caller holds the lock.
 func (e *Engine) free() int {
 	if e.o.Workers == 0 {
 		return math.MaxInt
@@ -42,7 +42,7 @@ func (e *Engine) free() int {
 	return max(e.o.Workers-len(e.busy), 0)
 }
 
-// begin starts a worker; the caller holds the lock and has checked that it may start.
+// begin starts a worker; the caller holds the lock and has seen that nothing forbids it.
 func (e *Engine) begin(a attempt) {
 	ctx, stop := e.work()
 	e.busy[a.environment] = &worker{cycle: a.cycle, stop: stop}
@@ -59,7 +59,7 @@ func (e *Engine) finish(ctx context.Context, a attempt, err error) {
 		e.ended = append(e.ended, a)
 	} else {
 		wait := e.pace.Failed(a.cycle, e.o.Clock())
-		e.o.Logger.ErrorContext(ctx, "the cycle could not be advanced; it will be tried again", "cycle", a.cycle, "in", wait, "error", err)
+		e.o.Logger.ErrorContext(ctx, "cannot advance a cycle; trying again", "cycle", a.cycle, "in", wait, "error", err)
 	}
 	e.mu.Unlock()
 	e.nudge()

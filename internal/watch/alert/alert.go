@@ -1,7 +1,6 @@
-// Package alert reads what other systems tell by webhook, and writes it for a prompt. It does no I/O and reads no clock.
+// Package alert reads the alerts that other systems send by webhook, and writes them for a prompt. It does no I/O and reads no clock.
 //
-// Nothing in a body decides anything: not the tier, not the environment, not who is told. A body says what is wrong with which
-// service; the rest is the supervisor's own affair.
+// A body says only what is wrong with which service. It cannot choose the tier, the environment or who is notified.
 package alert
 
 import (
@@ -43,7 +42,7 @@ const (
 // ErrTooMany means that a body holds more alerts than Most.
 var ErrTooMany = fmt.Errorf("the body holds more than %d alerts: let the sender group fewer", Most)
 
-// Parse reads a body of a source. What is there once is kept; what cannot be meant is an error for the sender.
+// Parse reads a body of a source. An error is for the sender.
 func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
 	var found []ops.Alert
 	var err error
@@ -67,7 +66,7 @@ func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
 	return found, nil
 }
 
-// finish cleans an alert and gives it what it did not say itself.
+// finish cleans an alert and fills in what it left out.
 func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 	a.Source = source
 	a.Labels = cleanLabels(a.Labels)
@@ -89,9 +88,12 @@ func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 	return a
 }
 
-// serviceOf finds what an alert is about by the labels people use for it, the most telling first.
+// serviceOf finds the service of an alert by the labels that are commonly used for it, the most specific first.
 func serviceOf(labels map[string]string) string {
-	for _, name := range []string{"service", "service_name", "app", "application", "container", "container_name", "deployment", "name", "job", "instance", "host"} {
+	names := []string{
+		"service", "service_name", "app", "application", "container", "container_name", "deployment", "name", "job", "instance", "host",
+	}
+	for _, name := range names {
 		if v := strings.TrimSpace(labels[name]); v != "" {
 			return v
 		}
@@ -99,8 +101,8 @@ func serviceOf(labels map[string]string) string {
 	return ""
 }
 
-// fingerprint tells alerts apart: by the sender's own one, else by the labels, else by name and service. What an alert says
-// today is no part of it.
+// fingerprint identifies an alert: by the sender's own fingerprint, else by the labels, else by name and service. The text of the alert
+// does not count: it changes.
 func fingerprint(source string, a ops.Alert) string {
 	h := sha256.New()
 	write := func(parts ...string) {
@@ -122,7 +124,7 @@ func fingerprint(source string, a ops.Alert) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// status reads whether something goes on. A word nobody knows counts as firing: rather looked at once too often than lost.
+// status reads whether an alert is firing. An unknown word counts as firing, so that nothing is lost.
 func status(word string) ops.AlertStatus {
 	switch strings.ToLower(strings.TrimSpace(word)) {
 	case "resolved", "resolve", "ok", "up", "normal", "closed", "close", "recovered", "recovery", "healthy", "success", "inactive", "cleared":
@@ -155,7 +157,7 @@ func cleanLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// clean makes a text of strangers fit for a line: no control characters, valid, and not endless.
+// clean makes a text from outside fit for a line: no control characters, valid UTF-8, and not longer than the limit.
 func clean(s string, longest int) string {
 	if len(s) > 4*longest {
 		s = s[:4*longest]
@@ -169,7 +171,7 @@ func clean(s string, longest int) string {
 	return s
 }
 
-// decode reads JSON and says in the sender's words what is wrong with it.
+// decode reads JSON. Its errors name the sender's fields.
 func decode(body []byte, into any) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return errors.New("the body is empty: send JSON")
@@ -179,7 +181,7 @@ func decode(body []byte, into any) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("the body is no JSON: %s at byte %d", syntax.Error(), syntax.Offset)
+		return fmt.Errorf("the body is not JSON: %s at byte %d", syntax.Error(), syntax.Offset)
 	case errors.As(err, &kind):
 		return fmt.Errorf("%s is a %s, which does not fit", cmp.Or(kind.Field, "the body"), kind.Value)
 	}

@@ -30,7 +30,17 @@ func line(a ops.Alert) string {
 	if a.EndsAt != nil {
 		end = a.EndsAt.UTC().Format("15:04")
 	}
-	return fmt.Sprintf("%s %s %s/%s %q %s..%s %s", a.Status, a.Level, a.Service, a.Name, a.Summary, a.StartsAt.UTC().Format("15:04"), end, a.URL)
+	return fmt.Sprintf(
+		"%s %s %s/%s %q %s..%s %s",
+		a.Status,
+		a.Level,
+		a.Service,
+		a.Name,
+		a.Summary,
+		a.StartsAt.UTC().Format("15:04"),
+		end,
+		a.URL,
+	)
 }
 
 func TestDocumentedBodiesAreUnderstood(t *testing.T) {
@@ -111,7 +121,7 @@ func TestBadBodiesAreRefusedWithAReason(t *testing.T) {
 	many := `{"alerts":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, alert.Most+1), ",") + `]}`
 	for _, tt := range []struct{ source, body, want string }{
 		{alert.Alertmanager, ``, "is empty"},
-		{alert.Alertmanager, `{"alerts":`, "is no JSON"},
+		{alert.Alertmanager, `{"alerts":`, "is not JSON"},
 		{alert.Alertmanager, `{}`, "no alerts"},
 		{alert.Alertmanager, `{"alerts":{}}`, "does not fit"},
 		{alert.Alertmanager, `[]`, "does not fit"},

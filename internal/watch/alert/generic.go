@@ -14,7 +14,7 @@ import (
 // labels are texts by name. Senders also write numbers and truth values there, which are taken as texts.
 type labels map[string]string
 
-// UnmarshalJSON reads plain values as texts and leaves out what is no plain value.
+// UnmarshalJSON reads plain values as texts and leaves out lists and objects.
 func (l *labels) UnmarshalJSON(raw []byte) error {
 	var values map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -125,7 +125,7 @@ func parseGeneric(body []byte) ([]ops.Alert, error) {
 	return out, nil
 }
 
-// alert makes an alert; told is false where the sender only says that it is trying, or testing.
+// alert makes an alert; told is false for messages that report no state, such as a test.
 func (g generic) alert() (a ops.Alert, told bool, err error) {
 	if g.Monitor != nil || g.Heartbeat != nil || g.Msg != "" {
 		return g.kuma()

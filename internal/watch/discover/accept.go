@@ -8,20 +8,20 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Standing is how a service that a repository names stands to what an operator accepted.
+// Standing compares a service in a repository with what an operator accepted.
 type Standing string
 
-// The standings. Whoever can write to a repository, an agent too, can change what it says; so what was accepted stays in use
-// as it was, and a change is shown until somebody accepts it.
+// The standings. Anybody who can write to a repository can change it, an agent too; so the accepted version stays in use, and a change is
+// shown until a person accepts it.
 const (
-	Unasked Standing = ""        // nobody was asked yet
+	Unasked Standing = ""        // no person was asked yet
 	Trusted Standing = "trusted" // as it was accepted
 	Changed Standing = "changed" // what was accepted is used; the repository says something else now
 	Gone    Standing = "gone"    // what was accepted is used; the repository no longer names it
-	Fresh   Standing = "new"     // it was not there when the others were accepted, and is not used
+	Fresh   Standing = "new"     // found after the others were accepted, and not used
 )
 
-// Accepted is a service as a repository told of it when an operator accepted it.
+// Accepted is a service as the repository described it when an operator accepted it.
 type Accepted struct {
 	Repository string          `json:"repository"`
 	File       string          `json:"file"`
@@ -32,39 +32,53 @@ type Accepted struct {
 	Why        string          `json:"why"`
 }
 
-// Accept is what is kept of a service when it is accepted: what the repository says of it now, before names are compared.
+// Accept is what is stored of a service when it is accepted: its description in the repository, before names are compared.
 func (f Found) Accept() Accepted { return f.said }
 
-// fingerprint is the same as long as the same is said. Where in the repository it stands does not matter.
+// fingerprint identifies the description of a service. Its place in the repository does not count.
 func (a Accepted) fingerprint() string {
 	a.File, a.Line, a.Why = "", 0, ""
 	text, err := json.Marshal(a)
 	if err != nil {
-		return "" // there is nothing in it that cannot be written
+		return "" // all of it can be encoded
 	}
 	return string(text)
 }
 
-// found is an accepted service as if the repository still said so.
+// found is an accepted service, as if the repository still described it so.
 func (a Accepted) found(standing Standing) Found {
-	f := Found{Repository: a.Repository, File: a.File, Line: a.Line, Service: a.Service, Probes: slices.Clone(a.Probes), Why: a.Why, Standing: standing, said: a}
+	f := Found{
+		Repository: a.Repository,
+		File:       a.File,
+		Line:       a.Line,
+		Service:    a.Service,
+		Probes:     slices.Clone(a.Probes),
+		Why:        a.Why,
+		Standing:   standing,
+		said:       a,
+	}
 	for _, n := range a.Needs {
 		f.needs = append(f.needs, mention{n, a.Line})
 	}
 	return f
 }
 
-// saidOf is the service as it was written, with nothing in it that later steps change.
+// saidOf is a copy of the service as it was written, which later steps do not change.
 func saidOf(f Found) Accepted {
 	a := Accepted{
-		Repository: f.Repository, File: f.File, Line: f.Line, Service: f.Service, Needs: words(f.needs), Probes: slices.Clone(f.Probes), Why: f.Why,
+		Repository: f.Repository,
+		File:       f.File,
+		Line:       f.Line,
+		Service:    f.Service,
+		Needs:      words(f.needs),
+		Probes:     slices.Clone(f.Probes),
+		Why:        f.Why,
 	}
 	a.Service.Aliases = slices.Clone(a.Service.Aliases)
 	return a
 }
 
-// compare puts what was accepted in the place of what repositories say now. The others come after it and can take none of
-// its names.
+// compare replaces what repositories say now with what was accepted. The others come after that and cannot use its names.
 func (s *scanner) compare() {
 	said, known := s.found, s.Known
 	s.found = nil
@@ -115,8 +129,7 @@ func (s *scanner) compare() {
 	s.found, s.Known = accepted, known
 }
 
-// Watched are the services that are watched where repositories are trusted: those that were accepted, or all of them before
-// anybody was asked.
+// Watched are the services that are watched where repositories are trusted: the accepted ones, or all before a person was asked.
 func (r Result) Watched() []Found {
 	var out []Found
 	for _, f := range r.New() {
@@ -127,7 +140,7 @@ func (r Result) Watched() []Found {
 	return out
 }
 
-// Unaccepted are the services about which repositories say something that nobody has accepted.
+// Unaccepted are the services whose description in a repository nobody has accepted.
 func (r Result) Unaccepted() []Found {
 	var out []Found
 	for _, f := range r.New() {

@@ -15,11 +15,11 @@ import (
 
 var (
 	variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?-([^{}$]*))?\}|\$[A-Za-z_][A-Za-z0-9_]*`)
-	// What compose leaves out of a folder's name when it makes a project's name of it.
+	// What compose leaves out of a folder's name to make a project's name.
 	notProject = regexp.MustCompile(`[^a-z0-9_-]`)
 )
 
-// label starts the labels with which a compose file can tell us more.
+// label is the prefix of the labels with which a compose file can say more.
 const label = "claudeops."
 
 // compose reads the services of a compose file. It is not run through compose: what includes, extends or variables
@@ -50,7 +50,7 @@ func (r *repository) compose(name, text string) {
 	}
 	for i, f := range d.fields(services) {
 		if i > maxPerFile {
-			break // add has told it
+			break // add has reported it
 		}
 		if f.value.Kind != yaml.MappingNode {
 			d.problem(f.line, "the service "+quotedPart(f.name)+" is not keys and values")
@@ -103,7 +103,7 @@ func (r *repository) composed(d *document, f field, project string) {
 		return
 	}
 	if name := labels["name"]; name != "" && name != s.Name {
-		// Others in the file depend on it under its own name.
+		// Other services in the file depend on it by this name.
 		s.Aliases = append(s.Aliases, s.Name)
 		s.Name = name
 		s.Aliases = slices.DeleteFunc(s.Aliases, func(a string) bool { return a == name })
@@ -113,13 +113,13 @@ func (r *repository) composed(d *document, f field, project string) {
 	}
 	why := []string{"is a compose service"}
 	if len(profiles) > 0 {
-		// It may well be off, which is no failure.
+		// It may be off without being a failure.
 		r.add(d, f.line, s, nil, needs, "is a compose service that only runs with a profile")
 		return
 	}
 	var probes []ops.ProbeSpec
 	if u := labels["url"]; u != "" {
-		p, err := aim(u)
+		p, err := parseTarget(u)
 		if err != nil {
 			d.problem(f.line, err.Error())
 		} else {
@@ -154,7 +154,7 @@ func (d *document) composeNeeds(n *yaml.Node) []mention {
 	return out
 }
 
-// labels are those that are ours, without their prefix.
+// labels are those with our prefix, which is removed.
 func (d *document) labels(n *yaml.Node) map[string]string {
 	out := map[string]string{}
 	keep := func(name, value string) {
@@ -179,7 +179,7 @@ func (d *document) labels(n *yaml.Node) map[string]string {
 	return out
 }
 
-// checked reports whether there is a health check that is not turned off.
+// checked reports whether there is an enabled health check.
 func (d *document) checked(n *yaml.Node) bool {
 	if follow(n).Kind != yaml.MappingNode {
 		d.problem(max(n.Line, 1), "healthcheck: expected keys and values")
@@ -323,7 +323,8 @@ func (d *document) expand(n *yaml.Node, what string) (string, bool) {
 		return m[1]
 	})
 	if missing != "" {
-		d.problem(n.Line, fmt.Sprintf("%s: the value of %s is not known here; give it a default, or configure the probe in claudeops.yaml", what, quotedPart(missing)))
+		d.problem(n.Line, fmt.Sprintf("%s: the value of %s is not known here; give it a default, or configure the probe in claudeops.yaml",
+			what, quotedPart(missing)))
 		return "", false
 	}
 	if strings.Contains(text, "$") {

@@ -20,10 +20,10 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	shortest       = 5 * time.Second // between two runs: a repository must not make us hammer somebody
+	shortest       = 5 * time.Second // between two runs: a repository must not make us flood a service
 )
 
-// target keeps what is handed to programs and sockets free of options and separators.
+// target allows no options and separators in what is passed to programs and sockets.
 var target = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,252}$`)
 
 // probeTypes are the probes a repository may ask for, each with its fields; the first is required.
@@ -42,12 +42,12 @@ func commonToProbes() []string {
 	return []string{"type", "name", "timeout", "slow_after", "interval", "fail_after", "recover_after"}
 }
 
-// reserved is what only the operator may say: it runs something, or carries a secret.
+// reserved are the fields that only the operator may set: they run a program or carry a secret.
 func reserved() []string {
 	return []string{"command", "headers", "body", "socket", "password", "password_file", "query", "insecure_tls"}
 }
 
-// declared reads a file of services, in the same forms as the configuration has them.
+// declared reads a file of services, in the same form as in the configuration.
 func (r *repository) declared(name, text string) {
 	d := &document{scanner: r.scanner, file: r.file(name)}
 	root := d.parse(text)
@@ -138,7 +138,7 @@ func (d *document) probe(n *yaml.Node) (ops.ProbeSpec, bool) {
 		if !ok {
 			return spec, false
 		}
-		p, err := aim(text)
+		p, err := parseTarget(text)
 		if err != nil {
 			d.problem(n.Line, err.Error())
 			return spec, false
@@ -177,7 +177,7 @@ func (d *document) probe(n *yaml.Node) (ops.ProbeSpec, bool) {
 	return spec, true
 }
 
-// fits looks at a probe as a whole.
+// fits checks a probe as a whole.
 func fits(spec ops.ProbeSpec, given map[string]int) error {
 	own, known := probeTypes()[spec.Type]
 	if !known {
@@ -279,7 +279,7 @@ func whole(name, text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// span reads a time as the configuration has it: with a unit, or as seconds.
+// span reads a duration as in the configuration: with a unit, or in seconds.
 func span(name, text string) (time.Duration, error) {
 	least := time.Millisecond
 	if name == "interval" {
@@ -295,14 +295,15 @@ func span(name, text string) (time.Duration, error) {
 	return v, nil
 }
 
-// webAddress accepts an http or https URL without a password. Its text is not repeated in messages: it may hold one.
+// webAddress accepts an http or https URL without a password. Messages do not repeat it: it may contain one.
 func webAddress(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") ||
+		strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
 		return "", fmt.Errorf("the address is not an http or https URL")
 	}
 	if u.User != nil {
-		return "", fmt.Errorf("the URL holds a user or password; configure this probe in claudeops.yaml")
+		return "", fmt.Errorf("the URL contains a user or password; configure this probe in claudeops.yaml")
 	}
 	return text, reachable(u.Hostname())
 }
@@ -324,8 +325,8 @@ func reachable(host string) error {
 	return nil
 }
 
-// aim makes a probe of one text: a URL, host:port, container:NAME or systemd:UNIT.
-func aim(text string) (ops.ProbeSpec, error) {
+// parseTarget makes a probe of one text: a URL, host:port, container:NAME or systemd:UNIT.
+func parseTarget(text string) (ops.ProbeSpec, error) {
 	spec := ops.ProbeSpec{Timeout: defaultTimeout}
 	var err error
 	kind, name, _ := strings.Cut(text, ":")

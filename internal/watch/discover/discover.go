@@ -1,9 +1,9 @@
 // Package discover reads what mounted repositories say about services: their CLAUDE-OPS.md, their .claude-ops folder and their
 // compose files.
 //
-// A repository is written by others, so what it says is a proposal. Files are read with limits, links are not followed out of
-// a repository, nothing is executed, and a probe that runs a command, sends secrets or takes credentials is refused: those
-// belong into the operator's own configuration. Whatever is wrong becomes a problem with file and line, never a failure.
+// Others write repositories, so their content is only a proposal. Files are read with limits, links out of a repository are not followed,
+// nothing is executed, and a probe that runs a command, sends secrets or takes credentials is refused: those belong into the operator's
+// own configuration. Every error becomes a problem with file and line, never a failure.
 package discover
 
 import (
@@ -21,17 +21,17 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Bounds of what is read. They are far above what people write by hand.
+// Limits of what is read. They are far above what people write by hand.
 const (
 	maxRepositories = 200
 	maxFileBytes    = 256 << 10
-	maxEntries      = 5000 // files and folders looked at in one repository
-	maxDepth        = 3    // folders below the repository in which compose files are looked for
+	maxEntries      = 5000 // files and folders read in one repository
+	maxDepth        = 3    // folders below the repository in which compose files are searched
 	maxPerFile      = 200  // services
 	maxServices     = 1000
 	maxList         = 20 // aliases, dependencies, probes of one service
 	maxText         = 500
-	maxSteps        = 50_000 // keys and values looked at in one file, merged ones counted each time
+	maxSteps        = 50_000 // keys and values read in one file, merged ones counted each time
 	maxProblems     = 200
 )
 
@@ -53,7 +53,7 @@ type Found struct {
 	needs []mention
 }
 
-// mention is a name of another service and where it stands.
+// mention is the name of another service and its line.
 type mention struct {
 	name string
 	line int
@@ -90,7 +90,7 @@ func (r Result) New() []Found {
 	return out
 }
 
-// Options are what is known besides the repositories. What is nil is not checked.
+// Options are what is known besides the repositories. Nil functions check nothing.
 type Options struct {
 	Known      ops.Inventory // what is configured
 	CheckProbe func(ops.ProbeSpec) error
@@ -148,7 +148,7 @@ type scanner struct {
 }
 
 func (s *scanner) problem(file string, line int, message string) {
-	// Errors of the system repeat names of files, which may hold anything.
+	// Errors of the system repeat names of files, which may contain anything.
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return '?'
@@ -163,13 +163,13 @@ func (s *scanner) problem(file string, line int, message string) {
 	}
 }
 
-// shown makes the name of a file safe to print: a repository may hold any name.
+// shown makes the name of a file safe to print: a repository may contain any name.
 func shown(name string) string {
 	quoted := fmt.Sprintf("%q", name)
 	return quoted[1 : len(quoted)-1]
 }
 
-// repository reads one repository: what it says itself first, then what its compose files imply.
+// repository reads one repository: its own description first, then its compose files.
 func (s *scanner) repository(ctx context.Context, path, name string) (err error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {

@@ -36,7 +36,17 @@ func line(f discover.Found) string {
 		probes = append(probes, probe.Describe(p))
 	}
 	s := f.Service
-	return fmt.Sprintf("%s:%d %s aliases=%v group=%s needs=%v probes=%q known=%s", f.File, f.Line, s.Name, s.Aliases, s.Group, s.DependsOn, probes, f.Known)
+	return fmt.Sprintf(
+		"%s:%d %s aliases=%v group=%s needs=%v probes=%q known=%s",
+		f.File,
+		f.Line,
+		s.Name,
+		s.Aliases,
+		s.Group,
+		s.DependsOn,
+		probes,
+		f.Known,
+	)
 }
 
 func lines(r discover.Result) []string {
@@ -98,7 +108,7 @@ func TestWhatCannotBeUsedIsToldWithFileAndLine(t *testing.T) {
 	got := problems(scan(t, "testdata/repos"))
 	for _, want := range []string{
 		"broken/.claude-ops/services.yaml:4: a probe of type \"command\" is not taken from a repository",
-		"broken/.claude-ops/services.yaml:5: the URL holds a user or password",
+		"broken/.claude-ops/services.yaml:5: the URL contains a user or password",
 		`broken/.claude-ops/services.yaml:6: "169.254.169.254" is not an address`,
 		`broken/.claude-ops/services.yaml:7: interval: "10ms" is not a time from 5s`,
 		"broken/.claude-ops/services.yaml:8: a probe of type tcp needs address",
@@ -131,7 +141,13 @@ func TestWhatCannotBeUsedIsToldWithFileAndLine(t *testing.T) {
 }
 
 func TestConfiguredServicesWin(t *testing.T) {
-	r := scan(t, "testdata/repos", ops.Service{Name: "films"}, ops.Service{Name: "database", Aliases: []string{"postgres"}}, ops.Service{Name: "web"})
+	r := scan(
+		t,
+		"testdata/repos",
+		ops.Service{Name: "films"},
+		ops.Service{Name: "database", Aliases: []string{"postgres"}},
+		ops.Service{Name: "web"},
+	)
 	for _, f := range r.Found {
 		switch f.Service.Name {
 		case "web", "postgres":
@@ -279,7 +295,12 @@ func TestPipeIsNotWaitedFor(t *testing.T) {
 }
 
 func TestMissingFolderIsAnError(t *testing.T) {
-	if _, err := discover.Scan(t.Context(), filepath.Join(t.TempDir(), "none"), options()); err == nil || !strings.Contains(err.Error(), "repos_dir") {
+	if _, err := discover.Scan(
+		t.Context(),
+		filepath.Join(t.TempDir(), "none"),
+		options(),
+	); err == nil ||
+		!strings.Contains(err.Error(), "repos_dir") {
 		t.Errorf("the error is %v", err)
 	}
 }

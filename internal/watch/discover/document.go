@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// plainName keeps names harmless in pages, prompts and commands that people copy.
+	// plainName allows only names that are safe in pages, prompts and commands that people copy.
 	plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._@:/-]{0,62}$`)
-	// The library gives the place of a syntax error only inside its message.
+	// The library gives the line of a syntax error only in its message.
 	yamlErrorLine = regexp.MustCompile(`line (\d+): (.*)`)
 )
 
@@ -35,7 +35,7 @@ type field struct {
 // parse returns the first node of the YAML; nil when there is none.
 func (d *document) parse(text string) (root *yaml.Node) {
 	defer func() {
-		// The parser is given what strangers wrote; a fault in it must not end the supervisor.
+		// The text comes from outside; a bug in the parser must not end the process.
 		if fault := recover(); fault != nil {
 			d.problem(1, "the YAML cannot be read")
 			root = nil
@@ -61,7 +61,7 @@ func (d *document) problem(line int, message string) {
 	d.scanner.problem(d.file, line+d.offset, message)
 }
 
-// line is where a node stands in the file.
+// line is the line of a node in the file.
 func (d *document) line(n *yaml.Node) int { return n.Line + d.offset }
 
 // step takes one from the budget and reports whether anything was left.
@@ -156,7 +156,7 @@ func (d *document) items(n *yaml.Node, what string) []*yaml.Node {
 	return nil
 }
 
-// text is a single value; ok is false, and the problem told, for anything else.
+// text is a single value; anything else is reported as a problem and not ok.
 func (d *document) text(n *yaml.Node, what string) (string, bool) {
 	n = follow(n)
 	switch {
@@ -193,7 +193,7 @@ func words(list []mention) []string {
 	return out
 }
 
-// quoted shows a text of a repository in a message: short, and without signs that a terminal obeys.
+// quoted shows a text of a repository in a message: short, and without control characters.
 func quoted(s string) string { return `"` + quotedPart(s) + `"` }
 
 func quotedPart(s string) string {

@@ -82,7 +82,9 @@ func harmless(t *testing.T, f discover.Found) {
 		t.Errorf("%s has %d aliases, %d dependencies, %d probes", s.Name, len(s.Aliases), len(s.DependsOn), len(f.Probes))
 	}
 	for _, p := range f.Probes {
-		if !allowed[p.Type] || len(p.Command) > 0 || len(p.Headers) > 0 || p.Body != "" || p.Password != "" || p.Socket != "" || p.Query != "" || p.InsecureTLS || p.Service != s.Name {
+		if !allowed[p.Type] || len(p.Command) > 0 || len(p.Headers) > 0 || p.Body != "" || p.Password != "" || p.Socket != "" || p.Query != "" ||
+			p.InsecureTLS ||
+			p.Service != s.Name {
 			t.Errorf("%s has the probe %+v", s.Name, p)
 		}
 		if p.Interval > 0 && p.Interval < 5*time.Second {
@@ -145,7 +147,12 @@ func hostileYAML() []string {
 		"services: {a: !!binary aGk=, b: !include x, c: !!python/object:os.system {}, d: !!timestamp 2026-01-01, e: !!set {x}}\n",
 		"%YAML 1.2\n---\nservices: {a: {}}\n---\nservices: {b: {}}\n...\n",
 		"%TAG ! tag:example.org,2026:\n--- !x\nservices: !y {a: !z {}}\n",
-		"\ufeffservices: {a: {}}\r\n", "services:\r  a: {}\r", "services:\n\ta: {}\n", "\xff\xfes\x00e\x00", "services: \"\\ud800\"\n", "a: b: c: d\n",
+		"\ufeffservices: {a: {}}\r\n",
+		"services:\r  a: {}\r",
+		"services:\n\ta: {}\n",
+		"\xff\xfes\x00e\x00",
+		"services: \"\\ud800\"\n",
+		"a: b: c: d\n",
 		"services: {a: {ports: ['8080:80', 1:2, 22:22, 0x50:80, 1e3:80, '[::1]:1:1', '[::ffff:169.254.169.254]:80:80', '::1:1', '1-2:3-4', '99999999999999999999:1', '-1:1', '${P}:1', '${P:-1}:1', '$$:1', {published: '1-2', target: 1, host_ip: '::'}]}}\n",
 		"services: {a: {container_name: ../../etc/passwd}, b: {container_name: 'x y'}, c: {container_name: a}, d: {labels: {claudeops.name: a}}}\n",
 		"services: {a: {labels: ['claudeops.url=http://u:p@h/', 'claudeops.url', 'claudeops.enable=FALSE']}, b: {labels: {claudeops.url: 'http://169.254.169.254/'}}}\n",
@@ -212,7 +219,14 @@ func FuzzTree(f *testing.F) {
 func plant(t *testing.T, repo, script, text string) {
 	t.Helper()
 	places := []string{
-		"CLAUDE-OPS.md", ".claude-ops/services.yaml", "compose.yaml", ".claude-ops", "stack/compose.yml", "stack", "a/b/c/docker-compose.yml", "a/b/c/d/compose.yaml",
+		"CLAUDE-OPS.md",
+		".claude-ops/services.yaml",
+		"compose.yaml",
+		".claude-ops",
+		"stack/compose.yml",
+		"stack",
+		"a/b/c/docker-compose.yml",
+		"a/b/c/d/compose.yaml",
 	}
 	for i := 0; i+1 < min(len(script), 40); i += 2 {
 		place := places[int(script[i+1])%len(places)]

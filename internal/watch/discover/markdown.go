@@ -108,9 +108,9 @@ func (r *repository) listed(d *document, line int, text, name string) {
 	}
 	var probes []ops.ProbeSpec
 	first, _, _ := strings.Cut(strings.TrimSpace(plain(rest)), " ")
-	// The rest may be words about the service; only what is clearly meant as an address is one.
-	if first = strings.TrimRight(first, ".,;"); strings.Contains(first, "://") || looksLikeAim(first) {
-		p, err := aim(first)
+	// The rest may describe the service; only a clear address is used.
+	if first = strings.TrimRight(first, ".,;"); strings.Contains(first, "://") || isTarget(first) {
+		p, err := parseTarget(first)
 		if err != nil {
 			d.problem(line, err.Error())
 		} else {
@@ -120,8 +120,8 @@ func (r *repository) listed(d *document, line int, text, name string) {
 	r.add(d, line, ops.Service{Name: plain(service)}, probes, nil, "is listed in "+name)
 }
 
-func looksLikeAim(s string) bool {
-	_, err := aim(s)
+func isTarget(s string) bool {
+	_, err := parseTarget(s)
 	return err == nil
 }
 
@@ -151,7 +151,7 @@ func (r *repository) row(d *document, line int, columns, values []string, name s
 			}
 		case "check":
 			for _, text := range split(values[i]) {
-				p, err := aim(text)
+				p, err := parseTarget(text)
 				if err != nil {
 					d.problem(line, err.Error())
 					continue
@@ -167,7 +167,7 @@ func (r *repository) row(d *document, line int, columns, values []string, name s
 	r.add(d, line, s, probes, needs, "is listed in "+name)
 }
 
-// tableHeader is the meaning of each column; empty for those that mean nothing here.
+// tableHeader is the meaning of each column; empty for unknown ones.
 func tableHeader(line string) []string {
 	meaning := map[string]string{
 		"service": "service", "name": "service", "services": "service", "url": "check", "address": "check", "check": "check", "probe": "check",
@@ -199,7 +199,7 @@ func cells(line string) []string {
 	return out
 }
 
-// split takes a cell with several values apart.
+// split returns the values of a cell.
 func split(text string) []string {
 	var out []string
 	for v := range strings.SplitSeq(text, ",") {
@@ -210,7 +210,7 @@ func split(text string) []string {
 	return out
 }
 
-// plain takes the marks of Markdown off a text.
+// plain removes Markdown from a text.
 func plain(s string) string {
 	s = strings.TrimSpace(emphasis.ReplaceAllString(s, ""))
 	if m := link.FindStringSubmatch(s); m != nil {

@@ -16,7 +16,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// manifestName is the file in which a repository tells about itself.
+// manifestName is the file in which a repository describes itself.
 const manifestName = "CLAUDE-OPS.md"
 
 // repository is one that is being read.
@@ -82,7 +82,7 @@ func (r *repository) composeFiles(ctx context.Context) ([]string, error) {
 			return fs.SkipDir
 		}
 		if seen++; seen > maxEntries {
-			r.problem(shown(r.name), 0, fmt.Sprintf("only the first %d files and folders are looked at", maxEntries))
+			r.problem(shown(r.name), 0, fmt.Sprintf("only the first %d files and folders are read", maxEntries))
 			return fs.SkipAll
 		}
 		if e.IsDir() {
@@ -111,16 +111,17 @@ func (r *repository) composeFiles(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for compose files: %w", err)
+		return nil, fmt.Errorf("find compose files: %w", err)
 	}
 	slices.Sort(out)
 	return out, nil
 }
 
-// add takes a service that a file names.
+// add records a service that a file names.
 func (r *repository) add(d *document, line int, s ops.Service, probes []ops.ProbeSpec, needs []mention, why string) {
 	if !plainName.MatchString(s.Name) {
-		r.problem(d.file, line, fmt.Sprintf("%s is not a name for a service: use letters, digits and . _ - @ : /, at most 63", quoted(s.Name)))
+		r.problem(d.file, line, fmt.Sprintf("%s is not a name for a service: use letters, digits and . _ - @ : /, at most 63",
+			quoted(s.Name)))
 		return
 	}
 	if d.services++; d.services > maxPerFile {

@@ -20,7 +20,7 @@ func (s *scanner) settle() {
 			continue
 		}
 		if first, twice := places[name]; twice {
-			// A repository's own words come first, its compose files only fill in what they do not say.
+			// A repository's own description comes first, its compose files only add to it.
 			if first.Repository != f.Repository {
 				s.problem(f.File, f.Line, fmt.Sprintf("%s was already found in %s:%d, which is used", name, first.File, first.Line))
 			}
@@ -37,7 +37,7 @@ func (s *scanner) settle() {
 	s.found = kept
 	s.dependencies(owners)
 	for i := range s.found {
-		s.tellApart(s.found[i].Probes)
+		s.uniqueNames(s.found[i].Probes)
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *scanner) aliases(f *Found, owners map[string]string) {
 	f.Service.Aliases = kept
 }
 
-// dependencies resolves what services need, and leaves out what is unknown or goes round in circles.
+// dependencies resolves what services need, and leaves out unknown and circular dependencies.
 func (s *scanner) dependencies(owners map[string]string) {
 	at := map[string]*Found{}
 	for i := range s.found {
@@ -80,7 +80,7 @@ func (s *scanner) dependencies(owners map[string]string) {
 			}
 			switch {
 			case !known:
-				s.problem(f.File, need.line, fmt.Sprintf("%s depends on %s, which is no service here", f.Service.Name, quoted(need.name)))
+				s.problem(f.File, need.line, fmt.Sprintf("%s depends on %s, which is not a service here", f.Service.Name, quoted(need.name)))
 			case !slices.ContainsFunc(needs, func(m mention) bool { return m.name == name }):
 				needs = append(needs, mention{name, need.line})
 			}
@@ -90,19 +90,19 @@ func (s *scanner) dependencies(owners map[string]string) {
 	visited := map[string]int{}
 	for i := range s.found {
 		if s.found[i].Known == "" {
-			s.straighten(&s.found[i], at, visited)
+			s.dropCircular(&s.found[i], at, visited)
 		}
 	}
 }
 
-// The states of a service while circles are looked for.
+// The states of a service in the search for circular dependencies.
 const (
 	open = iota + 1
 	done
 )
 
-// straighten follows dependencies and drops those that lead back. What is configured cannot depend on what was only found.
-func (s *scanner) straighten(f *Found, at map[string]*Found, visited map[string]int) {
+// dropCircular follows dependencies and drops those that lead back. What is configured cannot depend on what was only found.
+func (s *scanner) dropCircular(f *Found, at map[string]*Found, visited map[string]int) {
 	if visited[f.Service.Name] != 0 {
 		return
 	}
@@ -113,15 +113,15 @@ func (s *scanner) straighten(f *Found, at map[string]*Found, visited map[string]
 			continue
 		}
 		if next := at[need.name]; next != nil {
-			s.straighten(next, at, visited)
+			s.dropCircular(next, at, visited)
 		}
 		f.Service.DependsOn = append(f.Service.DependsOn, need.name)
 	}
 	visited[f.Service.Name] = done
 }
 
-// tellApart gives probes of one service that would have the same name names of their own.
-func (s *scanner) tellApart(probes []ops.ProbeSpec) {
+// uniqueNames gives probes of one service that would have the same name different names.
+func (s *scanner) uniqueNames(probes []ops.ProbeSpec) {
 	if s.ProbeName == nil {
 		return
 	}

@@ -9,108 +9,59 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Rules say when causes start cycles. Zero values mean the defaults.
-type Rules struct {
-	Window time.Duration // how long a cause waits for others to join it; default 30s
-	Grace  time.Duration // how long a service may take to follow a dependency that recovered; default 2m
-	Pause  time.Duration // between two cycles for a service that fails again; default 10m
-	Repeat time.Duration // after which a service that is still bad starts another cycle; 0: never
-}
-
-func (r Rules) withDefaults() Rules {
-	r.Window = orDefault(r.Window, 30*time.Second)
-	r.Grace = orDefault(r.Grace, 2*time.Minute)
-	r.Pause = orDefault(r.Pause, 10*time.Minute)
-	return r
+// withDefaults fills in what a configuration leaves out.
+func withDefaults(g ops.Grouping) ops.Grouping {
+	g.Window = orDefault(g.Window, 30*time.Second)
+	g.Grace = orDefault(g.Grace, 2*time.Minute)
+	g.Pause = orDefault(g.Pause, 10*time.Minute)
+	return g
 }
 
 // Picture is all that is known about one environment.
 type Picture struct {
 	Environment string
 	States      []State
-	Services    []Service // those without group and dependencies may be left out
-	Silences    []Silence
+	Services    []ops.Service // those without group and dependencies may be left out
+	Silences    []ops.Silence
 	Windows     []Window
-	Open        []Opened
+	// Causes have started their cycles. Keep each until Resolved names it and the pause between two cycles is over.
+	Causes []ops.Cause
 }
 
-// Opened is a cause that has started its cycle. Keep it until Resolved names it and the pause between two cycles is over.
-type Opened struct {
-	ID       string
-	Group    string
-	Services []string // those that failed of themselves
-	Began    time.Time
-	At       time.Time // when the cycle was started
+// NewCause is a cause that should start one cycle now, with the last results of its bad checks.
+type NewCause struct {
+	ops.Cause
+	Checks []ops.Check
 }
 
-// Cause is what should start one cycle now.
-type Cause struct {
-	ID       string // the same as long as the cause is the same
-	Group    string
-	Services []string    // those that failed of themselves
-	Affected []string    // those that fail because they depend on them
-	Level    ops.Health  // the worst of them
-	Began    time.Time   // the first bad look
-	Checks   []ops.Check // the last looks of their bad checks
-	Reason   string      // one sentence
-}
-
-// Open makes the record of a cause that has started its cycle.
-func (c Cause) Open(at time.Time) Opened {
-	return Opened{ID: c.ID, Group: c.Group, Services: c.Services, Began: c.Began, At: at}
-}
-
-// Why is why a bad service starts nothing.
-type Why string
-
-// The reasons to hold a service back, see the table of the package.
-const (
-	WhyFlapping    Why = "flapping"
-	WhySilenced    Why = "silenced"
-	WhyMaintenance Why = "maintenance"
-	WhyCovered     Why = "covered"
-	WhyDependency  Why = "dependency"
-	WhyRecent      Why = "recent"
-	WhyWaiting     Why = "waiting"
-)
-
-// Held is a bad service that starts nothing now.
-type Held struct {
-	Service string
-	Why     Why
-	By      string    // the dependency, window, silence's author or cause
-	Until   time.Time // when this ends by itself; zero: when something changes
-	Reason  string    // one sentence
-}
-
-// Judgement is what becomes of every bad service.
+// Judgement says for every bad service whether it starts a cycle.
 type Judgement struct {
-	Causes []Cause
-	Held   []Held
+	Causes []NewCause
+	Held   []ops.Withheld
 	Next   time.Time // when to judge again even if nothing changes; zero: never
 }
 
-// Resolved returns the opened causes none of whose services is bad any more.
-func Resolved(p Picture) []Opened {
+// Resolved returns the causes whose services have all recovered.
+func Resolved(p Picture) []ops.Cause {
 	bad := map[string]bool{}
 	for _, s := range p.States {
-		bad[s.Service] = bad[s.Service] || s.bad()
+		bad[s.Service] = bad[s.Service] || s.Failing()
 	}
-	var out []Opened
-	for _, o := range p.Open {
+	var out []ops.Cause
+	for _, c := range p.Causes {
 		still := false
-		for _, s := range o.Services {
+		for _, s := range c.Services {
 			still = still || bad[s]
 		}
 		if !still {
-			out = append(out, o)
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// causeID names a cause by what failed first and when.
-func causeID(environment, group, first string, began time.Time) string {
+// causeKey names a cause by what failed first and when.
+func causeKey(environment, group, first string, began time.Time) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", environment, group, first, began.UnixNano()))
 	return hex.EncodeToString(sum[:8])
 }

@@ -11,12 +11,11 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Judge says for every bad service whether it starts a cycle now, and if not, why. The result does not depend on the order
-// of what the picture holds.
-func Judge(p Picture, r Rules, now time.Time) Judgement {
-	v := newView(p, r.withDefaults(), now)
+// Judge says for every bad service whether it starts a cycle now, and if not, why. The order of the picture does not matter.
+func Judge(p Picture, g ops.Grouping, now time.Time) Judgement {
+	v := newView(p, withDefaults(g), now)
 	var j Judgement
-	var free []*patient
+	var free []*badService
 	for _, name := range slices.Sorted(maps.Keys(v.bad)) {
 		s := v.bad[name]
 		if h, held := v.hold(s); held {
@@ -26,17 +25,22 @@ func Judge(p Picture, r Rules, now time.Time) Judgement {
 			free = append(free, s)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(v.unsettled)) {
+		h := v.holdUnsettled(v.unsettled[name])
+		h.Service = name
+		j.Held = append(j.Held, h)
+	}
 	for _, members := range v.cluster(free) {
 		if due := v.due(members); now.Before(due) {
 			for _, s := range members {
-				j.Held = append(j.Held, Held{Service: s.name, Why: WhyWaiting, Until: due, Reason: fmt.Sprintf(
+				j.Held = append(j.Held, ops.Withheld{Service: s.name, Why: ops.HoldWaiting, Until: due, Reason: fmt.Sprintf(
 					"%s is %s; other services may fail for the same cause until %s.", s.name, s.level, clock(due))})
 			}
 			continue
 		}
 		j.Causes = append(j.Causes, v.cause(members))
 	}
-	slices.SortFunc(j.Held, func(a, b Held) int { return strings.Compare(a.Service, b.Service) })
+	slices.SortFunc(j.Held, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
 	for _, h := range j.Held {
 		if h.Until.After(now) && (j.Next.IsZero() || h.Until.Before(j.Next)) {
 			j.Next = h.Until
@@ -45,31 +49,31 @@ func Judge(p Picture, r Rules, now time.Time) Judgement {
 	return j
 }
 
-// patient is a bad service.
-type patient struct {
+// badService is a service with at least one failing check.
+type badService struct {
 	name   string
 	group  string
 	level  ops.Health
-	began  time.Time // the first bad look of its checks
+	began  time.Time // the first bad result of its checks
 	since  time.Time // when the first of its checks settled
 	checks []State   // the bad ones
 }
 
-// view is a picture, arranged.
+// view is a picture, indexed for Judge.
 type view struct {
 	Picture
-	rules   Rules
-	now     time.Time
-	needs   needs
-	bad     map[string]*patient
-	turning map[string]bool
-	better  map[string]time.Time // when a service last recovered
+	rules     ops.Grouping
+	now       time.Time
+	needs     dependencies
+	bad       map[string]*badService
+	unsettled map[string]*badService // those without a failing check
+	better    map[string]time.Time   // when a service last recovered
 }
 
-func newView(p Picture, r Rules, now time.Time) *view {
+func newView(p Picture, g ops.Grouping, now time.Time) *view {
 	v := &view{
-		Picture: p, rules: r, now: now, needs: newNeeds(p.Services),
-		bad: map[string]*patient{}, turning: map[string]bool{}, better: map[string]time.Time{},
+		Picture: p, rules: g, now: now, needs: newDependencies(p.Services),
+		bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
 	}
 	groups := map[string]string{}
 	for _, s := range p.Services {
@@ -80,27 +84,31 @@ func newView(p Picture, r Rules, now time.Time) *view {
 		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Probe, b.Probe))
 	})
 	for _, s := range states {
-		if s.turning() {
-			v.turning[s.Service] = true
-		}
 		if s.Recovered.After(v.better[s.Service]) {
 			v.better[s.Service] = s.Recovered
 		}
-		if !s.bad() {
-			continue
+		switch {
+		case s.Failing():
+			add(v.bad, s, s.Level, groups)
+		case s.Unsettled():
+			add(v.unsettled, s, s.Last.Status, groups)
 		}
-		b := v.bad[s.Service]
-		if b == nil {
-			b = &patient{name: s.Service, group: groups[s.Service], level: s.Level, began: s.Began, since: s.Since}
-			v.bad[s.Service] = b
-		}
-		b.checks = append(b.checks, s)
-		if s.Level == ops.Down {
-			b.level = ops.Down
-		}
-		b.began, b.since = earlier(b.began, s.Began), earlier(b.since, s.Since)
 	}
+	maps.DeleteFunc(v.unsettled, func(name string, _ *badService) bool { return v.bad[name] != nil })
 	return v
+}
+
+func add(to map[string]*badService, s State, level ops.Health, groups map[string]string) {
+	b := to[s.Service]
+	if b == nil {
+		b = &badService{name: s.Service, group: groups[s.Service], level: level, began: s.Began, since: s.Since}
+		to[s.Service] = b
+	}
+	b.checks = append(b.checks, s)
+	if level == ops.Down {
+		b.level = ops.Down
+	}
+	b.began, b.since = earlier(b.began, s.Began), earlier(b.since, s.Since)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -111,22 +119,39 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // hold applies the rows of the package's table, all but the last.
-func (v *view) hold(s *patient) (Held, bool) {
-	for _, row := range []func(*patient) (Held, bool){v.quiet, v.covered, v.dependency, v.recent} {
+func (v *view) hold(s *badService) (ops.Withheld, bool) {
+	for _, row := range []func(*badService) (ops.Withheld, bool){v.inhibited, v.covered, v.dependency, v.recent} {
 		if h, held := row(s); held {
 			return h, true
 		}
 	}
-	return Held{}, false
+	return ops.Withheld{}, false
 }
 
-// quiet holds a service whose bad checks all flap, or are silenced or in maintenance.
-func (v *view) quiet(s *patient) (Held, bool) {
-	var first Held
+// holdUnsettled holds a service that failed too few checks. What would hold it anyway is told first, so that nothing is started for it
+// by others either.
+func (v *view) holdUnsettled(s *badService) ops.Withheld {
+	for _, row := range []func(*badService) (ops.Withheld, bool){v.inhibited, v.dependency} {
+		if h, held := row(s); held {
+			return h
+		}
+	}
+	worst := s.checks[0]
+	for _, c := range s.checks[1:] {
+		if c.Bad > worst.Bad {
+			worst = c
+		}
+	}
+	return ops.Withheld{Why: ops.HoldUnsettled, Reason: fmt.Sprintf("%s was %s at its last check: %s.", s.name, s.level, Explain(worst))}
+}
+
+// inhibited holds a service whose bad checks all flap, or are silenced or in maintenance.
+func (v *view) inhibited(s *badService) (ops.Withheld, bool) {
+	var first ops.Withheld
 	for i, c := range s.checks {
-		h, held := v.quietCheck(s, c)
+		h, held := v.inhibitedCheck(s, c)
 		if !held {
-			return Held{}, false
+			return ops.Withheld{}, false
 		}
 		if i == 0 || (!h.Until.IsZero() && h.Until.Before(first.Until)) {
 			first = h
@@ -135,47 +160,55 @@ func (v *view) quiet(s *patient) (Held, bool) {
 	return first, true
 }
 
-func (v *view) quietCheck(s *patient, c State) (Held, bool) {
+func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 	if c.flaps(v.now) {
-		until := c.Turns[len(c.Turns)-1].Add(c.Calm)
-		return Held{Why: WhyFlapping, Until: until, Reason: fmt.Sprintf("%s is flapping; it must be steady for %s first.", s.name, c.Calm)}, true
+		until := c.Changed[len(c.Changed)-1].Add(c.Calm)
+		return ops.Withheld{
+			Why:    ops.HoldFlapping,
+			Until:  until,
+			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
+		}, true
 	}
-	// What ends leaves a grouping window for services to come back.
+	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
 		for _, q := range v.Silences {
-			if q.active(at) && q.matches(v.Environment, s.name, s.group, c.Probe) {
-				return Held{
-					Why: WhySilenced, By: q.Author, Until: q.Until.Add(v.rules.Window),
-					Reason: fmt.Sprintf("%s is %s, but silenced until %s: %s.", s.name, s.level, clock(q.Until), strings.TrimSuffix(q.Reason, ".")),
+			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, c.Probe) {
+				why, what := ops.HoldSilenced, "silenced until "+clock(q.Until)
+				if q.Incident != 0 {
+					why, what = ops.HoldPerson, "held by a person"
+				}
+				return ops.Withheld{
+					Why: why, Until: q.Until.Add(v.rules.Window),
+					Reason: fmt.Sprintf("%s is %s, but %s: %s.", s.name, s.level, what, strings.TrimSuffix(q.Reason, ".")),
 				}, true
 			}
 		}
 		for _, w := range v.Windows {
-			until, open := w.active(at)
-			if open && w.matches(v.Environment, s.name, s.group, c.Probe) {
-				return Held{
-					Why: WhyMaintenance, By: w.Name, Until: until.Add(v.rules.Window),
+			until, open := w.Active(at)
+			if open && w.Covers(s.name, s.group, c.Probe) {
+				return ops.Withheld{
+					Why: ops.HoldMaintenance, Until: until.Add(v.rules.Window),
 					Reason: fmt.Sprintf("%s is %s, but in maintenance until %s.", s.name, s.level, clock(until)),
 				}, true
 			}
 		}
 	}
-	return Held{}, false
+	return ops.Withheld{}, false
 }
 
 // covered holds a service that belongs to a cause whose cycle was started.
-func (v *view) covered(s *patient) (Held, bool) {
-	var by *Opened
-	for i := range v.Open {
-		o := &v.Open[i]
+func (v *view) covered(s *badService) (ops.Withheld, bool) {
+	var by *ops.Cause
+	for i := range v.Causes {
+		o := &v.Causes[i]
 		if v.belongs(s, o) && (by == nil || o.At.After(by.At)) {
 			by = o
 		}
 	}
 	if by == nil {
-		return Held{}, false
+		return ops.Withheld{}, false
 	}
-	h := Held{Why: WhyCovered, By: by.ID, Reason: fmt.Sprintf("%s is %s; a cycle was started for it at %s.", s.name, s.level, clock(by.At))}
+	h := ops.Withheld{Why: ops.HoldCovered, Reason: fmt.Sprintf("%s is %s; a cycle was started for it at %s.", s.name, s.level, clock(by.At))}
 	if v.rules.Repeat > 0 {
 		h.Until = by.At.Add(v.rules.Repeat)
 		return h, v.now.Before(h.Until)
@@ -183,51 +216,61 @@ func (v *view) covered(s *patient) (Held, bool) {
 	return h, true
 }
 
-func (v *view) belongs(s *patient, o *Opened) bool {
+func (v *view) belongs(s *badService, o *ops.Cause) bool {
 	if slices.Contains(o.Services, s.name) {
 		return !s.began.After(o.At)
 	}
-	if s.group != o.Group || !v.alive(o) {
+	if s.group != o.Group || !v.ongoing(o) {
 		return false
 	}
 	if s.group != "" {
-		// Later than this it is better looked at once more than never.
+		// After that it gets a cycle of its own.
 		return !s.began.After(o.At.Add(v.rules.Pause))
 	}
 	return s.began.Sub(o.Began).Abs() <= v.rules.Window
 }
 
-// alive reports whether a service of an opened cause is still bad.
-func (v *view) alive(o *Opened) bool {
+// ongoing reports whether a service of a cause is still bad.
+func (v *view) ongoing(o *ops.Cause) bool {
 	return slices.ContainsFunc(o.Services, func(name string) bool {
 		s := v.bad[name]
 		return s != nil && !s.began.After(o.At)
 	})
 }
 
-// dependency holds a service that needs another which is bad, may be turning bad, or has just recovered.
-func (v *view) dependency(s *patient) (Held, bool) {
-	var turning, better string
+// dependency holds a service that needs another which is bad, may be failing, or has just recovered.
+func (v *view) dependency(s *badService) (ops.Withheld, bool) {
+	var unsettled, better string
 	all := v.needs.all(s.name)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch {
 		case name == s.name, v.needs.all(name)[s.name]: // those that need each other fail together
 		case v.bad[name] != nil && v.root(name):
-			return Held{Why: WhyDependency, By: name, Reason: fmt.Sprintf("%s is %s; it depends on %s, which is %s.", s.name, s.level, name, v.bad[name].level)}, true
-		case v.turning[name]:
-			turning = cmp.Or(turning, name)
+			return ops.Withheld{
+				Why:    ops.HoldDependency,
+				Reason: fmt.Sprintf("%s is %s; it depends on %s, which is %s.", s.name, s.level, name, v.bad[name].level),
+			}, true
+		case v.unsettled[name] != nil:
+			unsettled = cmp.Or(unsettled, name)
 		case v.now.Sub(v.better[name]) < v.rules.Grace:
 			better = cmp.Or(better, name)
 		}
 	}
-	if turning != "" {
-		return Held{Why: WhyDependency, By: turning, Reason: fmt.Sprintf("%s is %s; it depends on %s, which may be turning bad.", s.name, s.level, turning)}, true
+	if unsettled != "" {
+		return ops.Withheld{
+			Why:    ops.HoldDependency,
+			Reason: fmt.Sprintf("%s is %s; it depends on %s, which may be failing.", s.name, s.level, unsettled),
+		}, true
 	}
 	if better != "" {
 		until := v.better[better].Add(v.rules.Grace)
-		return Held{Why: WhyDependency, By: better, Until: until, Reason: fmt.Sprintf("%s is %s; it depends on %s, which has just recovered.", s.name, s.level, better)}, true
+		return ops.Withheld{
+			Why:    ops.HoldDependency,
+			Until:  until,
+			Reason: fmt.Sprintf("%s is %s; it depends on %s, which has just recovered.", s.name, s.level, better),
+		}, true
 	}
-	return Held{}, false
+	return ops.Withheld{}, false
 }
 
 // root reports whether nothing a bad service depends on is bad too.
@@ -241,26 +284,30 @@ func (v *view) root(name string) bool {
 }
 
 // recent holds a service that failed again shortly after its last cycle was started.
-func (v *view) recent(s *patient) (Held, bool) {
+func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	var last time.Time
-	for _, o := range v.Open {
+	for _, o := range v.Causes {
 		if slices.Contains(o.Services, s.name) && !o.At.After(v.now) && o.At.After(last) {
 			last = o.At
 		}
 	}
 	until := last.Add(v.rules.Pause)
 	if last.IsZero() || !v.now.Before(until) {
-		return Held{}, false
+		return ops.Withheld{}, false
 	}
-	return Held{Why: WhyRecent, Until: until, Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last))}, true
+	return ops.Withheld{
+		Why:    ops.HoldRecent,
+		Until:  until,
+		Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last)),
+	}, true
 }
 
-// cluster puts together what fails for one reason: a group, or what began within one window.
-func (v *view) cluster(free []*patient) [][]*patient {
-	slices.SortFunc(free, func(a, b *patient) int {
+// cluster groups what fails for one reason: services of one group, or what began within one window.
+func (v *view) cluster(free []*badService) [][]*badService {
+	slices.SortFunc(free, func(a, b *badService) int {
 		return cmp.Or(strings.Compare(a.group, b.group), a.began.Compare(b.began), strings.Compare(a.name, b.name))
 	})
-	var out [][]*patient
+	var out [][]*badService
 	for _, s := range free {
 		if n := len(out); n > 0 {
 			first := out[n-1][0]
@@ -269,12 +316,12 @@ func (v *view) cluster(free []*patient) [][]*patient {
 				continue
 			}
 		}
-		out = append(out, []*patient{s})
+		out = append(out, []*badService{s})
 	}
 	return out
 }
 
-func (v *view) due(members []*patient) time.Time {
+func (v *view) due(members []*badService) time.Time {
 	first := members[0].since
 	for _, s := range members[1:] {
 		first = earlier(first, s.since)
@@ -282,10 +329,12 @@ func (v *view) due(members []*patient) time.Time {
 	return first.Add(v.rules.Window)
 }
 
-func (v *view) cause(members []*patient) Cause {
+func (v *view) cause(members []*badService) NewCause {
 	first := members[0]
-	c := Cause{Group: first.group, Level: ops.Degraded, Began: first.began}
-	c.ID = causeID(v.Environment, first.group, first.name, first.began)
+	c := NewCause{Cause: ops.Cause{
+		Key:         causeKey(v.Environment, first.group, first.name, first.began),
+		Environment: v.Environment, Group: first.group, Level: ops.Degraded, Began: first.began,
+	}}
 	roots := map[string]bool{}
 	for _, s := range members {
 		roots[s.name] = true
@@ -312,7 +361,7 @@ func (v *view) cause(members []*patient) Cause {
 	return c
 }
 
-func sentence(first *patient, c Cause) string {
+func sentence(first *badService, c NewCause) string {
 	worst := first.checks[0]
 	for _, s := range first.checks {
 		if s.Level == ops.Down && worst.Level != ops.Down {

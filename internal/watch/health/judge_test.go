@@ -24,70 +24,105 @@ func ill(service string, h ops.Health, ago time.Duration) State {
 }
 
 func well(service string) State {
-	return State{Service: service, Probe: "GET", Level: ops.Healthy, Since: start().Add(-time.Hour), Good: 5, NotDown: 5, Last: ops.Check{At: start()}}
+	return State{
+		Service: service,
+		Probe:   "GET",
+		Level:   ops.Healthy,
+		Since:   start().Add(-time.Hour),
+		Good:    5,
+		NotDown: 5,
+		Last:    ops.Check{At: start()},
+	}
 }
 
 func TestWhatIsHeldSaysWhy(t *testing.T) {
 	flapping := ill("web", ops.Down, time.Minute)
-	flapping.Flapping, flapping.Turns = true, []time.Time{start().Add(-time.Minute)}
-	turning := well("db")
-	turning.Bad, turning.Good = 1, 0
+	flapping.Flapping, flapping.Changed = true, []time.Time{start().Add(-time.Minute)}
+	unsettled := well("db")
+	unsettled.Bad, unsettled.Good = 1, 0
 	better := well("db")
 	better.Recovered = start().Add(-time.Minute)
 	down := ill("web", ops.Down, time.Minute)
-	needsDB := []Service{{Name: "web", DependsOn: []string{"db"}}}
+	needsDB := []ops.Service{{Name: "web", DependsOn: []string{"db"}}}
 	cases := []struct {
 		name string
 		p    Picture
-		want Held
+		want ops.Withheld
 	}{
-		{"flapping", Picture{States: []State{flapping}}, Held{Why: WhyFlapping, Until: start().Add(9 * time.Minute), Reason: "web is flapping; it must be steady for 10m0s first."}},
+		{
+			"flapping",
+			Picture{States: []State{flapping}},
+			ops.Withheld{Why: ops.HoldFlapping, Until: start().Add(9 * time.Minute), Reason: "web is flapping; it must be stable for 10m0s first."},
+		},
 		{
 			"silenced",
-			Picture{States: []State{down}, Silences: []Silence{{Matcher: Matcher{Service: "web"}, Until: start().Add(time.Hour), Reason: "Moving.", Author: "ann"}}},
-			Held{Why: WhySilenced, By: "ann", Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but silenced until 11:00:00 UTC: Moving."},
+			Picture{
+				States:   []State{down},
+				Silences: []ops.Silence{{Service: "web", Until: start().Add(time.Hour), Reason: "Moving.", Author: "ann"}},
+			},
+			ops.Withheld{
+				Why:    ops.HoldSilenced,
+				Until:  start().Add(time.Hour + 30*time.Second),
+				Reason: "web is down, but silenced until 11:00:00 UTC: Moving.",
+			},
 		},
 		{
 			"maintenance",
-			Picture{States: []State{down}, Windows: []Window{{Name: "sunday", Until: start().Add(time.Hour)}}},
-			Held{Why: WhyMaintenance, By: "sunday", Until: start().Add(time.Hour + 30*time.Second), Reason: "web is down, but in maintenance until 11:00:00 UTC."},
+			Picture{States: []State{down}, Windows: []Window{{Maintenance: ops.Maintenance{Name: "sunday", Until: start().Add(time.Hour)}}}},
+			ops.Withheld{
+				Why:    ops.HoldMaintenance,
+				Until:  start().Add(time.Hour + 30*time.Second),
+				Reason: "web is down, but in maintenance until 11:00:00 UTC.",
+			},
 		},
 		{
 			"covered",
-			Picture{States: []State{down}, Open: []Opened{{ID: "c1", Services: []string{"web"}, At: start()}}},
-			Held{Why: WhyCovered, By: "c1", Reason: "web is down; a cycle was started for it at 10:00:00 UTC."},
+			Picture{States: []State{down}, Causes: []ops.Cause{{Key: "c1", Services: []string{"web"}, At: start()}}},
+			ops.Withheld{Why: ops.HoldCovered, Reason: "web is down; a cycle was started for it at 10:00:00 UTC."},
 		},
 		{
 			"dependency",
 			Picture{States: []State{down, ill("db", ops.Degraded, time.Second)}, Services: needsDB},
-			Held{Why: WhyDependency, By: "db", Reason: "web is down; it depends on db, which is degraded."},
+			ops.Withheld{Why: ops.HoldDependency, Reason: "web is down; it depends on db, which is degraded."},
 		},
 		{
-			"turning dependency",
-			Picture{States: []State{down, turning}, Services: needsDB},
-			Held{Why: WhyDependency, By: "db", Reason: "web is down; it depends on db, which may be turning bad."},
+			"unsettled dependency",
+			Picture{States: []State{down, unsettled}, Services: needsDB},
+			ops.Withheld{Why: ops.HoldDependency, Reason: "web is down; it depends on db, which may be failing."},
 		},
 		{
 			"recovered dependency",
 			Picture{States: []State{down, better}, Services: needsDB},
-			Held{Why: WhyDependency, By: "db", Until: start().Add(time.Minute), Reason: "web is down; it depends on db, which has just recovered."},
+			ops.Withheld{
+				Why:    ops.HoldDependency,
+				Until:  start().Add(time.Minute),
+				Reason: "web is down; it depends on db, which has just recovered.",
+			},
 		},
 		{
 			"recent",
-			Picture{States: []State{down}, Open: []Opened{{ID: "c1", Services: []string{"web"}, At: start().Add(-5 * time.Minute)}}},
-			Held{Why: WhyRecent, Until: start().Add(5 * time.Minute), Reason: "web is down again; its last cycle was started at 09:55:00 UTC."},
+			Picture{States: []State{down}, Causes: []ops.Cause{{Key: "c1", Services: []string{"web"}, At: start().Add(-5 * time.Minute)}}},
+			ops.Withheld{
+				Why:    ops.HoldRecent,
+				Until:  start().Add(5 * time.Minute),
+				Reason: "web is down again; its last cycle was started at 09:55:00 UTC.",
+			},
 		},
 		{
 			"waiting",
 			Picture{States: []State{ill("web", ops.Down, 10*time.Second)}},
-			Held{Why: WhyWaiting, Until: start().Add(20 * time.Second), Reason: "web is down; other services may fail for the same cause until 10:00:20 UTC."},
+			ops.Withheld{
+				Why:    ops.HoldWaiting,
+				Until:  start().Add(20 * time.Second),
+				Reason: "web is down; other services may fail for the same cause until 10:00:20 UTC.",
+			},
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.want.Service = "web"
-			j := Judge(c.p, Rules{}, start())
-			i := slices.IndexFunc(j.Held, func(h Held) bool { return h.Service == "web" })
+			j := Judge(c.p, ops.Grouping{}, start())
+			i := slices.IndexFunc(j.Held, func(h ops.Withheld) bool { return h.Service == "web" })
 			if i < 0 || !reflect.DeepEqual(j.Held[i], c.want) {
 				t.Fatalf("got %+v, want %+v", j.Held, c.want)
 			}
@@ -99,14 +134,14 @@ func TestWhatIsHeldSaysWhy(t *testing.T) {
 }
 
 func TestOneLoudCheckIsEnough(t *testing.T) {
-	quiet, loud := ill("web", ops.Down, time.Minute), ill("web", ops.Degraded, time.Minute)
-	quiet.Probe = "tcp"
-	p := Picture{States: []State{quiet, loud}, Silences: []Silence{{Matcher: Matcher{Probe: "tcp"}, Until: start().Add(time.Hour)}}}
-	if j := Judge(p, Rules{}, start()); len(j.Causes) != 1 {
+	silent, loud := ill("web", ops.Down, time.Minute), ill("web", ops.Degraded, time.Minute)
+	silent.Probe = "tcp"
+	p := Picture{States: []State{silent, loud}, Silences: []ops.Silence{{Probe: "tcp", Until: start().Add(time.Hour)}}}
+	if j := Judge(p, ops.Grouping{}, start()); len(j.Causes) != 1 {
 		t.Errorf("got %+v", j)
 	}
 	p.Silences[0].Probe = "*"
-	if j := Judge(p, Rules{}, start()); len(j.Causes) != 0 {
+	if j := Judge(p, ops.Grouping{}, start()); len(j.Causes) != 0 {
 		t.Errorf("got %+v", j)
 	}
 }
@@ -114,16 +149,23 @@ func TestOneLoudCheckIsEnough(t *testing.T) {
 func TestACauseTellsWhatFailed(t *testing.T) {
 	p := Picture{
 		Environment: "home",
-		States:      []State{ill("web", ops.Down, 2*time.Minute), ill("db", ops.Down, time.Minute), ill("cache", ops.Degraded, time.Minute), well("doc")},
-		Services:    []Service{{Name: "web", DependsOn: []string{"db"}}},
+		States: []State{
+			ill("web", ops.Down, 2*time.Minute),
+			ill("db", ops.Down, time.Minute),
+			ill("cache", ops.Degraded, time.Minute),
+			well("doc"),
+		},
+		Services: []ops.Service{{Name: "web", DependsOn: []string{"db"}}},
 	}
-	j := Judge(p, Rules{}, start())
+	j := Judge(p, ops.Grouping{}, start())
 	if len(j.Causes) != 1 {
 		t.Fatalf("got %+v", j)
 	}
 	c := j.Causes[0]
-	if !slices.Equal(c.Services, []string{"cache", "db"}) || !slices.Equal(c.Affected, []string{"web"}) || c.Level != ops.Down || len(c.Checks) != 3 ||
-		!c.Began.Equal(start().Add(-90*time.Second)) || len(c.ID) != 16 ||
+	if !slices.Equal(c.Services, []string{"cache", "db"}) || !slices.Equal(c.Affected, []string{"web"}) ||
+		c.Level != ops.Down || len(c.Checks) != 3 ||
+		!c.Began.Equal(start().Add(-90*time.Second)) ||
+		len(c.Key) != 16 ||
 		c.Reason != "cache is degraded: connection refused; 1 more failed with it; 1 depending on it." {
 		t.Errorf("got %+v", c)
 	}
@@ -131,10 +173,14 @@ func TestACauseTellsWhatFailed(t *testing.T) {
 
 func TestServicesThatNeedEachOtherFailTogether(t *testing.T) {
 	p := Picture{
-		States:   []State{ill("a", ops.Down, 10*time.Minute), ill("b", ops.Down, time.Minute), ill("c", ops.Down, time.Minute)},
-		Services: []Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"a"}}, {Name: "c", DependsOn: []string{"a"}}},
+		States: []State{ill("a", ops.Down, 10*time.Minute), ill("b", ops.Down, time.Minute), ill("c", ops.Down, time.Minute)},
+		Services: []ops.Service{
+			{Name: "a", DependsOn: []string{"b"}},
+			{Name: "b", DependsOn: []string{"a"}},
+			{Name: "c", DependsOn: []string{"a"}},
+		},
 	}
-	j := Judge(p, Rules{}, start())
+	j := Judge(p, ops.Grouping{}, start())
 	if len(j.Causes) != 2 || !slices.Equal(j.Causes[0].Services, []string{"a"}) || !slices.Equal(j.Causes[0].Affected, []string{"c"}) ||
 		!slices.Equal(j.Causes[1].Services, []string{"b"}) || len(j.Held) != 1 {
 		t.Errorf("got %+v", j)
@@ -144,10 +190,10 @@ func TestServicesThatNeedEachOtherFailTogether(t *testing.T) {
 func TestADependentNamesWhatFailedOfItself(t *testing.T) {
 	p := Picture{
 		States:   []State{ill("web", ops.Down, time.Minute), ill("api", ops.Down, time.Minute), ill("db", ops.Down, time.Minute)},
-		Services: []Service{{Name: "web", DependsOn: []string{"api"}}, {Name: "api", DependsOn: []string{"db"}}},
+		Services: []ops.Service{{Name: "web", DependsOn: []string{"api"}}, {Name: "api", DependsOn: []string{"db"}}},
 	}
-	for _, h := range Judge(p, Rules{}, start()).Held {
-		if h.By != "db" {
+	for _, h := range Judge(p, ops.Grouping{}, start()).Held {
+		if !strings.Contains(h.Reason, "it depends on db, ") {
 			t.Errorf("got %+v", h)
 		}
 	}
@@ -156,21 +202,39 @@ func TestADependentNamesWhatFailedOfItself(t *testing.T) {
 func TestTheFirstToFailSetsTheTime(t *testing.T) {
 	early, late := ill("web", ops.Down, 45*time.Second), ill("web", ops.Down, 5*time.Second)
 	early.Probe, late.Probe = "z", "a"
-	if j := Judge(Picture{States: []State{late, early}}, Rules{}, start()); len(j.Causes) != 1 || !j.Causes[0].Began.Equal(start().Add(-75*time.Second)) {
+	if j := Judge(
+		Picture{States: []State{late, early}},
+		ops.Grouping{},
+		start(),
+	); len(j.Causes) != 1 ||
+		!j.Causes[0].Began.Equal(start().Add(-75*time.Second)) {
 		t.Errorf("got %+v", j)
 	}
 	slow, quick := ill("a", ops.Down, 10*time.Second), ill("b", ops.Down, 35*time.Second)
 	slow.Began = quick.Began.Add(-time.Second) // it began first and settled last
-	if j := Judge(Picture{States: []State{slow, quick}}, Rules{}, start()); len(j.Causes) != 1 || len(j.Causes[0].Services) != 2 {
+	if j := Judge(Picture{States: []State{slow, quick}}, ops.Grouping{}, start()); len(j.Causes) != 1 || len(j.Causes[0].Services) != 2 {
 		t.Errorf("got %+v", j)
 	}
 }
 
 func TestTheLastCycleOfAServiceCounts(t *testing.T) {
-	old, last := Opened{ID: "old", Services: []string{"web"}, At: start().Add(-2 * time.Hour)}, Opened{ID: "last", Services: []string{"web"}, At: start().Add(-10 * time.Minute)}
-	for _, open := range [][]Opened{{old, last}, {last, old}} {
-		p := Picture{States: []State{ill("web", ops.Down, 3*time.Hour)}, Open: open}
-		if j := Judge(p, Rules{Repeat: time.Hour}, start()); len(j.Held) != 1 || j.Held[0].By != "last" || !j.Next.Equal(start().Add(50*time.Minute)) {
+	old, last := ops.Cause{
+		Key:      "old",
+		Services: []string{"web"},
+		At:       start().Add(-2 * time.Hour),
+	}, ops.Cause{
+		Key:      "last",
+		Services: []string{"web"},
+		At:       start().Add(-10 * time.Minute),
+	}
+	for _, open := range [][]ops.Cause{{old, last}, {last, old}} {
+		p := Picture{States: []State{ill("web", ops.Down, 3*time.Hour)}, Causes: open}
+		if j := Judge(
+			p,
+			ops.Grouping{Repeat: time.Hour},
+			start(),
+		); len(j.Held) != 1 || !strings.HasSuffix(j.Held[0].Reason, " at 09:50:00 UTC.") ||
+			!j.Next.Equal(start().Add(50*time.Minute)) {
 			t.Errorf("got %+v", j)
 		}
 	}
@@ -178,13 +242,16 @@ func TestTheLastCycleOfAServiceCounts(t *testing.T) {
 
 func TestServicesAreValidated(t *testing.T) {
 	for _, c := range []struct {
-		services []Service
+		services []ops.Service
 		problem  string
 	}{
-		{[]Service{{Name: "a", DependsOn: []string{"b", "c"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c"}}, ""},
-		{[]Service{{Name: "a", DependsOn: []string{"b"}}}, "service a depends on b, which is not configured"},
-		{[]Service{{Name: "a", DependsOn: []string{"a"}}}, "services depend on each other: a → a"},
-		{[]Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c", DependsOn: []string{"a"}}}, "services depend on each other: a → b → c → a"},
+		{[]ops.Service{{Name: "a", DependsOn: []string{"b", "c"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c"}}, ""},
+		{[]ops.Service{{Name: "a", DependsOn: []string{"b"}}}, "service a depends on b, which is not configured"},
+		{[]ops.Service{{Name: "a", DependsOn: []string{"a"}}}, "services depend on each other: a → a"},
+		{
+			[]ops.Service{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c"}}, {Name: "c", DependsOn: []string{"a"}}},
+			"services depend on each other: a → b → c → a",
+		},
 	} {
 		if err := ValidateServices(c.services); (err == nil) != (c.problem == "") || (err != nil && err.Error() != c.problem) {
 			t.Errorf("got %v, want %q", err, c.problem)
@@ -204,7 +271,7 @@ func anyPicture(t *rapid.T) Picture {
 		return time.Duration(rapid.IntRange(low, top).Draw(t, name)) * time.Second
 	}
 	for _, name := range names { // circles of dependencies must come up often
-		p.Services = append(p.Services, Service{
+		p.Services = append(p.Services, ops.Service{
 			Name: name, Group: rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 			DependsOn: rapid.SliceOfN(some, 1, 2).Draw(t, "needs")[rapid.IntRange(0, 1).Draw(t, "fewer"):],
 		})
@@ -215,7 +282,7 @@ func anyPicture(t *rapid.T) Picture {
 			}
 			s.Probe = fmt.Sprint(probe)
 			if rapid.IntRange(0, 4).Draw(t, "flaps") == 0 {
-				s.Flapping, s.Turns = true, []time.Time{start().Add(-seconds("turn", 0, 1200))}
+				s.Flapping, s.Changed = true, []time.Time{start().Add(-seconds("changed", 0, 1200))}
 			}
 			if rapid.IntRange(0, 4).Draw(t, "recovered") == 0 {
 				s.Recovered = start().Add(-seconds("recovery", 0, 300))
@@ -224,18 +291,21 @@ func anyPicture(t *rapid.T) Picture {
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "silences") {
-		p.Silences = append(p.Silences, Silence{
-			Matcher: Matcher{Service: some.Draw(t, "silenced")}, From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
+		p.Silences = append(p.Silences, ops.Silence{
+			Service: some.Draw(t, "silenced"), From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
 		})
 	}
 	for range rapid.IntRange(0, 1).Draw(t, "windows") {
-		p.Windows = append(p.Windows, Window{
-			Matcher: Matcher{Service: some.Draw(t, "maintained")}, From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
-		})
+		p.Windows = append(p.Windows, Window{Maintenance: ops.Maintenance{
+			Service: some.Draw(t, "maintained"), From: start().Add(-seconds("from", 0, 100)), Until: start().Add(seconds("until", -90, 90)),
+		}})
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "open") {
 		at := start().Add(-seconds("opened", 0, 1200))
-		p.Open = append(p.Open, Opened{ID: fmt.Sprint(i), Services: rapid.SliceOfN(some, 1, 2).Draw(t, "members"), At: at, Began: at.Add(-time.Minute)})
+		p.Causes = append(
+			p.Causes,
+			ops.Cause{Key: fmt.Sprint(i), Services: rapid.SliceOfN(some, 1, 2).Draw(t, "members"), At: at, Began: at.Add(-time.Minute)},
+		)
 	}
 	return p
 }
@@ -243,9 +313,9 @@ func anyPicture(t *rapid.T) Picture {
 func TestEveryBadServiceIsAccountedForOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPicture(t)
-		j := Judge(p, Rules{}, start())
+		j := Judge(p, ops.Grouping{}, start())
 		count := map[string]int{}
-		held := map[string]Why{}
+		held := map[string]ops.HoldReason{}
 		for _, c := range j.Causes {
 			for _, s := range c.Services {
 				count[s]++
@@ -266,7 +336,8 @@ func TestEveryBadServiceIsAccountedForOnce(t *testing.T) {
 			}
 		}
 		for _, s := range p.States {
-			if want := map[bool]int{true: 1}[slices.ContainsFunc(p.States, func(o State) bool { return o.Service == s.Service && o.bad() })]; count[s.Service] != want {
+			bad := slices.ContainsFunc(p.States, func(o State) bool { return o.Service == s.Service && o.Failing() })
+			if want := map[bool]int{true: 1}[bad]; count[s.Service] != want {
 				t.Fatalf("%s is accounted for %d times, want %d: %+v", s.Service, count[s.Service], want, j)
 			}
 		}
@@ -276,11 +347,11 @@ func TestEveryBadServiceIsAccountedForOnce(t *testing.T) {
 func TestTheOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPicture(t)
-		want := Judge(p, Rules{}, start())
+		want := Judge(p, ops.Grouping{}, start())
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		random.Shuffle(len(p.States), func(i, j int) { p.States[i], p.States[j] = p.States[j], p.States[i] })
 		random.Shuffle(len(p.Services), func(i, j int) { p.Services[i], p.Services[j] = p.Services[j], p.Services[i] })
-		if got := Judge(p, Rules{}, start()); !reflect.DeepEqual(got, want) {
+		if got := Judge(p, ops.Grouping{}, start()); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 	})
@@ -289,22 +360,22 @@ func TestTheOrderDoesNotMatter(t *testing.T) {
 func TestAStartedCauseDoesNotStartAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPicture(t)
-		for _, c := range Judge(p, Rules{}, start()).Causes {
-			p.Open = append(p.Open, c.Open(start()))
+		for _, c := range Judge(p, ops.Grouping{}, start()).Causes {
+			p.Causes = append(p.Causes, c.opened(start()))
 		}
-		if j := Judge(p, Rules{}, start()); len(j.Causes) != 0 {
+		if j := Judge(p, ops.Grouping{}, start()); len(j.Causes) != 0 {
 			t.Fatalf("started twice: %+v", j.Causes)
 		}
 	})
 }
 
-// TestNothingBadIsForgotten lets time pass over a picture that does not change: what keeps a service from being looked at
-// must end, but for what an operator or an opened cause holds, or a bad dependency that is looked at itself.
+// TestNothingBadIsForgotten lets time pass over a picture that does not change: what holds a service back
+// must end, except for an operator, a cause that has its cycle, or a bad dependency that starts a cycle itself.
 func TestNothingBadIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPicture(t)
-		p.Open = nil
-		j := Judge(p, Rules{}, start().Add(24*time.Hour))
+		p.Causes = nil
+		j := Judge(p, ops.Grouping{}, start().Add(24*time.Hour))
 		started := map[string]bool{}
 		for _, c := range j.Causes {
 			for _, s := range slices.Concat(c.Services, c.Affected) {
@@ -313,7 +384,7 @@ func TestNothingBadIsForgotten(t *testing.T) {
 		}
 		for _, h := range j.Held {
 			if !started[h.Service] {
-				t.Fatalf("%s is held for ever: %+v", h.Service, h)
+				t.Fatalf("%s is held without end: %+v", h.Service, h)
 			}
 		}
 	})
@@ -322,13 +393,24 @@ func TestNothingBadIsForgotten(t *testing.T) {
 func TestResolvedCausesAreNamed(t *testing.T) {
 	p := Picture{
 		States: []State{ill("a", ops.Down, time.Hour), well("b"), well("c")},
-		Open:   []Opened{{ID: "1", Services: []string{"a", "b"}}, {ID: "2", Services: []string{"b", "c"}}, {ID: "3", Services: []string{"gone"}}},
+		Causes: []ops.Cause{
+			{Key: "1", Services: []string{"a", "b"}},
+			{Key: "2", Services: []string{"b", "c"}},
+			{Key: "3", Services: []string{"gone"}},
+		},
 	}
 	var ids []string
 	for _, o := range Resolved(p) {
-		ids = append(ids, o.ID)
+		ids = append(ids, o.Key)
 	}
 	if strings.Join(ids, " ") != "2 3" {
 		t.Errorf("got %v", ids)
 	}
+}
+
+// opened is the cause after its cycle was started.
+func (c NewCause) opened(at time.Time) ops.Cause {
+	out := c.Cause
+	out.At = at
+	return out
 }

@@ -45,22 +45,21 @@ func (sc scenario) picture(t *testing.T) Picture {
 	t.Helper()
 	p := Picture{Environment: "home"}
 	for name, s := range sc.Services {
-		p.Services = append(p.Services, Service{Name: name, Group: s.Group, DependsOn: s.DependsOn})
+		p.Services = append(p.Services, ops.Service{Name: name, Group: s.Group, DependsOn: s.DependsOn})
 	}
 	for _, s := range sc.Silences {
-		p.Silences = append(p.Silences, Silence{Matcher: Matcher{Service: s.Service}, From: start().Add(s.From), Until: start().Add(s.Until), Reason: "work", Author: "ann"})
+		p.Silences = append(
+			p.Silences,
+			ops.Silence{Service: s.Service, From: start().Add(s.From), Until: start().Add(s.Until), Reason: "work", Author: "ann"},
+		)
 	}
 	for _, w := range sc.Windows {
-		window := Window{Name: "work", Matcher: Matcher{Service: w.Service}, Length: w.Length}
+		m := ops.Maintenance{Name: "work", Service: w.Service, Schedule: w.Schedule, Length: w.Length}
 		if w.Schedule == "" {
-			window.From, window.Until = start().Add(w.From), start().Add(w.Until)
-		} else {
-			var err error
-			if window.Schedule, err = ParseSchedule(w.Schedule); err != nil {
-				t.Fatal(err)
-			}
+			m.From, m.Until = start().Add(w.From), start().Add(w.Until)
 		}
-		if err := window.Validate(); err != nil {
+		window, err := ParseMaintenance(m)
+		if err != nil {
 			t.Fatal(err)
 		}
 		p.Windows = append(p.Windows, window)
@@ -94,13 +93,13 @@ func (sc scenario) play(t *testing.T) (cycles, changes []string) {
 		}
 		p.States = slices.Collect(maps.Values(states))
 		resolved := Resolved(p)
-		p.Open = slices.DeleteFunc(p.Open, func(o Opened) bool {
+		p.Causes = slices.DeleteFunc(p.Causes, func(o ops.Cause) bool {
 			// A resolved cause is remembered as long as it may matter.
-			return now.Sub(o.At) > time.Hour && slices.ContainsFunc(resolved, func(r Opened) bool { return r.ID == o.ID })
+			return now.Sub(o.At) > time.Hour && slices.ContainsFunc(resolved, func(r ops.Cause) bool { return r.Key == o.Key })
 		})
-		for _, c := range Judge(p, Rules(sc.Rules), now).Causes {
+		for _, c := range Judge(p, ops.Grouping(sc.Rules), now).Causes {
 			cycles = append(cycles, fmt.Sprintf("%s %v affects %v", since(now), c.Services, c.Affected))
-			p.Open = append(p.Open, c.Open(now))
+			p.Causes = append(p.Causes, c.opened(now))
 		}
 	}
 	return cycles, changes
@@ -157,12 +156,12 @@ func TestAStormOfDuplicatesStartsOneCycle(t *testing.T) {
 		s, _ := Observe(states[probe], ops.Check{At: now, Service: "web", Probe: probe, Status: ops.Down}, atOnce, now)
 		states[probe] = s
 		p.States = slices.Collect(maps.Values(states))
-		for _, c := range Judge(p, Rules{}, now).Causes {
-			p.Open = append(p.Open, c.Open(now))
+		for _, c := range Judge(p, ops.Grouping{}, now).Causes {
+			p.Causes = append(p.Causes, c.opened(now))
 		}
 	}
-	if len(p.Open) != 1 {
-		t.Errorf("%d cycles were started", len(p.Open))
+	if len(p.Causes) != 1 {
+		t.Errorf("%d cycles were started", len(p.Causes))
 	}
 	// A thousand services at once, too.
 	p = Picture{Environment: "home"}
@@ -170,7 +169,7 @@ func TestAStormOfDuplicatesStartsOneCycle(t *testing.T) {
 		s, _ := Observe(State{}, ops.Check{At: now, Service: fmt.Sprintf("s%d", i), Status: ops.Down}, atOnce, now)
 		p.States = append(p.States, s)
 	}
-	if j := Judge(p, Rules{}, now.Add(time.Minute)); len(j.Causes) != 1 || len(j.Causes[0].Services) != 1000 || len(j.Held) != 0 {
+	if j := Judge(p, ops.Grouping{}, now.Add(time.Minute)); len(j.Causes) != 1 || len(j.Causes[0].Services) != 1000 || len(j.Held) != 0 {
 		t.Errorf("%d cycles were started", len(j.Causes))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Schedule is a set of moments that come again, in the five fields of cron: minute, hour, day of month, month, weekday.
+// Schedule is a set of recurring times, in the five fields of cron: minute, hour, day of month, month, weekday.
 type Schedule struct {
 	minutes, hours, days, months, weekdays uint64 // one bit per value
 	anyDay, anyWeekday                     bool
@@ -106,7 +106,7 @@ func parseValue(text string, low, top int, names []string) (int, error) {
 	return v, nil
 }
 
-// onDay reports whether the schedule has moments on a day. As in cron, a day of the month and a weekday that are both
+// onDay reports whether the schedule has times on a day. As in cron, a day of the month and a weekday that are both
 // given are alternatives.
 func (s Schedule) onDay(day time.Time) bool {
 	if s.months&(1<<day.Month()) == 0 {
@@ -119,8 +119,8 @@ func (s Schedule) onDay(day time.Time) bool {
 	return inMonth || inWeek
 }
 
-// started reports whether a moment of the schedule lies within the last length before now. It goes by calendar days, so that
-// a moment that the change to summer time skips is moved and not lost.
+// started reports whether a time of the schedule lies within the last length before now. It works by calendar days, so that a time
+// that the change to summer time skips is moved and not lost.
 func (s Schedule) started(now time.Time, length time.Duration, zone *time.Location) (time.Time, bool) {
 	local := now.In(zone)
 	earliest := now.Add(-length).In(zone)
@@ -146,7 +146,7 @@ func (s Schedule) started(now time.Time, length time.Duration, zone *time.Locati
 	return time.Time{}, false
 }
 
-// date is noon of the day some days later: noon exists everywhere.
+// date is noon some days later: noon exists in every time zone.
 func date(t time.Time, later int) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day()+later, 12, 0, 0, 0, t.Location())
 }

@@ -8,31 +8,32 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Thresholds say how many looks in a row settle a level, and when a check flaps. Zero values mean the defaults.
-type Thresholds struct {
-	FailAfter    int // bad looks in a row; default 2
-	RecoverAfter int // good looks in a row; default 2
-	// TolerateDegraded counts a degraded look as a good one.
-	TolerateDegraded bool
-	Flap             Flap
-}
+// defaultResults is how many results in a row settle a level where nothing is configured.
+const defaultResults = 2
 
-// Flap says when a check flaps: Turns between good and bad within Window, until there was none for Calm.
-type Flap struct {
-	Turns  int           // default 6; negative: never
-	Window time.Duration // default 30m
-	Calm   time.Duration // default 10m
+// Thresholds say how many results in a row settle a level, and when a check flaps. Zero values mean the defaults.
+type Thresholds struct {
+	FailAfter    int // bad results in a row; default 2
+	RecoverAfter int // good results in a row; default 2
+	// TolerateDegraded counts a degraded result as a good one.
+	TolerateDegraded bool
+	Flapping         ops.Flapping
 }
 
 func (t Thresholds) withDefaults() Thresholds {
-	t.FailAfter = orDefault(t.FailAfter, 2)
-	t.RecoverAfter = orDefault(t.RecoverAfter, 2)
-	if t.Flap.Turns == 0 {
-		t.Flap.Turns = 6
+	t.FailAfter = orDefault(t.FailAfter, defaultResults)
+	t.RecoverAfter = orDefault(t.RecoverAfter, defaultResults)
+	if t.Flapping.Turns == 0 {
+		t.Flapping.Turns = 6
 	}
-	t.Flap.Window = orDefault(t.Flap.Window, 30*time.Minute)
-	t.Flap.Calm = orDefault(t.Flap.Calm, 10*time.Minute)
+	t.Flapping.Window = orDefault(t.Flapping.Window, 30*time.Minute)
+	t.Flapping.Calm = orDefault(t.Flapping.Calm, 10*time.Minute)
 	return t
+}
+
+// bad reports whether a result counts as bad.
+func (t Thresholds) bad(result ops.Check) bool {
+	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded)
 }
 
 func orDefault[T int | time.Duration](v, def T) T {
@@ -48,19 +49,23 @@ type State struct {
 	Probe   string     `json:"probe"`
 	Level   ops.Health `json:"level"` // what it settled on; empty: not known yet
 	Since   time.Time  `json:"since"` // when it settled on it
-	Began   time.Time  `json:"began"` // the first of the bad looks that are still going on, or zero
+	Began   time.Time  `json:"began"` // the first bad result of the failure that is going on, or zero
 	Last    ops.Check  `json:"last"`
-	// Recovered is when it last turned healthy after a failure, or zero.
+	// Recovered is when it last became healthy after a failure, or zero.
 	Recovered time.Time `json:"recovered"`
 
-	Good    int `json:"good"`     // looks in a row that were good
-	Bad     int `json:"bad"`      // looks in a row that were not good
-	Downs   int `json:"downs"`    // looks in a row that were down
-	NotDown int `json:"not_down"` // looks in a row that were not down
+	Good    int `json:"good"`     // good results in a row
+	Bad     int `json:"bad"`      // results in a row that were not good
+	Downs   int `json:"downs"`    // results in a row that were down
+	NotDown int `json:"not_down"` // results in a row that were not down
+
+	// FailAfter and RecoverAfter are the thresholds of the last result; zero means the defaults.
+	FailAfter    int `json:"fail_after,omitempty"`
+	RecoverAfter int `json:"recover_after,omitempty"`
 
 	Flapping bool          `json:"flapping"`
-	Calm     time.Duration `json:"calm"`            // how long it must be steady to end flapping
-	Turns    []time.Time   `json:"turns,omitempty"` // when looks turned between good and bad lately
+	Calm     time.Duration `json:"calm"`            // how long it must be stable to end flapping
+	Changed  []time.Time   `json:"turns,omitempty"` // when it last changed between good and bad
 }
 
 // ChangeKind is how a check changed.
@@ -87,25 +92,31 @@ type Change struct {
 	Reason  string // one sentence
 }
 
-// Observe moves a state on with one look. A look that is older than the last one says nothing new.
-func Observe(s State, look ops.Check, t Thresholds, now time.Time) (State, []Change) {
+// Observe updates a state with one result. A result that is older than the last one is ignored.
+func Observe(s State, result ops.Check, t Thresholds, now time.Time) (State, []Change) {
 	t = t.withDefaults()
-	at := look.At
+	at := result.At
 	if at.After(now) {
-		at = now // clocks differ; what comes from the future was seen now
+		at = now // the clocks of hosts differ
 	}
-	// A last look after now means that the clock was set back: then the new look counts.
+	// A last result after now means that the clock was set back: then the new result counts.
 	if !s.Last.At.IsZero() && !at.After(s.Last.At) && !s.Last.At.After(now) {
 		return s, nil
 	}
+	return s.next(result, t, at)
+}
+
+// next is the state after one more result.
+func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Change) {
 	first := s.Last.At.IsZero()
 	wasBad := s.Bad > 0
-	look.At = at
-	s.Service, s.Probe, s.Last, s.Calm = look.Service, look.Probe, look, t.Flap.Calm
-	bad := look.Status == ops.Down || (look.Status == ops.Degraded && !t.TolerateDegraded)
-	s.count(bad, look.Status == ops.Down, at)
+	result.At = at
+	s.Service, s.Probe, s.Last, s.Calm = result.Service, result.Probe, result, t.Flapping.Calm
+	s.FailAfter, s.RecoverAfter = t.FailAfter, t.RecoverAfter
+	bad := t.bad(result)
+	s.count(bad, result.Status == ops.Down, at)
 
-	changes := s.flap(!first && bad != wasBad, t.Flap, at)
+	changes := s.flap(!first && bad != wasBad, t.Flapping, at)
 	if to := s.settle(t); to != s.Level {
 		if c, tell := s.change(to, at); tell {
 			changes = append(changes, c)
@@ -129,12 +140,12 @@ func (s *State) count(bad, down bool, at time.Time) {
 	} else {
 		s.Downs, s.NotDown = 0, s.NotDown+1
 	}
-	if !bad && !s.bad() {
-		s.Began = time.Time{} // a stumble
+	if !bad && !s.Failing() {
+		s.Began = time.Time{} // too few bad results to count
 	}
 }
 
-// settle says which level the looks so far amount to.
+// settle returns the level that the results so far add up to.
 func (s *State) settle(t Thresholds) ops.Health {
 	switch {
 	case s.Downs >= t.FailAfter:
@@ -149,7 +160,7 @@ func (s *State) settle(t Thresholds) ops.Health {
 	return s.Level
 }
 
-// change describes the step to another level; that an unknown check is healthy is no news.
+// change describes the step to another level. Nobody is told that a new check is healthy.
 func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
 	c := Change{Service: s.Service, Probe: s.Probe, From: s.Level, To: to, At: at}
 	switch {
@@ -175,43 +186,43 @@ func (s State) because() string {
 	return ": " + strings.TrimSuffix(s.Last.Error, ".")
 }
 
-// flap notes a turn and says whether flapping began or ended.
-func (s *State) flap(turned bool, f Flap, at time.Time) []Change {
+// flap records a change between good and bad and returns whether flapping began or ended.
+func (s *State) flap(changed bool, f ops.Flapping, at time.Time) []Change {
 	told := Change{Service: s.Service, Probe: s.Probe, From: s.Level, To: s.Level, At: at}
 	var changes []Change
 	if s.Flapping && !s.flaps(at) {
-		s.Flapping, s.Turns = false, nil
-		told.Kind, told.Reason = FlapEnded, fmt.Sprintf("%s has been steady for %s.", s.Service, f.Calm)
+		s.Flapping, s.Changed = false, nil
+		told.Kind, told.Reason = FlapEnded, fmt.Sprintf("%s has been stable for %s.", s.Service, f.Calm)
 		changes = append(changes, told)
 	}
-	if !turned || f.Turns < 0 {
+	if !changed || f.Turns < 0 {
 		return changes
 	}
 	// A copy: states are values, and callers may keep old ones.
 	kept := make([]time.Time, 0, f.Turns+1)
-	for _, t := range s.Turns {
+	for _, t := range s.Changed {
 		if at.Sub(t) <= f.Window && !t.After(at) {
 			kept = append(kept, t)
 		}
 	}
 	kept = append(kept, at)
-	s.Turns = kept[max(0, len(kept)-f.Turns):]
-	if !s.Flapping && len(s.Turns) >= f.Turns {
+	s.Changed = kept[max(0, len(kept)-f.Turns):]
+	if !s.Flapping && len(s.Changed) >= f.Turns {
 		s.Flapping = true
 		told.Kind = FlapBegan
-		told.Reason = fmt.Sprintf("%s is flapping: its checks turned %d times within %s.", s.Service, len(s.Turns), f.Window)
+		told.Reason = fmt.Sprintf("%s is flapping: its checks changed %d times within %s.", s.Service, len(s.Changed), f.Window)
 		changes = append(changes, told)
 	}
 	return changes
 }
 
-// flaps reports whether the check still flaps at a time: it may have been steady since its last look.
+// flaps reports whether the check still flaps at a time: it may have been stable since its last result.
 func (s State) flaps(now time.Time) bool {
-	return s.Flapping && len(s.Turns) > 0 && now.Sub(s.Turns[len(s.Turns)-1]) < s.Calm
+	return s.Flapping && len(s.Changed) > 0 && now.Sub(s.Changed[len(s.Changed)-1]) < s.Calm
 }
 
-// bad reports whether the check settled on a bad level.
-func (s State) bad() bool { return s.Level == ops.Degraded || s.Level == ops.Down }
+// Failing reports whether the check settled on a bad level.
+func (s State) Failing() bool { return s.Level == ops.Degraded || s.Level == ops.Down }
 
-// turning reports whether the last look was bad although the check has not settled on it.
-func (s State) turning() bool { return !s.bad() && s.Bad > 0 }
+// Unsettled reports whether the last result was bad and too few were to count as failing.
+func (s State) Unsettled() bool { return !s.Failing() && s.Bad > 0 }

@@ -50,18 +50,24 @@ func TestLevelsSettleAfterSeveralLooksInARow(t *testing.T) {
 		want           string
 		level          ops.Health
 	}{
-		{"one bad look is a stumble", "..x....", twoThree, "", ops.Healthy},
+		{"one bad result does not count", "..x....", twoThree, "", ops.Healthy},
 		{"two are a failure", "..xx", twoThree, "3 failed", ops.Down},
 		{"two good ones are no recovery yet", "..xx..", twoThree, "3 failed", ops.Down},
 		{"three are", "..xx...", twoThree, "3 failed 6 recovered", ops.Healthy},
-		{"a relapse starts counting anew", "xx..x...", twoThree, "1 failed 7 recovered", ops.Healthy},
+		{"a relapse starts the count again", "xx..x...", twoThree, "1 failed 7 recovered", ops.Healthy},
 		{"degraded", "..~~", twoThree, "3 failed", ops.Degraded},
 		{"mixed looks are degraded", "..x~", twoThree, "3 failed", ops.Degraded},
 		{"worse", "..~~xx", twoThree, "3 failed 5 worsened", ops.Down},
 		{"better, but not good", "xx~~~", twoThree, "1 failed 4 eased", ops.Degraded},
 		{"better, then good", "xx~~~...", twoThree, "1 failed 4 eased 7 recovered", ops.Healthy},
 		{"tolerated", "..~~~~", Thresholds{FailAfter: 2, TolerateDegraded: true}, "", ops.Healthy},
-		{"tolerated after a failure", "xx~~", Thresholds{FailAfter: 2, RecoverAfter: 2, TolerateDegraded: true}, "1 failed 3 recovered", ops.Healthy},
+		{
+			"tolerated after a failure",
+			"xx~~",
+			Thresholds{FailAfter: 2, RecoverAfter: 2, TolerateDegraded: true},
+			"1 failed 3 recovered",
+			ops.Healthy,
+		},
 		{"bad from the start", "xx", twoThree, "1 failed", ops.Down},
 		{"first look is good", ".", twoThree, "", ops.Healthy},
 		{"first look is bad", "x", twoThree, "", ""},
@@ -92,7 +98,7 @@ func TestAFailureBeginsWithItsFirstBadLook(t *testing.T) {
 }
 
 func TestFlappingBeginsAndEnds(t *testing.T) {
-	thresholds := Thresholds{Flap: Flap{Turns: 4, Window: 5 * time.Minute, Calm: 2 * time.Minute}}
+	thresholds := Thresholds{Flapping: ops.Flapping{Turns: 4, Window: 5 * time.Minute, Calm: 2 * time.Minute}}
 	for _, c := range []struct{ timeline, want string }{
 		{".x.x.", "4 flap_began"},
 		{".x.x.x.x.x", "4 flap_began"},
@@ -106,7 +112,7 @@ func TestFlappingBeginsAndEnds(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.timeline, told, c.want)
 		}
 	}
-	if _, told := watch(strings.Repeat(".x", 50), Thresholds{Flap: Flap{Turns: -1}}); told != nil {
+	if _, told := watch(strings.Repeat(".x", 50), Thresholds{Flapping: ops.Flapping{Turns: -1}}); told != nil {
 		t.Errorf("got %q", told)
 	}
 }
@@ -149,7 +155,7 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		th := Thresholds{
 			FailAfter: rapid.IntRange(1, 4).Draw(t, "fail"), RecoverAfter: rapid.IntRange(1, 4).Draw(t, "recover"),
-			Flap: Flap{Turns: rapid.IntRange(2, 6).Draw(t, "turns")},
+			Flapping: ops.Flapping{Turns: rapid.IntRange(2, 6).Draw(t, "turns")},
 		}
 		looks := rapid.SliceOfN(rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Degraded, ops.Down}), 1, 60).Draw(t, "looks")
 		var s State
@@ -166,9 +172,9 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 		for i, h := range looks {
 			now = now.Add(30 * time.Second)
 			before := s
-			kept := append([]time.Time(nil), before.Turns...)
+			kept := append([]time.Time(nil), before.Changed...)
 			next, changes := Observe(s, ops.Check{At: now, Service: "web", Status: h}, th, now)
-			if !reflect.DeepEqual(kept, append([]time.Time(nil), before.Turns...)) {
+			if !reflect.DeepEqual(kept, append([]time.Time(nil), before.Changed...)) {
 				t.Fatal("an old state changed")
 			}
 			s = next
@@ -192,17 +198,17 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 			if ending(i, max(th.RecoverAfter, 1), func(h ops.Health) bool { return h == ops.Healthy }) && s.Level != ops.Healthy {
 				t.Fatalf("look %d: %q after %d good looks: %v", i, s.Level, th.RecoverAfter, looks)
 			}
-			if len(s.Turns) > th.Flap.Turns {
-				t.Fatalf("%d turns are kept", len(s.Turns))
+			if len(s.Changed) > th.Flapping.Turns {
+				t.Fatalf("%d changes are kept", len(s.Changed))
 			}
-			if s.bad() && s.Began.IsZero() {
+			if s.Failing() && s.Began.IsZero() {
 				t.Fatal("bad without a beginning")
 			}
 		}
-		bad := false // failures and recoveries take turns
+		bad := false // failures and recoveries alternate
 		for _, k := range kinds {
 			if (k == Failed && bad) || (k == Recovered && !bad) {
-				t.Fatalf("changes out of turn: %v", kinds)
+				t.Fatalf("changes do not alternate: %v", kinds)
 			}
 			if k == Failed || k == Recovered {
 				bad = k == Failed

@@ -40,11 +40,11 @@ func (a *Apprise) post(ctx context.Context, m message) error {
 	return a.judge(resp, target.Host)
 }
 
-// apiAddress completes the address of a bare server with the path that takes notices.
+// apiAddress adds the path for notices to the address of a server.
 func apiAddress(raw string) (*url.URL, error) {
 	target, err := url.Parse(raw)
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
-		return nil, errors.New("CLAUDEOPS_APPRISE_API is no http address; write for example http://apprise:8000/notify/claudeops")
+		return nil, errors.New("CLAUDEOPS_APPRISE_API is not an http address; write for example http://apprise:8000/notify/claudeops")
 	}
 	if strings.Trim(target.Path, "/") == "" {
 		target.Path = "/notify"
@@ -52,7 +52,7 @@ func apiAddress(raw string) (*url.URL, error) {
 	return target, nil
 }
 
-// inner drops the address from an error, since its path and its user can be secrets.
+// inner removes the address from an error, since its path and its user can be secrets.
 func inner(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {

@@ -16,7 +16,7 @@ import (
 // sendTimeout bounds one attempt.
 const sendTimeout = 30 * time.Second
 
-// ErrNoTarget means that nobody is configured to be notified.
+// ErrNoTarget means that no notification target is configured.
 var ErrNoTarget = errors.New("no notification target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")
 
 // AppriseOptions say where notices go.
@@ -73,7 +73,7 @@ func (a *Apprise) Send(ctx context.Context, n ops.Notice) error {
 	}
 }
 
-// message is a notice in Apprise's words.
+// message is a notice as Apprise takes it.
 type message struct {
 	Title  string `json:"title"`
 	Body   string `json:"body"`
@@ -82,7 +82,7 @@ type message struct {
 	URLs   string `json:"urls,omitempty"`
 }
 
-// longestTitle is what every service shows of a title.
+// longestTitle is how much of a title every notification service shows.
 const longestTitle = 250
 
 func messageOf(n ops.Notice) message {
@@ -92,7 +92,7 @@ func messageOf(n ops.Notice) message {
 		Type:   "info",
 		Format: "markdown",
 	}
-	if strings.TrimSpace(m.Body) == "" { // Apprise refuses to send nothing
+	if strings.TrimSpace(m.Body) == "" { // Apprise refuses an empty body
 		m.Body = m.Title
 	}
 	switch n.Level {

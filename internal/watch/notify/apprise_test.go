@@ -134,7 +134,8 @@ func TestTheRealProgramReportsAnAddressItCannotRead(t *testing.T) {
 	realApprise(t)
 	a := New(AppriseOptions{URLs: []string{"bogus://tokentoken/secretsecret"}, Dir: t.TempDir()})
 	err := a.Send(t.Context(), notice(ops.LevelInfo))
-	if err == nil || !strings.Contains(err.Error(), "Unparseable URL ***") || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "Usage") {
+	if err == nil || !strings.Contains(err.Error(), "Unparseable URL ***") || strings.Contains(err.Error(), "secret") ||
+		strings.Contains(err.Error(), "Usage") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -220,7 +221,9 @@ func TestAHangingProgramIsEndedWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("enough"))
 	defer cancel()
 	start := time.Now()
-	err := New(AppriseOptions{Bin: script(t, "sleep 600 & wait"), URLs: []string{"json://x"}, Dir: t.TempDir()}).Send(ctx, notice(ops.LevelInfo))
+	err := New(
+		AppriseOptions{Bin: script(t, "sleep 600 & wait"), URLs: []string{"json://x"}, Dir: t.TempDir()},
+	).Send(ctx, notice(ops.LevelInfo))
 	if err == nil || err.Error() != "run apprise: enough" {
 		t.Errorf("got %v", err)
 	}
@@ -279,14 +282,20 @@ func TestFailuresOfTheAPISayWhatToDo(t *testing.T) {
 		answer string
 		want   string
 	}{
-		{http.StatusFailedDependency, `{"error":"one or more notification could not be sent to tokentoken"}`, "answered HTTP 424 Failed Dependency: one or more notification could not be sent to ***"},
+		{
+			http.StatusFailedDependency,
+			`{"error":"one or more notification could not be sent to tokentoken"}`,
+			"answered HTTP 424 Failed Dependency: one or more notification could not be sent to ***",
+		},
 		{http.StatusInternalServerError, "<html>", "answered HTTP 500 Internal Server Error"},
 		{http.StatusNoContent, "", "has no target under this key"},
 		{http.StatusMovedPermanently, "", "set CLAUDEOPS_APPRISE_API to the final one"},
 	}
 	for _, c := range cases {
 		server := listen(t, c.status, c.answer)
-		err := New(AppriseOptions{API: server.URL + "/notify/keykeykey", URLs: []string{"json://tokentoken"}}).Send(t.Context(), notice(ops.LevelInfo))
+		err := New(
+			AppriseOptions{API: server.URL + "/notify/keykeykey", URLs: []string{"json://tokentoken"}},
+		).Send(t.Context(), notice(ops.LevelInfo))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("status %d: %v", c.status, err)
 		}
@@ -298,12 +307,13 @@ func TestFailuresOfTheAPISayWhatToDo(t *testing.T) {
 	closed := listen(t, http.StatusOK, "")
 	closed.Close()
 	err := New(AppriseOptions{API: closed.URL + "/notify/keykeykey"}).Send(t.Context(), notice(ops.LevelInfo))
-	if err == nil || !strings.Contains(err.Error(), "connection refused; check CLAUDEOPS_APPRISE_API") || strings.Contains(err.Error(), "keykeykey") {
+	if err == nil || !strings.Contains(err.Error(), "connection refused; check CLAUDEOPS_APPRISE_API") ||
+		strings.Contains(err.Error(), "keykeykey") {
 		t.Errorf("got %v", err)
 	}
 	for _, bad := range []string{"apprise:8000", "/notify", "ftp://x/", "http://[x"} {
 		err := New(AppriseOptions{API: bad}).Send(t.Context(), notice(ops.LevelInfo))
-		if err == nil || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API is no http address") {
+		if err == nil || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API is not an http address") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -11,22 +11,22 @@ import (
 	"claudeops/internal/ops"
 )
 
-// deliver tries one message, of one notice or several, and records the result for each. Its error is the store's, or the end
-// of ctx.
-func (o *Outbox) deliver(ctx context.Context, parcel []ops.Notice) error {
+// deliver tries to send one message, of one notice or several, and records the result for each. It fails only if the store does, or ctx
+// ends.
+func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	failpoint.Hit("outbox.send.before")
-	err := o.sender.Send(ctx, digest(o.linked(ctx, parcel)))
+	err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
 	failpoint.Hit("outbox.send.after")
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		if !errors.Is(cause, errGaveUp) {
-			return cause // a shutdown is no failed attempt
+			return cause // a shutdown does not count as an attempt
 		}
 		err = cause
 	}
-	for _, n := range parcel {
+	for _, n := range batch {
 		if err := o.settle(ctx, n, err); err != nil {
 			return err
 		}
@@ -34,12 +34,12 @@ func (o *Outbox) deliver(ctx context.Context, parcel []ops.Notice) error {
 	return nil
 }
 
-// linked adds to each notice where a person can act on it. What is stored stays as it was.
-func (o *Outbox) linked(ctx context.Context, parcel []ops.Notice) []ops.Notice {
+// linked adds to each notice the page on which a person can act on it. The stored notice stays as it is.
+func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	if o.link == nil {
-		return parcel
+		return batch
 	}
-	out := slices.Clone(parcel)
+	out := slices.Clone(batch)
 	for i, n := range out {
 		if address := o.link(ctx, n); address != "" {
 			out[i].Body = strings.TrimRight(n.Body, "\n") + fmt.Sprintf("\n\n[Open it](%s)\n", address)
@@ -48,7 +48,7 @@ func (o *Outbox) linked(ctx context.Context, parcel []ops.Notice) []ops.Notice {
 	return out
 }
 
-// settle records what became of a notice.
+// settle records the result of an attempt.
 func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	var event *ops.Event
 	n, event = o.settled(n, err)
@@ -59,7 +59,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 		o.logger.WarnContext(ctx, "notice not delivered", "notice", n.ID, "attempts", n.Attempts, "status", n.Status, "error", err)
 	case ops.NoticeSkipped:
 	}
-	// What was sent must be recorded even if we are asked to end just now, or it would be sent again.
+	// A sent notice must be recorded even during a shutdown, or it would be sent again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
@@ -71,11 +71,10 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	return nil
 }
 
-// settled returns the notice as it stands after an attempt, and what the operator should know of it: the first
-// failure and the last, not each between.
+// settled returns the notice after an attempt, and an event for the first failure and the last one.
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
-	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: eventKind}
+	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: ops.EventNotification}
 	if errors.Is(err, ErrMuted) {
 		n.Status, n.Error = ops.NoticeSkipped, ErrMuted.Error()
 		return n, nil
@@ -85,7 +84,7 @@ func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 		if o.saidSkip {
 			return n, nil
 		}
-		event.Level, event.Message = ops.LevelInfo, "notices are kept in the record only: "+err.Error()
+		event.Level, event.Message = ops.LevelInfo, "notices are only recorded, not sent: "+err.Error()
 		return n, event
 	}
 	n.Attempts++

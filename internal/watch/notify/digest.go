@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// digestFrom is how many notices that go the same way at once are sent as one message.
+	// digestFrom is how many notices of one route at once are sent as one message.
 	digestFrom  = 4
 	longestBody = 2000 // of one notice within a message of several
 )
 
-// parcels puts together what is sent as one message. What is tried again is sent alone: one bad notice must not hold the others.
-func (o *Outbox) parcels(due []ops.Notice) [][]ops.Notice {
+// batches groups the notices that are sent as one message. A retry is sent alone: one bad notice must not delay the others.
+func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 	var out [][]ops.Notice
 	if o.route == nil {
 		for _, n := range due {
@@ -46,12 +46,12 @@ func (o *Outbox) parcels(due []ops.Notice) [][]ops.Notice {
 	return out
 }
 
-// digest is one message that tells several notices, the most urgent first.
-func digest(parcel []ops.Notice) ops.Notice {
-	if len(parcel) == 1 {
-		return parcel[0]
+// digest is one message with several notices, the most urgent first.
+func digest(batch []ops.Notice) ops.Notice {
+	if len(batch) == 1 {
+		return batch[0]
 	}
-	sorted := slices.Clone(parcel)
+	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b ops.Notice) int { return urgency(b.Level) - urgency(a.Level) })
 	first := sorted[0]
 	var b strings.Builder

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// shortestSecret is what may stand in an error although it stands in a URL.
+// shortestSecret is the length from which a part of a URL is hidden in errors.
 const shortestSecret = 5
 
-// hider removes from texts what the targets' URLs hold, since nearly every part of such a URL can be a token.
+// hider removes the parts of the targets' URLs from texts, since nearly every part of such a URL can be a token.
 func hider(urls []string) *strings.Replacer {
 	var secrets []string
 	for _, raw := range urls {
@@ -29,7 +29,7 @@ func hider(urls []string) *strings.Replacer {
 			}
 		}
 	}
-	// The longest first, or a part would be replaced and the rest of the whole stay.
+	// The longest first, or a part would be replaced and the rest would stay.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, s := range secrets {
@@ -40,7 +40,7 @@ func hider(urls []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// hostOf returns what is surely the name of a machine: it helps to find the fault and is no secret.
+// hostOf returns a part that is certainly a host name: it helps to find the fault and is not a secret.
 func hostOf(rest string) string {
 	authority, _, _ := strings.Cut(rest, "/")
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]

@@ -23,16 +23,15 @@ type Sender interface {
 }
 
 const (
-	batch = 50
-	// lookAhead is how far Run looks for the next notice; it also finds what a lost wake-up left.
+	batchSize = 50
+	// lookAhead is how long Run waits at most; it also finds notices whose wake-up was lost.
 	lookAhead = time.Minute
-	// shortestWait keeps a store that errs, or a clock that stands, from making a busy loop.
+	// shortestWait prevents a busy loop when the store fails or the clock does not move.
 	shortestWait  = time.Second
 	settleTimeout = 5 * time.Second
-	eventKind     = "notification"
 )
 
-// backoff is how long to wait after the first, second … failed attempt. One more failure, and the notice is dead.
+// backoff is how long to wait after the first, second … failed attempt. After the last one the notice is given up.
 func backoff(attempts int) (wait time.Duration, again bool) {
 	waits := [...]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 	if attempts < 1 || attempts > len(waits) {
@@ -41,20 +40,20 @@ func backoff(attempts int) (wait time.Duration, again bool) {
 	return waits[attempts-1], true
 }
 
-// OutboxOptions are what an outbox works with.
+// OutboxOptions are what an outbox needs.
 type OutboxOptions struct {
 	Store  Store
 	Sender Sender
 	Clock  ops.Clock
 	Logger *slog.Logger
-	// Route names the way a notice goes; several that go the same way at once are sent as one message. Nil sends each alone.
+	// Route names the route of a notice; several of one route at once are sent as one message. Nil sends each alone.
 	Route func(ops.Notice) string
-	// Link is where a person can act on a notice; nil or an empty answer leaves it out.
+	// Link is the page on which a person can act on a notice; nil or an empty result leaves it out.
 	Link func(context.Context, ops.Notice) string
 }
 
-// Outbox delivers notices at least once each and records what became of them. A failure to deliver is an event,
-// never an error: it must not stop anything.
+// Outbox delivers each notice at least once and records the result. A failed delivery is an event, never an error: it must not stop
+// anything.
 type Outbox struct {
 	store  Store
 	sender Sender
@@ -63,14 +62,14 @@ type Outbox struct {
 	route  func(ops.Notice) string
 	link   func(context.Context, ops.Notice) string
 
-	turn     chan struct{} // held during a pass: two at once would send a notice twice
+	busy     chan struct{} // full during a pass: two at once would send a notice twice
 	saidSkip bool
 }
 
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
-		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, turn: make(chan struct{}, 1),
+		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, busy: make(chan struct{}, 1),
 	}
 }
 
@@ -79,30 +78,30 @@ func (o *Outbox) Drain(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case o.turn <- struct{}{}:
-		defer func() { <-o.turn }()
+	case o.busy <- struct{}{}:
+		defer func() { <-o.busy }()
 	}
 	for {
-		due, err := o.store.DueNotices(ctx, o.clock(), batch)
+		due, err := o.store.DueNotices(ctx, o.clock(), batchSize)
 		if err != nil {
 			return fmt.Errorf("read due notices: %w", err)
 		}
-		for _, parcel := range o.parcels(due) {
-			if err := o.deliver(ctx, parcel); err != nil {
+		for _, batch := range o.batches(due) {
+			if err := o.deliver(ctx, batch); err != nil {
 				return err
 			}
 		}
-		if len(due) < batch {
+		if len(due) < batchSize {
 			return nil
 		}
 	}
 }
 
-// errGaveUp is the cause with which DrainFor ends what takes too long. Unlike a shutdown it counts as a failed attempt.
+// errGaveUp is the cause with which DrainFor stops after its time. Unlike a shutdown it counts as a failed attempt.
 var errGaveUp = errors.New("not delivered in time")
 
-// DrainFor tries for at most d to deliver what waits or becomes due meanwhile. What is then still undelivered stays in
-// the outbox for the next run, and is the error.
+// DrainFor tries for at most d to deliver what is due or becomes due meanwhile. It fails if notices are left; they stay in the outbox
+// for the next run.
 func (o *Outbox) DrainFor(ctx context.Context, d time.Duration) error {
 	end := o.clock().Add(d)
 	limited, cancel := context.WithTimeoutCause(ctx, d, errGaveUp)
@@ -148,7 +147,7 @@ func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 			return nil //nolint:nilerr // asked to end
 		}
 		if err != nil {
-			o.logger.WarnContext(ctx, "the outbox cannot be read or written; it is tried again", "error", err)
+			o.logger.WarnContext(ctx, "outbox failed; trying again", "error", err)
 			wait = settleTimeout
 		}
 		if !sleep(ctx, &wake, wait) {
@@ -157,9 +156,9 @@ func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 	}
 }
 
-// next tells when the first notice becomes due, if that is before the end.
+// next returns when the first notice becomes due, if that is before the end.
 func (o *Outbox) next(ctx context.Context, end time.Time) (at time.Time, found bool, err error) {
-	coming, err := o.store.DueNotices(ctx, end, batch)
+	coming, err := o.store.DueNotices(ctx, end, batchSize)
 	if err != nil {
 		return at, false, fmt.Errorf("read coming notices: %w", err)
 	}
@@ -171,7 +170,7 @@ func (o *Outbox) next(ctx context.Context, end time.Time) (at time.Time, found b
 	return at, found, nil
 }
 
-// sleep waits, and reports whether to go on. A closed wake channel is set aside.
+// sleep waits, and reports whether to go on. A closed wake channel is not read again.
 func sleep(ctx context.Context, wake *<-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(max(d, shortestWait))
 	defer timer.Stop()

@@ -28,7 +28,14 @@ func (r *rows) add(titles ...string) {
 	defer r.mu.Unlock()
 	for _, title := range titles {
 		r.notices = append(r.notices, ops.Notice{
-			ID: int64(len(r.notices) + 1), CycleID: ops.Ptr(ops.CycleID(9)), Title: title, Body: title, Status: ops.NoticePending, NextAt: time.Now(),
+			ID: int64(
+				len(r.notices) + 1,
+			),
+			CycleID: ops.Ptr(ops.CycleID(9)),
+			Title:   title,
+			Body:    title,
+			Status:  ops.NoticePending,
+			NextAt:  time.Now(),
 		})
 	}
 }
@@ -212,7 +219,7 @@ func TestWithoutATargetNoticesAreSkippedAndThatIsSaidOnce(t *testing.T) {
 		}
 	}
 	said := store.said()
-	if len(said) != 1 || !strings.HasPrefix(said[0], "info: notices are kept in the record only: no notification target is configured") {
+	if len(said) != 1 || !strings.HasPrefix(said[0], "info: notices are only recorded, not sent: no notification target is configured") {
 		t.Errorf("events %q", said)
 	}
 }
@@ -335,8 +342,24 @@ func TestDrainForDeliversOrGivesUp(t *testing.T) {
 			}
 			return nil
 		}, 5 * time.Second, ops.NoticeSent, 2, 1, ""},
-		{"never", func(int, context.Context) error { return errors.New("no such host") }, 5 * time.Second, ops.NoticePending, 2, 1, "1 notices are not delivered yet"},
-		{"hangs", func(_ int, ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 10 * time.Second, ops.NoticePending, 1, 1, "1 notices are not delivered yet"},
+		{
+			"never",
+			func(int, context.Context) error { return errors.New("no such host") },
+			5 * time.Second,
+			ops.NoticePending,
+			2,
+			1,
+			"1 notices are not delivered yet",
+		},
+		{
+			"hangs",
+			func(_ int, ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			10 * time.Second,
+			ops.NoticePending,
+			1,
+			1,
+			"1 notices are not delivered yet",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 const pingTimeout = 10 * time.Second
 
-// Ping requests an address, to tell a watcher outside that all goes its way.
+// Ping requests an address, to tell a monitor outside that cycles end.
 func Ping(ctx context.Context, client *http.Client, address string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, fmt.Errorf("no answer within %s", pingTimeout))
 	defer cancel()
@@ -26,7 +26,7 @@ func Ping(ctx context.Context, client *http.Client, address string) error {
 		return fmt.Errorf("ping %s: %w", req.URL.Host, inner(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput)) // so that the connection can be reused
 	if resp.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("ping %s: HTTP %d", req.URL.Host, resp.StatusCode)
 	}

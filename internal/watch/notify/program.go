@@ -22,7 +22,7 @@ const (
 	longestReason = 300
 )
 
-// run sends with the program. The URLs travel in a file only we can read, because everybody can read a command line.
+// run sends with the program. The URLs are in a file that only this user can read, because every user can read a command line.
 func (a *Apprise) run(ctx context.Context, m message) error {
 	bin, err := exec.LookPath(a.bin)
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *Apprise) run(ctx context.Context, m message) error {
 	if err != nil {
 		return fmt.Errorf("write apprise configuration: %w", err)
 	}
-	defer func() { _ = os.Remove(config) }() // what was delivered stays delivered
+	defer func() { _ = os.Remove(config) }() // it holds nothing that is still needed
 
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, bin, "-v", "--config="+config, "--title="+m.Title, "--input-format="+m.Format,
@@ -78,7 +78,7 @@ func (a *Apprise) writeConfig() (path string, err error) {
 	return file.Name(), nil
 }
 
-// passes says what of our own environment the program needs to reach the world; keys and tokens it does not get.
+// passes says which of our environment variables the program needs to reach the network; it gets no keys and tokens.
 func passes(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	switch strings.ToUpper(name) {
@@ -89,10 +89,10 @@ func passes(variable string) bool {
 	return false
 }
 
-// logLine is how apprise writes what went wrong; it prints its whole help text beside.
+// logLine is how apprise writes an error; it also prints its whole help text.
 var logLine = regexp.MustCompile(`(?m)^\S+ \S+ - (?:WARNING|ERROR|CRITICAL) - (.*)$`)
 
-// complaint finds what the program says about its failure.
+// complaint finds the error message in the program's output.
 func (a *Apprise) complaint(output string) string {
 	var said []string
 	for _, match := range logLine.FindAllStringSubmatch(output, -1) {
@@ -111,7 +111,7 @@ func (a *Apprise) complaint(output string) string {
 	return text
 }
 
-// bounded keeps the first bytes and swallows the rest.
+// bounded keeps the first bytes and drops the rest.
 type bounded struct {
 	buffer *bytes.Buffer
 	room   int

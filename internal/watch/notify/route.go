@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"claudeops/internal/ops"
 )
 
-// ErrMuted means that a route tells nobody of a notice, as was wished.
-var ErrMuted = errors.New("a route tells nobody of this")
+// ErrMuted means that the route of a notice has no target, as configured.
+var ErrMuted = errors.New("its route has no target")
 
-// Routed is a route with its own sender; nil tells nobody.
+// Routed is a route with its own sender; nil sends to nobody.
 type Routed struct {
 	ops.NoticeRoute
 	Sender Sender
 }
 
-// Router sends each notice to those it is for.
+// Router sends each notice by its route.
 type Router struct {
 	First  Sender
 	Second Sender // nil: the first
@@ -34,7 +33,7 @@ func (r Router) Send(ctx context.Context, n ops.Notice) error {
 	return sender.Send(ctx, n)
 }
 
-// Route names the way a notice goes; what goes the same way can be sent together.
+// Route names the route of a notice; notices of one route can be sent together.
 func (r Router) Route(n ops.Notice) string {
 	name, _ := r.route(n)
 	return name
@@ -50,7 +49,7 @@ func (r Router) route(n ops.Notice) (string, Sender) {
 		}
 	}
 	if n.Kind == ops.NoticeEscalated {
-		return "nobody", nil // told to those who ask for it, and to nobody else
+		return "nobody", nil // sent only where a route names it
 	}
 	return "first", r.First
 }
@@ -59,28 +58,12 @@ func matches(r ops.NoticeRoute, n ops.Notice) bool {
 	return urgency(n.Level) >= urgency(r.Level) &&
 		(r.Environment == "" || r.Environment == n.Environment) &&
 		r.Takes(n.Kind) &&
-		(len(r.Services) == 0 || slices.ContainsFunc(r.Services, func(pattern string) bool { return n.Service != "" && like(pattern, n.Service) }))
+		(len(r.Services) == 0 || slices.ContainsFunc(r.Services, func(pattern string) bool {
+			return pattern != "" && n.Service != "" && ops.MatchPattern(pattern, n.Service)
+		}))
 }
 
 // urgency orders levels; no level is the lowest.
 func urgency(l ops.Level) int {
 	return slices.Index([]ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical}, l)
-}
-
-// like compares a name with a pattern in which * stands for any text.
-func like(pattern, name string) bool {
-	first, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, first)
-	if !ok {
-		return false
-	}
-	for i := range len(name) + 1 {
-		if like(rest, name[i:]) {
-			return true
-		}
-	}
-	return false
 }

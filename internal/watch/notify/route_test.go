@@ -99,7 +99,8 @@ func TestManyNoticesAtOnceAreOneMessage(t *testing.T) {
 	if len(sent) != 2 {
 		t.Fatalf("%d messages for 30 notices, one of them tried again", len(sent))
 	}
-	if n := sent[0]; n.Level != ops.LevelCritical || n.Title != "Claude Ops: 29 notices, first: service 29 is down" || strings.Count(n.Body, "[Open it](https://ops.example.org/cycles/9)") != 29 {
+	if n := sent[0]; n.Level != ops.LevelCritical || n.Title != "Claude Ops: 29 notices, first: service 29 is down" ||
+		strings.Count(n.Body, "[Open it](https://ops.example.org/cycles/9)") != 29 {
 		t.Errorf("sent %s %q\n%s", n.Level, n.Title, n.Body)
 	}
 	for i := range 30 {

@@ -22,7 +22,7 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 	}
 	if p.allow != nil {
 		if err := p.allow(spec.Command); err != nil {
-			return degraded("the command was not run: %s", err) // nothing is known of the service
+			return degraded("the command was not run: %s", err) // nothing is known about the service
 		}
 	}
 	output, failed := p.execute(ctx, spec.Command)
@@ -32,7 +32,7 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 	return healthy()
 }
 
-// execute runs a program to its end and says why it failed, if it did. Nothing it started in its group is left.
+// execute runs a program to its end and returns why it failed, if it did. It leaves no process of its group behind.
 func (p *Prober) execute(ctx context.Context, argv []string) (output *head, failed string) {
 	output = &head{}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

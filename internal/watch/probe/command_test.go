@@ -40,7 +40,12 @@ func TestCommandsAreJudgedByTheirExit(t *testing.T) {
 		{"not a shell", []string{"test", "$HOME", "=", "$HOME"}, ops.Healthy, ""},
 		{"control characters", []string{"printf", `\033[31mred\007\377`}, ops.Healthy, ""},
 		{"control characters in the error", []string{"sh", "-c", `printf '\033[31mred\007\377x'; exit 1`}, ops.Down, "exit status 1: [31mred �x"},
-		{"long line", []string{"sh", "-c", "head -c 100000 /dev/zero | tr '\\0' a; exit 1"}, ops.Down, "exit status 1: " + strings.Repeat("a", 184) + "…"},
+		{
+			"long line",
+			[]string{"sh", "-c", "head -c 100000 /dev/zero | tr '\\0' a; exit 1"},
+			ops.Down,
+			"exit status 1: " + strings.Repeat("a", 184) + "…",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func parseCondition(text string) (condition, error) {
 		value, err := decodeJSON([]byte(after))
 		switch value.(type) {
 		case map[string]any, []any:
-			err = errors.New("is no plain value")
+			err = errors.New("is not a plain value")
 		}
 		if err != nil {
 			return c, fmt.Errorf("condition %q: %q is not a JSON text, number, true, false or null", text, strings.TrimSpace(after))
@@ -94,7 +94,7 @@ func parseStep(s string) (step pathStep, rest string, err error) {
 	return pathStep{index: index, indexed: true}, rest, nil
 }
 
-// check says in a few words why the condition does not hold, or nothing.
+// check returns in a few words why the condition does not hold, or nothing.
 func (c condition) check(document any) string {
 	found, ok := c.find(document)
 	switch {
@@ -161,7 +161,7 @@ func sortable(v any) bool {
 	return false
 }
 
-// compare orders two plain values of one kind; values of two kinds have no order.
+// compare orders two plain values of one type; values of different types have no order.
 func compare(a, b any) (order int, ordered bool) {
 	switch a := a.(type) {
 	case nil:

@@ -24,7 +24,7 @@ const (
 // containerName is what Docker and Podman accept; nothing in it can change the path of the request.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// inspected is what is read of an inspected container; Docker and Podman's compatible API agree on it.
+// inspected is the part of an inspected container that is used; Docker and Podman's compatible API agree on it.
 type inspected struct {
 	ID           string `json:"Id"`
 	RestartCount int
@@ -71,7 +71,7 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 	return healthy()
 }
 
-// inspect asks the engine, over a connection of its own that ends with the answer.
+// inspect asks the container engine, over a connection of its own that is closed after the answer.
 func (p *Prober) inspect(ctx context.Context, socket, name string) (seen inspected, problem string) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -103,8 +103,8 @@ func (p *Prober) inspect(ctx context.Context, socket, name string) (seen inspect
 	return seen, ""
 }
 
-// restartLog remembers rises of restart counts for a while, so that a container that is up again at the next look is
-// noticed, and that one look does not hide a restart from the next.
+// restartLog remembers increases of restart counts for a while, so that restarts are noticed although the container is up at the next
+// check, and one check does not hide a restart from the next.
 type restartLog struct {
 	mu   sync.Mutex
 	seen map[string]restarts
@@ -121,18 +121,18 @@ type rise struct {
 	by int
 }
 
-// recent records a look and returns how many restarts were noticed within the window.
+// recent records a check and returns how many restarts were noticed within the window.
 func (l *restartLog) recent(key string, count int, now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen == nil {
 		l.seen = map[string]restarts{}
 	}
-	// A container made anew has a new id: forget those nobody looks at any more.
+	// A recreated container has a new id: forget those that are no longer checked.
 	maps.DeleteFunc(l.seen, func(_ string, r restarts) bool { return now.Sub(r.at) > day })
 	r, known := l.seen[key]
 	r.rises = slices.DeleteFunc(r.rises, func(x rise) bool { return now.Sub(x.at) > restartWindow })
-	// The count falls when somebody starts the container by hand.
+	// The count falls when the container is started by hand.
 	if by := count - r.count; known && by > 0 {
 		r.rises = append(r.rises, rise{now, by})
 	}

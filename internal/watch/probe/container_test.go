@@ -41,7 +41,8 @@ func engine(t *testing.T, inspect func(name string) (status int, body string)) s
 // inspection is an inspected container with what stands around its state; more is what else its state says.
 func inspection(t *testing.T, name, status, more string, restarts int) string {
 	t.Helper()
-	text := fmt.Sprintf(`{"Id":%q,"Created":"2026-11-15T10:20:23.995532529Z","Path":"/bin/sh","Args":["-c","serve"],
+	text := fmt.Sprintf(
+		`{"Id":%q,"Created":"2026-11-15T10:20:23.995532529Z","Path":"/bin/sh","Args":["-c","serve"],
 		"State":{"Status":%q,"Running":%t,"Paused":%t,"Restarting":%t,"OOMKilled":false,"Dead":false,"Pid":4711,"ExitCode":0,"Error":"",
 			"StartedAt":"2026-11-15T10:20:24Z","FinishedAt":"0001-01-01T00:00:00Z"},
 		"Image":"sha256:","ResolvConfPath":"","HostnamePath":"","HostsPath":"","LogPath":"","Name":"/%s","RestartCount":%d,"Driver":"overlay2",
@@ -51,7 +52,17 @@ func inspection(t *testing.T, name, status, more string, restarts int) string {
 		"Mounts":[{"Type":"volume","Name":"data","RW":true}],
 		"Config":{"Hostname":"web","Env":["STATE=broken"],"Healthcheck":{"Test":["CMD","true"]},"Labels":{"Status":"exited","Running":"false"}},
 		"NetworkSettings":{"Networks":{"bridge":{"IPAddress":"172.17.0.2"}}}}`,
-		fmt.Sprintf("%064x", name), status, slices.Contains([]string{"running", "paused", "restarting"}, status), status == "paused", status == "restarting", name, restarts)
+		fmt.Sprintf(
+			"%064x",
+			name,
+		),
+		status,
+		slices.Contains([]string{"running", "paused", "restarting"}, status),
+		status == "paused",
+		status == "restarting",
+		name,
+		restarts,
+	)
 	var whole map[string]any
 	err := json.Unmarshal([]byte(text), &whole)
 	if state, ok := whole["State"].(map[string]any); ok && err == nil {
@@ -66,8 +77,14 @@ func inspection(t *testing.T, name, status, more string, restarts int) string {
 
 func TestContainersAreJudged(t *testing.T) {
 	states := map[string]string{
-		"plain":      inspection(t, "plain", "running", "", 0),
-		"well":       inspection(t, "well", "running", `"Health":{"Status":"healthy","FailingStreak":0,"Log":[{"Start":"2026-11-15T10:20:24Z","ExitCode":0,"Output":"ok"}]}`, 0),
+		"plain": inspection(t, "plain", "running", "", 0),
+		"well": inspection(
+			t,
+			"well",
+			"running",
+			`"Health":{"Status":"healthy","FailingStreak":0,"Log":[{"Start":"2026-11-15T10:20:24Z","ExitCode":0,"Output":"ok"}]}`,
+			0,
+		),
 		"none":       inspection(t, "none", "running", `"Health":{"Status":"none","FailingStreak":0}`, 0),
 		"podman":     inspection(t, "podman", "running", `"Health":{"Status":"","FailingStreak":0,"Log":null}`, 0),
 		"sick":       inspection(t, "sick", "running", `"Health":{"Status":"unhealthy","FailingStreak":3,"Log":[]}`, 0),

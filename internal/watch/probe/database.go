@@ -19,18 +19,18 @@ import (
 	"claudeops/internal/ops"
 )
 
-// lastWords is how long a driver may go on after its probe has ended, to cancel a query that still runs at the server.
-const lastWords = time.Second
+// cancelTime is how long a driver may go on after its probe has ended, to cancel a query that still runs on the server.
+const cancelTime = time.Second
 
-// OpenDatabase makes a handle for the database at an address that may hold a password; it does not connect yet. What is
-// made ends with ctx.
+// OpenDatabase makes a handle for the database at an address that may contain a password; it does not connect yet. The handle ends
+// with ctx.
 type OpenDatabase func(ctx context.Context, address *url.URL) (*sql.DB, error)
 
 func defaultDatabases() map[string]OpenDatabase {
 	return map[string]OpenDatabase{"postgres": openPostgres, "mysql": openMySQL}
 }
 
-// database connects, runs one query and looks at the first value of its first row.
+// database connects, runs one query and checks the first value of its first row.
 func (p *Prober) database(ctx context.Context, spec ops.ProbeSpec) finding {
 	open := p.databases[spec.Type]
 	if open == nil {
@@ -85,7 +85,7 @@ func queryFirst(ctx context.Context, db *sql.DB, query string) (value string, er
 	return value, nil
 }
 
-// firstValue judges what a database answered.
+// firstValue checks the answer of a database.
 func firstValue(spec ops.ProbeSpec, value string) finding {
 	if len(spec.Expect) > 0 && !slices.Contains(spec.Expect, value) {
 		return down("the first value is %q, not %s", value, strings.Join(spec.Expect, " or "))
@@ -105,7 +105,7 @@ func databaseAddress(spec ops.ProbeSpec) (*url.URL, error) {
 	return u, nil
 }
 
-// openPostgres prepares no statements: pools between us and the server may not keep them.
+// openPostgres prepares no statements: a connection pool between us and the server may not keep them.
 func openPostgres(ctx context.Context, address *url.URL) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(address.String())
 	if err != nil {
@@ -116,7 +116,7 @@ func openPostgres(ctx context.Context, address *url.URL) (*sql.DB, error) {
 	config.DialFunc = func(dialing context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(dialing, network, address)
 		if err == nil {
-			context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, func() { _ = conn.Close() }) })
+			context.AfterFunc(ctx, func() { time.AfterFunc(cancelTime, func() { _ = conn.Close() }) })
 		}
 		return conn, err
 	}
@@ -150,7 +150,7 @@ func openMySQL(_ context.Context, address *url.URL) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// databaseReason prefers the server's own words.
+// databaseReason prefers the server's own message.
 func databaseReason(err error) string {
 	var fromPostgres *pgconn.PgError
 	var fromMySQL *mysql.MySQLError

@@ -100,8 +100,8 @@ func TestRedisIsAsked(t *testing.T) {
 		{"loading", server, ops.ProbeSpec{Query: "DBSIZE"}, "DBSIZE: LOADING Redis is loading the dataset in memory"},
 		{"long", server, ops.ProbeSpec{Query: "long"}, "LONG: LOADING Redis is loading the dataset in memory"},
 		{"longer", server, ops.ProbeSpec{Query: "LONG"}, "LONG: the answer is longer than 1048576 bytes"},
-		{"no redis", server, ops.ProbeSpec{Query: "WEIRD"}, "WEIRD: the answer is no Redis protocol"},
-		{"lists of lists", server, ops.ProbeSpec{Query: "DEEP"}, "DEEP: the answer is no Redis protocol"},
+		{"no redis", server, ops.ProbeSpec{Query: "WEIRD"}, "WEIRD: the answer is not in the Redis protocol"},
+		{"lists of lists", server, ops.ProbeSpec{Query: "DEEP"}, "DEEP: the answer is not in the Redis protocol"},
 		{"wrong password", server, ops.ProbeSpec{Password: "hunter3"}, "AUTH: WRONGPASS invalid password xxxxx"},
 		{"no number", server + "/x", ops.ProbeSpec{}, `"x" is not the number of a database`},
 		{"no address", "cache:6379", ops.ProbeSpec{}, "give the address as redis://host:6379/0, or rediss:// for TLS"},
@@ -161,7 +161,10 @@ func TestSQLDatabasesAreQueried(t *testing.T) {
 	want(t, look(ops.ProbeSpec{Query: "SELECT 'primary', 2, NULL", Expect: []string{"primary"}}), ops.Healthy, "")
 	want(t, look(ops.ProbeSpec{Query: "SELECT 41", Expect: []string{"42"}}), ops.Down, `the first value is "41", not 42`)
 	want(t, look(ops.ProbeSpec{Query: "SELECT 1 WHERE 0", Expect: []string{"1"}}), ops.Down, `the first value is "", not 1`)
-	if got := look(ops.ProbeSpec{Query: "SELECT * FROM missing"}); got.Status != ops.Down || !strings.Contains(got.Error, "no such table: missing") {
+	if got := look(
+		ops.ProbeSpec{Query: "SELECT * FROM missing"},
+	); got.Status != ops.Down ||
+		!strings.Contains(got.Error, "no such table: missing") {
 		t.Errorf("got %+v", got)
 	}
 	missing := prober.Run(t.Context(), "home", []ops.ProbeSpec{{Type: "mysql", URL: "mysql://db"}}, ops.ProbeWatch)[0]
@@ -263,7 +266,12 @@ func TestPostgreSQLIsAsked(t *testing.T) {
 			want(t, run(t, spec), status, c.problem)
 		})
 	}
-	want(t, run(t, ops.ProbeSpec{Type: "postgres", URL: "postgres://a:hunter2@" + closedPort(t) + "/x?sslmode=disable"}), ops.Down, "connection refused")
+	want(
+		t,
+		run(t, ops.ProbeSpec{Type: "postgres", URL: "postgres://a:hunter2@" + closedPort(t) + "/x?sslmode=disable"}),
+		ops.Down,
+		"connection refused",
+	)
 }
 
 // mysqlPacket frames a packet.
@@ -308,7 +316,12 @@ func TestMySQLIsAsked(t *testing.T) {
 	address := tinyServer(t, mySQL) + "/shop"
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://watch:p%40ss@" + address}), ops.Healthy, "")
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://watch@" + address, Expect: []string{"primary"}}), ops.Healthy, "")
-	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://watch@" + address, Expect: []string{"replica"}}), ops.Down, `the first value is "primary", not replica`)
+	want(
+		t,
+		run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://watch@" + address, Expect: []string{"replica"}}),
+		ops.Down,
+		`the first value is "primary", not replica`,
+	)
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://other@" + address}), ops.Down, "Access denied (1045)")
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://a@" + closedPort(t)}), ops.Down, "connection refused")
 }

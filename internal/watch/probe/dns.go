@@ -20,7 +20,7 @@ func record(spec ops.ProbeSpec) string {
 	return strings.ToUpper(spec.Record)
 }
 
-// dns looks a name up. Names in the machine's hosts file are answered from there, as for every program.
+// dns looks up a name. Names in the machine's hosts file are answered from there, as for every program.
 func (p *Prober) dns(ctx context.Context, spec ops.ProbeSpec) finding {
 	answers, err := lookup(ctx, p.resolver(spec), record(spec), spec.Host)
 	if err == nil && len(answers) == 0 {
@@ -55,7 +55,7 @@ func serverAddress(server string) string {
 
 // lookup returns the answers as texts: "10 mail.example.org" for MX, "priority weight port target" for SRV.
 func lookup(ctx context.Context, r *net.Resolver, record, host string) ([]string, error) {
-	full := strings.TrimSuffix(host, ".") + "." // the search list of the machine is not asked
+	full := strings.TrimSuffix(host, ".") + "." // without the search list of the machine
 	var out []string
 	switch record {
 	case "A", "AAAA":
@@ -69,11 +69,11 @@ func lookup(ctx context.Context, r *net.Resolver, record, host string) ([]string
 		if err != nil || strings.EqualFold(name, full) {
 			return nil, err
 		}
-		return []string{bare(name)}, nil
+		return []string{withoutDot(name)}, nil
 	case "MX":
 		records, err := r.LookupMX(ctx, full)
 		for _, m := range records {
-			out = append(out, fmt.Sprintf("%d %s", m.Pref, bare(m.Host)))
+			out = append(out, fmt.Sprintf("%d %s", m.Pref, withoutDot(m.Host)))
 		}
 		return out, err
 	case "TXT":
@@ -81,27 +81,27 @@ func lookup(ctx context.Context, r *net.Resolver, record, host string) ([]string
 	case "NS":
 		records, err := r.LookupNS(ctx, full)
 		for _, n := range records {
-			out = append(out, bare(n.Host))
+			out = append(out, withoutDot(n.Host))
 		}
 		return out, err
 	case "SRV":
 		_, records, err := r.LookupSRV(ctx, "", "", full)
 		for _, s := range records {
-			out = append(out, fmt.Sprintf("%d %d %d %s", s.Priority, s.Weight, s.Port, bare(s.Target)))
+			out = append(out, fmt.Sprintf("%d %d %d %s", s.Priority, s.Weight, s.Port, withoutDot(s.Target)))
 		}
 		return out, err
 	}
 	return nil, fmt.Errorf("unknown record type %q: use %s", record, strings.Join(recordTypes(), ", "))
 }
 
-func bare(name string) string { return strings.TrimSuffix(name, ".") }
+func withoutDot(name string) string { return strings.TrimSuffix(name, ".") }
 
 // sameAnswer also takes the host alone for MX and SRV, and host:port for SRV.
 func sameAnswer(record, answer, want string) bool {
 	if record == "TXT" {
 		return answer == want
 	}
-	want = bare(want)
+	want = withoutDot(want)
 	fields := strings.Fields(answer)
 	host := fields[len(fields)-1]
 	forms := []string{answer, host}

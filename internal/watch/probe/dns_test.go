@@ -106,20 +106,36 @@ func TestNamesAreLookedUp(t *testing.T) {
 	}{
 		{"any address", ops.ProbeSpec{Host: "web.example.org"}, ""},
 		{"address", ops.ProbeSpec{Host: "web.example.org.", Record: "a", Expect: []string{"192.0.2.7"}}, ""},
-		{"other address", ops.ProbeSpec{Host: "web.example.org", Expect: []string{"192.0.2.8"}}, "192.0.2.8 is not among the A records of web.example.org: 192.0.2.7"},
+		{
+			"other address",
+			ops.ProbeSpec{Host: "web.example.org", Expect: []string{"192.0.2.8"}},
+			"192.0.2.8 is not among the A records of web.example.org: 192.0.2.7",
+		},
 		{"IPv6", ops.ProbeSpec{Host: "web.example.org", Record: "AAAA", Expect: []string{"2001:DB8::7"}}, ""},
 		{"alias", ops.ProbeSpec{Host: "www.example.org", Record: "CNAME", Expect: []string{"Web.Example.Org."}}, ""},
 		{"no alias", ops.ProbeSpec{Host: "web.example.org", Record: "CNAME"}, "web.example.org has no CNAME record"},
 		{"mail", ops.ProbeSpec{Host: "example.org", Record: "MX", Expect: []string{"mail.example.org"}}, ""},
 		{"mail with preference", ops.ProbeSpec{Host: "example.org", Record: "MX", Expect: []string{"10 mail.example.org"}}, ""},
-		{"other preference", ops.ProbeSpec{Host: "example.org", Record: "MX", Expect: []string{"20 mail.example.org"}}, "20 mail.example.org is not among the MX records of example.org: 10 mail.example.org"},
+		{
+			"other preference",
+			ops.ProbeSpec{Host: "example.org", Record: "MX", Expect: []string{"20 mail.example.org"}},
+			"20 mail.example.org is not among the MX records of example.org: 10 mail.example.org",
+		},
 		{"text", ops.ProbeSpec{Host: "example.org", Record: "TXT", Expect: []string{"v=spf1 -all"}}, ""},
 		{"name servers", ops.ProbeSpec{Host: "example.org", Record: "NS", Expect: []string{"ns1.example.org", "ns2.example.org"}}, ""},
-		{"missing name server", ops.ProbeSpec{Host: "example.org", Record: "NS", Expect: []string{"ns1.example.org", "ns3.example.org"}}, "ns3.example.org is not among the NS records of example.org: ns1.example.org, ns2.example.org"},
+		{
+			"missing name server",
+			ops.ProbeSpec{Host: "example.org", Record: "NS", Expect: []string{"ns1.example.org", "ns3.example.org"}},
+			"ns3.example.org is not among the NS records of example.org: ns1.example.org, ns2.example.org",
+		},
 		{"service", ops.ProbeSpec{Host: "_ldap._tcp.example.org", Record: "SRV", Expect: []string{"ldap.example.org:389"}}, ""},
 		{"unknown name", ops.ProbeSpec{Host: "gone.example.org"}, "gone.example.org has no A record"},
 		{"failing server", ops.ProbeSpec{Host: "broken.example.org"}, "name lookup failed: server misbehaving"},
-		{"unknown record", ops.ProbeSpec{Host: "example.org", Record: "HINFO"}, `unknown record type "HINFO": use A, AAAA, CNAME, MX, TXT, NS, SRV`},
+		{
+			"unknown record",
+			ops.ProbeSpec{Host: "example.org", Record: "HINFO"},
+			`unknown record type "HINFO": use A, AAAA, CNAME, MX, TXT, NS, SRV`,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

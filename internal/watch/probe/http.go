@@ -84,8 +84,8 @@ func request(ctx context.Context, spec ops.ProbeSpec) (*http.Request, error) {
 	return req, nil
 }
 
-// follow decides about a redirect. What an operator gave for one host (headers, a body, a password) goes to no other:
-// any header may be a key, and nothing is sent over an open connection that was meant for a closed one.
+// follow decides about a redirect. Headers, a body and a password are sent to the configured host only: any header may be a key. Nothing
+// meant for an encrypted connection is sent over one that is not.
 func follow(spec ops.ProbeSpec, req *http.Request, via []*http.Request) error {
 	if slices.Contains(spec.ExpectStatus, req.Response.StatusCode) {
 		return http.ErrUseLastResponse // the redirect itself is what is expected
@@ -110,7 +110,7 @@ func expected(spec ops.ProbeSpec, status int) bool {
 	return slices.Contains(spec.ExpectStatus, status)
 }
 
-// body says what is wrong with the answer's text. Only its first part is read.
+// body returns what is wrong with the body of the response. Only its first part is read.
 func body(spec ops.ProbeSpec, resp *http.Response) string {
 	if spec.ExpectBody == "" && spec.ExpectRegexp == "" && len(spec.ExpectJSON) == 0 {
 		return ""
@@ -157,7 +157,7 @@ func conditions(texts []string, body []byte, status int) string {
 	return ""
 }
 
-// certificate warns before the certificate ends; one that has ended fails the connection.
+// certificate warns before the certificate expires; an expired one fails the connection.
 func (p *Prober) certificate(spec ops.ProbeSpec, state *tls.ConnectionState) finding {
 	if spec.CertDays <= 0 || state == nil || len(state.PeerCertificates) == 0 {
 		return healthy()
@@ -194,7 +194,7 @@ func (p *Prober) tcp(ctx context.Context, spec ops.ProbeSpec) finding {
 	return healthy()
 }
 
-// reason says in a few words why a connection failed; the long chains of net tell addresses we show already.
+// reason says in a few words why a connection failed; the long errors of net repeat addresses that are shown already.
 func reason(err error) string {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError

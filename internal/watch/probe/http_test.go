@@ -49,7 +49,12 @@ func TestTheBodyIsJudged(t *testing.T) {
 		problem    string
 	}{
 		{"conditions", "", ops.ProbeSpec{ExpectJSON: []string{`$.status == "ok"`, `$.queue < 100`}}, ""},
-		{"second condition", "", ops.ProbeSpec{ExpectJSON: []string{`$.status == "ok"`, `$.queue < 10`}}, "HTTP 200, but $.queue < 10 does not hold: it is 12"},
+		{
+			"second condition",
+			"",
+			ops.ProbeSpec{ExpectJSON: []string{`$.status == "ok"`, `$.queue < 10`}},
+			"HTTP 200, but $.queue < 10 does not hold: it is 12",
+		},
 		{"bad condition", "", ops.ProbeSpec{ExpectJSON: []string{`status`}}, `condition "status" does not start with $`},
 		{"too long", "/long", ops.ProbeSpec{ExpectJSON: []string{`$.x`}}, "HTTP 200, but the body is longer than 1048576 bytes"},
 		{"expression", "", ops.ProbeSpec{ExpectRegexp: `"queue":\d+`}, ""},
@@ -99,7 +104,12 @@ func TestCredentialsAreNotSentToAnotherHost(t *testing.T) {
 	}
 	want(t, run(t, ops.ProbeSpec{Type: "http", URL: to(other.URL)}), ops.Healthy, "")
 	want(t, run(t, ops.ProbeSpec{Type: "http", URL: to("/here"), Headers: map[string]string{"X-Key": "secret"}}), ops.Healthy, "")
-	want(t, run(t, ops.ProbeSpec{Type: "http", URL: to(other.URL), Headers: map[string]string{"X-Key": "secret"}, ExpectStatus: []int{307}}), ops.Healthy, "")
+	want(
+		t,
+		run(t, ops.ProbeSpec{Type: "http", URL: to(other.URL), Headers: map[string]string{"X-Key": "secret"}, ExpectStatus: []int{307}}),
+		ops.Healthy,
+		"",
+	)
 }
 
 // secure serves TLS with a certificate that ends after a while, and a client that trusts it.

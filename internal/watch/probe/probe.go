@@ -1,5 +1,5 @@
 // Package probe checks services without an agent: HTTP requests, name lookups, containers, databases, ports, units,
-// processes and commands; once (Prober) or all the time (Scheduler). What the results mean is decided in package health.
+// processes and commands; once (Prober) or at intervals (Scheduler). Package health decides what the results mean.
 package probe
 
 import (
@@ -20,9 +20,9 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// atOnce bounds how many probes run together.
+	// atOnce is how many probes run at the same time.
 	atOnce = 8
-	// longestError keeps an error fit for one line of a page.
+	// longestError is how much of an error fits on one line of a page.
 	longestError = 200
 	// shortestSecret is how long a header's value must be to be hidden: "1" would make every message unreadable.
 	shortestSecret = 4
@@ -31,14 +31,14 @@ const (
 // Options are what a prober needs; everything has a default.
 type Options struct {
 	Clock      ops.Clock
-	HTTPClient *http.Client // how redirects are followed is the prober's own affair
+	HTTPClient *http.Client // its CheckRedirect is replaced
 	Path       string       // PATH of probe commands
-	Systemctl  string       // program that knows systemd's units
+	Systemctl  string       // the systemctl program
 	Proc       string       // where the kernel lists processes
 	Socket     string       // unix socket of the Docker or Podman API
-	// Databases says how databases of the types postgres and mysql are opened.
+	// Databases open databases of the types postgres and mysql.
 	Databases map[string]OpenDatabase
-	// Allow objects to a probe's command before it is run; without it every configured command is run.
+	// Allow may refuse a probe's command before it runs; without it every configured command runs.
 	Allow func(argv []string) error
 }
 
@@ -46,7 +46,7 @@ type Options struct {
 type Prober struct {
 	clock     ops.Clock
 	client    *http.Client
-	insecure  http.RoundTripper // takes any certificate
+	insecure  http.RoundTripper // accepts any certificate
 	dialer    net.Dialer
 	path      string
 	systemctl string
@@ -78,15 +78,14 @@ func New(o Options) *Prober {
 	return p
 }
 
-// finding is what one probe found.
+// finding is the result of one probe.
 type finding struct {
 	status ops.Health
 	err    string
 }
 
 // Run runs the probes, several at a time, and returns their results in the order of the specs after all have ended.
-// A probe that ctx did not let finish says nothing about its service and has no result; look at ctx before reading
-// anything into a short list.
+// A probe that ctx ended has no result, so check ctx when the list is short.
 func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
 	results := make([]*ops.Check, len(specs))
 	var group errgroup.Group
@@ -192,7 +191,7 @@ func checkType(spec ops.ProbeSpec) ops.CheckType {
 	}
 }
 
-// Describe says in one line what is probed, without any password. It is the name of the probe among its results.
+// Describe says in one line what is probed, without any password. It is the name of the probe in its results.
 func Describe(spec ops.ProbeSpec) string {
 	if spec.Name != "" {
 		return spec.Name
@@ -219,7 +218,7 @@ func Describe(spec ops.ProbeSpec) string {
 	}
 }
 
-// withoutSecrets takes passwords out of a message: servers and drivers may repeat what they were given.
+// withoutSecrets removes passwords from a message: servers and drivers may repeat them.
 func withoutSecrets(spec ops.ProbeSpec, s string) string {
 	secrets := []string{spec.Password}
 	if u, err := url.Parse(spec.URL); err == nil {

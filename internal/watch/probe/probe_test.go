@@ -81,7 +81,8 @@ func TestHTTPAnswersAreClassified(t *testing.T) {
 			c.spec.Type, c.spec.URL = "http", server.URL+c.spec.URL
 			got := run(t, c.spec)
 			want(t, got, c.status, c.problem)
-			if got.Type != ops.CheckHTTP || got.Service != "web" || got.Environment != "home" || got.Purpose != ops.ProbeVerify || !got.At.Equal(at()) {
+			if got.Type != ops.CheckHTTP || got.Service != "web" || got.Environment != "home" || got.Purpose != ops.ProbeVerify ||
+				!got.At.Equal(at()) {
 				t.Errorf("got %+v", got)
 			}
 			if line := method(c.spec) + " " + c.spec.URL; got.Probe != line {
@@ -146,7 +147,12 @@ func TestFailedConnectionsAreDownInAFewWords(t *testing.T) {
 	got := run(t, ops.ProbeSpec{Type: "http", URL: secure.URL})
 	want(t, got, ops.Down, "certificate: x509: certificate signed by unknown authority")
 	want(t, run(t, ops.ProbeSpec{Type: "http", URL: "http://[bad"}), ops.Down, "bad request: missing ']' in host")
-	want(t, run(t, ops.ProbeSpec{Type: "icmp"}), ops.Down, `unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command`)
+	want(
+		t,
+		run(t, ops.ProbeSpec{Type: "icmp"}),
+		ops.Down,
+		`unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command`,
+	)
 }
 
 func TestAnOpenPortIsHealthy(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // commLength is how much of a program's name the kernel keeps.
 const commLength = 15
 
-// process looks for a running program by its name: the last part of what it was started as, or the kernel's own name.
+// process finds a running program by its name: the last part of its path, or the name that the kernel keeps.
 func (p *Prober) process(ctx context.Context, spec ops.ProbeSpec) finding {
 	entries, err := os.ReadDir(p.proc)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Prober) process(ctx context.Context, spec ops.ProbeSpec) finding {
 	return down("no process %s runs", spec.Process)
 }
 
-// runs reports whether the process has the name and is no zombie. A process may end while it is looked at.
+// runs reports whether the process has the name and is not a zombie. A process may end meanwhile.
 func runs(folder, name string) bool {
 	stat, err := os.ReadFile(filepath.Join(folder, "stat"))
 	if err != nil {

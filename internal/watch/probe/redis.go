@@ -15,13 +15,13 @@ import (
 	"claudeops/internal/ops"
 )
 
-// deepest is how many lists may lie around the first value of an answer.
+// deepest is how many nested lists may contain the first value of an answer.
 const deepest = 8
 
-var errNoRedis = errors.New("the answer is no Redis protocol")
+var errNoRedis = errors.New("the answer is not in the Redis protocol")
 
 // redis connects, logs in if there is a password, and sends one command. It speaks the second version of the protocol,
-// which every Redis and its relatives understand.
+// which Redis and compatible servers understand.
 func (p *Prober) redis(ctx context.Context, spec ops.ProbeSpec) finding {
 	target, err := redisTarget(spec)
 	if err != nil {

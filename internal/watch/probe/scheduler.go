@@ -34,14 +34,14 @@ type SchedulerOptions struct {
 	// Deliver takes results in the order in which probes ended. It is called by one goroutine at a time; while it works no more than a
 	// batch is gathered, and then probes wait for it. The last call comes after ctx has ended, with a context that has not.
 	Deliver  func(context.Context, []ops.Check)
-	Interval time.Duration  // of probes that name none
+	Interval time.Duration  // of probes without their own
 	Gather   time.Duration  // how long a result may wait for others
 	Together int            // how many probes run at once
 	Random   func() float64 // in [0, 1)
 }
 
 // Scheduler runs probes at their intervals. A probe never overlaps itself: one that takes longer than its interval is
-// due again when it ends. Intervals are moved by up to a tenth, so that probes do not beat in step.
+// due again when it ends. Intervals are moved by up to a tenth, so that probes do not run in step.
 type Scheduler struct {
 	o       SchedulerOptions
 	changed chan struct{} // holds at most one wake-up
@@ -71,7 +71,7 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 }
 
 // Watch replaces what is watched. Probes that stay the same keep their time; new ones are spread over their first
-// interval, or the default one if that is shorter, so that a start is no storm.
+// interval, or the default one if that is shorter, so that they do not all run at once.
 func (s *Scheduler) Watch(watched []Watched) {
 	now := time.Now()
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Scheduler) interval(spec ops.ProbeSpec) time.Duration {
 // ctx cut short has no result.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if s.o.Prober == nil || s.o.Deliver == nil {
-		return errors.New("run probe scheduler: it needs a prober and somebody to deliver to")
+		return errors.New("run probe scheduler: it needs a prober and a function that takes the results")
 	}
 	results := make(chan ops.Check, fullBatch)
 	var delivery, probes sync.WaitGroup
@@ -132,7 +132,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if it == nil {
 			break
 		}
-		free <- struct{}{} // a slot becomes free by itself: every probe has a timeout
+		free <- struct{}{} // a slot always becomes free: every probe has a timeout
 		probes.Go(func() {
 			defer func() { <-free }()
 			s.once(ctx, it, results)
@@ -200,13 +200,13 @@ func (s *Scheduler) once(ctx context.Context, it *item, results chan<- ops.Check
 func (s *Scheduler) wake() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // somebody has done so already
+	default: // it was woken already
 	}
 }
 
-// deliver gathers results and hands them on until there are no more.
+// deliver gathers results and passes them on until there are no more.
 func (s *Scheduler) deliver(ctx context.Context, results <-chan ops.Check) {
-	ctx = context.WithoutCancel(ctx) // what was found is kept
+	ctx = context.WithoutCancel(ctx) // results are kept
 	for first := range results {
 		batch := []ops.Check{first}
 		timer := time.NewTimer(s.o.Gather)

@@ -198,10 +198,12 @@ func TestWhatWasFoundIsDeliveredAtTheEnd(t *testing.T) {
 			}
 			return answer(0)(r)
 		})
-		s := NewScheduler(SchedulerOptions{Prober: faked(transport), Random: half, Gather: time.Minute, Deliver: func(ctx context.Context, c []ops.Check) {
-			alive = ctx.Err() == nil
-			g.deliver(ctx, c)
-		}})
+		s := NewScheduler(
+			SchedulerOptions{Prober: faked(transport), Random: half, Gather: time.Minute, Deliver: func(ctx context.Context, c []ops.Check) {
+				alive = ctx.Err() == nil
+				g.deliver(ctx, c)
+			}},
+		)
 		s.Watch(watch("quick", "slow"))
 		stop := running(t, s)
 		<-time.After(16 * time.Second)
@@ -217,7 +219,14 @@ func TestASlowReceiverSlowsTheProbesDown(t *testing.T) {
 		var looks atomic.Int32
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) { looks.Add(1); return answer(0)(r) })
 		release := make(chan struct{})
-		s := NewScheduler(SchedulerOptions{Prober: faked(transport), Interval: time.Second, Together: 4, Deliver: func(context.Context, []ops.Check) { <-release }})
+		s := NewScheduler(
+			SchedulerOptions{
+				Prober:   faked(transport),
+				Interval: time.Second,
+				Together: 4,
+				Deliver:  func(context.Context, []ops.Check) { <-release },
+			},
+		)
 		s.Watch(watch("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"))
 		stop := running(t, s)
 		<-time.After(time.Hour)
@@ -255,7 +264,8 @@ func TestWhatIsWatchedCanChange(t *testing.T) {
 		if n := asked.Load(); n != 4 { // stays and moves, then moves and comes, which were cut off
 			t.Errorf("%d requests", n)
 		}
-		if len(got) != 2 || !slices.Equal(got["stays"], []time.Duration{15 * time.Second}) || !slices.Equal(got["moves"], []time.Duration{15 * time.Second}) {
+		if len(got) != 2 || !slices.Equal(got["stays"], []time.Duration{15 * time.Second}) ||
+			!slices.Equal(got["moves"], []time.Duration{15 * time.Second}) {
 			// The second look of moves and the first of comes were going on when all was taken away.
 			t.Errorf("got %v", got)
 		}

@@ -101,7 +101,12 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -168,10 +173,18 @@ func TestARealRedisIsUnderstood(t *testing.T) {
 		{"wrong password", ops.ProbeSpec{URL: plain, Password: "wrong word"}, "AUTH: WRONGPASS invalid username-password pair"},
 		{"a user of its own", ops.ProbeSpec{URL: "redis://watch@127.0.0.1:" + port, Password: password}, ""},
 		{"who may not ask", ops.ProbeSpec{URL: "redis://watch@127.0.0.1:" + port, Password: password, Query: "DBSIZE"}, "DBSIZE: NOPERM"},
-		{"a query that takes too long", ops.ProbeSpec{URL: plain, Password: password, Query: "BLPOP none 0", Timeout: 200 * time.Millisecond}, "no answer within 200ms"},
+		{
+			"a query that takes too long",
+			ops.ProbeSpec{URL: plain, Password: password, Query: "BLPOP none 0", Timeout: 200 * time.Millisecond},
+			"no answer within 200ms",
+		},
 		{"tls", ops.ProbeSpec{URL: tls, Password: password, InsecureTLS: true}, ""},
 		{"tls of a stranger", ops.ProbeSpec{URL: tls, Password: password}, "AUTH: "},
-		{"tls where there is none", ops.ProbeSpec{URL: "rediss://127.0.0.1:" + port, Password: password, Timeout: 200 * time.Millisecond}, "no answer within 200ms"},
+		{
+			"tls where there is none",
+			ops.ProbeSpec{URL: "rediss://127.0.0.1:" + port, Password: password, Timeout: 200 * time.Millisecond},
+			"no answer within 200ms",
+		},
 		{"none where there is tls", ops.ProbeSpec{URL: "redis://127.0.0.1:" + secure, Password: password}, "AUTH: "},
 	})
 	end()
@@ -218,28 +231,88 @@ GRANT SELECT ON shop.* TO watch@'127.0.0.1';
 	base := "mysql://watch@127.0.0.1:" + port
 	shop := base + "/shop"
 	const password = "p@ss"
-	end := server(t, ops.ProbeSpec{Type: "mysql", URL: shop, Password: password}, path, "--no-defaults", "--user=root", "--datadir="+data,
-		"--socket="+filepath.Join(dir, "s"), "--port="+port, "--bind-address=127.0.0.1", "--init-file="+first, "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=8M",
-		"--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--performance-schema=off", "--ssl-cert="+cert, "--ssl-key="+key)
+	end := server(
+		t,
+		ops.ProbeSpec{Type: "mysql", URL: shop, Password: password},
+		path,
+		"--no-defaults",
+		"--user=root",
+		"--datadir="+data,
+		"--socket="+filepath.Join(
+			dir,
+			"s",
+		),
+		"--port="+port,
+		"--bind-address=127.0.0.1",
+		"--init-file="+first,
+		"--innodb-log-file-size=4M",
+		"--innodb-buffer-pool-size=8M",
+		"--pid-file="+filepath.Join(dir, "pid"),
+		"--skip-name-resolve",
+		"--performance-schema=off",
+		"--ssl-cert="+cert,
+		"--ssl-key="+key,
+	)
 	looks(t, "mysql", []serverCase{
 		{"connect", ops.ProbeSpec{URL: shop, Password: password}, ""},
 		{"without a database", ops.ProbeSpec{URL: base, Password: password}, ""},
 		{"password in the address", ops.ProbeSpec{URL: "mysql://watch:p%40ss@127.0.0.1:" + port + "/shop"}, ""},
 		{"number", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT n, note FROM orders", Expect: []string{"42"}}, ""},
 		{"text", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT note FROM orders", Expect: []string{"open", "paid"}}, ""},
-		{"other value", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT COUNT(*) FROM orders", Expect: []string{"0"}}, `the first value is "1", not 0`},
+		{
+			"other value",
+			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT COUNT(*) FROM orders", Expect: []string{"0"}},
+			`the first value is "1", not 0`,
+		},
 		{"nothing", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT NULL", Expect: []string{"x"}}, `the first value is "", not x`},
-		{"no rows", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT n FROM orders WHERE n < 0", Expect: []string{"x"}}, `the first value is "", not x`},
-		{"wrong password", ops.ProbeSpec{URL: shop, Password: "wrong word"}, "Access denied for user 'watch'@'127.0.0.1' (using password: YES) (1045)"},
+		{
+			"no rows",
+			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT n FROM orders WHERE n < 0", Expect: []string{"x"}},
+			`the first value is "", not x`,
+		},
+		{
+			"wrong password",
+			ops.ProbeSpec{URL: shop, Password: "wrong word"},
+			"Access denied for user 'watch'@'127.0.0.1' (using password: YES) (1045)",
+		},
 		{"no password", ops.ProbeSpec{URL: shop}, "Access denied for user 'watch'@'127.0.0.1' (using password: NO) (1045)"},
-		{"no such database", ops.ProbeSpec{URL: base + "/barn", Password: password}, "Access denied for user 'watch'@'127.0.0.1' to database 'barn' (1044)"},
+		{
+			"no such database",
+			ops.ProbeSpec{URL: base + "/barn", Password: password},
+			"Access denied for user 'watch'@'127.0.0.1' to database 'barn' (1044)",
+		},
 		{"no such table", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT 1 FROM none"}, "Table 'shop.none' doesn't exist (1146)"},
 		{"no statement", ops.ProbeSpec{URL: shop, Password: password, Query: "SELEKT"}, "You have an error in your SQL syntax"},
-		{"one statement only", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT 1; DELETE FROM orders"}, "You have an error in your SQL syntax"},
-		{"what it may not do", ops.ProbeSpec{URL: shop, Password: password, Query: "DELETE FROM orders"}, "DELETE command denied to user 'watch'@'127.0.0.1'"},
-		{"a query that takes too long", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT SLEEP(60)", Timeout: 300 * time.Millisecond}, "no answer within 300ms"},
-		{"tls", ops.ProbeSpec{URL: shop + "?tls=skip-verify", Password: password, Query: "SHOW STATUS LIKE 'Ssl_version'", Expect: []string{"Ssl_version"}}, ""},
-		{"tls of a stranger", ops.ProbeSpec{URL: shop + "?tls=true", Password: password}, "certificate: x509: certificate signed by unknown authority"},
+		{
+			"one statement only",
+			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT 1; DELETE FROM orders"},
+			"You have an error in your SQL syntax",
+		},
+		{
+			"what it may not do",
+			ops.ProbeSpec{URL: shop, Password: password, Query: "DELETE FROM orders"},
+			"DELETE command denied to user 'watch'@'127.0.0.1'",
+		},
+		{
+			"a query that takes too long",
+			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT SLEEP(60)", Timeout: 300 * time.Millisecond},
+			"no answer within 300ms",
+		},
+		{
+			"tls",
+			ops.ProbeSpec{
+				URL:      shop + "?tls=skip-verify",
+				Password: password,
+				Query:    "SHOW STATUS LIKE 'Ssl_version'",
+				Expect:   []string{"Ssl_version"},
+			},
+			"",
+		},
+		{
+			"tls of a stranger",
+			ops.ProbeSpec{URL: shop + "?tls=true", Password: password},
+			"certificate: x509: certificate signed by unknown authority",
+		},
 	})
 	end()
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: shop, Password: password}), ops.Down, "connection refused")
@@ -255,12 +328,29 @@ func TestARealPostgreSQLIsUnderstood(t *testing.T) {
 		{"nothing", ops.ProbeSpec{URL: address, Query: "SELECT NULL::text", Expect: []string{"x"}}, `the first value is "", not x`},
 		{"no such table", ops.ProbeSpec{URL: address, Query: "SELECT 1 FROM none"}, `relation "none" does not exist (42P01)`},
 		{"no statement", ops.ProbeSpec{URL: address, Query: "SELEKT"}, `syntax error at or near "SELEKT" (42601)`},
-		{"a query that takes too long", ops.ProbeSpec{URL: address, Query: "SELECT pg_sleep(60)", Timeout: 300 * time.Millisecond}, "no answer within 300ms"},
-		{"what it calls itself", ops.ProbeSpec{URL: address, Query: "SELECT current_setting('application_name')", Expect: []string{userAgent}}, ""},
+		{
+			"a query that takes too long",
+			ops.ProbeSpec{URL: address, Query: "SELECT pg_sleep(60)", Timeout: 300 * time.Millisecond},
+			"no answer within 300ms",
+		},
+		{
+			"what it calls itself",
+			ops.ProbeSpec{URL: address, Query: "SELECT current_setting('application_name')", Expect: []string{userAgent}},
+			"",
+		},
 	})
 	// A query that was given up does not go on at the server.
 	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(20 * time.Millisecond) {
-		got := run(t, ops.ProbeSpec{Type: "postgres", URL: address, Query: "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'", Expect: []string{"0"}, Timeout: 20 * time.Second})
+		got := run(
+			t,
+			ops.ProbeSpec{
+				Type:    "postgres",
+				URL:     address,
+				Query:   "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'",
+				Expect:  []string{"0"},
+				Timeout: 20 * time.Second,
+			},
+		)
 		if got.Status == ops.Healthy {
 			break
 		}
@@ -269,7 +359,11 @@ func TestARealPostgreSQLIsUnderstood(t *testing.T) {
 		}
 	}
 	unknown := strings.Replace(address, "/t", "/u", 1)
-	if got := run(t, ops.ProbeSpec{Type: "postgres", URL: unknown, Timeout: 20 * time.Second}); got.Status != ops.Down || !strings.HasSuffix(got.Error, "does not exist (3D000)") {
+	if got := run(
+		t,
+		ops.ProbeSpec{Type: "postgres", URL: unknown, Timeout: 20 * time.Second},
+	); got.Status != ops.Down ||
+		!strings.HasSuffix(got.Error, "does not exist (3D000)") {
 		t.Errorf("got %+v", got)
 	}
 }

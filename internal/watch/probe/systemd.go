@@ -6,7 +6,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// systemd asks for the state of a unit; the program's exit code alone does not tell a start from a stop.
+// systemd asks for the state of a unit; the exit code alone does not distinguish starting from stopping.
 func (p *Prober) systemd(ctx context.Context, spec ops.ProbeSpec) finding {
 	output, failed := p.execute(ctx, []string{p.systemctl, "is-active", "--", spec.Unit})
 	switch state := output.line(); {

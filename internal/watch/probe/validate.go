@@ -15,8 +15,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Validate says what is wrong with a probe as it is configured, so that an operator learns it at start and not from a
-// service that is down for ever.
+// Validate says what is wrong with a probe as it is configured, so that it is found at start and not as a
+// service that stays down.
 func Validate(spec ops.ProbeSpec) error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }

@@ -20,22 +20,22 @@ import (
 	"claudeops/internal/store"
 )
 
-func soundOf(free int64) *sound {
-	s := newSound("/state", 64<<20)
+func readinessOf(free int64) *readiness {
+	s := newReadiness("/state", 64<<20)
 	s.free = func(string) (int64, error) { return free, nil }
 	return s
 }
 
 func TestNothingStartsWithoutRoomForTheJournal(t *testing.T) {
-	s := soundOf(63 << 20)
+	s := readinessOf(63 << 20)
 	err := s.hold(t.Context(), ops.Tier1)
 	if err == nil || !strings.Contains(err.Error(), "only 63 MB are free in /state") || !strings.Contains(err.Error(), "host.disk_reserve") {
 		t.Errorf("held by %v", err)
 	}
-	if err := soundOf(64<<20).hold(t.Context(), ops.Tier1); err != nil {
+	if err := readinessOf(64<<20).hold(t.Context(), ops.Tier1); err != nil {
 		t.Errorf("held by %v", err)
 	}
-	off := soundOf(0)
+	off := readinessOf(0)
 	off.reserve = 0
 	if err := off.trouble(); err != nil {
 		t.Errorf("held by %v although nobody asked", err)
@@ -48,7 +48,7 @@ func TestNothingStartsWithoutRoomForTheJournal(t *testing.T) {
 
 func TestRepairsWaitForTheCheckOfTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := soundOf(1 << 40)
+		s := readinessOf(1 << 40)
 		if err := s.hold(t.Context(), ops.Tier1); err != nil {
 			t.Fatalf("Tier 1 waits: %v", err)
 		}
@@ -68,7 +68,7 @@ func TestRepairsWaitForTheCheckOfTheDatabase(t *testing.T) {
 }
 
 func TestADamagedDatabaseStopsEveryTierForGood(t *testing.T) {
-	s := soundOf(1 << 40)
+	s := readinessOf(1 << 40)
 	s.check(t.Context(), func(context.Context) error { return errors.New("page 7 is never used") })
 	s.damaged(errors.New("another"))
 	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
@@ -80,14 +80,14 @@ func TestADamagedDatabaseStopsEveryTierForGood(t *testing.T) {
 }
 
 func TestAShutdownDuringTheCheckIsNoDamage(t *testing.T) {
-	s := soundOf(1 << 40)
+	s := readinessOf(1 << 40)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.check(ctx, func(ctx context.Context) error { return ctx.Err() })
 	if err := s.trouble(); err != nil {
 		t.Errorf("trouble is %v", err)
 	}
-	if err := newSound("/state", 0).hold(ctx, ops.Tier3); !errors.Is(err, context.Canceled) {
+	if err := newReadiness("/state", 0).hold(ctx, ops.Tier3); !errors.Is(err, context.Canceled) {
 		t.Errorf("a stopped wait returns %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestTroubleIsToldWhenItBeginsAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
 		free.Store(1 << 40)
-		s := soundOf(0)
+		s := readinessOf(0)
 		s.free = func(string) (int64, error) { return free.Load(), nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		told := make(chan error, 10)
@@ -105,9 +105,9 @@ func TestTroubleIsToldWhenItBeginsAndEnds(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			free.Store(5 << 20)
-			time.Sleep(3 * soundEvery) //nolint:forbidigo // the clock of the bubble
+			time.Sleep(3 * readinessInterval) //nolint:forbidigo // the clock of the bubble
 			free.Store(1 << 40)
-			time.Sleep(3 * soundEvery) //nolint:forbidigo // the clock of the bubble
+			time.Sleep(3 * readinessInterval) //nolint:forbidigo // the clock of the bubble
 		}
 		cancel()
 		<-done

@@ -9,11 +9,11 @@ import (
 	"claudeops/internal/store"
 )
 
-// stale is how many intervals without a check make the state of a service unknown.
+// stale is after how many intervals without a check the state of a service is unknown.
 const stale = 3
 
-// standing tells what stands now. Counts of a known set of words are told as zero too, so that an alert can rely on them.
-func (h *Handler) standing(ctx context.Context) ([]*family, error) {
+// current reports the current state. Known label values are reported as zero too, so that alerts can rely on them.
+func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	var names []string
 	for _, e := range h.Environments {
 		names = append(names, e.Name)
@@ -22,7 +22,7 @@ func (h *Handler) standing(ctx context.Context) ([]*family, error) {
 	if err != nil {
 		return nil, err
 	}
-	running := &family{name: "sessions_running", help: "Sessions whose process may exist.", kind: gauge, labels: []string{"tier"}}
+	running := &family{name: "sessions_running", help: "Running sessions.", kind: gauge, labels: []string{"tier"}}
 	byTier := map[string]float64{}
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		byTier[strconv.Itoa(int(t))] = 0
@@ -30,20 +30,24 @@ func (h *Handler) standing(ctx context.Context) ([]*family, error) {
 	running.addCounts(byTier, now.Running)
 	incidents := &family{name: "incidents_open", help: "Incidents that are not resolved.", kind: gauge, labels: []string{"severity"}}
 	incidents.addCounts(map[string]float64{string(ops.LevelWarning): 0, string(ops.LevelCritical): 0}, now.OpenIncidents)
-	pending := &family{name: "approvals_pending", help: "Questions to people that nobody has answered.", kind: gauge}
+	pending := &family{name: "approvals_pending", help: "Pending approvals.", kind: gauge}
 	pending.add(float64(now.PendingApprovals))
-	waits := &family{name: "approval_wait_seconds", help: "How long questions waited for their answer.", kind: histogram}
+	waits := &family{name: "approval_wait_seconds", help: "How long approvals waited for an answer.", kind: histogram}
 	wait := distribution{below: make([]int64, len(waitBounds()))}
 	for _, d := range now.ApprovalWaits {
 		wait.observe(d.Seconds(), waitBounds())
 	}
 	waits.addDistribution(wait, waitBounds())
-	notices := &family{name: "notifications_total", help: "Notifications that were sent or given up.", kind: counter, labels: []string{"channel", "result"}}
+	notices := &family{
+		name: "notifications_total", help: "Notifications that were sent or failed.",
+		kind: counter, labels: []string{"channel", "result"},
+	}
 	for _, c := range now.Notices {
 		notices.add(float64(c.Rows), "apprise", c.Words[0])
 	}
 	success := &family{
-		name: "last_success_timestamp_seconds", help: "When a cycle of the environment last ended healthy or resolved.", kind: gauge, labels: []string{"schedule"},
+		name: "last_success_timestamp_seconds", help: "When a cycle of the environment last ended healthy or resolved.",
+		kind: gauge, labels: []string{"schedule"},
 	}
 	for name, at := range now.LastSuccess {
 		success.add(unix(at), name)
@@ -60,22 +64,25 @@ func (f *family) addCounts(known map[string]float64, found []store.Count) {
 	}
 }
 
-// watched tells of services, cooldowns and budgets.
+// watched reports services, cooldowns and budgets.
 func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error) {
 	states, err := h.states(ctx, now)
 	if err != nil {
 		return nil, err
 	}
 	left := &family{
-		name: "cooldown_remaining_actions", help: "How often an action on a service is still possible within its window.", kind: gauge,
+		name: "cooldown_remaining_actions", help: "How often an action on a service is still allowed in its window.", kind: gauge,
 		labels: []string{"environment", "service", "action"},
 	}
 	reset := &family{
-		name: "cooldown_reset_timestamp_seconds", help: "When the next action on a service becomes possible.", kind: gauge,
+		name: "cooldown_reset_timestamp_seconds", help: "When the next action on a service is allowed.", kind: gauge,
 		labels: []string{"environment", "service", "action"},
 	}
-	limit := &family{name: "budget_limit_usd", help: "Most that may be spent; absent without a limit.", kind: gauge, labels: []string{"environment", "window"}}
-	spent := &family{name: "budget_spent_usd", help: "What was spent of it.", kind: gauge, labels: []string{"environment", "window"}}
+	limit := &family{
+		name: "budget_limit_usd", help: "Budget limit; absent without a limit.",
+		kind: gauge, labels: []string{"environment", "window"},
+	}
+	spent := &family{name: "budget_spent_usd", help: "Amount spent of the budget.", kind: gauge, labels: []string{"environment", "window"}}
 	for _, e := range h.Environments {
 		cooldowns, err := h.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
 		if err != nil {
@@ -101,7 +108,7 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 	return []*family{states, left, reset, limit, spent}, nil
 }
 
-// states tells each service's state as one of four figures that is 1.
+// states reports the state of each service as four figures, one of which is 1.
 func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
 	checks, err := h.Store.LatestChecks(ctx, "")
 	if err != nil {
@@ -125,7 +132,10 @@ func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
 		}
 		worst[k] = max(worst[k], rank[c.Status])
 	}
-	f := &family{name: "service_state", help: "1 for the state that a service is in.", kind: gauge, labels: []string{"environment", "service", "state"}}
+	f := &family{
+		name: "service_state", help: "1 for the state that a service is in.",
+		kind: gauge, labels: []string{"environment", "service", "state"},
+	}
 	for k, is := range worst {
 		for i, word := range words {
 			v := 0.0

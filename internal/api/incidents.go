@@ -1,0 +1,233 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Incident is a problem that needs a human.
+type Incident struct {
+	ID             int64              `json:"id"`
+	Environment    string             `json:"environment"`
+	Service        *string            `json:"service"`
+	Check          *string            `json:"check"`
+	Class          string             `json:"class"`
+	Title          string             `json:"title"`
+	Level          string             `json:"level"`
+	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,resolved"`
+	Occurrences    int                `json:"occurrences"`
+	FirstCycleID   int64              `json:"first_cycle_id"`
+	LastCycleID    int64              `json:"last_cycle_id"`
+	WaitingCycleID *int64             `json:"waiting_cycle_id" doc:"The cycle that continues after the answer."`
+	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
+	OpenedAt       time.Time          `json:"opened_at"`
+	UpdatedAt      time.Time          `json:"updated_at"`
+	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
+	AcknowledgedBy *string            `json:"acknowledged_by"`
+	SnoozedUntil   *time.Time         `json:"snoozed_until"`
+	ResolvedAt     *time.Time         `json:"resolved_at"`
+	ResolvedBy     *string            `json:"resolved_by"`
+	Resolution     *string            `json:"resolution"`
+	Reminders      int                `json:"reminders"`
+}
+
+// Approval is a step of a cycle that waits for approval.
+type Approval struct {
+	ID          int64              `json:"id"`
+	CycleID     int64              `json:"cycle_id"`
+	SessionID   int64              `json:"session_id"`
+	Environment string             `json:"environment"`
+	Kind        string             `json:"kind" enum:"tier,review"`
+	Tier        ops.Tier           `json:"tier"`
+	Handler     string             `json:"handler"`
+	Status      ops.ApprovalStatus `json:"status" enum:"pending,approved,denied,expired,withdrawn"`
+	Reason      string             `json:"reason"`
+	RequestedAt time.Time          `json:"requested_at"`
+	ExpiresAt   *time.Time         `json:"expires_at"`
+	AnsweredAt  *time.Time         `json:"answered_at"`
+	AnsweredBy  *string            `json:"answered_by"`
+	Answer      *string            `json:"answer"`
+}
+
+type incidentsQuery struct {
+	Paging
+	Open        bool   `query:"open" doc:"Exclude resolved incidents."`
+	Status      string `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+	Service     string `query:"service" doc:"Filter by service."`
+}
+
+type approvalsQuery struct {
+	Paging
+	Status      string `query:"status" enum:"pending,approved,denied,expired,withdrawn" doc:"Filter by status."`
+	Environment string `query:"environment" doc:"Filter by environment."`
+}
+
+// RowPath is the id of a row.
+type RowPath struct {
+	ID int64 `path:"id" minimum:"1" doc:"The id."`
+}
+
+type answerInput struct {
+	RowPath
+	Keyed
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+	}
+}
+
+func (a *answerInput) reason() string {
+	if a.Body == nil {
+		return ""
+	}
+	return a.Body.Reason
+}
+
+type snoozeInput struct {
+	RowPath
+	Keyed
+	Body struct {
+		Until  *time.Time `json:"until,omitempty" doc:"A time in the future."`
+		For    string     `json:"for,omitempty" doc:"A duration such as 2h, instead of until."`
+		Reason string     `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+	}
+}
+
+func (s *server) registerPeople(api huma.API) {
+	huma.Register(api, look("list-incidents", "/incidents", "List incidents, newest first", "incidents",
+		"One incident is one problem, however often it occurs while it is open."), s.listIncidents)
+	huma.Register(api, look("get-incident", "/incidents/{id}", "Show an incident", "incidents",
+		"With its report: checks, findings, attempts, cost.", http.StatusNotFound), s.getIncident)
+	huma.Register(api, act("ack-incident", "/incidents/{id}/ack", "Acknowledge an incident", "incidents",
+		"Nothing escalates for it, and reminders stop. An incident that is already acknowledged or resolved is a conflict.",
+		http.StatusNotFound), s.ackIncident)
+	huma.Register(api, act("snooze-incident", "/incidents/{id}/snooze", "Mute an incident until a time", "incidents",
+		"Give either until or for.", http.StatusNotFound), s.snoozeIncident)
+	huma.Register(api, act("resolve-incident", "/incidents/{id}/resolve", "Close an incident", "incidents",
+		"A cycle that waits for it ends as resolved.", http.StatusNotFound), s.resolveIncident)
+	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
+		"The cycle waits for the answer."), s.listApprovals)
+	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
+		"With the answer, if there is one.", http.StatusNotFound), s.getApproval)
+	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
+		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalApproved))
+	huma.Register(api, act("deny", "/approvals/{id}/deny", "Deny: the cycle ends with the reason", "approvals",
+		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
+}
+
+func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
+		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service, Before: before, Limit: q.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.problem("list incidents", err)
+	}
+	return &body[list[Incident]]{page(rows, q.Limit, func(i ops.Incident) int64 { return i.ID }, IncidentRow)}, nil
+}
+
+func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
+	return s.incident(in.ID, func() (ops.Incident, error) { return s.Store.Incident(ctx, in.ID) })
+}
+
+func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
+	return s.incident(in.ID, func() (ops.Incident, error) { return s.Store.Acknowledge(ctx, in.ID, who(ctx), in.reason(), s.Clock()) })
+}
+
+func (s *server) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
+	return s.incident(in.ID, func() (ops.Incident, error) {
+		return s.Store.ResolveIncident(ctx, in.ID, who(ctx), in.reason(), s.Clock())
+	})
+}
+
+func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
+	until := in.Body.Until
+	if in.Body.For != "" {
+		d, err := time.ParseDuration(in.Body.For)
+		if err != nil || d <= 0 {
+			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("for is %q: give a duration such as 2h", in.Body.For))
+		}
+		until = ops.Ptr(s.Clock().Add(d))
+	}
+	if until == nil || !until.After(s.Clock()) {
+		return nil, huma.Error422UnprocessableEntity("the end is missing or in the past: give until or for")
+	}
+	return s.incident(in.ID, func() (ops.Incident, error) {
+		return s.Store.Snooze(ctx, in.ID, who(ctx), *until, in.Body.Reason, s.Clock())
+	})
+}
+
+// incident reads or changes an incident and wakes the cycle that waits for it.
+func (s *server) incident(id int64, do func() (ops.Incident, error)) (*body[Incident], error) {
+	i, err := do()
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("incident %d", id), err)
+	}
+	if i.Waiting != nil {
+		s.Control.Wake(*i.Waiting)
+	}
+	return &body[Incident]{IncidentRow(i)}, nil
+}
+
+func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Approvals(ctx, store.ApprovalFilter{
+		Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: q.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.problem("list approvals", err)
+	}
+	return &body[list[Approval]]{page(rows, q.Limit, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)}, nil
+}
+
+func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval], error) {
+	a, err := s.Store.Approval(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+	}
+	return &body[Approval]{ApprovalRow(a)}, nil
+}
+
+func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answerInput) (*body[Approval], error) {
+	return func(ctx context.Context, in *answerInput) (*body[Approval], error) {
+		a, err := s.Store.Answer(ctx, in.ID, status, who(ctx), in.reason(), s.Clock())
+		if err != nil {
+			return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+		}
+		s.Control.Wake(a.CycleID)
+		return &body[Approval]{ApprovalRow(a)}, nil
+	}
+}
+
+// IncidentRow is an incident.
+func IncidentRow(i ops.Incident) Incident {
+	return Incident{
+		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
+		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
+		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
+		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
+		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
+	}
+}
+
+// ApprovalRow is an approval.
+func ApprovalRow(a ops.Approval) Approval {
+	return Approval{
+		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
+		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
+	}
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/api"
+	"claudeops/internal/daemon/control"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func (a *app) incidentsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "incidents", Aliases: []string{"incident"}, Short: "Problems that need a human: list, show, ack, snooze, resolve"}
+	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsSnooze(),
+		a.incidentChange("ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop",
+			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
+				return s.Acknowledge(ctx, id, reason)
+			}),
+		a.incidentChange("resolve ID", "Close an incident; a cycle that waits for it ends as resolved",
+			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
+				return s.Resolve(ctx, id, reason)
+			}))
+	return c
+}
+
+func (a *app) incidentsList() *cobra.Command {
+	f := store.IncidentFilter{}
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "List open incidents, newest first",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.Open = !all
+			return a.read(c.Context(), func(s source) error {
+				found, err := s.incidents.Incidents(c.Context(), f)
+				if err != nil {
+					return err
+				}
+				header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
+				return printRows(a, found, header, func(i api.Incident) string {
+					return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
+						stamp(&i.OpenedAt), shorten(i.Title, 60))
+				})
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "include resolved incidents")
+	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
+	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
+	c.Flags().Int64Var(&f.Before, "before", 0, "list incidents older than this id (for paging)")
+	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
+	return c
+}
+
+func (a *app) incidentsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show an incident: checks, findings, what was tried, cost", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.read(c.Context(), func(s source) error {
+				i, err := s.incidents.Incident(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				return a.printOne(i, func(w io.Writer) { printIncident(w, i) })
+			})
+		},
+	}
+}
+
+func printIncident(w io.Writer, i api.Incident) {
+	fmt.Fprintf(w, "Incident #%d: %s\n", i.ID, clean(i.Title))
+	fmt.Fprintf(w, "Status: %s", i.Status)
+	switch {
+	case i.ResolvedAt != nil:
+		fmt.Fprintf(w, " by %s at %s: %s", value(i.ResolvedBy), stamp(i.ResolvedAt), clean(value(i.Resolution)))
+	case i.AcknowledgedAt != nil:
+		fmt.Fprintf(w, " by %s at %s", value(i.AcknowledgedBy), stamp(i.AcknowledgedAt))
+	}
+	if i.SnoozedUntil != nil && i.Status == ops.IncidentSnoozed {
+		fmt.Fprintf(w, " until %s", stamp(i.SnoozedUntil))
+	}
+	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s, cycles %d to %d\n",
+		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt), i.FirstCycleID, i.LastCycleID)
+	if i.WaitingCycleID != nil {
+		fmt.Fprintf(w, "Cycle %d waits for the answer.\n", *i.WaitingCycleID)
+	}
+	var r ops.IncidentReport
+	if json.Unmarshal(i.Report, &r) != nil {
+		return
+	}
+	for _, x := range r.Checks {
+		if x.Status != ops.Healthy {
+			fmt.Fprintf(w, "  %s %s: %s %s\n", clean(x.Service), x.CheckType, x.Status, clean(x.Error))
+		}
+	}
+	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
+		if part.text != "" {
+			fmt.Fprintf(w, "%s: %s\n", part.name, clean(part.text))
+		}
+	}
+	fmt.Fprintf(w, "Cost so far: %s\n", money(&r.CostUSD))
+}
+
+// incidentChange is a command that changes one incident.
+func (a *app) incidentChange(
+	use, short string, change func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error),
+) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), func(s source) error {
+				i, err := change(c.Context(), s.changes, id, reason)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "incident %d is %s\n", i.ID, i.Status)
+				return a.wake(c.Context())
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func (a *app) incidentsSnooze() *cobra.Command {
+	var reason string
+	var span time.Duration
+	c := &cobra.Command{
+		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
+		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			if span <= 0 {
+				return usage(errors.New("--for is missing: give a duration such as 2h"))
+			}
+			return a.change(c.Context(), func(s source) error {
+				i, err := s.changes.Snooze(c.Context(), id, time.Now().Add(span), reason)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
+				return nil
+			})
+		},
+	}
+	c.Flags().DurationVar(&span, "for", 0, "how long, such as 2h (required)")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func (a *app) approvalsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, approve, deny"}
+	c.AddCommand(a.approvalsList(),
+		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
+		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
+	return c
+}
+
+func (a *app) approvalsList() *cobra.Command {
+	f := store.ApprovalFilter{}
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "List pending approvals, newest first",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !all {
+				f.Status = ops.ApprovalPending
+			}
+			return a.read(c.Context(), func(s source) error {
+				found, err := s.approvals.Approvals(c.Context(), f)
+				if err != nil {
+					return err
+				}
+				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
+				return printRows(a, found, header, func(x api.Approval) string {
+					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, stamp(&x.RequestedAt),
+						or(stamp(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
+				})
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "include answered approvals")
+	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
+	c.Flags().Int64Var(&f.Before, "before", 0, "list approvals older than this id (for paging)")
+	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
+	return c
+}
+
+func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), func(s source) error {
+				x, err := s.approvals.Answer(c.Context(), id, status, reason)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
+				return a.wake(c.Context())
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+// wake tells a running daemon that a row has changed. Without one, the next start reads it.
+func (a *app) wake(ctx context.Context) error {
+	if a.remote != nil {
+		return nil // the server has done so itself
+	}
+	_, err := control.Wake(ctx, a.stateDir)
+	switch {
+	case errors.Is(err, control.ErrNoDaemon):
+		fmt.Fprintln(a.Stderr, "no daemon is running; the change takes effect at the next start")
+		return nil
+	case err != nil:
+		return fmt.Errorf("wake daemon: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/api"
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Commands read and change rows of the API. The rows come from the local database or from a server.
+type (
+	sessionReader interface {
+		Sessions(ctx context.Context, f store.SessionFilter) ([]api.Session, error)
+		Session(ctx context.Context, id ops.SessionID) (api.SessionReport, error)
+		Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error)
+		GuardDecisions(ctx context.Context, id ops.SessionID) ([]api.GuardDecision, error)
+	}
+	cycleSource interface {
+		Cycles(ctx context.Context, f store.CycleFilter) ([]api.Cycle, error)
+		Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error)
+		CancelCycle(ctx context.Context, id ops.CycleID, reason string) error
+	}
+	// cycleFollower is what it takes to show how a running cycle goes on.
+	cycleFollower interface {
+		Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error)
+		Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error)
+	}
+	incidentReader interface {
+		Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error)
+		Incident(ctx context.Context, id int64) (api.Incident, error)
+	}
+	incidentChanger interface {
+		Acknowledge(ctx context.Context, id int64, reason string) (api.Incident, error)
+		Resolve(ctx context.Context, id int64, reason string) (api.Incident, error)
+		Snooze(ctx context.Context, id int64, until time.Time, reason string) (api.Incident, error)
+	}
+	approvalSource interface {
+		Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error)
+		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error)
+	}
+	eventReader interface {
+		Events(ctx context.Context, f store.EventFilter) ([]api.Event, error)
+	}
+	memorySource interface {
+		Memories(ctx context.Context, f store.MemoryFilter) ([]api.Memory, error)
+		AddMemory(ctx context.Context, m ops.Memory) (id int64, err error)
+		RemoveMemory(ctx context.Context, id int64) error
+	}
+	cooldownSource interface {
+		// Cooldowns lists those of one environment or, with "", of all.
+		Cooldowns(ctx context.Context, environment string) ([]api.Cooldown, error)
+		ClearCooldown(ctx context.Context, environment, service, action, reason string) (cleared int, err error)
+	}
+	silenceSource interface {
+		Silences(ctx context.Context, environment string, all bool) ([]api.Silence, error)
+		// AddSilence adds a silence that begins now unless it has a start, and lasts for span unless it has an end.
+		AddSilence(ctx context.Context, q ops.Silence, span time.Duration) (api.Silence, error)
+		EndSilence(ctx context.Context, id int64) (api.Silence, error)
+	}
+	notificationSource interface {
+		Notifications(ctx context.Context, f store.NoticeFilter) ([]api.Notification, error)
+		RetryNotification(ctx context.Context, id int64) error
+	}
+	serviceReader interface {
+		Services(ctx context.Context, environment string) ([]api.ServiceState, error)
+		Service(ctx context.Context, name, environment string) (api.ServiceState, error)
+		History(ctx context.Context, service api.ServiceState, days int) (api.ServiceHistory, error)
+	}
+	costReader interface {
+		Costs(ctx context.Context, by string, f store.CostFilter) (api.Costs, error)
+		ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error)
+	}
+	hostReader interface {
+		Hosts(ctx context.Context) ([]api.Host, error)
+	}
+)
+
+// source is where the rows of a command come from.
+type source struct {
+	sessions      sessionReader
+	cycles        cycleSource
+	incidents     incidentReader
+	changes       incidentChanger
+	approvals     approvalSource
+	events        eventReader
+	memories      memorySource
+	cooldowns     cooldownSource
+	silences      silenceSource
+	notifications notificationSource
+	services      serviceReader
+	costs         costReader
+	hosts         hostReader
+}
+
+func localSource(l *local) source { return source{l, l, l, l, l, l, l, l, l, l, l, l, l} }
+
+func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c} }
+
+// read gives a command the rows it reads.
+func (a *app) read(ctx context.Context, use func(source) error) error {
+	if a.remote != nil {
+		return use(serverSource(a.remote))
+	}
+	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(localSource(&local{s, cfg})) })
+}
+
+// change gives a command the rows it changes.
+func (a *app) change(ctx context.Context, use func(source) error) error {
+	if a.remote != nil {
+		return use(serverSource(a.remote))
+	}
+	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return use(localSource(&local{s, cfg})) })
+}
+
+// atServer marks the commands that can ask a server.
+const atServer = "server"
+
+// markAnywhere marks them: those that only need rows of the API.
+func markAnywhere(root *cobra.Command) {
+	mark := func(c *cobra.Command) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[atServer] = "yes"
+	}
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
+			"notify", "hosts":
+			mark(c)
+			for _, sub := range c.Commands() {
+				if !localOnly(sub) {
+					mark(sub)
+				}
+			}
+		}
+	}
+}
+
+// localOnly names the commands below them that are about this machine.
+func localOnly(c *cobra.Command) bool {
+	switch c.Name() {
+	case "discover", "accept", "test", "drain":
+		return true
+	}
+	return false
+}
+
+// chooseServer finds out whether a command asks a server, and with which token.
+func (a *app) chooseServer(c *cobra.Command) error {
+	given := a.serverURL != ""
+	if c.Annotations[atServer] == "" {
+		if given {
+			return usage(fmt.Errorf("%s: %w", c.CommandPath(), errLocalOnly))
+		}
+		return nil
+	}
+	r, err := config.ReadRemote(config.Remote{Server: a.serverURL, TokenFile: a.tokenFile}, a.Environ)
+	if err != nil {
+		return usage(err)
+	}
+	if r.Server != "" {
+		a.remote = newClient(r.Server, r.Token)
+	}
+	return nil
+}

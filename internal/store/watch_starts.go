@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
+)
+
+const (
+	// lastStarts is how many of a service's last starts say how long it takes.
+	lastStarts = 5
+	// longestStart is how long after a start results still belong to it.
+	longestStart = time.Hour
+)
+
+// StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
+// left out.
+func (s *Store) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {
+	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (time.Time, error) {
+		var at time.Time
+		err := r.Scan(db.ToTime(&at))
+		return at, err
+	}, `SELECT COALESCE(used_at, reserved_at) FROM cooldown_actions WHERE environment = ? AND service = ? AND status <> ? AND half <> ?
+		ORDER BY id DESC LIMIT ?`, environment, service, actionReleased, ops.HalfOpen, lastStarts)
+	if err != nil {
+		return nil, fmt.Errorf("list starts of %s: %w", service, err)
+	}
+	var out []time.Duration
+	for _, at := range starts {
+		results, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ? AND k.at < ?
+			AND k.purpose <> ? ORDER BY k.at, k.id`, environment, service, db.Time(at), db.Time(at.Add(longestStart)), ops.ProbeAlert)
+		if err != nil {
+			return nil, fmt.Errorf("list results after a start of %s: %w", service, err)
+		}
+		if took, known := health.StartTime(at, results); known {
+			out = append(out, took)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,143 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/watch/alert"
+	"claudeops/internal/watch/health"
+)
+
+// key names a check within an environment.
+type key struct{ service, probe string }
+
+// environment is what is known about one environment.
+type environment struct {
+	config     ops.Environment
+	services   []ops.Service
+	windows    []health.Window
+	grouping   ops.Grouping
+	thresholds map[key]health.Thresholds // of the configured probes
+
+	states map[key]health.State
+	kept   map[key]ops.Check    // the last result that was stored
+	saved  map[key]time.Time    // when the state was written last
+	alerts map[string]ops.Alert // firing ones by fingerprint
+	causes []ops.Cause
+
+	uncounted []ops.Check // results that are counted later
+	counted   time.Time   // when results were counted last
+	withheld  []ops.Withheld
+	judged    time.Time // when it was judged last
+	next      time.Time // when to judge again
+}
+
+func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*environment, error) {
+	env := &environment{
+		config: e, services: e.Policy.Inventory.Services, grouping: e.Watch.Grouping,
+		thresholds: map[key]health.Thresholds{}, states: map[key]health.State{}, kept: map[key]ops.Check{},
+		saved: map[key]time.Time{}, alerts: map[string]ops.Alert{},
+	}
+	for _, m := range e.Watch.Maintenance {
+		window, err := health.ParseMaintenance(m)
+		if err != nil {
+			return nil, fmt.Errorf("maintenance %s of %s: %w", m.Name, e.Name, err)
+		}
+		env.windows = append(env.windows, window)
+	}
+	for _, spec := range Probes(e) {
+		env.thresholds[key{spec.Service, describe(spec)}] = health.Thresholds{
+			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
+		}
+	}
+	return env, nil
+}
+
+// Probes are those of an environment that run all the time.
+func Probes(e ops.Environment) []ops.ProbeSpec {
+	if e.Policy.Observe == ops.ObserveProbes || e.Policy.Observe == ops.ObserveBoth {
+		return e.Probes
+	}
+	return nil
+}
+
+// CheckServices refuses dependencies of services that cannot be right.
+func CheckServices(services []ops.Service) error { return health.ValidateServices(services) }
+
+// CheckMaintenance says what is wrong with a maintenance window.
+func CheckMaintenance(m ops.Maintenance) error {
+	_, err := health.ParseMaintenance(m)
+	return err
+}
+
+// remembered is how long a resolved cause still matters.
+const remembered = time.Hour
+
+func (env *environment) load(ctx context.Context, s Store, now time.Time) error {
+	name := env.config.Name
+	states, err := s.States(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read states of %s: %w", name, err)
+	}
+	firing, err := s.FiringAlerts(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read alerts of %s: %w", name, err)
+	}
+	firingKeys := map[key]bool{}
+	for _, a := range firing {
+		env.alerts[a.Fingerprint] = a
+		firingKeys[alertKey(a)] = true
+	}
+	var gone []health.State
+	for _, v := range states {
+		k := key{v.Service, v.Probe}
+		_, configured := env.thresholds[k]
+		// A check that no longer runs must not stay bad.
+		if !configured && !firingKeys[k] && (!alert.IsAlert(v.Probe) || v.Level != ops.Healthy) {
+			gone = append(gone, v)
+			continue
+		}
+		env.states[k], env.saved[k] = v, v.Last.At
+	}
+	if err := s.ForgetStates(ctx, name, gone); err != nil {
+		return fmt.Errorf("forget states of %s: %w", name, err)
+	}
+	if env.causes, err = s.Causes(ctx, name, now.Add(-env.remember())); err != nil {
+		return fmt.Errorf("read causes of %s: %w", name, err)
+	}
+	// What was held back before a restart and is good now must not stay recorded.
+	if env.withheld, err = s.Withheld(ctx, name); err != nil {
+		return fmt.Errorf("read what is held back in %s: %w", name, err)
+	}
+	return nil
+}
+
+// remember is how long a resolved cause is kept: longer than any pause between two cycles.
+func (env *environment) remember() time.Duration { return max(remembered, 2*env.grouping.Pause) }
+
+func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }
+
+// forgetOld removes the states of alerts that ended a day ago.
+func (env *environment) forgetOld(ctx context.Context, w *Watch, now time.Time) {
+	var gone []health.State
+	for k, v := range env.states {
+		if _, configured := env.thresholds[k]; !configured && v.Level == ops.Healthy && now.Sub(v.Since) > 24*time.Hour {
+			gone = append(gone, v)
+		}
+	}
+	if err := w.o.Store.ForgetStates(ctx, env.config.Name, gone); err != nil {
+		w.logError(ctx, "remove the states of old alerts", err)
+		return
+	}
+	for _, v := range gone {
+		env.drop(key{v.Service, v.Probe})
+	}
+}
+
+func (env *environment) drop(k key) {
+	delete(env.states, k)
+	delete(env.saved, k)
+	delete(env.kept, k)
+}
