@@ -264,6 +264,26 @@ func (c *Config) Environments() []ops.Environment {
 	return out
 }
 
+// Environment returns the environment with that name, or the first one for an empty name.
+func (c *Config) Environment(name string) (ops.Environment, error) {
+	envs := c.Environments()
+	if name == "" {
+		return envs[0], nil
+	}
+	var names []string
+	for _, e := range envs {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	hint := ""
+	if near := suggest(name, names); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return ops.Environment{}, fmt.Errorf("environment %q: %w; configured: %s%s", name, ops.ErrNotFound, strings.Join(names, ", "), hint)
+}
+
 // policy is what decides in an environment: what holds in all of them, and its own values.
 func (c *Config) policy(e environment) ops.Policy {
 	p := c.shared
