@@ -55,7 +55,8 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 		return d.String()
 	}
 	row := handlerRow{
-		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor, Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
+		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor,
+		Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
 		Roles: roles(p, h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
 		Command: h.Command, OwnPrompt: h.Prompt != "",
 		Limits: handlerLimits{Session: limit(h.Limits.Wall), Idle: limit(h.Limits.Idle), Tool: limit(h.Limits.Tool), BudgetUSD: h.BudgetUSD},

@@ -57,18 +57,21 @@ func unfit(cfg *config.Config) []finding {
 		switch {
 		case h.Agent == agentCodex && may > ops.Tier1 && !containsAll(layers, codex.Needs(may)):
 			out = append(out, finding{
-				"handler " + h.ID, "problem", fmt.Sprintf("it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer %s",
-					strings.Join(codex.Needs(may), ", ")), "Set sandbox.bubblewrap: true, or use another agent for " + may.String(),
+				"handler " + h.ID, "problem",
+				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer " + strings.Join(codex.Needs(may), ", "),
+				"Set sandbox.bubblewrap: true, or use another agent for " + may.String(),
 			})
 		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !slices.Contains(layers, command.LayerBubblewrap):
 			out = append(out, finding{
-				"handler " + h.ID, "problem", "it cannot run: no gate checks what a command does, so it needs the sandbox layer " + command.LayerBubblewrap,
+				"handler " + h.ID, "problem",
+				"it cannot run: no gate checks what a command does, so it needs the sandbox layer " + command.LayerBubblewrap,
 				"Set sandbox.bubblewrap: true, or agent.command_trusted: true if you trust your programs",
 			})
 		}
 		if h.Agent == agentCommand && len(h.Command) > 0 {
 			if _, err := agent.Find(h.Command[0], "", env.AgentEnv); err != nil {
-				out = append(out, finding{"handler " + h.ID, "problem", fmt.Sprintf("%q is not installed", h.Command[0]), "Install it or correct command"})
+				missing := fmt.Sprintf("%q is not installed", h.Command[0])
+				out = append(out, finding{"handler " + h.ID, "problem", missing, "Install it or correct command"})
 			}
 		}
 	}
@@ -116,7 +119,8 @@ func oldPrices(cfg *config.Config, now time.Time) []finding {
 	var out []finding
 	for _, p := range cfg.StalePrices(now) {
 		out = append(out, finding{
-			"prices", "warning", fmt.Sprintf("the built-in prices of %s (%s) are of %s, so costs may be wrong", strings.Join(p.Models, ", "), p.Maker, p.Date),
+			"prices", "warning",
+			fmt.Sprintf("the built-in prices of %s (%s) are of %s, so costs may be wrong", strings.Join(p.Models, ", "), p.Maker, p.Date),
 			"Set current ones with prices; see " + p.Source,
 		})
 	}

@@ -163,7 +163,10 @@ const stopGrace = 10 * time.Second
 
 // newConfig returns a configuration whose fields can be bound.
 func newConfig() *Config {
-	c := &Config{Tiers: map[ops.Tier]*Tier{}, tierModels: map[string]bool{}, origins: map[string]origin{}, Prices: builtInPrices(), ownPrices: ops.Prices{}}
+	c := &Config{
+		Tiers: map[ops.Tier]*Tier{}, tierModels: map[string]bool{}, origins: map[string]origin{},
+		Prices: builtInPrices(), ownPrices: ops.Prices{},
+	}
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		c.Tiers[t] = &Tier{}
 	}

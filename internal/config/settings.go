@@ -108,7 +108,8 @@ func (c *Config) handlerSettings() []field {
 	return slices.Concat([]field{
 		list("handlers", &c.handlers, handlerFields, c.finishHandler,
 			"The handlers: agent, model, permissions and targets of each. Replaces the three built-in tiers. See [Handlers](#handlers).").
-			orElse("`tier1`, `tier2`, `tier3` and their fallbacks").notEmpty("register a handler, or remove the key to use the three built-in tiers").
+			orElse("`tier1`, `tier2`, `tier3` and their fallbacks").
+			notEmpty("register a handler, or remove the key to use the three built-in tiers").
 			showing(func() string { return strings.Join(handlerIDs(c.registered()), ",") }),
 	}, under(
 		"escalation",
