@@ -64,6 +64,9 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 			if code != exitOK || (tc.says == "") != (stderr == "") || !strings.Contains(stderr, tc.says) {
 				t.Errorf("config check: exit %d, %q", code, stderr)
 			}
+			if strings.Contains(tc.yaml, sandbox) {
+				return // doctor would try the sandbox out, for which this test binary is not the right program
+			}
 			_, table, _ := call(environ, "doctor", "--config", file, "-o", "json")
 			detail := tc.says[strings.LastIndex(tc.says, ": ")+1:]
 			if detail = strings.Trim(strings.TrimSpace(detail), `"`); tc.says != "" && !strings.Contains(strings.ReplaceAll(table, `\"`, `"`), detail) {
