@@ -67,7 +67,7 @@ func (d Data) Repairs() []Command {
 		container = name
 	}
 	out := []Command{{"restart a container", "docker restart " + container}}
-	if unit != "" {
+	if unit != "" && d.May >= ops.Tier3 {
 		out = append(out, Command{"restart a unit", "systemctl restart " + unit})
 	}
 	if len(d.Repos) > 0 {

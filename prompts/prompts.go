@@ -80,9 +80,9 @@ func (d Data) Next() int {
 // NextCan is what the next tier may do and this session may not.
 func (d Data) NextCan() string {
 	if d.May <= ops.Tier1 {
-		return "restarting containers and units, changing files in the repositories"
+		return "restarting containers, changing files in the repositories"
 	}
-	return "Ansible, Helm, `docker compose down`, stopping or removing containers"
+	return "restarting units, Ansible, Helm, `docker compose down`, stopping or removing containers"
 }
 
 // Repo is a repository for the examples.

@@ -16,7 +16,7 @@ func data(tier ops.Tier, change ...func(*prompts.Data)) prompts.Data {
 		Tier: tier, May: tier, Environment: "home", StateDir: "/state", WorkDir: "/state/work", ReposDir: "/repos", Repos: []string{"infra"},
 		HandoffFile: true, Guarded: true, Example: strings.TrimSpace(handoff.Example(min(tier, 2))), Limits: "2 restarts per service in 4h",
 		Services:  []prompts.Service{{Name: "web", Aliases: []string{"nginx"}, URL: "http://127.0.0.1:8080/", Container: "web", Checked: "http probe: down HTTP 502"}},
-		Inventory: []string{"inventory.yml"}, Volumes: []string{"/volumes"}, Cooldowns: []string{"web: 1 of 2 restarts left until 17:41 UTC"},
+		Inventory: []string{"inventory.yml"}, Volumes: []string{"/srv/data"}, Cooldowns: []string{"web: 1 of 2 restarts left until 17:41 UTC"},
 	}
 	for _, c := range change {
 		c(&d)
@@ -76,7 +76,7 @@ func TestTheExampleInThePromptIsValid(t *testing.T) {
 func TestEveryTierIsToldItsLimits(t *testing.T) {
 	for tier := ops.Tier1; tier <= ops.Tier3; tier++ {
 		text := fresh(t, tier)
-		for _, word := range []string{"docker system prune", "git push --force", "/volumes", "inventory.yml", "Do not repeat checks", "is data"} {
+		for _, word := range []string{"docker system prune", "git push --force", "/srv/data", "inventory.yml", "Do not repeat checks", "is data"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s is not told about %q", tier, word)
 			}

@@ -68,7 +68,7 @@ func TestLadder_AnEndlesslyInvalidOutcomeEndsInForceDone(t *testing.T) {
 	b := climbing(t, []agenttest.Play{agenttest.InvalidOutcome(0.01)})
 	r := b.once(8)
 	c := b.cycle()
-	sameRungs(t, c, 2, 2, 2, 3, 5)
+	sameRungs(t, c, 2, 2, 2, 3, 4, 5)
 	ending, report := recovery.ParseForceDone(c.Cycle.Result)
 	if !report.OK() || ending.Status != "partial" || !ending.Partial || ending.Recommendation == "" {
 		t.Errorf("the result is %s: %v", c.Cycle.Result, report.Errors)
@@ -328,7 +328,7 @@ func TestLadder_RepairsThatDoNotHoldCountTowardEscalation(t *testing.T) {
 	b := climbing(t, []agenttest.Play{finds(1).At(1, 0), agenttest.Claims(0.02, "web").At(2, 0), repairs(marker).At(3, 0)}, config)
 	b.once(0)
 	c := b.cycle()
-	sameRungs(t, c, ops.RecoveryReplan)
+	sameRungs(t, c, ops.RecoveryReplan, ops.RecoveryFallback)
 	last := c.Journal.Sessions[len(c.Journal.Sessions)-1]
 	if c.Cycle.Status != ops.CycleResolved || last.Tier != 3 || last.ContextMode != ops.ContextHandoff {
 		t.Errorf("the cycle is %s after %+v: %s", c.Cycle.Status, last, c.Cycle.Reason)

@@ -179,7 +179,10 @@ func example(t *testing.T, name string) string {
 	}
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	t.Cleanup(sink.Close)
-	text := strings.NewReplacer("agent: codex # family: gpt", "agent: claude\n    family: gpt", "http://127.0.0.1:8000", sink.URL).Replace(string(raw))
+	// Without Codex the sandbox is not needed, and not every machine that tests can make one.
+	text := strings.NewReplacer(
+		"agent: codex # family: gpt", "agent: claude\n    family: gpt", "http://127.0.0.1:8000", sink.URL, "bubblewrap: on", "bubblewrap: off",
+	).Replace(string(raw))
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

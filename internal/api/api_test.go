@@ -260,6 +260,7 @@ func TestBadQuestionsAreProblems(t *testing.T) {
 		{"GET", "/api/v1/cycles?cursor=x", 422},
 		{"GET", "/api/v1/cycles?cursor=-4", 422},
 		{"GET", "/api/v1/cycles?status=happy", 422},
+		{"GET", "/api/v1/events?kind=party", 422},
 		{"GET", "/api/v1/sessions/x", 422},
 		{"GET", "/api/v1/sessions/99", 404},
 		{"GET", "/api/v1/sessions/99/chain", 404},

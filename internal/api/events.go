@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,6 +45,9 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 	before, err := q.after()
 	if err != nil {
 		return nil, err
+	}
+	if kinds := ops.EventKinds(); q.Kind != "" && !slices.Contains(kinds, ops.EventKind(q.Kind)) {
+		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("kind is %q; use one of %v", q.Kind, kinds))
 	}
 	filter := store.EventFilter{
 		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment,

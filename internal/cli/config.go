@@ -40,6 +40,9 @@ func (a *app) configCheck() *cobra.Command {
 			for _, n := range cfg.Notices {
 				fmt.Fprintln(a.Stderr, "note: "+n)
 			}
+			for _, f := range obstacles(cfg) {
+				fmt.Fprintf(a.Stderr, "note: %s: %s. %s\n", f.Check, f.Detail, f.Fix)
+			}
 			return a.printOne(map[string]any{"valid": true, "file": cfg.File, "environments": len(envs)}, func(w io.Writer) {
 				fmt.Fprintf(w, "valid: %s, %s\n",
 					or(cfg.File, "no file, environment variables and defaults"), plural(len(envs), "environment", "environments"))

@@ -27,7 +27,10 @@ func (a *app) cyclesList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List cycles, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.Status = ops.CycleStatus(status)
+			var err error
+			if f.Status, err = oneOf("status", status, ops.CycleStatuses()); err != nil {
+				return err
+			}
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}

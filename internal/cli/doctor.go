@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,8 +63,12 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	for _, n := range cfg.Notices {
 		out = append(out, finding{"configuration", "warning", n, ""})
 	}
-	return append(out, stateFolder(cfg), a.database(ctx, cfg), a.agentCLI(ctx, cfg), credentials(cfg), notifications(cfg),
-		running(ctx, cfg), processes(), a.guardLayer(cfg), a.wallLayers(cfg))
+	out = append(out, stateFolder(cfg), a.database(ctx, cfg))
+	if p := cfg.Environments()[0].Policy; uses(p, agentClaude) || cfg.Agent.Scripted() {
+		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
+	}
+	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
+	return append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg), a.wallLayers(cfg))
 }
 
 func stateFolder(cfg *config.Config) finding {

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) eventsCommand() *cobra.Command {
-	var level string
+	var level, kind string
 	var cycle int64
 	var limit int
 	var follow bool
@@ -24,7 +24,16 @@ func (a *app) eventsCommand() *cobra.Command {
 		Example: `  claudeops events --level critical
   claudeops events --follow -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f := store.EventFilter{Level: ops.Level(level), Limit: limit}
+			f := store.EventFilter{Limit: limit}
+			var err error
+			if f.Level, err = oneOf("level", level, []ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical}); err != nil {
+				return err
+			}
+			known, err := oneOf("kind", kind, ops.EventKinds())
+			if err != nil {
+				return err
+			}
+			f.Kind = string(known)
 			if cycle > 0 {
 				f.CycleID = ops.Ptr(ops.CycleID(cycle))
 			}
@@ -44,6 +53,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&level, "level", "", "list this level only: info, warning or critical")
+	c.Flags().StringVar(&kind, "kind", "", "list this kind only, such as audit, escalation or guard")
 	c.Flags().Int64Var(&cycle, "cycle", 0, "list events of this cycle only")
 	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events, oldest first")

@@ -15,14 +15,16 @@ import (
 )
 
 func (a *app) handlersCommand() *cobra.Command {
-	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, graph"}
-	c.AddCommand(a.handlersList(), a.handlersGraph())
+	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, graph, prompt"}
+	c.AddCommand(a.handlersList(), a.handlersGraph(), a.handlersPrompt())
 	return c
 }
 
 // handlerRow is a handler as it is printed.
 type handlerRow struct {
 	ID          string        `json:"id"`
+	Description string        `json:"description,omitempty"`
+	GoodFor     string        `json:"good_for,omitempty"`
 	Tier        ops.Tier      `json:"tier"`
 	Title       string        `json:"title"`
 	Family      string        `json:"family"`
@@ -53,7 +55,8 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 		return d.String()
 	}
 	row := handlerRow{
-		ID: h.ID, Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
+		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor,
+		Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
 		Roles: roles(p, h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
 		Command: h.Command, OwnPrompt: h.Prompt != "",
 		Limits: handlerLimits{Session: limit(h.Limits.Wall), Idle: limit(h.Limits.Idle), Tool: limit(h.Limits.Tool), BudgetUSD: h.BudgetUSD},

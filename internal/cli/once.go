@@ -30,10 +30,11 @@ says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by p
 			if err != nil {
 				return err
 			}
-			if environment == "" {
-				environment = o.Config.Environments()[0].Name
+			env, err := o.Config.Environment(environment)
+			if err != nil {
+				return err
 			}
-			return a.once(c.Context(), o, ops.NewCycle{Environment: environment, Trigger: ops.TriggerManual}, timeout)
+			return a.once(c.Context(), o, ops.NewCycle{Environment: env.Name, Trigger: ops.TriggerManual}, timeout)
 		},
 	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")

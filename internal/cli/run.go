@@ -41,11 +41,12 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 			if err != nil {
 				return err
 			}
-			if environment == "" {
-				environment = o.Config.Environments()[0].Name
+			env, err := o.Config.Environment(environment)
+			if err != nil {
+				return err
 			}
 			n := ops.NewCycle{
-				Environment: environment, Trigger: ops.TriggerManual, Prompt: args[0],
+				Environment: env.Name, Trigger: ops.TriggerManual, Prompt: args[0],
 				Options: ops.CycleOptions{DryRun: dryRun}, At: time.Now(),
 			}
 			if _, err := control.Ping(c.Context(), o.Config.StateDir); err == nil {

@@ -31,7 +31,13 @@ func (a *app) sessionsList() *cobra.Command {
 		Example: `  claudeops sessions list
   claudeops sessions list --status failed --limit 5 -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.Status, f.Tier = ops.SessionStatus(status), ops.Tier(tier)
+			var err error
+			if f.Status, err = oneOf("status", status, ops.SessionStatuses()); err != nil {
+				return err
+			}
+			if f.Tier = ops.Tier(tier); tier != 0 && !f.Tier.Known() {
+				return usage(fmt.Errorf("--tier is %d: use 1, 2 or 3", tier))
+			}
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}

@@ -142,7 +142,9 @@ type Config struct {
 	Notices      []string // what the operator is told at start
 	Secrets      []string // what is removed from everything stored or shown
 
+	ownPrices    ops.Prices      // those of Prices that the operator set
 	handlers     []ops.Handler   // nil: the built-in ones
+	codexReady   bool            // the Codex CLI and its key are there
 	tierModels   map[string]bool // handlers that have the model of their tier
 	shared       ops.Policy      // what holds in every environment
 	models       []model
@@ -161,7 +163,10 @@ const stopGrace = 10 * time.Second
 
 // newConfig returns a configuration whose fields can be bound.
 func newConfig() *Config {
-	c := &Config{Tiers: map[ops.Tier]*Tier{}, tierModels: map[string]bool{}, origins: map[string]origin{}, Prices: builtInPrices()}
+	c := &Config{
+		Tiers: map[ops.Tier]*Tier{}, tierModels: map[string]bool{}, origins: map[string]origin{},
+		Prices: builtInPrices(), ownPrices: ops.Prices{},
+	}
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		c.Tiers[t] = &Tier{}
 	}
@@ -205,7 +210,7 @@ func Load(in Input) (*Config, error) {
 // complete derives what follows from several values.
 func (c *Config) complete(l *loader) {
 	for t, tier := range c.Tiers {
-		tier.Tools = defaultTools(t, c.shared.Mode)
+		tier.Tools = defaultTools(t, c.shared.Mode, ops.Protected{Files: c.Guard.Protected, Volumes: c.Guard.Volumes})
 		if c.Guard.Enabled {
 			tier.Tools.Allowed = unjudged()
 		}
@@ -226,6 +231,7 @@ func (c *Config) complete(l *loader) {
 			c.Host.Name = name
 		}
 	}
+	c.codexReady = l.codexUsable(c)
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
 	if len(c.environments) == 0 {
 		c.environments = []environment{c.base()}

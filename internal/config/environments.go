@@ -41,6 +41,7 @@ type watching struct {
 	repeat      *time.Duration // nil: as observe suggests
 	flapping    ops.Flapping
 	maintenance []ops.Maintenance
+	settleMax   time.Duration
 }
 
 func observeKind() kind[ops.Observe] {
@@ -206,7 +207,7 @@ func (e environment) observe() ops.Observe {
 func (e environment) watch() ops.Watch {
 	w := ops.Watch{
 		Grouping: e.watching.grouping, Flapping: e.watching.flapping, TolerateDegraded: e.watching.tolerate,
-		Maintenance: slices.Clone(e.watching.maintenance),
+		Maintenance: slices.Clone(e.watching.maintenance), SettleMax: e.watching.settleMax,
 	}
 	if w.Flapping.Turns == 0 {
 		w.Flapping.Turns = -1 // never; to the watch 0 means its default
@@ -250,6 +251,9 @@ func (c *Config) Environments() []ops.Environment {
 			Watch:    e.watch(),
 			AgentEnv: slices.Clone(c.agentEnv),
 			Notes:    e.notes,
+			Protected: ops.Protected{
+				Files: slices.Clone(c.Guard.Protected), Volumes: slices.Clone(c.Guard.Volumes), Hosts: slices.Clone(c.Guard.Hosts),
+			},
 		}
 		for t, tier := range c.Tiers {
 			env.Tools[t] = tier.Tools
@@ -260,13 +264,33 @@ func (c *Config) Environments() []ops.Environment {
 	return out
 }
 
+// Environment returns the environment with that name, or the first one for an empty name.
+func (c *Config) Environment(name string) (ops.Environment, error) {
+	envs := c.Environments()
+	if name == "" {
+		return envs[0], nil
+	}
+	var names []string
+	for _, e := range envs {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	hint := ""
+	if near := suggest(name, names); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return ops.Environment{}, fmt.Errorf("environment %q: %w; configured: %s%s", name, ops.ErrNotFound, strings.Join(names, ", "), hint)
+}
+
 // policy is what decides in an environment: what holds in all of them, and its own values.
 func (c *Config) policy(e environment) ops.Policy {
 	p := c.shared
 	if c.Guard.Enabled { // without the guard nothing is reserved, and no limit is ever reached
 		p.Cooldowns = slices.Clone(c.Guard.Limits)
 	}
-	p.Routes, p.Handlers, p.Windows = slices.Clone(p.Routes), slices.Clone(c.registered()), c.windows()
+	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
 	p.BudgetDayUSD = c.BudgetDayUSD
 	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
 	p.Observe, p.ObserveEvery, p.TolerateDegraded = e.observe(), e.watching.every, e.watching.tolerate

@@ -47,9 +47,12 @@ tiers:
 			Retries: 3, RetryTime: 30 * time.Second, Nudges: 3, NudgeTime: 5 * time.Minute, ReplanTime: 15 * time.Minute, FallbackTime: 20 * time.Minute, TotalTime: time.Hour,
 		}},
 		Handlers: []ops.Handler{
-			{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "m1", HandsTo: []string{"tier2"}},
-			{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "m2", HandsTo: []string{"tier3"}},
-			{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "m3"},
+			{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "m1", HandsTo: []string{"tier2"}, Fallback: []string{"tier1-fallback"}},
+			{ID: "tier2", Tier: 2, Family: "claude", Agent: "claude", Model: "m2", HandsTo: []string{"tier3"}, Fallback: []string{"tier2-fallback"}},
+			{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "m3", Fallback: []string{"tier3-fallback"}},
+			{ID: "tier1-fallback", Tier: 1, Family: "claude", Agent: "claude", Model: "m2", HandsTo: []string{"tier2"}},
+			{ID: "tier2-fallback", Tier: 2, Family: "claude", Agent: "claude", Model: "m3", HandsTo: []string{"tier3"}},
+			{ID: "tier3-fallback", Tier: 3, Family: "claude", Agent: "claude", Model: "m2"},
 		},
 		Cooldowns: []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 4 * time.Hour}, {Action: "redeployment", Count: 1, Window: 24 * time.Hour}},
 	}

@@ -63,7 +63,7 @@ func TestDefaultExampleIsWhatRunsWithoutConfiguration(t *testing.T) {
 	built, _ := mustLoad(t, setup{})
 	want, got := built.Environments()[0].Policy, example(t, "default.yaml").Environments()[0].Policy
 	if !slices.EqualFunc(got.Handlers, want.Handlers, func(a, b ops.Handler) bool {
-		return a.ID == b.ID && a.Tier == b.Tier && a.Family == b.Family && a.Agent == b.Agent && a.Model == b.Model && slices.Equal(a.HandsTo, b.HandsTo)
+		return a.ID == b.ID && a.Tier == b.Tier && a.Family == b.Family && a.Agent == b.Agent && a.Model == b.Model && slices.Equal(a.HandsTo, b.HandsTo) && slices.Equal(a.Fallback, b.Fallback)
 	}) {
 		t.Errorf("handlers are\n%+v, want\n%+v", got.Handlers, want.Handlers)
 	}
@@ -84,6 +84,11 @@ func TestExamplesShowWhatTheyPromise(t *testing.T) {
 	manager := example(t, "manager.yaml").Environments()[0].Policy
 	if h, _ := manager.Handler(manager.Manager); manager.Process != ops.ProcessManager || h.May() != ops.Tier1 || len(manager.Handlers[0].HandsTo) < 2 {
 		t.Errorf("manager is %+v under %s", h, manager.Process)
+	}
+	for _, id := range manager.Handlers[0].HandsTo {
+		if h, _ := manager.Handler(id); h.Description == "" || h.GoodFor == "" {
+			t.Errorf("the manager is not told what %s is good for: %+v", id, h)
+		}
 	}
 	approval := example(t, "approval.yaml").Environments()[0].Policy
 	if !approval.RouteOf("fixer", "surgeon").Approval || approval.RouteOf("watcher", "fixer").Approval {

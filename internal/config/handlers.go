@@ -29,6 +29,9 @@ func handlerFields(h *ops.Handler) []field {
 	targets := listOf("handler ids", splitAtCommas, handlerIDKind())
 	return []field{
 		value("id", &h.ID, handlerIDKind(), "Name: small letters, digits, dashes and underscores, at most 63.").must(),
+		value("description", &h.Description, textKind(),
+			"What it is. Agents and the manager read it when they choose a handler."),
+		value("good_for", &h.GoodFor, textKind(), "Which problems it should get. Agents and the manager read it when they choose a handler."),
 		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier),
 			"Permission level. Required except for a human. Handoffs go only to a higher tier.").
 			orElse("above all, for a human"),
@@ -109,15 +112,86 @@ func (c *Config) registered() []ops.Handler {
 	if c.handlers != nil {
 		return c.handlers
 	}
-	out := make([]ops.Handler, 0, int(ops.LastTier))
+	var tiers, fallbacks []ops.Handler
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		h := ops.Handler{ID: handlerID(t), Tier: t, Family: familyOf(agentClaude), Agent: c.playedBy(agentClaude), Model: c.Tiers[t].Model}
 		if t < ops.LastTier {
 			h.HandsTo = []string{handlerID(t + 1)}
 		}
-		out = append(out, h)
+		for _, f := range c.builtInFallbacks(h) {
+			h.Fallback = append(h.Fallback, f.ID)
+			fallbacks = append(fallbacks, f)
+		}
+		tiers = append(tiers, h)
+	}
+	return append(tiers, fallbacks...)
+}
+
+// The model of the built-in fallbacks to another family, and how their ids end.
+const (
+	codexModel  = "gpt-5.3-codex"
+	codexSuffix = "-codex"
+)
+
+// builtInFallbacks take over the work of a built-in handler that fails: another model of its family, which is one that the operator
+// uses at another tier, and Codex where it can run. They hand over to the same tier as the handler that they replace.
+func (c *Config) builtInFallbacks(h ops.Handler) []ops.Handler {
+	var out []ops.Handler
+	if model := c.otherModel(h.Tier); model != "" {
+		other := h
+		other.ID, other.Model = h.ID+"-fallback", model
+		out = append(out, other)
+	}
+	// No gate judges what Codex does: above Tier 1 it runs only in the sandbox.
+	if c.codexReady && (h.Tier <= ops.Tier1 || c.Guard.Bubblewrap) {
+		other := h
+		other.ID, other.Model, other.Agent, other.Family = h.ID+codexSuffix, codexModel, agentCodex, familyOf(agentCodex)
+		out = append(out, other)
 	}
 	return out
+}
+
+// routes are the operator's routes. A route from a built-in handler holds for its fallbacks, too: without that a fallback could skip an
+// approval.
+func (c *Config) routes() []ops.Route {
+	out := slices.Clone(c.shared.Routes)
+	if c.handlers != nil {
+		return out
+	}
+	handlers := c.registered()
+	for _, r := range c.shared.Routes {
+		i := slices.IndexFunc(handlers, func(h ops.Handler) bool { return h.ID == r.From && slices.Contains(h.HandsTo, r.To) })
+		if i < 0 {
+			continue // the check of the handlers reports it
+		}
+		for _, id := range handlers[i].Fallback {
+			copied := r
+			copied.From = id
+			if strings.HasSuffix(id, codexSuffix) {
+				copied.Mode = "" // another agent cannot resume a conversation
+			}
+			out = append(out, copied)
+		}
+	}
+	return out
+}
+
+// otherModel is the model of the next tier, or the nearest one below, that is not this tier's own; empty when all are the same.
+func (c *Config) otherModel(t ops.Tier) string {
+	for _, other := range []ops.Tier{t + 1, t - 1, t + 2, t - 2} {
+		if tier, ok := c.Tiers[other]; ok && tier.Model != c.Tiers[t].Model {
+			return tier.Model
+		}
+	}
+	return ""
+}
+
+// codexKey is the variable with which the Codex CLI signs in.
+const codexKey = "OPENAI_API_KEY"
+
+// codexUsable reports whether the Codex CLI and its key are there.
+func (l *loader) codexUsable(c *Config) bool {
+	return c.Agent.CodexBin != scriptedBin && l.vars[codexKey] != "" && findProgram(c.Agent.CodexBin, l.vars["PATH"]) != ""
 }
 
 func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }
@@ -155,15 +229,17 @@ func (l *loader) first(c *Config) string {
 
 // starters are the handlers that could start a cycle: agents that are not the target of another and do not only have a special role.
 func (c *Config) starters() []ops.Handler {
-	targets, special := []string{}, []string{c.shared.Manager, c.shared.Planner, c.shared.Judge}
+	targets, replacements, special := []string{}, []string{}, []string{c.shared.Manager, c.shared.Planner, c.shared.Judge}
 	for _, h := range c.registered() {
-		targets, special = append(targets, h.HandsTo...), append(special, h.Fallback...)
+		targets, replacements = append(targets, h.HandsTo...), append(replacements, h.Fallback...)
 	}
 	pick := func(fits func(h ops.Handler) bool) []ops.Handler {
 		return slices.DeleteFunc(slices.Clone(c.registered()), func(h ops.Handler) bool { return h.Human() || !fits(h) })
 	}
 	isTarget := func(h ops.Handler) bool { return slices.Contains(targets, h.ID) }
-	onlySpecial := func(h ops.Handler) bool { return len(h.HandsTo) == 0 && slices.Contains(special, h.ID) }
+	onlySpecial := func(h ops.Handler) bool {
+		return slices.Contains(replacements, h.ID) || len(h.HandsTo) == 0 && slices.Contains(special, h.ID)
+	}
 	if out := pick(func(h ops.Handler) bool { return !isTarget(h) && !onlySpecial(h) }); len(out) > 0 {
 		return out
 	}

@@ -152,3 +152,22 @@ func inside(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
+
+// findProgram returns the path of a program that can be started, by its name in a search path or by its own path; empty without one.
+func findProgram(name, searched string) string {
+	candidates := []string{name}
+	if !strings.ContainsRune(name, filepath.Separator) {
+		candidates = nil
+		for _, dir := range filepath.SplitList(searched) {
+			if filepath.IsAbs(dir) { // a file in the working folder must not replace a program
+				candidates = append(candidates, filepath.Join(dir, name))
+			}
+		}
+	}
+	for _, path := range candidates {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}

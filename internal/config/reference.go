@@ -117,11 +117,16 @@ func writeFields(b *strings.Builder, fields []field) {
 }
 
 func writePrices(b *strings.Builder) {
-	b.WriteString("| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
-	prices := builtInPrices()
-	for _, name := range slices.Sorted(maps.Keys(prices)) {
-		p := prices[name]
-		fmt.Fprintf(b, "| `%s` | %g | %g | %g | %g |\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
+	for i, t := range builtInTables() {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "%s, list prices of %s, source: <%s>\n\n", t.maker, t.date, t.source)
+		b.WriteString("| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(t.prices)) {
+			p := t.prices[name]
+			fmt.Fprintf(b, "| `%s` | %g | %g | %g | %g |\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
+		}
 	}
 }
 
@@ -130,7 +135,9 @@ func writeTools(b *strings.Builder) {
 		if t > ops.Tier1 {
 			b.WriteString("\n")
 		}
-		lists := defaultTools(t, ops.ContextResume)
+		lists := defaultTools(t, ops.ContextResume, ops.Protected{
+			Files: strings.Split(defaultProtectedFiles, ","), Volumes: strings.Split(defaultVolumes, ","),
+		})
 		fmt.Fprintf(b, "### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```\n%s\n```\n",
 			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n"))
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"gopkg.in/yaml.v3"
@@ -40,6 +41,8 @@ func serviceFields(s *service) []field {
 		value("group", &s.Group, textKind(), "Services of one group share their causes: their failures start one cycle together."),
 		value("depends_on", &s.needs, strictListKind("services"),
 			"Services that it needs. While one of them is failing, this one starts no cycle."),
+		value("settle", &s.Settle, durationKind(time.Second),
+			"How long it may take to answer after a start; at most `watch.settle_max`.").orElse("learned from its last starts"),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
 }

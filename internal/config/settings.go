@@ -15,6 +15,12 @@ const (
 	mostTokens    = 100_000_000
 )
 
+// What the guard protects where the operator names nothing: the usual names of inventories, and where Docker keeps volumes.
+const (
+	defaultProtectedFiles = "inventory.yml,inventory.yaml,inventory.ini,hosts.yml,hosts.yaml"
+	defaultVolumes        = "/var/lib/docker/volumes"
+)
+
 // leastLease is what a busy machine can still renew in time.
 const leastLease = 3 * time.Second
 
@@ -102,7 +108,8 @@ func (c *Config) handlerSettings() []field {
 	return slices.Concat([]field{
 		list("handlers", &c.handlers, handlerFields, c.finishHandler,
 			"The handlers: agent, model, permissions and targets of each. Replaces the three built-in tiers. See [Handlers](#handlers).").
-			orElse("`tier1`, `tier2`, `tier3`").notEmpty("register a handler, or remove the key to use the three built-in tiers").
+			orElse("`tier1`, `tier2`, `tier3` and their fallbacks").
+			notEmpty("register a handler, or remove the key to use the three built-in tiers").
 			showing(func() string { return strings.Join(handlerIDs(c.registered()), ",") }),
 	}, under(
 		"escalation",
@@ -163,7 +170,7 @@ func (c *Config) escalationSettings() []field {
 			showing(c.showRoutes),
 	), []field{
 		list("models", &c.models, modelFields, c.finishModel, "Context windows of models. See [Routes and models](#routes-and-models)."),
-		pricesField(&c.Prices),
+		c.pricesField(),
 	}, under(
 		"limits",
 		value("session", &c.Limits.Wall, durationKind(0), "Maximum time of one session.").byEnv("CLAUDEOPS_SESSION_TIMEOUT").or("30m"),
@@ -258,10 +265,10 @@ func (c *Config) guardSettings() []field {
 			or("false"),
 		value("hosts", &g.Hosts, wordsKind("host names"), "Hosts that an agent may reach with ssh."),
 		value("protected_files", &g.Protected, wordsKind("file names"),
-			"Infrastructure files that no tier may change, by file name or path.").
-			or("ie.yaml,vms.yaml"),
+			"Infrastructure files that no tier may change, by file name or path. Name the inventory files of your repositories here.").
+			or(defaultProtectedFiles),
 		value("volumes", &g.Volumes, wordsKind("folders"),
-			"Folders with persistent data, in which no tier may delete anything.").or("/volumes"),
+			"Folders with persistent data, in which no tier may delete anything.").or(defaultVolumes),
 	), under(
 		"cooldown",
 		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),
@@ -299,6 +306,9 @@ func (c *Config) watchSettings() []field {
 		under("grouping", w.groupingFields(true)...),
 		under("flapping", w.flappingFields(true)...),
 		[]field{
+			value("watch.settle_max", &w.settleMax, durationKind(time.Second),
+				"Maximum time that a service may take to answer after a start, whether `settle` of the service sets it or it is learned.").
+				or("2m"),
 			maintenanceField(&w.maintenance,
 				"Times in which failures start no cycle. See [Watching](#watching-in-detail).").showing(c.showMaintenance),
 			value("deadman.missed", &e.DeadManMissed, intKind(0, 1000),

@@ -101,7 +101,7 @@ func bareNames(entries []string) []string {
 }
 
 // defaultTools are the lists of a tier whose agent has no guard.
-func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
+func defaultTools(t ops.Tier, mode ops.ContextMode, protected ops.Protected) ops.ToolLists {
 	tools := []string{"Bash", "Read", "Grep", "Glob", "WebFetch", "WebSearch"}
 	switch {
 	case t >= ops.Tier2:
@@ -109,7 +109,7 @@ func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
 	case mode == ops.ContextHandoff:
 		tools = append(tools, "Write") // for the handoff file
 	}
-	disallowed := append([]string{"Task", "Agent"}, never()...)
+	disallowed := append([]string{"Task", "Agent"}, never(protected)...)
 	if t <= ops.Tier2 {
 		disallowed = append(disallowed, commands(fullVerbs())...)
 	}
@@ -133,12 +133,13 @@ func commands(words []string) []string {
 }
 
 // never is what no tier may do. A prefix is no wall, only a hint that costs nothing.
-func never() []string {
+func never(protected ops.Protected) []string {
 	var words []string
-	for _, dir := range []string{
+	system := []string{
 		"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
-		"/sys", "/usr", "/var", "/volumes",
-	} {
+		"/sys", "/usr", "/var",
+	}
+	for _, dir := range slices.Concat(system, protected.Volumes) {
 		for _, option := range []string{"-rf", "-fr", "-r", "-R"} {
 			words = append(words, "rm "+option+" "+dir)
 		}
@@ -152,14 +153,26 @@ func never() []string {
 		"git push --mirror", "git push --prune",
 		"sudo", "su", "python -c", "python3 -c", "perl -e", "ruby -e", "node -e", "php -r",
 	)
-	return append(
-		commands(words),
+	return slices.Concat(commands(words), []string{
 		// Options after the remote's name, and a forced reference.
 		"Bash(git push * --force*)", "Bash(git push * -f)", "Bash(git push * -f *)", "Bash(git push * +*)",
 		"Bash(git push * --delete *)", "Bash(git push * --mirror*)",
-		// Rules for Edit hold for every tool that changes files.
-		"Edit(//**/ie.yaml)", "Edit(//**/vms.yaml)", "Edit(//volumes/**)",
-	)
+	}, unchangeable(protected))
+}
+
+// unchangeable are rules for Edit, which hold for every tool that changes files. Two slashes start an absolute path.
+func unchangeable(protected ops.Protected) []string {
+	var out []string
+	for _, file := range protected.Files {
+		if !strings.HasPrefix(file, "/") {
+			file = "/**/" + file
+		}
+		out = append(out, fmt.Sprintf("Edit(/%s)", file))
+	}
+	for _, dir := range protected.Volumes {
+		out = append(out, fmt.Sprintf("Edit(/%s/**)", strings.TrimRight(dir, "/")))
+	}
+	return out
 }
 
 // fullVerbs are the commands of full remediation.

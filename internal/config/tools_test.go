@@ -63,7 +63,7 @@ func TestDefaultToolListsPerTier(t *testing.T) {
 		"Bash(apprise:*)": 2, "Bash(rm:*)": 2,
 		"Bash(ansible-playbook:*)": 3, "Bash(helm upgrade:*)": 3, "Bash(helm rollback:*)": 3, "Bash(docker compose down:*)": 3, "Bash(docker stop:*)": 3,
 		"Bash(rm -rf /:*)": 4, "Bash(docker system prune:*)": 4, "Bash(git push --force:*)": 4, "Bash(git push -f:*)": 4, "Bash(docker volume rm:*)": 4,
-		"Bash(docker compose down -v:*)": 4, "Bash(rm -rf /volumes:*)": 4, "Edit(//**/ie.yaml)": 4, "Edit(//**/vms.yaml)": 4, "Bash(sudo:*)": 4,
+		"Bash(docker compose down -v:*)": 4, "Bash(rm -rf /var/lib/docker/volumes:*)": 4, "Edit(//**/inventory.yml)": 4, "Edit(//**/hosts.yaml)": 4, "Edit(//var/lib/docker/volumes/**)": 4, "Bash(sudo:*)": 4,
 	} {
 		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
 			if got := slices.Contains(lists[tier].Disallowed, pattern); got != (tier < from) {
@@ -97,7 +97,7 @@ func TestOwnToolListsReplaceTheDefaults(t *testing.T) {
 		{"tools", lists[1].Tools, []string{"Read", "Bash", "mcp__x__*"}},
 		{"disallowed", lists[1].Disallowed, []string{"Task", "Agent"}},
 		{"nothing disallowed", lists[2].Disallowed, []string{}},
-		{"Tier 2 keeps its tools", lists[2].Tools, defaultTools(2, ops.ContextHandoff).Tools},
+		{"Tier 2 keeps its tools", lists[2].Tools, defaultTools(2, ops.ContextHandoff, ops.Protected{}).Tools},
 		{"Task at Tier 3", lists[3].Allowed, []string{"Task", "Read"}},
 	} {
 		if !slices.Equal(tc.got, tc.want) {
@@ -110,7 +110,7 @@ func TestOwnToolListsReplaceTheDefaults(t *testing.T) {
 }
 
 func TestWriteIsGivenToTier1OnlyForTheHandoffFile(t *testing.T) {
-	if got := defaultTools(ops.Tier1, ops.ContextResume).Tools; slices.Contains(got, "Write") {
+	if got := defaultTools(ops.Tier1, ops.ContextResume, ops.Protected{}).Tools; slices.Contains(got, "Write") {
 		t.Errorf("tools are %q", got)
 	}
 }

@@ -79,7 +79,8 @@ tolerate_degraded: true
 grouping: {window: 1m, grace: 3m, pause: 15m}
 flapping: {turns: 4, window: 20m, calm: 5m}
 maintenance: [{name: nightly, service: "db*", schedule: "sun 02:00", length: 2h, zone: Europe/Berlin}]
-services: [{name: a, group: core, depends_on: [the-b], ` + probes + `}, {name: b, aliases: [the-b]}]
+watch: {settle_max: 90s}
+services: [{name: a, settle: 45s, group: core, depends_on: [the-b], ` + probes + `}, {name: b, aliases: [the-b]}]
 environments:
   - {name: default}
   - {name: both, observe: both, observe_every: 0, tolerate_degraded: false, grouping: {window: 2m, repeat: 4h}, flapping: {turns: 0}, maintenance: []}
@@ -94,17 +95,18 @@ environments:
 		Grouping: ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
 		Flapping: ops.Flapping{Turns: 4, Window: 20 * time.Minute, Calm: 5 * time.Minute}, TolerateDegraded: true,
 		Maintenance: []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
+		SettleMax:   90 * time.Second,
 	}
 	if !reflect.DeepEqual(first.Watch, want) {
 		t.Errorf("watched as %+v", first.Watch)
 	}
-	if s := first.Policy.Inventory.Services[0]; s.Group != "core" || !slices.Equal(s.DependsOn, []string{"b"}) {
+	if s := first.Policy.Inventory.Services[0]; s.Group != "core" || s.Settle != 45*time.Second || !slices.Equal(s.DependsOn, []string{"b"}) {
 		t.Errorf("service is %+v", s)
 	}
 	second := envs[1]
 	want = ops.Watch{
 		Grouping: ops.Grouping{Window: 2 * time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 4 * time.Hour},
-		Flapping: ops.Flapping{Turns: -1, Window: 20 * time.Minute, Calm: 5 * time.Minute},
+		Flapping: ops.Flapping{Turns: -1, Window: 20 * time.Minute, Calm: 5 * time.Minute}, SettleMax: 90 * time.Second,
 	}
 	if second.Policy.Observe != ops.ObserveBoth || second.Policy.ObserveEvery != 0 || !reflect.DeepEqual(second.Watch, want) {
 		t.Errorf("%s, watched as %+v", second.Policy.Observe, second.Watch)

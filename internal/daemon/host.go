@@ -251,6 +251,7 @@ func (h *Host) prepare(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
 		h.Logger.WarnContext(ctx, "configuration notice", "notice", n)
 	}
+	h.warnOfOldPrices(ctx)
 	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {

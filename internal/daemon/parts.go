@@ -43,6 +43,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.readiness.hold,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
+		Changes: changes,
 	}, nil
 }
 

@@ -36,6 +36,14 @@ const (
 	CycleCancelled    CycleStatus = "cancelled"
 )
 
+// CycleStatuses returns every status of a cycle.
+func CycleStatuses() []CycleStatus {
+	return []CycleStatus{
+		CycleQueued, CycleRunning, CycleWaitingHuman, CycleHealthy, CycleResolved, CycleNeedsHuman, CycleSuppressed, CycleBlocked, CyclePartial,
+		CycleFailed, CycleCancelled,
+	}
+}
+
 // Ended reports whether nothing more will happen in the cycle.
 func (s CycleStatus) Ended() bool {
 	switch s {

@@ -20,6 +20,13 @@ const (
 	SessionPartial     SessionStatus = "partial"
 )
 
+// SessionStatuses returns every status of a session.
+func SessionStatuses() []SessionStatus {
+	return []SessionStatus{
+		SessionQueued, SessionRunning, SessionCompleted, SessionFailed, SessionTimedOut, SessionCancelled, SessionInterrupted, SessionPartial,
+	}
+}
+
 // Ended reports whether the session is journaled as over.
 func (s SessionStatus) Ended() bool { return s != SessionQueued && s != SessionRunning }
 

@@ -22,6 +22,7 @@ type Watch struct {
 	Flapping         Flapping      `json:"flapping,omitzero"`
 	TolerateDegraded bool          `json:"tolerate_degraded,omitempty"`
 	Maintenance      []Maintenance `json:"maintenance,omitempty"`
+	SettleMax        time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.

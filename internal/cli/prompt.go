@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/cycle"
+	"claudeops/internal/ops"
+)
+
+// promptPreview is the prompt of a handler as it is printed.
+type promptPreview struct {
+	Handler     string          `json:"handler"`
+	Environment string          `json:"environment"`
+	Mode        ops.ContextMode `json:"mode"`
+	Prompt      string          `json:"prompt"`
+}
+
+func (a *app) handlersPrompt() *cobra.Command {
+	var environment string
+	var escalation bool
+	c := &cobra.Command{
+		Use: "prompt ID", Short: "Show the prompt of a handler", Args: cobra.ExactArgs(1),
+		Long: `Shows the prompt that a session of the handler would start with now. Probe results, memories and cooldowns are missing: they are
+read when a session starts.`,
+		Example: `  claudeops handlers prompt tier1
+  claudeops handlers prompt tier2 --escalation`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			env, err := cfg.Environment(environment)
+			if err != nil {
+				return err
+			}
+			s, err := previewed(env.Policy, args[0], escalation)
+			if err != nil {
+				return err
+			}
+			now := ops.Claimed{Cycle: ops.Cycle{Environment: env.Name, Policy: env.Policy}}
+			text, err := cycle.PreviewPrompt(env, now, s, cfg.Guard.Enabled)
+			if err != nil {
+				return err
+			}
+			return a.printOne(promptPreview{s.Handler, env.Name, s.ContextMode, text}, func(w io.Writer) { fmt.Fprint(w, text) })
+		},
+	}
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
+	c.Flags().BoolVar(&escalation, "escalation", false, "show the prompt with which it continues a conversation")
+	return c
+}
+
+// previewed is a session of a handler that has not started. It reports as the first route to it says.
+func previewed(p ops.Policy, id string, escalation bool) (ops.Session, error) {
+	h, ok := p.Handler(id)
+	if !ok {
+		var ids []string
+		for _, o := range p.Handlers {
+			ids = append(ids, o.ID)
+		}
+		return ops.Session{}, fmt.Errorf("handler %q: %w; configured: %s", id, ops.ErrNotFound, strings.Join(ids, ", "))
+	}
+	if h.Human() {
+		return ops.Session{}, usage(fmt.Errorf("handler %s is a human and gets no prompt", id))
+	}
+	mode := p.Mode
+	for _, o := range p.Handlers {
+		for _, target := range o.HandsTo {
+			if target == id {
+				mode = p.ModeOf(o.ID, id)
+			}
+		}
+	}
+	s := ops.Session{
+		Handler: h.ID, Tier: h.Tier, Permissions: h.May(), Family: h.Family, Agent: h.Agent, Model: h.Model, ContextMode: ops.ContextFresh,
+		Structured: mode == ops.ContextResume || h.Agent == agentCodex || h.Agent == agentCommand,
+	}
+	if escalation {
+		s.ContextMode = ops.ContextResume
+	}
+	return s, nil
+}

@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"claudeops/internal/config"
+	"claudeops/internal/cycle"
+	"claudeops/internal/guard"
+	"claudeops/internal/ops"
+)
+
+// What a prompt prescribes: a command in a bullet after what it is for, and a command that is run from inside a repository.
+var (
+	bulletCommand = regexp.MustCompile("(?m)^- [^`\n]+: `([^`\n]+)`$")
+	repoCommand   = regexp.MustCompile("`(cd [^`\n]+ && [^`\n]+)`")
+)
+
+func prescribed(prompt string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, form := range []*regexp.Regexp{bulletCommand, repoCommand} {
+		for _, m := range form.FindAllStringSubmatch(prompt, -1) {
+			if !seen[m[1]] {
+				seen[m[1]] = true
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
+
+// infrastructure makes a folder with one repository that has what the prompts speak of.
+func infrastructure(t *testing.T) string {
+	t.Helper()
+	repos := t.TempDir()
+	repository(t, filepath.Join(repos, "infra"), "first")
+	for name, text := range map[string]string{
+		"compose.yaml":       "services:\n  web: {image: nginx}\n",
+		"playbooks/web.yml":  "- hosts: all\n",
+		"charts/web/a.yaml":  "a: 1\n",
+		"inventory.yml":      "all: {}\n",
+		"CLAUDE-OPS.md":      "Notes.\n",
+		"playbooks/site.yml": "- hosts: all\n",
+	} {
+		path := filepath.Join(repos, "infra", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return repos
+}
+
+// watched adds one service with a probe of every kind that a prompt makes a command from.
+func watched(env ops.Environment) ops.Environment {
+	env.Policy.Inventory.Services = []ops.Service{
+		{Name: "web", Aliases: []string{"nginx"}, Probed: true, DependsOn: []string{"db"}}, {Name: "db", Group: "data", Probed: true},
+	}
+	env.Probes = []ops.ProbeSpec{
+		{Service: "web", Type: "http", URL: "https://web.example.org/health?full=1"},
+		{Service: "web", Type: "container", Container: "web"},
+		{Service: "db", Type: "systemd", Unit: "postgresql.service"},
+		{Service: "db", Type: "dns", Host: "db.example.org"},
+	}
+	return env
+}
+
+func TestThePromptsOfTheExamplesPrescribeOnlyWhatTheGuardAllows(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find examples: %q, %v", files, err)
+	}
+	judge, err := guard.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repos := infrastructure(t)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			path, err := filepath.Abs(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir, "CLAUDEOPS_REPOS_DIR=" + repos}, Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare := c.Environments()[0]
+			for _, env := range []ops.Environment{bare, watched(bare)} {
+				checkPrompts(t, judge, c, env)
+			}
+		})
+	}
+}
+
+// checkPrompts renders every prompt of every handler and judges what it names.
+func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.Environment) {
+	t.Helper()
+	commands := 0
+	for _, h := range env.Policy.Handlers {
+		if h.Human() {
+			continue
+		}
+		for _, mode := range []ops.ContextMode{ops.ContextFresh, ops.ContextHandoff, ops.ContextResume} {
+			for _, structured := range []bool{false, true} {
+				for _, dry := range []bool{false, true} {
+					s := ops.Session{
+						ID: 1, CycleID: 1, Handler: h.ID, Tier: h.Tier, Permissions: h.May(), Agent: h.Agent, Model: h.Model, Family: h.Family,
+						ContextMode: mode, Structured: structured,
+					}
+					env.Policy.DryRun = dry
+					now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Environment: env.Name, Policy: env.Policy}}
+					text, err := cycle.PreviewPrompt(env, now, s, true)
+					if err != nil {
+						t.Fatal(err)
+					}
+					facts := Facts(c, env)
+					facts.HandoffMode = !structured
+					facts.OwnPaths = append(facts.OwnPaths, "/usr/local/bin/claudeops", gateDir(c))
+					at := fmt.Sprintf("%s, %s, structured %v, dry run %v", h.ID, mode, structured, dry)
+					for _, command := range prescribed(text) {
+						commands++
+						input, err := json.Marshal(map[string]string{"command": command})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d := judge.Check(s.May(), "Bash", input, facts); !d.Allowed() {
+							t.Errorf("%s is told to run what the guard refuses (%s):\n  %s\n  %s", at, d.Rule, command, d.Reason)
+						}
+					}
+					if strings.Contains(text, "\n- ") && strings.Contains(text, "How to diagnose") && len(prescribed(text)) < 5 {
+						t.Errorf("%s: only %q was found in\n%s", at, prescribed(text), text)
+					}
+				}
+			}
+		}
+	}
+	if commands == 0 {
+		t.Error("no prompt names a command")
+	}
+}
