@@ -233,7 +233,7 @@ func judgeTag(c *call) {
 	if c.has("-d", "--delete", "-f", "--force") {
 		c.refuse(rulePush, "it deletes or moves a tag", "leave it to a human")
 	}
-	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n", "-v", "--verify") {
+	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n") {
 		c.gitChange()
 	}
 }

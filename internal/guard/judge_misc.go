@@ -54,7 +54,7 @@ func judgeComposeRead(c *call) {
 	for _, g := range c.before {
 		if g.is("-f", "--file", "--env-file", "--project-directory") {
 			c.j.read(c.s, g.value, c.name)
-			if strings.Contains(g.value.text, ":") {
+			if strings.Contains(g.value.text, ":") || g.value.text == "-" {
 				c.refuse(ruleBash, "its project comes from elsewhere", "use a compose file of a repository")
 			}
 		}

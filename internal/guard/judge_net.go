@@ -91,6 +91,11 @@ func (c *call) curlURL(f field) bool {
 	}
 	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
 	if !strings.Contains(text, "://") {
+		head, _, _ := strings.Cut(text, "/")
+		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") {
+			c.refuse(ruleBash, f.show()+" names another protocol than http and https", "use a plain http or https URL")
+			return false
+		}
 		text = "http://" + text
 	}
 	a, ok := c.web(curlPath(text))
