@@ -50,10 +50,12 @@ func (c *call) extraVars() string {
 		}
 		lower := strings.ToLower(text)
 		if strings.Contains(lower, "ansible_") || strings.Contains(lower, "become") {
-			c.j.refuse(ruleBash, c.name+" -e", "variables of Ansible itself change what it runs and as whom", "give the playbook's own variables only")
+			c.j.refuse(ruleBash, c.name+" -e", "variables of Ansible itself change what it runs and as whom",
+				"give the playbook's own variables only")
 		}
 		for word := range strings.FieldsSeq(text) {
-			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{"service", "svc", "app", "container", "stack", "target_service", "service_name"}, name) && serviceName(v) {
+			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{"service", "svc", "app", "container", "stack",
+				"target_service", "service_name"}, name) && serviceName(v) {
 				service, _ = c.j.facts.service(v)
 			}
 		}
@@ -155,7 +157,8 @@ func judgeKubeRead(c *call) {
 		for kind := range strings.SplitSeq(strings.ToLower(f.text), ",") {
 			kind, _, _ = strings.Cut(kind, "/")
 			kind, _, _ = strings.Cut(kind, ".")
-			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" || kind == "all" && c.row.cmd == "kubectl describe" {
+			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" ||
+				kind == "all" && c.row.cmd == "kubectl describe" {
 				c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it shows secrets", "report what you need to know instead")
 			}
 		}

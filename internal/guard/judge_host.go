@@ -83,7 +83,8 @@ func testForm(words []field) (int, bool) {
 		}
 	}
 	binary := []string{"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"}
-	unary := []string{"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G", "-u", "-g", "-k"}
+	unary := []string{"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G",
+		"-u", "-g", "-k"}
 	switch {
 	case len(words) >= 3 && !words[1].dyn && slices.Contains(binary, words[1].text):
 		return neg + 3, true
@@ -223,7 +224,8 @@ func (c *call) baseUnit(f field) {
 	switch {
 	case slices.Contains([]string{
 		"docker", "docker.socket", "containerd", "ssh", "sshd", "k3s", "kubelet", "dbus", "networking", "networkmanager", "init",
-	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"), strings.HasPrefix(unit, "user@"):
+	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"),
+		strings.HasPrefix(unit, "user@"):
 		c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
 	}
 }

@@ -32,7 +32,8 @@ func grantsExecute(mode string) bool {
 // template keeps the environment of containers out of what is shown.
 func (c *call) template(f field) {
 	text := strings.ToLower(f.text)
-	if f.dyn || strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") && strings.Contains(text, "env") || wholeConfig(text) {
+	if f.dyn || strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") &&
+		strings.Contains(text, "env") || wholeConfig(text) {
 		c.j.refuse(ruleSecrets, c.name, "it prints the environment of a container, which may hold secrets", "ask for another field")
 	}
 }
