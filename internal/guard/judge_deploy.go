@@ -142,6 +142,7 @@ func judgeChartRead(c *call) {
 
 // judgeKubeRead judges kubectl get and describe: anything but secrets.
 func judgeKubeRead(c *call) {
+	c.writtenOut("-o", "--output")
 	for _, g := range c.options {
 		if _, file, ok := strings.Cut(g.value.text, "file="); ok {
 			c.j.read(c.s, g.value.withText(file), c.name)
@@ -248,6 +249,9 @@ func judgeGhAPI(c *call) {
 		c.refuse(ruleBash, "fields make it a changing request", "use gh pr or gh issue")
 	}
 	for _, f := range c.operands {
+		if f.dyn && !f.num && !f.plain {
+			c.runTime("")
+		}
 		if strings.Contains(f.text, "://") {
 			c.refuse(ruleSecrets, "it talks to another host", "give the path of the API only")
 		}

@@ -242,6 +242,9 @@ func judgeTag(c *call) {
 // judgeGitConfig judges git config: reading, or the name and address of the committer.
 func judgeGitConfig(c *call) {
 	for _, f := range c.operands {
+		if f.dyn {
+			c.runTime("")
+		}
 		if key := strings.ToLower(f.text); strings.Contains(key, "extraheader") || strings.Contains(key, "credential") ||
 			strings.Contains(key, "token") || strings.Contains(key, "password") {
 			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")

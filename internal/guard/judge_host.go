@@ -23,6 +23,7 @@ func judgePs(c *call) {
 			c.j.refuse(ruleSecrets, "ps "+f.show(), "it shows the environment of processes", "use ps aux or ps -ef")
 		}
 	}
+	c.writtenOut("-o", "-O", "--format", "--sort")
 	for _, g := range c.options {
 		if strings.Contains(strings.ToLower(g.value.text), "environ") {
 			c.j.refuse(ruleSecrets, "ps -o environ", "it shows the environment of processes", "use ps aux or ps -ef")
@@ -178,6 +179,7 @@ func judgeSet(c *call) {
 
 // judgeUnits keeps the environment of units out of what is shown.
 func judgeUnits(c *call) {
+	c.writtenOut("-p", "-P", "--property")
 	for _, g := range c.options {
 		if strings.Contains(strings.ToLower(g.value.text), "environment") {
 			c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name other properties with -p")

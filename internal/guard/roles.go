@@ -347,6 +347,15 @@ func (c *call) bodyFile(f field, what string) {
 	}
 }
 
+// writtenOut refuses options whose value is known only at run time: it decides what is shown.
+func (c *call) writtenOut(names ...string) {
+	for _, g := range c.options {
+		if g.is(names...) && g.value.dyn && !g.value.num {
+			c.runTime(c.name + " " + g.name)
+		}
+	}
+}
+
 // has reports whether one of the options was given.
 func (c *call) has(names ...string) bool {
 	_, ok := c.option(names...)
