@@ -54,8 +54,10 @@ func (c *call) extraVars() string {
 				"give the playbook's own variables only")
 		}
 		for word := range strings.FieldsSeq(text) {
-			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{"service", "svc", "app", "container", "stack",
-				"target_service", "service_name"}, name) && serviceName(v) {
+			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{
+				"service", "svc", "app", "container", "stack",
+				"target_service", "service_name",
+			}, name) && serviceName(v) {
 				service, _ = c.j.facts.service(v)
 			}
 		}

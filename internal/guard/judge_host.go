@@ -84,8 +84,10 @@ func testForm(words []field) (int, bool) {
 		}
 	}
 	binary := []string{"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"}
-	unary := []string{"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G",
-		"-u", "-g", "-k"}
+	unary := []string{
+		"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G",
+		"-u", "-g", "-k",
+	}
 	switch {
 	case len(words) >= 3 && !words[1].dyn && slices.Contains(binary, words[1].text):
 		return neg + 3, true

@@ -109,8 +109,10 @@ func dockerNames(args []string) bool {
 			format, joined = args[i+1], true
 		}
 		if joined {
-			return listing && slices.Contains([]string{"{{.Names}}", "{{.ID}}", "{{.Name}}", "{{ .Names }}", "{{ .ID }}", "{{.Service}}",
-				"{{.Repository}}"}, format)
+			return listing && slices.Contains([]string{
+				"{{.Names}}", "{{.ID}}", "{{.Name}}", "{{ .Names }}", "{{ .ID }}", "{{.Service}}",
+				"{{.Repository}}",
+			}, format)
 		}
 	}
 	return false
