@@ -79,7 +79,9 @@ func printsNames(args []string) bool {
 		return dockerNames(args)
 	case "kubectl":
 		return len(args) > 2 && args[1] == "get" && kubeNames(args)
-	case "seq", "nproc", "whoami", "pgrep", "pidof", "hostname":
+	case "pgrep":
+		return !given1(args, 'a', "--list-full") && !given1(args, 'l', "--list-name") && !given1(args, 'd', "--delimiter")
+	case "seq", "nproc", "whoami", "pidof", "hostname":
 		return !given1(args, 'a', "--list-full") && !given1(args, 'l', "--list-name") && !given1(args, 's') && !given1(args, 'f', "--format")
 	case "uname":
 		return true
