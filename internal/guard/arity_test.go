@@ -19,13 +19,12 @@ import (
 	"claudeops/internal/ops"
 )
 
-// needsValue and refusesValue are what programs say when an option lacks its value, or has one that it does not take.
+// needsValue is what programs say when an option lacks its value, unknown when they do not have the option.
 var (
 	needsValue = regexp.MustCompile(`(?i)requires (an? |its )?(argument|parameter|value)|needs an? (argument|value)|missing argument to|` +
 		`argument required|expected (one |an |a )?argument|missing parameter|option .* needs a value|missing value|expects a value|requires a (number|string)|takes a value|` +
 		`option requires|needs a parameter|no argument given|must be followed by|requires one argument|no directory given|expects a configuration string|invalid argument .-[a-z]+' to`)
-	refusesValue = regexp.MustCompile(`(?i)doesn't allow an argument|takes no (value|argument)|does not take (an argument|a value)|does not allow an argument|unexpected argument|invalid argument|takes no arg`)
-	unknown      = regexp.MustCompile(`(?i)unrecogni[sz]ed option|unknown (option|flag|shorthand)|invalid option|unknown switch|illegal option|unrecognized argument|is unknown`)
+	unknown = regexp.MustCompile(`(?i)unrecogni[sz]ed option|unknown (option|flag|shorthand)|invalid option|unknown switch|illegal option|unrecognized argument|is unknown`)
 )
 
 // silent are programs that do not say what they lack, or whose options are words of another kind, and those of which one word
@@ -56,9 +55,9 @@ func newBox(t *testing.T) box {
 	return box{dir}
 }
 
-// says runs a program and returns what it prints, cut after a moment.
-func (b box) says(words ...string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+// says runs a program and returns what it prints until it ends or is cut.
+func (b box) says(limit time.Duration, words ...string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // the programs of the tables
 	c.Dir = b.dir
@@ -133,7 +132,11 @@ func (b box) try(t *testing.T, work []measured) int {
 				if m.r.cmd == "rg" {
 					words = []string{"rg", "zz", m.name}
 				}
-				alone := b.says(words...)
+				takes := m.f.role != "" && !m.f.optional
+				alone := b.says(time.Second, words...)
+				if takes && alone == "" {
+					alone = b.says(20*time.Second, words...) // the machine is busy
+				}
 				needs := needsValue.MatchString(alone)
 				if unknown.MatchString(alone) && !needs {
 					continue
@@ -141,15 +144,8 @@ func (b box) try(t *testing.T, work []measured) int {
 				mu.Lock()
 				tried++
 				mu.Unlock()
-				takes := m.f.role != "" && !m.f.optional
 				if takes != needs {
 					t.Errorf("%s: the table says that a value follows: %v; the program says %q", strings.Join(words, " "), takes, firstLine(alone))
-				}
-				if strings.HasPrefix(m.name, "--") && m.f.role == "" {
-					words[len(words)-1] += "=zz"
-					if got := b.says(words...); m.f.role == "" && !refusesValue.MatchString(got) && !strings.Contains(got, "zz") && needsValue.MatchString(got) {
-						t.Errorf("%s: the program says %q", strings.Join(words, " "), firstLine(got))
-					}
 				}
 			}
 		})
@@ -200,7 +196,7 @@ func TestTheTablesSayWhatDockerAndKubectlSay(t *testing.T) {
 		if r.cmd == "kubectl" {
 			help = []string{"options"}
 		}
-		said := fromHelp(b.says(append(words, help...)...))
+		said := fromHelp(b.says(20*time.Second, append(words, help...)...))
 		for _, f := range r.options {
 			for _, name := range f.names {
 				takes, known := said[name]

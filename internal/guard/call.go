@@ -207,7 +207,8 @@ func (c *call) apply() {
 // here refuses programs that take settings from the folder they run in where anybody may have put them.
 func (c *call) here() {
 	program, _, _ := strings.Cut(c.row.cmd, " ")
-	if program != "gh" && program != "tea" && program != "glab" && program != "npm" && program != "ansible" && !strings.HasPrefix(program, "ansible-") &&
+	if program != "gh" && program != "tea" && program != "glab" && program != "npm" && program != "ansible" &&
+		!strings.HasPrefix(program, "ansible-") &&
 		!strings.HasPrefix(c.row.cmd, "docker compose") {
 		return
 	}

@@ -14,7 +14,10 @@ import (
 func (g *Guard) Check(tier ops.Tier, tool string, input json.RawMessage, facts Facts) (d Decision) {
 	defer func() {
 		if r := recover(); r != nil {
-			d = Decision{Verdict: Deny, Rule: ruleText, Reason: "The guard could not judge this call, so it is refused: write it in a simpler way, or report it for a human."}
+			d = Decision{
+				Verdict: Deny, Rule: ruleText,
+				Reason: "The guard could not judge this call, so it is refused: write it in a simpler way, or report it for a human.",
+			}
 		}
 	}()
 	var fields map[string]json.RawMessage

@@ -78,7 +78,8 @@ func (j *judge) define(s *scope, d *syntax.FuncDecl) {
 	}
 	name := d.Name.Value
 	f := &function{assigns: assigned(d.Body), maybe: s.maybe}
-	if j.g.tables.find(name) != nil || slices.ContainsFunc(j.seen, func(words []field) bool { return words[0].text == name }) || strings.ContainsRune(name, '/') {
+	if j.g.tables.find(name) != nil || slices.ContainsFunc(j.seen, func(words []field) bool { return words[0].text == name }) ||
+		strings.ContainsRune(name, '/') {
 		j.refuse(ruleRunTime, "a function called "+name, "it hides a program of that name", "call it something else")
 	}
 	f.body = func(at *scope) { j.stmt(at, d.Body) }

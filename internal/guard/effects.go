@@ -80,7 +80,8 @@ func (c *call) engine(f field) {
 	case plain && (text == "default" || text == "unix:///var/run/docker.sock" || text == "unix:///run/docker.sock"):
 	case plain && c.j.facts.knownHost(host):
 	default:
-		c.j.refuse(ruleBash, c.name+" on "+f.show(), "the engine is neither the local one nor that of an inventory host", "use the local engine or an inventory host")
+		c.j.refuse(ruleBash, c.name+" on "+f.show(), "the engine is neither the local one nor that of an inventory host",
+			"use the local engine or an inventory host")
 	}
 }
 

@@ -26,7 +26,8 @@ func quotedDocument(c *syntax.CmdSubst) (string, bool) {
 	}
 	call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr)
 	r := c.Stmts[0].Redirs[0]
-	if !ok || len(call.Args) != 1 || len(call.Assigns) != 0 || call.Args[0].Lit() != "cat" || r.Op != syntax.Hdoc || r.N != nil || r.Hdoc == nil {
+	if !ok || len(call.Args) != 1 || len(call.Assigns) != 0 || call.Args[0].Lit() != "cat" || r.Op != syntax.Hdoc || r.N != nil ||
+		r.Hdoc == nil {
 		return "", false
 	}
 	var text strings.Builder
@@ -152,7 +153,8 @@ func countsItself(name string) bool {
 }
 
 func (j *judge) notANumber(shown string) {
-	j.refuse(ruleRunTime, "arithmetic on "+shown, "bash runs commands it finds in a value that is not a number", "compare text with [ … = … ], or count with wc -l")
+	j.refuse(ruleRunTime, "arithmetic on "+shown, "bash runs commands it finds in a value that is not a number",
+		"compare text with [ … = … ], or count with wc -l")
 }
 
 // numberText reports text that arithmetic reads as a number.

@@ -50,10 +50,14 @@ func (c *call) extraVars() string {
 		}
 		lower := strings.ToLower(text)
 		if strings.Contains(lower, "ansible_") || strings.Contains(lower, "become") {
-			c.j.refuse(ruleBash, c.name+" -e", "variables of Ansible itself change what it runs and as whom", "give the playbook's own variables only")
+			c.j.refuse(ruleBash, c.name+" -e", "variables of Ansible itself change what it runs and as whom",
+				"give the playbook's own variables only")
 		}
 		for word := range strings.FieldsSeq(text) {
-			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{"service", "svc", "app", "container", "stack", "target_service", "service_name"}, name) && serviceName(v) {
+			if name, v, ok := strings.Cut(word, "="); ok && slices.Contains([]string{
+				"service", "svc", "app", "container", "stack",
+				"target_service", "service_name",
+			}, name) && serviceName(v) {
 				service, _ = c.j.facts.service(v)
 			}
 		}
@@ -140,6 +144,7 @@ func judgeChartRead(c *call) {
 
 // judgeKubeRead judges kubectl get and describe: anything but secrets.
 func judgeKubeRead(c *call) {
+	c.writtenOut("-o", "--output")
 	for _, g := range c.options {
 		if _, file, ok := strings.Cut(g.value.text, "file="); ok {
 			c.j.read(c.s, g.value.withText(file), c.name)
@@ -155,7 +160,8 @@ func judgeKubeRead(c *call) {
 		for kind := range strings.SplitSeq(strings.ToLower(f.text), ",") {
 			kind, _, _ = strings.Cut(kind, "/")
 			kind, _, _ = strings.Cut(kind, ".")
-			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" || kind == "all" && c.row.cmd == "kubectl describe" {
+			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" ||
+				kind == "all" && c.row.cmd == "kubectl describe" {
 				c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it shows secrets", "report what you need to know instead")
 			}
 		}
@@ -245,6 +251,9 @@ func judgeGhAPI(c *call) {
 		c.refuse(ruleBash, "fields make it a changing request", "use gh pr or gh issue")
 	}
 	for _, f := range c.operands {
+		if f.dyn && !f.num && !f.plain {
+			c.runTime("")
+		}
 		if strings.Contains(f.text, "://") {
 			c.refuse(ruleSecrets, "it talks to another host", "give the path of the API only")
 		}

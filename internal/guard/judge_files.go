@@ -39,7 +39,8 @@ func (c *call) removeTree(f field) {
 			}
 		}
 		switch {
-		case strings.HasPrefix(under, homeDir) || strings.HasPrefix(under, unknownDir) || systemDir(target) && c.j.inRepo(target) == 0 && !c.temporary(target):
+		case strings.HasPrefix(under, homeDir) || strings.HasPrefix(under, unknownDir) || systemDir(target) && c.j.inRepo(target) == 0 &&
+			!c.temporary(target):
 			c.j.refuse(ruleRoot, what, "it deletes the root, a system folder or a home", "name the one file that is in the way")
 		case c.j.misplaced(under, f.glob, what) != nil:
 			c.j.add(*c.j.misplaced(under, f.glob, what))
@@ -76,7 +77,8 @@ func systemDir(p string) bool {
 		return true
 	}
 	for _, dir := range []string{
-		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/var", "/home", "/mnt", "/media", "/snap",
+		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys",
+		"/usr", "/var", "/home", "/mnt", "/media", "/snap",
 	} {
 		if within(p, dir) {
 			return true
@@ -88,7 +90,8 @@ func systemDir(p string) bool {
 // scratch reports folders that builds leave behind.
 func scratch(name string) bool {
 	switch name {
-	case "build", "dist", "out", "target", "tmp", "scratch", "coverage", "node_modules", "__pycache__", ".cache", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".venv", "venv", ".terraform":
+	case "build", "dist", "out", "target", "tmp", "scratch", "coverage", "node_modules", "__pycache__", ".cache", ".pytest_cache",
+		".mypy_cache", ".ruff_cache", ".venv", "venv", ".terraform":
 		return true
 	}
 	return false
@@ -195,7 +198,8 @@ func judgeRecursive(c *call) {
 	if !c.has("-e", "--regexp", "-f", "--file", "--files") {
 		files--
 	}
-	if files <= 0 && (c.has("-r", "-R", "--recursive", "--dereference-recursive") || c.row.cmd != "grep" && c.row.cmd != "egrep" && c.row.cmd != "fgrep" && c.row.cmd != "zgrep") {
+	if files <= 0 && (c.has("-r", "-R", "--recursive", "--dereference-recursive") || c.row.cmd != "grep" && c.row.cmd != "egrep" &&
+		c.row.cmd != "fgrep" && c.row.cmd != "zgrep") {
 		if c.row.cmd == "rg" && c.s.stdin == inputData {
 			return
 		}

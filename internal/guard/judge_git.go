@@ -69,7 +69,8 @@ func (c *call) gitConfigOption(f field) {
 	case f.dyn || f.viaVar:
 	case strings.HasPrefix(key, "color.") || strings.HasPrefix(key, "advice.") || strings.HasPrefix(key, "column."):
 		return
-	case key == "user.name" || key == "user.email" || key == "core.quotepath" || key == "log.date" || key == "log.decorate" || key == "diff.renames" || key == "init.defaultbranch" || key == "core.abbrev":
+	case key == "user.name" || key == "user.email" || key == "core.quotepath" || key == "log.date" || key == "log.decorate" ||
+		key == "diff.renames" || key == "init.defaultbranch" || key == "core.abbrev":
 		return
 	case key == "core.fsmonitor" && text == "", key == "core.hookspath" && text == "/dev/null", key == "protocol.ext.allow" && text == "never",
 		key == "safe.barerepository" && text == "explicit":
@@ -233,7 +234,7 @@ func judgeTag(c *call) {
 	if c.has("-d", "--delete", "-f", "--force") {
 		c.refuse(rulePush, "it deletes or moves a tag", "leave it to a human")
 	}
-	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n", "-v", "--verify") {
+	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n") {
 		c.gitChange()
 	}
 }
@@ -241,7 +242,11 @@ func judgeTag(c *call) {
 // judgeGitConfig judges git config: reading, or the name and address of the committer.
 func judgeGitConfig(c *call) {
 	for _, f := range c.operands {
-		if key := strings.ToLower(f.text); strings.Contains(key, "extraheader") || strings.Contains(key, "credential") || strings.Contains(key, "token") || strings.Contains(key, "password") {
+		if f.dyn {
+			c.runTime("")
+		}
+		if key := strings.ToLower(f.text); strings.Contains(key, "extraheader") || strings.Contains(key, "credential") ||
+			strings.Contains(key, "token") || strings.Contains(key, "password") {
 			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")
 		}
 	}

@@ -23,6 +23,7 @@ func judgePs(c *call) {
 			c.j.refuse(ruleSecrets, "ps "+f.show(), "it shows the environment of processes", "use ps aux or ps -ef")
 		}
 	}
+	c.writtenOut("-o", "-O", "--format", "--sort")
 	for _, g := range c.options {
 		if strings.Contains(strings.ToLower(g.value.text), "environ") {
 			c.j.refuse(ruleSecrets, "ps -o environ", "it shows the environment of processes", "use ps aux or ps -ef")
@@ -83,7 +84,10 @@ func testForm(words []field) (int, bool) {
 		}
 	}
 	binary := []string{"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"}
-	unary := []string{"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G", "-u", "-g", "-k"}
+	unary := []string{
+		"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-p", "-S", "-b", "-c", "-t", "-N", "-O", "-G",
+		"-u", "-g", "-k",
+	}
 	switch {
 	case len(words) >= 3 && !words[1].dyn && slices.Contains(binary, words[1].text):
 		return neg + 3, true
@@ -177,6 +181,7 @@ func judgeSet(c *call) {
 
 // judgeUnits keeps the environment of units out of what is shown.
 func judgeUnits(c *call) {
+	c.writtenOut("-p", "-P", "--property")
 	for _, g := range c.options {
 		if strings.Contains(strings.ToLower(g.value.text), "environment") {
 			c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name other properties with -p")
@@ -223,7 +228,8 @@ func (c *call) baseUnit(f field) {
 	switch {
 	case slices.Contains([]string{
 		"docker", "docker.socket", "containerd", "ssh", "sshd", "k3s", "kubelet", "dbus", "networking", "networkmanager", "init",
-	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"), strings.HasPrefix(unit, "user@"):
+	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"),
+		strings.HasPrefix(unit, "user@"):
 		c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
 	}
 }

@@ -101,7 +101,8 @@ func (c *call) sql(f field) {
 		return
 	}
 	if why := c.j.g.sql.SQL(f.text); why != "" {
-		c.refuse(ruleBash, "its statement "+why, "only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
+		c.refuse(ruleBash, "its statement "+why,
+			"only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
 	}
 }
 
@@ -126,7 +127,8 @@ func judgeRedis(c *call) {
 		words[i] = f.text
 	}
 	if !scan.Redis(words) {
-		c.refuse(ruleBash, strings.ToUpper(words[0])+" is not on the list of reading commands", "only reading commands are allowed; report what should change")
+		c.refuse(ruleBash, strings.ToUpper(words[0])+" is not on the list of reading commands",
+			"only reading commands are allowed; report what should change")
 	}
 	c.need(ops.Tier1)
 }

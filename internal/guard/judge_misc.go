@@ -32,7 +32,8 @@ func grantsExecute(mode string) bool {
 // template keeps the environment of containers out of what is shown.
 func (c *call) template(f field) {
 	text := strings.ToLower(f.text)
-	if f.dyn || strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") && strings.Contains(text, "env") || wholeConfig(text) {
+	if f.dyn || strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") &&
+		strings.Contains(text, "env") || wholeConfig(text) {
 		c.j.refuse(ruleSecrets, c.name, "it prints the environment of a container, which may hold secrets", "ask for another field")
 	}
 }
@@ -54,7 +55,7 @@ func judgeComposeRead(c *call) {
 	for _, g := range c.before {
 		if g.is("-f", "--file", "--env-file", "--project-directory") {
 			c.j.read(c.s, g.value, c.name)
-			if strings.Contains(g.value.text, ":") {
+			if strings.Contains(g.value.text, ":") || g.value.text == "-" {
 				c.refuse(ruleBash, "its project comes from elsewhere", "use a compose file of a repository")
 			}
 		}

@@ -20,7 +20,8 @@ func (c *call) web(text string) (webAddress, bool) {
 	case a.local():
 		c.j.refuse(ruleSecrets, c.name+" of "+a.host, "link-local and metadata addresses give out credentials", "ask the service itself")
 	case enginePort(a.port):
-		c.j.refuse(ruleBash, c.name+" of port "+a.port, "it is the raw API of a container engine, a cluster or its store", "use docker or kubectl")
+		c.j.refuse(ruleBash, c.name+" of port "+a.port, "it is the raw API of a container engine, a cluster or its store",
+			"use docker or kubectl")
 	default:
 		return a, true
 	}
@@ -91,6 +92,11 @@ func (c *call) curlURL(f field) bool {
 	}
 	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
 	if !strings.Contains(text, "://") {
+		head, _, _ := strings.Cut(text, "/")
+		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") {
+			c.refuse(ruleBash, f.show()+" names another protocol than http and https", "use a plain http or https URL")
+			return false
+		}
 		text = "http://" + text
 	}
 	a, ok := c.web(curlPath(text))
@@ -114,7 +120,8 @@ func (c *call) curlMethod() (method string, body bool) {
 		switch {
 		case g.is("-d", "--data", "--data-ascii", "--data-binary", "--data-raw", "--data-urlencode", "--json"):
 			body = true
-			if strings.HasPrefix(g.value.text, "@") && g.name != "--data-raw" || g.name == "--data-urlencode" && strings.Contains(strings.SplitN(g.value.text, "=", 2)[0], "@") {
+			if strings.HasPrefix(g.value.text, "@") && g.name != "--data-raw" || g.name == "--data-urlencode" &&
+				strings.Contains(strings.SplitN(g.value.text, "=", 2)[0], "@") {
 				c.j.refuse(ruleSecrets, "curl "+g.name+" of a file", "it sends a file away", "send plain text only")
 			}
 		case g.is("-F", "--form", "--form-string"):

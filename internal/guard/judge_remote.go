@@ -88,7 +88,8 @@ func judgeExec(c *call) {
 		c.refuse(ruleRunTime, "it names no container", "name the container")
 		return
 	}
-	if target, plain := operands[0].literal(); (!plain || !serviceName(target)) && !(operands[0].dyn && operands[0].plain && !operands[0].split) {
+	if target, plain := operands[0].literal(); (!plain || !serviceName(target)) && !(operands[0].dyn && operands[0].plain &&
+		!operands[0].split) {
 		c.refuse(ruleRunTime, "its container is known only at run time", "write the container's name out")
 		return
 	}

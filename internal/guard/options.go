@@ -177,7 +177,7 @@ func (p *optionReader) next() (field, bool) {
 	}
 	w := p.words[0]
 	p.words = p.words[1:]
-	if w.dyn && w.split && !w.plain && !w.num || w.glob && p.r.cmd != "find" {
+	if w.dyn && w.split || w.glob && p.r.cmd != "find" {
 		p.c.j.refuse(ruleRunTime, p.c.name+" "+w.show(), "the value of an option may become several words or none", "put it in double quotes")
 	}
 	return w, true

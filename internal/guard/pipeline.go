@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
 )
 
 // pipeline lists the stages of a | b | c.
@@ -134,4 +136,23 @@ func listed(args []string) []string {
 		return nil
 	}
 	return roots
+}
+
+// printed says what is known of the output of commands: that it is a number, so that arithmetic may use it, or that it
+// consists of plain names, so that no word of it can be an option.
+func printed(list []*syntax.Stmt) value {
+	if len(list) != 1 {
+		return value{}
+	}
+	stages := pipeline(list[0])
+	var words [][]string
+	for _, st := range stages {
+		call, ok := st.Cmd.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return value{}
+		}
+		words = append(words, peek(call.Args))
+	}
+	kind := scan.Output(words)
+	return value{num: kind == scan.Number || kind == scan.Digits, unset: kind == scan.Digits, plain: kind == scan.Number || kind == scan.Names}
 }

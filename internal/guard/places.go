@@ -284,7 +284,8 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	case j.volumes(p):
 		bad.rule, bad.why, bad.hint = ruleVolumes, "persistent data volumes are never touched", "report it for a human"
 	case j.protected(p, glob):
-		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read", "propose the change in an issue for a human"
+		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read",
+			"propose the change in an issue for a human"
 	case j.own(p) || !temporary && j.g.owned.Match(p, glob):
 		bad.rule, bad.why, bad.hint = ruleOwn, "the file steers the supervisor, an agent, a shell or git", "leave it alone"
 	case strings.HasPrefix(p, unknownDir):

@@ -21,7 +21,8 @@ func (j *judge) program(s *scope, name string, args []field) (string, bool) {
 		j.script(s, clean, args)
 		return "", false
 	}
-	j.refuse(rulePath, "the program "+name, "it does not lie in a standard directory, so it may be anything", "call programs by their plain name, scripts of a repository by their absolute path")
+	j.refuse(rulePath, "the program "+name, "it does not lie in a standard directory, so it may be anything",
+		"call programs by their plain name, scripts of a repository by their absolute path")
 	return "", false
 }
 
@@ -83,7 +84,8 @@ func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
 				}
 			}
 		}
-		if r := j.g.tables.find(path.Base(arg)); r != nil && !strings.HasPrefix(arg, "-") && (r.tier != ops.Tier1 || r.group || len(r.judges) > 0 || r.writes()) {
+		if r := j.g.tables.find(path.Base(arg)); r != nil && !strings.HasPrefix(arg, "-") && (r.tier != ops.Tier1 || r.group ||
+			len(r.judges) > 0 || r.writes()) {
 			if !launcher {
 				j.refuse(ruleUnknown, what, "its arguments from "+f.show()+" on are a command", "run "+path.Base(arg)+" itself")
 			}

@@ -90,7 +90,8 @@ func (j *judge) target(s *scope, r *syntax.Redirect) (field, bool) {
 // refuseNet refuses the network files of bash.
 func (j *judge) refuseNet(f field) {
 	if p := path.Clean(f.text); within(p, "/dev/tcp") || within(p, "/dev/udp") {
-		j.refuse(ruleBash, "a redirect to "+f.show(), "it opens a network connection out of the shell", "use nc -z or curl to see whether a port answers")
+		j.refuse(ruleBash, "a redirect to "+f.show(), "it opens a network connection out of the shell",
+			"use nc -z or curl to see whether a port answers")
 	}
 }
 
@@ -109,7 +110,8 @@ func (j *judge) redirectOut(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
 
 // handoff reports that a plain writer leaves the handoff file where the supervisor looks for it.
 func (j *judge) handoff(s *scope, st *syntax.Stmt, text string) bool {
-	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || !slices.Equal(j.paths(s, text), []string{path.Join(j.facts.StateDir, "handoff.json")}) {
+	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || !slices.Equal(j.paths(s, text),
+		[]string{path.Join(j.facts.StateDir, "handoff.json")}) {
 		return false
 	}
 	call, ok := st.Cmd.(*syntax.CallExpr)
@@ -129,7 +131,8 @@ func stateVariable(w *syntax.Word) bool {
 	syntax.Walk(w, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.ParamExp:
-			only = only && n.Param != nil && n.Param.Value == "CLAUDEOPS_STATE_DIR" && n.Exp == nil && n.Slice == nil && n.Repl == nil && n.Index == nil && !n.Length && !n.Excl
+			only = only && n.Param != nil && n.Param.Value == "CLAUDEOPS_STATE_DIR" && n.Exp == nil && n.Slice == nil && n.Repl == nil &&
+				n.Index == nil && !n.Length && !n.Excl
 		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ArithmExp, *syntax.ExtGlob:
 			only = false
 		}

@@ -54,7 +54,8 @@ func (c *call) optionsOf(options []given) {
 	for _, g := range options {
 		f := g.flag
 		if f.tier >= never {
-			c.j.refuse(f.rule, c.name+" "+g.name, cmpOr(f.note, "the option runs other code, leaves the allowed places or destroys data"), "leave the option out")
+			c.j.refuse(f.rule, c.name+" "+g.name, cmpOr(f.note, "the option runs other code, leaves the allowed places or destroys data"),
+				"leave the option out")
 			continue
 		}
 		if f.tier > 0 {
@@ -228,7 +229,8 @@ func (c *call) word(r role, f field, what string) {
 		return
 	}
 	if r == roleNum {
-		if strings.ContainsAny(f.text, "/~") || strings.IndexFunc(f.text, func(r rune) bool { return r >= '0' && r <= '9' }) < 0 && len(f.text) > 12 {
+		if strings.ContainsAny(f.text, "/~") || strings.IndexFunc(f.text, func(r rune) bool { return r >= '0' && r <= '9' }) < 0 &&
+			len(f.text) > 12 {
 			c.refuse(ruleBash, f.show()+" is not a number", "give a number")
 		}
 		return
@@ -287,9 +289,11 @@ func (c *call) runTime(what string) {
 func (c *call) certificate(f field, what string) {
 	text, plain := f.literal()
 	p := path.Clean(text)
-	if plain && path.IsAbs(p) && (within(p, "/etc/letsencrypt/live") || within(p, "/etc/letsencrypt/archive") || within(p, "/etc/kubernetes/pki") || within(p, "/var/lib/rancher")) {
+	if plain && path.IsAbs(p) && (within(p, "/etc/letsencrypt/live") || within(p, "/etc/letsencrypt/archive") || within(p,
+		"/etc/kubernetes/pki") || within(p, "/var/lib/rancher")) {
 		base := path.Base(p)
-		if ext := path.Ext(base); ext == ".crt" || ext == ".cer" || ext == ".pem" && (strings.HasPrefix(base, "fullchain") || strings.HasPrefix(base, "cert") || strings.HasPrefix(base, "chain")) {
+		if ext := path.Ext(base); ext == ".crt" || ext == ".cer" || ext == ".pem" && (strings.HasPrefix(base, "fullchain") ||
+			strings.HasPrefix(base, "cert") || strings.HasPrefix(base, "chain")) {
 			if ps := c.j.follow(c.s, p); len(ps) == 1 || !strings.Contains(path.Base(ps[1]), "key") {
 				return
 			}
@@ -307,7 +311,8 @@ func (c *call) inRepo(f field, what string) {
 		return
 	}
 	if strings.HasPrefix(text, "-") || strings.ContainsAny(text, ":@") {
-		c.j.refuse(rulePath, what+" "+f.show(), "it is not a file of a configured repository", "use the file in the repository by its absolute path")
+		c.j.refuse(rulePath, what+" "+f.show(), "it is not a file of a configured repository",
+			"use the file in the repository by its absolute path")
 		return
 	}
 	var places []string
@@ -317,9 +322,11 @@ func (c *call) inRepo(f field, what string) {
 	for _, p := range places {
 		switch {
 		case c.j.inRepo(p) > 0:
-		case c.s.remote && path.IsAbs(p) && !within(p, "/tmp") && !within(p, "/var/tmp") && !within(p, "/dev") && !within(p, "/proc") && !within(p, "/home"):
+		case c.s.remote && path.IsAbs(p) && !within(p, "/tmp") && !within(p, "/var/tmp") && !within(p, "/dev") && !within(p, "/proc") &&
+			!within(p, "/home"):
 		default:
-			c.j.refuse(rulePath, what+" "+f.show(), "the file does not lie in a configured repository", "use the file in the repository by its absolute path")
+			c.j.refuse(rulePath, what+" "+f.show(), "the file does not lie in a configured repository",
+				"use the file in the repository by its absolute path")
 		}
 		if c.j.volumes(p) || c.j.own(p) {
 			c.j.refuse(ruleOwn, what+" "+f.show(), "the place is protected", "")
@@ -336,6 +343,15 @@ func (c *call) bodyFile(f field, what string) {
 	for _, p := range c.j.paths(c.s, f.text) {
 		if c.j.inRepo(p) == 0 && !c.temporary(p) {
 			c.j.refuse(ruleSecrets, what+" "+f.show(), "it sends a file of the host away", "send a file of a repository or of the temporary folder")
+		}
+	}
+}
+
+// writtenOut refuses options whose value is known only at run time: it decides what is shown.
+func (c *call) writtenOut(names ...string) {
+	for _, g := range c.options {
+		if g.is(names...) && g.value.dyn && !g.value.num {
+			c.runTime(c.name + " " + g.name)
 		}
 	}
 }

@@ -113,7 +113,8 @@ func (g *Guard) problems(r Rule) []string {
 	}
 	note(r.Deny == (r.Tier != 0), "it needs either a tier or deny: true")
 	note(!r.Deny && r.Tier != 0 && !r.Tier.Known(), "tier must be 1, 2 or 3")
-	note(!serviceName(r.Program) || ownName(r.Program), "%q is not the name of a program that a rule may name: write its plain name", r.Program)
+	note(!serviceName(r.Program) || ownName(r.Program), "%q is not the name of a program that a rule may name: write its plain name",
+		r.Program)
 	note(r.Effect != "" && r.Effect != EffectRestart && r.Effect != EffectRedeployment, "cooldown must be restart or redeployment")
 	note(r.Reason == "", "it has no reason: say why it is safe")
 	note(len(r.Match) == 0 || len(r.NotMatch) == 0, "it needs examples under match and not_match")

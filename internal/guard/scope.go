@@ -181,7 +181,8 @@ func (j *judge) need(s *scope, tier ops.Tier, rule, what string) {
 		return
 	}
 	if tier > ops.Tier1 && s.container {
-		j.refuse(ruleBash, what+" inside a container", "changes inside containers are lost or destroy data", "change the service's configuration in its repository instead")
+		j.refuse(ruleBash, what+" inside a container", "changes inside containers are lost or destroy data",
+			"change the service's configuration in its repository instead")
 		return
 	}
 	j.add(finding{need: tier, rule: rule, what: what})

@@ -65,7 +65,8 @@ func judgeCd(c *call) {
 	if len(c.operands) > 0 {
 		next = c.j.folder(c.s, c.operands[0])
 	}
-	if len(c.operands) > 1 || len(c.operands) == 0 && c.row.cmd == "pushd" || len(c.operands) == 1 && strings.HasPrefix(c.operands[0].text, "+") {
+	if len(c.operands) > 1 || len(c.operands) == 0 && c.row.cmd == "pushd" || len(c.operands) == 1 &&
+		strings.HasPrefix(c.operands[0].text, "+") {
 		next = nil
 	}
 	c.out = outcome{ok: next, fail: c.s.cwds}
@@ -211,7 +212,8 @@ func (c *call) file(words []field) {
 			return
 		}
 	}
-	c.refuse(ruleInline, "it runs a script whose content is unknown", "only scripts of a configured repository, by their absolute path, may run")
+	c.refuse(ruleInline, "it runs a script whose content is unknown",
+		"only scripts of a configured repository, by their absolute path, may run")
 }
 
 // judgeInterpreter refuses inline code and judges scripts of a repository.

@@ -76,10 +76,12 @@ func (a webAddress) loopback() bool {
 func (a webAddress) local() bool {
 	if ip, err := netip.ParseAddr(a.host); err == nil {
 		ip = ip.Unmap()
-		return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == netip.MustParseAddr("fd00:ec2::254") || ip == netip.MustParseAddr("100.100.100.200")
+		return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == netip.MustParseAddr("fd00:ec2::254") ||
+			ip == netip.MustParseAddr("100.100.100.200")
 	}
 	switch a.host {
-	case "metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com", "metadata.azure.internal":
+	case "metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com",
+		"metadata.azure.internal":
 		return true
 	}
 	return false

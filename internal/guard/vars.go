@@ -107,7 +107,8 @@ func harmlessEnv(name string) bool {
 		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
 		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
 		"PIPESTATUS", "FUNCNAME", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
-		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID", "CLAUDEOPS_SESSION_ID":
+		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID",
+		"CLAUDEOPS_SESSION_ID":
 		return true
 	}
 	return strings.HasPrefix(name, "LC_")
@@ -175,7 +176,8 @@ func (j *judge) variable(name string, v value, env bool) {
 		ok = !env || len(name) == 1 || name == strings.ToLower(name)
 	}
 	if !ok {
-		j.refuse(ruleRunTime, name+"=", "the variable changes which code a program runs or where it connects, or is not on the list", "run the command without it")
+		j.refuse(ruleRunTime, name+"=", "the variable changes which code a program runs or where it connects, or is not on the list",
+			"run the command without it")
 	}
 }
 

@@ -31,7 +31,8 @@ type Judge interface {
 // Ledger records a judgement and reserves what it needs in one step. The record it returns is the one that counts:
 // it refuses what a cooldown forbids.
 type Ledger interface {
-	RecordGuard(ctx context.Context, owner ops.Owner, record ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit) (ops.GuardRecord, error)
+	RecordGuard(ctx context.Context, owner ops.Owner, record ops.GuardRecord, want []ops.Reservation,
+		limits []ops.CooldownLimit) (ops.GuardRecord, error)
 }
 
 // Options are what a gate stands on.

@@ -42,7 +42,8 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	saved, err := s.g.o.Ledger.RecordGuard(ctx, s.g.o.Owner(), record, want, s.g.o.Limits)
 	switch {
 	case err != nil:
-		s.g.o.Logger.ErrorContext(ctx, "a decision of the guard cannot be recorded, so it is a refusal", "session_id", s.session.ID, "tool", q.tool, "error", err)
+		s.g.o.Logger.ErrorContext(ctx, "a decision of the guard cannot be recorded, so it is a refusal", "session_id", s.session.ID,
+			"tool", q.tool, "error", err)
 		return refused(ruleRecord, "This call is refused because it could not be recorded: try again later, or report it for a human.")
 	case d.Allowed() && !saved.Allowed:
 		if saved.Reason == "" {

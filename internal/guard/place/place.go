@@ -138,7 +138,8 @@ func IsBroad(part string) bool {
 
 // Holds reports whether a folder may have such files somewhere below it.
 func (t Table) Holds(dir string) bool {
-	if dir == "/" || strings.HasPrefix(dir, "~") && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" || path.Dir(dir) == "/home" {
+	if dir == "/" || strings.HasPrefix(dir, "~") && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" ||
+		path.Dir(dir) == "/home" {
 		return true
 	}
 	parts := strings.Split(strings.ToLower(strings.TrimPrefix(dir, "/")), "/")

@@ -22,7 +22,8 @@ func Jq(filter string) string {
 			word := Run(filter[i:], len(filter), Letters)
 			before, after := jqBefore(filter[:i]), strings.TrimLeft(filter[i+len(word):], " \t\n")
 			i += len(word)
-			if jqReads(word) && before != '.' && !(strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::")) && (before != '$' || word == "ENV" || word == "__prog_args") {
+			if jqReads(word) && before != '.' && !(strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::")) && (before != '$' ||
+				word == "ENV" || word == "__prog_args") {
 				return word
 			}
 		default:
@@ -42,7 +43,8 @@ func jqBefore(head string) byte {
 
 func jqReads(word string) bool {
 	switch word {
-	case "env", "ENV", "__prog_args", "strenv", "envsubst", "load", "load_str", "load_xml", "load_props", "load_base64", "load_yaml", "import", "include",
+	case "env", "ENV", "__prog_args", "strenv", "envsubst", "load", "load_str", "load_xml", "load_props", "load_base64", "load_yaml",
+		"import", "include",
 		"get_search_list", "modulemeta", "system", "input_filename", "halt_error", "debug", "stderr", "getpath_file", "exec":
 		return true
 	}

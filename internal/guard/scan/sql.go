@@ -71,7 +71,8 @@ func sqlMeta(src string) bool {
 	case strings.HasPrefix(name, `\d`) && strings.Trim(name[1:], "dtivsmfnuplExTDFCcaAbgoPrRwy+S") == "":
 		return true
 	case name == `\l`, name == `\l+`, name == `\conninfo`, name == `\z`, name == `\timing`, name == `\x`, name == `\q`,
-		name == ".tables", name == ".schema", name == ".databases", name == ".indexes", name == ".headers", name == ".mode", name == ".dbinfo", name == ".quit":
+		name == ".tables", name == ".schema", name == ".databases", name == ".indexes", name == ".headers", name == ".mode",
+		name == ".dbinfo", name == ".quit":
 		return true
 	}
 	return false
@@ -91,7 +92,8 @@ func sqlWords(src string) (words []string, ok bool) {
 				words = append(words, strings.ToUpper(src[i+1:i+1+end]))
 			}
 			i += end + 2
-		case c == '\\' || c == '#' || c == '$' || c == ';' || c == '@' && !systemVariable(src[i:]) || c == ':' && !strings.HasPrefix(src[i:], "::"),
+		case c == '\\' || c == '#' || c == '$' || c == ';' || c == '@' && !systemVariable(src[i:]) || c == ':' &&
+			!strings.HasPrefix(src[i:], "::"),
 			strings.HasPrefix(src[i:], "--"), strings.HasPrefix(src[i:], "/*"):
 			return nil, false
 		case c == ':' || c == '@':
@@ -120,16 +122,22 @@ func systemVariable(src string) bool {
 // forbiddenSQL reports words that change data, run code or read files.
 func forbiddenSQL(w string) bool {
 	switch w {
-	case "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "DROP", "ALTER", "CREATE", "GRANT", "REVOKE", "COPY", "INTO", "OUTFILE", "DUMPFILE", "CALL", "DO",
-		"EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT", "RENAME", "HANDLER", "KILL", "FLUSH", "PURGE",
-		"WRITEFILE", "READFILE", "FSDIR", "ZIPFILE", "SQLITE_DBPAGE", "SQLAR", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER", "SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
-		"SYS_EXEC", "SYS_EVAL", "XP_CMDSHELL", "BENCHMARK", "SLEEP", "GET_LOCK", "QUERY_TO_XML", "DBLINK", "DBLINK_EXEC", "CURSOR_TO_XML", "DATABASE_TO_XML", "TABLE_TO_XML",
+	case "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "DROP", "ALTER", "CREATE", "GRANT", "REVOKE", "COPY", "INTO", "OUTFILE",
+		"DUMPFILE", "CALL", "DO",
+		"EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT", "RENAME", "HANDLER",
+		"KILL", "FLUSH", "PURGE",
+		"WRITEFILE", "READFILE", "FSDIR", "ZIPFILE", "SQLITE_DBPAGE", "SQLAR", "EDIT", "LOAD_EXTENSION", "LOAD_FILE", "FTS3_TOKENIZER",
+		"SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
+		"SYS_EXEC", "SYS_EVAL", "XP_CMDSHELL", "BENCHMARK", "SLEEP", "GET_LOCK", "QUERY_TO_XML", "DBLINK", "DBLINK_EXEC", "CURSOR_TO_XML",
+		"DATABASE_TO_XML", "TABLE_TO_XML",
 		"PG_AUTHID", "PG_SHADOW", "PG_USER_MAPPING", "AUTHENTICATION_STRING", "RELOAD", "PG_NOTIFY":
 		return true
 	}
 	for _, prefix := range []string{
-		"LO_", "PG_READ", "PG_LS", "PG_TERMINATE", "PG_CANCEL", "PG_RELOAD", "PG_ROTATE", "PG_SWITCH", "PG_PROMOTE", "PG_CREATE", "PG_DROP", "PG_START", "PG_STOP", "PG_BACKUP",
-		"PG_LOGICAL", "PG_REPLICATION", "PG_SLEEP", "PG_FILE", "PG_STAT_FILE", "PG_WAL_REPLAY", "PG_STAT_RESET", "PG_ADVISORY", "PG_TRY_ADVISORY", "PG_EXECUTE", "PG_IMPORT", "PG_EXTENSION_CONFIG", "DBLINK_",
+		"LO_", "PG_READ", "PG_LS", "PG_TERMINATE", "PG_CANCEL", "PG_RELOAD", "PG_ROTATE", "PG_SWITCH", "PG_PROMOTE", "PG_CREATE",
+		"PG_DROP", "PG_START", "PG_STOP", "PG_BACKUP",
+		"PG_LOGICAL", "PG_REPLICATION", "PG_SLEEP", "PG_FILE", "PG_STAT_FILE", "PG_WAL_REPLAY", "PG_STAT_RESET", "PG_ADVISORY",
+		"PG_TRY_ADVISORY", "PG_EXECUTE", "PG_IMPORT", "PG_EXTENSION_CONFIG", "DBLINK_",
 	} {
 		if strings.HasPrefix(w, prefix) {
 			return true
@@ -145,8 +153,10 @@ func Redis(words []string) bool {
 		second = strings.ToUpper(words[1])
 	}
 	switch verb {
-	case "PING", "INFO", "GET", "MGET", "KEYS", "SCAN", "DBSIZE", "TTL", "PTTL", "TYPE", "EXISTS", "STRLEN", "GETRANGE", "LLEN", "LRANGE", "LINDEX", "HGET", "HMGET", "HGETALL",
-		"HLEN", "HKEYS", "HVALS", "HSCAN", "SCARD", "SMEMBERS", "SISMEMBER", "SSCAN", "ZCARD", "ZRANGE", "ZSCORE", "ZRANK", "ZCOUNT", "ZSCAN", "XLEN", "XRANGE", "XINFO", "ROLE", "TIME",
+	case "PING", "INFO", "GET", "MGET", "KEYS", "SCAN", "DBSIZE", "TTL", "PTTL", "TYPE", "EXISTS", "STRLEN", "GETRANGE", "LLEN",
+		"LRANGE", "LINDEX", "HGET", "HMGET", "HGETALL",
+		"HLEN", "HKEYS", "HVALS", "HSCAN", "SCARD", "SMEMBERS", "SISMEMBER", "SSCAN", "ZCARD", "ZRANGE", "ZSCORE", "ZRANK", "ZCOUNT",
+		"ZSCAN", "XLEN", "XRANGE", "XINFO", "ROLE", "TIME",
 		"LASTSAVE", "ECHO", "COMMAND", "RANDOMKEY", "BITCOUNT", "PFCOUNT", "READONLY":
 		return true
 	case "MEMORY":
@@ -164,7 +174,8 @@ func Redis(words []string) bool {
 	case "ACL":
 		return second == "WHOAMI"
 	case "SENTINEL":
-		return second == "MASTERS" || second == "MASTER" || second == "SLAVES" || second == "REPLICAS" || second == "SENTINELS" || second == "CKQUORUM" || second == "GET-MASTER-ADDR-BY-NAME"
+		return second == "MASTERS" || second == "MASTER" || second == "SLAVES" || second == "REPLICAS" || second == "SENTINELS" ||
+			second == "CKQUORUM" || second == "GET-MASTER-ADDR-BY-NAME"
 	case "CONFIG":
 		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2]), "pass") && !strings.Contains(words[2], "*")
 	}

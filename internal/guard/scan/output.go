@@ -1,43 +1,39 @@
-package guard
+package scan
 
 import (
 	"slices"
 	"strings"
-
-	"mvdan.cc/sh/v3/syntax"
 )
 
-// printed says what is known of the output of commands: that it is a number, so that arithmetic may use it, or that it
-// consists of plain names, so that no word of it can be an option.
-func printed(list []*syntax.Stmt) value {
-	if len(list) != 1 {
-		return value{}
-	}
-	stages := pipeline(list[0])
-	var words [][]string
-	for _, st := range stages {
-		call, ok := st.Cmd.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 {
-			return value{}
-		}
-		words = append(words, peek(call.Args))
-	}
-	last := words[len(words)-1]
+// Kind is what is known of the output of commands.
+type Kind int
+
+// The kinds of output. Words of names cannot be options: they start with a letter or digit.
+const (
+	Anything Kind = iota
+	Number        // one number
+	Digits        // digits, or nothing
+	Names         // plain names, one on each line
+)
+
+// Output says what a pipeline prints, by the words of its commands.
+func Output(stages [][]string) Kind {
+	last := stages[len(stages)-1]
 	if printsNumber(last) {
-		return value{num: true, plain: true}
+		return Number
 	}
 	if last[0] == "tr" && len(last) == 3 && (last[1] == "-dc" || last[1] == "-cd") && (last[2] == "0-9" || last[2] == "[:digit:]") {
-		return value{num: true, unset: true}
+		return Digits
 	}
-	if !printsNames(words[0]) && (len(words) < 2 || !printsTable(words[0]) || !firstColumn(words[1])) {
-		return value{}
+	if !printsNames(stages[0]) && (len(stages) < 2 || !printsTable(stages[0]) || !firstColumn(stages[1])) {
+		return Anything
 	}
-	for i, w := range words[1:] {
-		if !keepsLines(w) && (i > 0 || !firstColumn(w)) {
-			return value{}
+	for i, words := range stages[1:] {
+		if !keepsLines(words) && (i > 0 || !firstColumn(words)) {
+			return Anything
 		}
 	}
-	return value{plain: true}
+	return Names
 }
 
 // given1 reports an option among words, alone or in a bundle of letters.
@@ -83,7 +79,9 @@ func printsNames(args []string) bool {
 		return dockerNames(args)
 	case "kubectl":
 		return len(args) > 2 && args[1] == "get" && kubeNames(args)
-	case "seq", "nproc", "whoami", "pgrep", "pidof", "hostname":
+	case "pgrep":
+		return !given1(args, 'a', "--list-full") && !given1(args, 'l', "--list-name") && !given1(args, 'd', "--delimiter")
+	case "seq", "nproc", "whoami", "pidof", "hostname":
 		return !given1(args, 'a', "--list-full") && !given1(args, 'l', "--list-name") && !given1(args, 's') && !given1(args, 'f', "--format")
 	case "uname":
 		return true
@@ -113,7 +111,10 @@ func dockerNames(args []string) bool {
 			format, joined = args[i+1], true
 		}
 		if joined {
-			return listing && slices.Contains([]string{"{{.Names}}", "{{.ID}}", "{{.Name}}", "{{ .Names }}", "{{ .ID }}", "{{.Service}}", "{{.Repository}}"}, format)
+			return listing && slices.Contains([]string{
+				"{{.Names}}", "{{.ID}}", "{{.Name}}", "{{ .Names }}", "{{ .ID }}", "{{.Service}}",
+				"{{.Repository}}",
+			}, format)
 		}
 	}
 	return false
@@ -141,7 +142,10 @@ func kubeNames(args []string) bool {
 
 // printsTable reports commands whose first column is a plain name.
 func printsTable(args []string) bool {
-	if len(args) < 2 || given1(args, 'o', "--output") || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--format") }) {
+	if len(args) < 2 || given1(args, 'o', "--output") || slices.ContainsFunc(args, func(a string) bool {
+		return strings.HasPrefix(a,
+			"--format")
+	}) {
 		return false
 	}
 	return args[0] == "docker" && (args[1] == "ps" || args[1] == "images") || args[0] == "kubectl" && args[1] == "get"
@@ -169,14 +173,17 @@ func keepsLines(args []string) bool {
 	switch args[0] {
 	case "head", "tail", "sort":
 		return !slices.ContainsFunc(args[1:], func(a string) bool {
-			return strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "--bytes") || !strings.HasPrefix(a, "-") && !isDigits(a)
+			return strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "--bytes") || !strings.HasPrefix(a, "-") && !digits(a)
 		})
 	case "uniq":
 		return len(args) == 1
 	case "grep":
-		return !given1(args, 'o', "--only-matching") && !given1(args, 'n', "--line-number") && !given1(args, 'A') && !given1(args, 'B') && !given1(args, 'C') && len(args) <= 3
+		return !given1(args, 'o', "--only-matching") && !given1(args, 'n', "--line-number") && !given1(args, 'A') && !given1(args, 'B') &&
+			!given1(args, 'C') && len(args) <= 3
 	case "xargs", "cat":
 		return len(args) == 1
 	}
 	return false
 }
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -1,0 +1,91 @@
+package scan
+
+import "testing"
+
+func TestAwkAndSedAndJqLookOnly(t *testing.T) {
+	for program, want := range map[string]bool{
+		`{print $1}`:                                true,
+		`$5 > 80 {print $1, $5}`:                    true,
+		`/error|warn/ {n++} END {print n/NR}`:       true,
+		`{ if ($1 > 5) print $0; else print "low"}`: true,
+		`{print $1 > "f"}`:                          false,
+		"{print $1,\n$2 > \"f\"}":                   false,
+		`BEGIN{if (1) /"/ ; system("id") # "}`:      false,
+		`BEGIN{a $/"/ ; system("id") # "}`:          false,
+		`BEGIN{ARGV[1]="x"}`:                        false,
+		`{print | "sh"}`:                            false,
+		`/[/]x > "f"/`:                              false,
+	} {
+		if got := Awk(program); (got == "") != want {
+			t.Errorf("awk %q: %q", program, got)
+		}
+	}
+	for script, want := range map[string]bool{
+		`s/a/b/g;2{p;q}`: true, `/x/,$p`: true, `s/[^/]*$//`: true, `a \    text;`: true, `y/abc/xyz/`: true, "a\\\ntext": true,
+		`s/a/b/e`: false, `1e id`: false, `w /x`: false, `r /x`: false, `y/[/]/;e id;#/`: false, "a foo\\\\\ne id": false, "a foo\\ \ne id": false,
+		`s/[\]/]e id/x/`: false,
+	} {
+		if Sed(script) != want {
+			t.Errorf("sed %q: %v", script, !want)
+		}
+	}
+	for filter, want := range map[string]bool{
+		`.env`: true, `.a | select(.env == "x")`: true, `{env: .x}`: true, `"env"`: true, `.[$env]`: true,
+		`env`: false, `1-env`: false, `"\(env)"`: false, `$ENV`: false, `[env]`: false, `import "x" as y; .`: false, `"\(`: true, `"\(env`: false,
+	} {
+		if got := Jq(filter); (got == "") != want {
+			t.Errorf("jq %q: %q", filter, got)
+		}
+	}
+}
+
+func TestSQLAndRedisLookOnly(t *testing.T) {
+	words := &Words{Functions: map[string]bool{"COUNT": true, "IN": true}, Pragmas: map[string]bool{"USER_VERSION": true, "TABLE_INFO(": true}}
+	for statement, want := range map[string]bool{
+		`SELECT count(*) FROM t WHERE a IN (1, 2);`: true, `SHOW SLAVE STATUS\G`: true, `\dt+`: true, `.tables`: true, `PRAGMA user_version`: true,
+		`PRAGMA table_info(t)`: true, `SELECT @@version`: true, `SELECT a::text FROM t`: true,
+		`DROP TABLE t`: false, `SELECT 1; DROP TABLE t`: false, `SELECT f()`: false, `SELECT "f"()`: false, `SELECT $$a$$`: false, `SELECT 1 -- x`: false,
+		`SELECT E'\'; DROP TABLE t; --'`: false, `PRAGMA user_version(3)`: false, `PRAGMA user_version=3`: false, `\! id`: false, `.shell id`: false, ``: false,
+		`SELECT * FROM fsdir WHERE path='/x'`: false, `SHOW TABLES WHERE f()`: false, `SELECT * FROM t FOR UPDATE`: false,
+	} {
+		if got := words.SQL(statement); (got == "") != want {
+			t.Errorf("%q: %q", statement, got)
+		}
+	}
+	for _, c := range []struct {
+		want  bool
+		words []string
+	}{
+		{true, []string{"get", "a"}},
+		{true, []string{"CONFIG", "GET", "maxmemory"}},
+		{false, []string{"CONFIG", "GET", "*"}},
+		{false, []string{"CONFIG", "SET", "a", "b"}},
+		{false, []string{"FLUSHALL"}},
+	} {
+		if Redis(c.words) != c.want {
+			t.Errorf("redis %q: %v", c.words, !c.want)
+		}
+	}
+}
+
+func TestOutputIsKnownOnlyWhereItIsCertain(t *testing.T) {
+	for _, c := range []struct {
+		want   Kind
+		stages [][]string
+	}{
+		{Number, [][]string{{"docker", "ps", "-q"}, {"wc", "-l"}}},
+		{Names, [][]string{{"docker", "ps", "-q"}, {"head", "-1"}}},
+		{Names, [][]string{{"kubectl", "get", "pods", "-o", "name"}}},
+		{Names, [][]string{{"docker", "ps"}, {"awk", "NR>1 {print $1}"}}},
+		{Digits, [][]string{{"df"}, {"tr", "-dc", "0-9"}}},
+		{Anything, [][]string{{"echo", "-x"}}},
+		{Anything, [][]string{{"docker", "ps", "-q"}, {"sed", "s/^/-/"}}},
+		{Anything, [][]string{{"docker", "ps", "--format", "{{.Command}}"}}},
+		{Anything, [][]string{{"pgrep", "-l", "bash"}}},
+		{Anything, [][]string{{"docker", "ps", "-q"}, {"grep", "-o", "x"}}},
+	} {
+		if got := Output(c.stages); got != c.want {
+			t.Errorf("%q: %v, want %v", c.stages, got, c.want)
+		}
+	}
+}
