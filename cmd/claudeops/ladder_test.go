@@ -79,7 +79,7 @@ func TestLadder_AnEndlesslyInvalidOutcomeEndsInForceDone(t *testing.T) {
 	if len(b.notices()) == 0 {
 		t.Error("nobody was told")
 	}
-	if out := b.run("memory", "list"); !strings.Contains(out.stdout, "root_cause") {
+	if out := b.run("memory", "list"); !strings.Contains(out.stdout, "agent_failure") {
 		t.Errorf("nothing is remembered: %s", out.stdout)
 	}
 	if out := b.run("cycles", "show", "1"); !strings.Contains(out.stdout, "force-done") || !strings.Contains(out.stdout, "escalationPath") {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -35,7 +36,9 @@ func (p *probeHealth) MoreToRecover(environment string, results []ops.Check) int
 // SettleTime is the longest time that one of the services may take to start. What cannot be read counts as not known.
 func (p *probeHealth) SettleTime(ctx context.Context, environment string, services []string) time.Duration {
 	longest := settleTime
-	for _, s := range p.host.environment(environment).Policy.Inventory.Services {
+	e := p.host.environment(environment)
+	bound := cmp.Or(e.Watch.SettleMax, longestSettle)
+	for _, s := range e.Policy.Inventory.Services {
 		for _, name := range services {
 			if s.Name != name {
 				continue
@@ -44,7 +47,7 @@ func (p *probeHealth) SettleTime(ctx context.Context, environment string, servic
 			if err != nil {
 				p.host.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", name, "error", err)
 			}
-			longest = max(longest, health.SettleTime(s.Settle, starts, longestSettle))
+			longest = max(longest, health.SettleTime(s.Settle, starts, bound))
 		}
 	}
 	return failpoint.Wait("settle", longest)
@@ -56,7 +59,7 @@ func (p *probeHealth) InGrace(environment, service string, recovered map[string]
 	return dependency, in
 }
 
-// longestSettle bounds how long a service may take to start, whatever its last starts took.
+// longestSettle is the bound where none is configured.
 const longestSettle = 2 * time.Minute
 
 func (h *Host) environment(name string) ops.Environment {

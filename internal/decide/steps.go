@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -280,9 +281,34 @@ func verify(v view) ops.Step {
 func healthy(v view) ops.Step {
 	step := v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
 	if v.hasOpenIncident() {
-		step.Recovered = []ops.Recovered{{How: fmt.Sprintf("cycle %d found everything healthy", v.cycle.ID)}}
+		step.Recovered = v.foundHealthy()
 	}
 	return step
+}
+
+// foundHealthy closes the incidents of the services that the session checked and found well. One that does not say what it
+// checked has looked at all of them.
+func (v view) foundHealthy() []ops.Recovered {
+	how := fmt.Sprintf("cycle %d found it healthy", v.cycle.ID)
+	if v.last.Report == nil || len(v.last.Report.CheckResults) == 0 {
+		return []ops.Recovered{{How: how}}
+	}
+	var well, bad []string
+	for _, c := range v.last.Report.CheckResults {
+		name, _ := v.policy.Inventory.Canonical(c.Service)
+		if c.Status == ops.Healthy {
+			well = append(well, name)
+		} else {
+			bad = append(bad, name)
+		}
+	}
+	var out []ops.Recovered
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(well))) {
+		if !slices.Contains(bad, name) {
+			out = append(out, ops.Recovered{Service: name, How: how})
+		}
+	}
+	return out
 }
 
 func resolved(v view) ops.Step {
