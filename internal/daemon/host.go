@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -66,6 +67,7 @@ type Host struct {
 	// closeControl ends the socket once, whoever comes first.
 	closeControl func() error
 	cleanups     []cleanup
+	discards     *agent.Discards
 	// life ends when the work is stopped; watchers live as long.
 	life     context.Context //nolint:containedctx // it is the host's own life, not a call's
 	watchers sync.WaitGroup
@@ -104,7 +106,8 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 func newHost(o Options, envs []ops.Environment) *Host {
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
-		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+		discards: &agent.Discards{Logger: o.Logger},
 	}
 }
 
@@ -135,6 +138,7 @@ func (h *Host) takeFolder(context.Context) error {
 		return err
 	}
 	h.later("release lock", l.release)
+	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	failpoint.Hit("boot.lock.after")
 	return nil
 }
@@ -248,6 +252,9 @@ func (h *Host) welcome(ctx context.Context) error {
 		if err := files.Delete(e.StateDir); err != nil {
 			return fmt.Errorf("delete stale handoff file: %w", err)
 		}
+	}
+	if err := h.sweepFolders(ctx); err != nil {
+		return err
 	}
 	return h.strangers(ctx)
 }

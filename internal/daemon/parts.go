@@ -42,6 +42,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.sound.hold,
+		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 	}, nil
 }
@@ -51,12 +52,14 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	if s := h.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
-	common := agent.Options{Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls()}
+	common := agent.Options{
+		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards, HideKeys: h.hidesKeys(),
+	}
 	extra := h.Config.Agent.Env
 	return map[string]cycle.Runner{
 		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), common),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
-			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
+			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock, CountRuns: true,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
 		}), common),
 		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), common),
