@@ -3,9 +3,10 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,26 +67,45 @@ func openRecord(spec ops.SessionSpec) (*os.File, error) {
 		return nil, nil //nolint:nilnil // no record is an answer
 	}
 	file, err := os.OpenFile(spec.Conversation.Path, readFlags, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, Refuse(ops.FailureResumeRefused, "the record of conversation %s is gone", spec.Resume)
-	case err != nil:
+	if err != nil {
 		return nil, unreadable(spec, err)
 	}
 	return file, nil
 }
 
 func unreadable(spec ops.SessionSpec, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Refuse(ops.FailureResumeRefused, "the record of conversation %s is gone", spec.Resume)
+	}
 	return Refuse(ops.FailureResumeRefused, "the record of conversation %s cannot be read: %v", spec.Resume, withoutPath(err))
 }
 
-// restore puts a kept record where the CLI looks for it. It refuses one that is not what its session left: a CLI continues a
-// damaged one without a message, as if the missing part had never been said.
+// restore puts a kept record where the CLI looks for it, with what belongs to it: Codex also reads the records that one was
+// forked from, Claude Code keeps long outputs of tools in files of their own.
 func (f Folders) restore(spec ops.SessionSpec, record *os.File) error {
+	if err := f.restoreOne(spec, spec.Conversation, record); err != nil {
+		return err
+	}
+	for _, r := range companions(spec.Conversation.Path) {
+		file, err := os.OpenFile(r.Path, readFlags, 0)
+		if err != nil {
+			return unreadable(spec, err)
+		}
+		err = f.restoreOne(spec, r, file)
+		_ = file.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreOne refuses a record that is not what its session left: a CLI continues a damaged one without a message, as if the
+// missing part had never been said.
+func (f Folders) restoreOne(spec ops.SessionSpec, want ops.Fingerprint, record *os.File) error {
 	to := io.Writer(io.Discard)
-	if rel, ok := f.placeOf(spec.Conversation.Path); ok {
-		place := filepath.Join(f.Agent, rel)
-		file, err := createBelow(place)
+	if rel, ok := f.placeOf(want.Path); ok {
+		file, err := createBelow(filepath.Join(f.Agent, rel))
 		if err != nil {
 			return Refuse(ops.FailureStart, "the record of conversation %s cannot be copied: %v", spec.Resume, err)
 		}
@@ -93,7 +113,6 @@ func (f Folders) restore(spec ops.SessionSpec, record *os.File) error {
 		to = file
 	}
 	got, err := copyRecord(to, record)
-	want := spec.Conversation
 	switch {
 	case err != nil:
 		return unreadable(spec, err)
@@ -113,24 +132,41 @@ func (f Folders) placeOf(record string) (string, bool) {
 }
 
 // keep copies the record of a conversation out of the reach of agents and returns where it is kept.
-func (f Folders) keep(s ops.Session, record ops.Fingerprint) (ops.Fingerprint, error) {
-	rel, ok := below(f.Agent, record.Path)
-	if !ok {
-		return ops.Fingerprint{}, errors.New("it is not in the folders of the session")
-	}
+func (f Folders) keep(spec ops.SessionSpec, record ops.Fingerprint, attachments func(record string) string) (ops.Fingerprint, error) {
 	root, err := os.OpenRoot(f.Agent)
 	if err != nil {
 		return ops.Fingerprint{}, err
 	}
 	defer func() { _ = root.Close() }()
+	kept, err := f.keepFile(root, spec.Session, record.Path)
+	if err != nil {
+		return ops.Fingerprint{}, err
+	}
+	if kept.SHA != record.SHA {
+		return ops.Fingerprint{}, errors.New("it was changed after its session ended")
+	}
+	var with []ops.Fingerprint
+	if attachments != nil {
+		with = f.keepAttachments(root, spec.Session, attachments(record.Path))
+	}
+	if spec.Resume != "" && spec.Conversation.Path != "" {
+		with = append(append(with, companions(spec.Conversation.Path)...), spec.Conversation)
+	}
+	return kept, noteCompanions(kept.Path, with)
+}
+
+// keepFile copies one file of the session.
+func (f Folders) keepFile(root *os.Root, s ops.Session, name string) (ops.Fingerprint, error) {
+	rel, ok := below(f.Agent, name)
+	if !ok {
+		return ops.Fingerprint{}, errors.New("it is not in the folders of the session")
+	}
 	from, err := root.OpenFile(rel, readFlags, 0)
 	if err != nil {
 		return ops.Fingerprint{}, err
 	}
 	defer func() { _ = from.Close() }()
-	place := filepath.Join(
-		f.State, keptFolder, strconv.FormatInt(int64(s.CycleID), 10), strconv.FormatInt(int64(s.ID), 10), rel,
-	)
+	place := filepath.Join(f.kept(s.CycleID), strconv.FormatInt(int64(s.ID), 10), rel)
 	to, err := createBelow(place)
 	if err != nil {
 		return ops.Fingerprint{}, err
@@ -140,10 +176,66 @@ func (f Folders) keep(s ops.Session, record ops.Fingerprint) (ops.Fingerprint, e
 		return ops.Fingerprint{}, err
 	}
 	kept.Path = place
-	if kept.SHA != record.SHA {
-		return ops.Fingerprint{}, fmt.Errorf("it was changed after its session ended")
-	}
 	return kept, nil
+}
+
+// The most that is kept of the files a record refers to.
+const (
+	maxAttachments = 200
+	maxAttached    = 64 << 20 // bytes
+)
+
+// keepAttachments copies the files of a folder. A conversation can be continued without them.
+func (f Folders) keepAttachments(root *os.Root, s ops.Session, dir string) (out []ops.Fingerprint) {
+	rel, ok := below(f.Agent, dir)
+	if !ok {
+		return nil
+	}
+	folder, err := root.Open(rel)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = folder.Close() }()
+	entries, _ := folder.ReadDir(maxAttachments)
+	left := int64(maxAttached)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > left {
+			continue
+		}
+		if kept, err := f.keepFile(root, s, filepath.Join(dir, e.Name())); err == nil {
+			out, left = append(out, kept), left-kept.Size
+		}
+	}
+	return out
+}
+
+// kept is where the records of a cycle are.
+func (f Folders) kept(id ops.CycleID) string {
+	return filepath.Join(f.State, keptFolder, strconv.FormatInt(int64(id), 10))
+}
+
+const companionSuffix = ".companions" // the file beside a record that names its companions
+
+// noteCompanions notes what a record needs beside it: the files it refers to, and the records it was forked from with theirs.
+func noteCompanions(record string, with []ops.Fingerprint) error {
+	if len(with) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(with)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(record+companionSuffix, data, 0o600)
+}
+
+// companions are what a record needs beside it. What cannot be read names none; then the CLI says what it misses.
+func companions(record string) (out []ops.Fingerprint) {
+	data, err := os.ReadFile(record + companionSuffix)
+	if err == nil {
+		_ = json.Unmarshal(data, &out)
+	}
+	return out
 }
 
 // createBelow makes a file with the folders above it.

@@ -115,7 +115,7 @@ func (r *Runner) run(
 		}
 	}
 	if res.Conversation.Path != "" {
-		if res.Conversation, err = f.keep(spec.Session, res.Conversation); err != nil {
+		if res.Conversation, err = f.keep(spec, res.Conversation, p.Attachments); err != nil {
 			text := fmt.Sprintf("the record of the conversation could not be kept, so no session can continue it: %v", err)
 			res.Warnings = append(res.Warnings, s.line(text))
 		}

@@ -81,7 +81,7 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 		return nil, err
 	}
 	p := &agent.Prepared{
-		Name: filepath.Base(c.o.Bin), Warnings: warnings, Verify: settings.verify,
+		Name: filepath.Base(c.o.Bin), Warnings: warnings, Verify: settings.verify, Attachments: longOutputs,
 		Attrs: []slog.Attr{slog.String("settings", hex.EncodeToString(settings.sum[:8]))},
 	}
 	args, stdin, err := arguments(spec, f, p, settings, can)
