@@ -72,6 +72,9 @@ func removeAll(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil
 	}
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		_ = os.Chmod(path, 0o700)
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // whoever needs it hears what went wrong
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
