@@ -77,7 +77,8 @@ func Listen(o Options) (*Proxy, error) {
 		return nil, fmt.Errorf("start key proxy: %w", err)
 	}
 	p := &Proxy{
-		o: o, upstream: upstream, address: "http://" + listener.Addr().String(), calls: make(chan struct{}, o.MaxCalls), done: make(chan struct{}),
+		o: o, upstream: upstream, address: "http://" + listener.Addr().String(),
+		calls: make(chan struct{}, o.MaxCalls), done: make(chan struct{}),
 		transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: headerTime, IdleConnTimeout: idleTime, MaxIdleConnsPerHost: o.MaxCalls,
@@ -162,13 +163,13 @@ func (p *Proxy) key(value string) string {
 	if before, after, ok := strings.Cut(value, " "); ok && strings.EqualFold(before, "bearer") {
 		scheme, token = before+" ", strings.TrimSpace(after)
 	}
-	real := ""
+	held := ""
 	for have, want := range p.o.Keys {
 		if subtle.ConstantTimeCompare([]byte(have), []byte(token)) == 1 {
-			real = scheme + want
+			held = scheme + want
 		}
 	}
-	return real
+	return held
 }
 
 // inside reports whether an address lies below the base URL of the API, and nothing in it leads out again.
