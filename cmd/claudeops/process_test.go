@@ -258,24 +258,42 @@ func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
 	b.once(0)
 	call := b.calls()[0]
 	env := strings.Join(call.Env, "\n")
-	for _, bad := range []string{"a-very-secret-token", "SECRET_OF_THE_HOST"} {
+	for _, bad := range []string{"a-very-secret-token", "SECRET_OF_THE_HOST", "key-for-the-agent-1234"} {
 		if strings.Contains(env, bad) {
 			t.Errorf("the agent sees %s", bad)
 		}
 	}
 	for name, want := range map[string]string{
-		"ANTHROPIC_API_KEY": "key-for-the-agent-1234", "CLAUDEOPS_STATE_DIR": b.state, "CLAUDEOPS_TIER": "1", "CLAUDEOPS_CYCLE_ID": "1",
+		"CLAUDEOPS_STATE_DIR": b.state, "CLAUDEOPS_TIER": "1", "CLAUDEOPS_CYCLE_ID": "1",
 		"CLAUDEOPS_SESSION_ID": "1", "CLAUDEOPS_DRY_RUN": "false",
 	} {
 		if got, _ := call.Var(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
+	key, _ := call.Var("ANTHROPIC_API_KEY")
+	url, _ := call.Var("ANTHROPIC_BASE_URL")
+	if !strings.HasPrefix(key, "claudeops-session-") || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Errorf("it calls %s with %s", url, key)
+	}
 	if home, _ := call.Var("HOME"); !strings.HasPrefix(home, b.state) {
 		t.Errorf("HOME is %s", home)
 	}
 	if call.Dir != filepath.Join(b.state, "work") {
 		t.Errorf("the working folder is %s", call.Dir)
+	}
+}
+
+func TestTheKeyReachesTheAgentWithoutTheProxy(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "ANTHROPIC_API_KEY=key-for-the-agent-1234").configured("agent: {key_proxy: off}\n")
+	b.once(0)
+	call := b.calls()[0]
+	if key, _ := call.Var("ANTHROPIC_API_KEY"); key != "key-for-the-agent-1234" {
+		t.Errorf("the key is %q", key)
+	}
+	if url, ok := call.Var("ANTHROPIC_BASE_URL"); ok {
+		t.Errorf("it calls %s", url)
 	}
 }
 
