@@ -197,7 +197,7 @@ func TestRealCLI_ARefusedResume(t *testing.T) {
 	}
 	// The CLI must refuse by itself: we forget what the record looked like, and it is gone.
 	forget(t, filepath.Join(b.state, "claudeops.db"))
-	files, err := filepath.Glob(filepath.Join(b.state, "agent/config/projects/*/*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(b.state, "conversations/1/*/config/projects/*/*.jsonl"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("records: %v, %v", files, err)
 	}

@@ -279,6 +279,21 @@ func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheProxyKeepsTheKeyFromTheAgent(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "ANTHROPIC_API_KEY=key-for-the-agent-1234").configured("agent: {key_proxy: on}\n")
+	b.once(0)
+	call := b.calls()[0]
+	if strings.Contains(strings.Join(call.Env, "\n"), "key-for-the-agent-1234") {
+		t.Error("the agent sees the key")
+	}
+	key, _ := call.Var("ANTHROPIC_API_KEY")
+	url, _ := call.Var("ANTHROPIC_BASE_URL")
+	if !strings.HasPrefix(key, "claudeops-session-") || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Errorf("it calls %s with %s", url, key)
+	}
+}
+
 func TestSecretsDoNotReachTheDatabase(t *testing.T) {
 	t.Parallel()
 	secret := "s3cr3t/value+with=signs"

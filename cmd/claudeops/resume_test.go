@@ -82,6 +82,41 @@ func TestResumeIsTheDefault(t *testing.T) {
 	}
 	prompt, _ := calls[0].Option("-p")
 	contains(t, "Tier 1's prompt", prompt, "## Facts about this environment")
+	b.nothingKept()
+}
+
+// nothingKept holds that no file of a session is left.
+func (b *box) nothingKept() {
+	b.t.Helper()
+	for _, dir := range []string{"agent", "conversations/*", "discarded/*"} {
+		if left, err := filepath.Glob(filepath.Join(b.state, dir)); err != nil || len(left) > 0 {
+			b.t.Errorf("left: %v (%v)", left, err)
+		}
+	}
+}
+
+// TestAConversationOutlivesACrash holds that what a killed supervisor left is removed, except what its cycle still needs.
+func TestAConversationOutlivesACrash(t *testing.T) {
+	t.Parallel()
+	b := resumeBox(t, conversation())
+	if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=commit.after:2"}, "once"); r.code != -1 {
+		t.Fatalf("not killed: %d\n%s", r.code, r.stderr)
+	}
+	for _, name := range []string{"agent/home/.gitconfig", "agent/settings-x.json", "discarded/x/file", "conversations/77/1/config/x.jsonl"} {
+		file := filepath.Join(b.state, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.run("once")
+	sessions := chainOf(b, 1)
+	if len(sessions) != 3 || sessions[1].ContextMode != ops.ContextResume || sessions[1].Status != ops.SessionCompleted {
+		t.Fatalf("sessions: %+v", sessions)
+	}
+	b.nothingKept()
 }
 
 func TestAnEditedConversationIsNotResumed(t *testing.T) {
@@ -98,7 +133,7 @@ func TestAnEditedConversationIsNotResumed(t *testing.T) {
 			if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=commit.after:2"}, "once"); r.code != -1 {
 				t.Fatalf("not killed: %d\n%s", r.code, r.stderr)
 			}
-			files, err := filepath.Glob(filepath.Join(b.state, "agent/config/projects/x/*.jsonl"))
+			files, err := filepath.Glob(filepath.Join(b.state, "conversations/1/*/config/projects/x/*.jsonl"))
 			if err != nil || len(files) != 1 {
 				t.Fatalf("records: %v, %v", files, err)
 			}

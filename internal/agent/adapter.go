@@ -21,13 +21,15 @@ type Adapter interface {
 
 // Prepared is a session that is ready to be started.
 type Prepared struct {
-	Name     string // what the program is called in messages
-	Program  Program
-	Decoder  Decoder
-	Files    []string     // removed after the session
-	Verify   func() error // called after the walls were set up, right before the start; may be nil
-	Warnings []string
-	Attrs    []slog.Attr // for the log line of the start
+	Name    string // what the program is called in messages
+	Program Program
+	Decoder Decoder
+	Files   []string // removed after the session
+	// Attachments returns the folder of the files that the record of a conversation refers to; may be nil.
+	Attachments func(record string) string
+	Verify      func() error // called after the walls were set up, right before the start; may be nil
+	Warnings    []string
+	Attrs       []slog.Attr // for the log line of the start
 }
 
 // Decoder reads the output of one session. Line and Activities are called from one goroutine, Finish after it ended.

@@ -19,6 +19,11 @@ type Options struct {
 	Logger   *slog.Logger
 	Clock    ops.Clock
 	Walls    func(environment string) Walls // nil, or nil for an environment: none
+	// Discards removes what sessions leave; nil removes it before Run returns.
+	Discards *Discards
+	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
+	// nil means never.
+	HideKeys func(environment string, tier ops.Tier) bool
 }
 
 // Walls are the layers of the operating system around an agent's processes.
@@ -69,12 +74,31 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	if r.o.Walls != nil {
 		walls = r.o.Walls(spec.Environment)
 	}
+	log := r.o.Logger.With("cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)
+	f, err := freshFolders(spec, r.o.Discards)
+	if f.State != "" {
+		defer r.discard(ctx, f, log)
+	}
+	if err != nil {
+		return r.notStarted(err)
+	}
+	proxies, err := r.hideKeys(&spec)
+	if err != nil {
+		return r.notStarted(err)
+	}
+	defer proxies.close()
+	return r.run(ctx, spec, f, walls, rec, log)
+}
+
+// run runs a session whose folders are ready.
+func (r *Runner) run(
+	ctx context.Context, spec ops.SessionSpec, f Folders, walls Walls, rec ops.Recorder, log *slog.Logger,
+) ops.RunResult {
 	p, err := r.Prepare(ctx, spec, walls)
 	if err != nil {
 		return r.notStarted(err)
 	}
 	defer p.RemoveFiles()
-	log := r.o.Logger.With("cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)
 	proc, err := p.start(spec, walls)
 	if err != nil {
 		return r.notStarted(err)
@@ -90,8 +114,21 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 			res.Warnings = append(res.Warnings, s.line(text))
 		}
 	}
+	if res.Conversation.Path != "" {
+		if res.Conversation, err = f.keep(spec, res.Conversation, p.Attachments); err != nil {
+			text := fmt.Sprintf("the record of the conversation could not be kept, so no session can continue it: %v", err)
+			res.Warnings = append(res.Warnings, s.line(text))
+		}
+	}
 	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", string(res.Failure))
 	return res
+}
+
+// discard throws away what the session left.
+func (r *Runner) discard(ctx context.Context, f Folders, log *slog.Logger) {
+	if err := f.discard(r.o.Discards); err != nil {
+		log.WarnContext(ctx, "files of an ended session could not be removed", "error", err)
+	}
 }
 
 // start sets up the walls and starts the program.

@@ -55,12 +55,23 @@ type Agent struct {
 	CodexBin string
 	// CommandTrusted lets programs of the operator run without a sandbox.
 	CommandTrusted bool
+	KeyProxy       KeyProxy
 	Scenario       string
 	Env            []string
 	APIKey         string
 	OAuthToken     string
 	BaseURL        string
 }
+
+// KeyProxy is which agents get a token of a proxy instead of the key of the API.
+type KeyProxy string
+
+// The choices.
+const (
+	KeyProxyAuto KeyProxy = "auto" // agents without a shell gate
+	KeyProxyOn   KeyProxy = "on"
+	KeyProxyOff  KeyProxy = "off"
+)
 
 // scriptedBin is the value of agent.bin that selects the built-in agent.
 const scriptedBin = "scripted"

@@ -237,6 +237,9 @@ func (c *Config) agentSettings() []field {
 		value("command_trusted", &a.CommandTrusted, boolKind(),
 			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need `sandbox.bubblewrap`.").
 			or("false"),
+		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
+			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
+				"`auto` does so for agents without a shell gate (Codex, command). `off` passes the key to the agent.").or("auto"),
 		value("scenario", &a.Scenario, programKind(),
 			"Scenario for the scripted agent: the name of a built-in one, or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),

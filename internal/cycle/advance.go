@@ -92,6 +92,8 @@ type Parts struct {
 	Hold func(ctx context.Context, tier ops.Tier) error
 	// Draining says that this host gives its cycles away where a session ends; nil means never.
 	Draining func() bool
+	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more. Nil: nothing was kept.
+	Forget func(ctx context.Context, env ops.Environment, id ops.CycleID)
 	// Changed is called after every journal write: it only nudges readers, who look at the rows.
 	Changed func(ops.CycleID)
 }
@@ -140,6 +142,9 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		}
 		if err = a.tidy(env, step, done); err != nil {
 			return a.release(ctx, id, err)
+		}
+		if step.Kind == ops.StepFinish && a.Forget != nil {
+			a.Forget(ctx, env, id)
 		}
 		if step.Kind.Leaves() {
 			return nil

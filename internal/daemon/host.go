@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -66,6 +67,7 @@ type Host struct {
 	// closeControl closes the socket once.
 	closeControl func() error
 	cleanups     []cleanup
+	discards     *agent.Discards
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -93,7 +95,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -107,7 +109,8 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	}
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
-		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+		discards: &agent.Discards{Logger: o.Logger},
 	}
 }
 
@@ -138,6 +141,7 @@ func (h *Host) takeFolder(context.Context) error {
 		return err
 	}
 	h.later("release lock", l.release)
+	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	failpoint.Hit("boot.lock.after")
 	return nil
 }
@@ -258,6 +262,9 @@ func (h *Host) prepare(ctx context.Context) error {
 		if err := files.Delete(e.StateDir); err != nil {
 			return fmt.Errorf("delete stale handoff file: %w", err)
 		}
+	}
+	if err := h.sweepFolders(ctx); err != nil {
+		return err
 	}
 	return h.warnUnconfigured(ctx)
 }

@@ -40,8 +40,10 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() }, Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
-		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime), Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
+		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime),
+		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.readiness.hold,
+		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 		Changes: changes,
 	}, nil
@@ -52,16 +54,20 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	if s := h.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
-	common := agent.Options{Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls()}
+	gated := agent.Options{
+		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards, HideKeys: h.hidesKeys(true),
+	}
+	ungated := gated
+	ungated.HideKeys = h.hidesKeys(false)
 	extra := h.Config.Agent.Env
 	return map[string]cycle.Runner{
-		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), common),
+		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
-			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
+			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock, CountRuns: true,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
-		}), common),
-		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), common),
-		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), common),
+		}), gated),
+		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
+		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), ungated),
 	}
 }
 

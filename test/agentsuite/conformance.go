@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -87,6 +90,7 @@ func Run(t *testing.T, s Subject) {
 		"a line of any length is read":                       long,
 		"output that cannot be stored stops the session":     unstored,
 		"a conversation is continued":                        resumes,
+		"nothing of an earlier session is found":             finds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,6 +307,73 @@ func resumes(t *testing.T, s Subject) {
 	}
 	again.Session.PlannedID = uuid.NewString()
 	refused(t, runner.Run(t.Context(), again, &Recorder{}))
+}
+
+// finds puts things where an earlier session could have left them. Whoever wants to see what a program makes of them would
+// have to look at each program; here they are simply gone.
+func finds(t *testing.T, s Subject) {
+	runner, spec := s.make(t, Answer)
+	spec.WorkDir = filepath.Join(spec.StateDir, "work")
+	template := filepath.Join(spec.StateDir, "work.template", "notes.txt")
+	const planted = "PLANTED-BY-AN-EARLIER-SESSION"
+	for _, name := range []string{
+		"agent/home/.gitconfig", "agent/home/.bashrc", "agent/home/.config/git/config", "agent/home/.codex/config.toml",
+		"agent/config/settings.json", "agent/config/CLAUDE.md", "agent/exchange/x", "work/CLAUDE.md", "work/.git/config",
+	} {
+		file := filepath.Join(spec.StateDir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(template), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(template, []byte("of the operator"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	during := &looking{dir: spec.StateDir, text: planted}
+	succeeded(t, runner.Run(t.Context(), spec, during))
+	if during.err != nil || during.notes != "of the operator" {
+		t.Errorf("the session found %v and the notes %q", during.err, during.notes)
+	}
+	for _, dir := range []string{"agent", "work"} {
+		if left, err := os.ReadDir(filepath.Join(spec.StateDir, dir)); err == nil && len(left) > 0 {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+	if _, err := os.Stat(template); err != nil {
+		t.Errorf("what the operator put there: %v", err)
+	}
+}
+
+// looking looks through a state folder once the program was started.
+type looking struct {
+	Recorder
+
+	dir, text string
+	notes     string
+	err       error
+}
+
+func (l *looking) Started(ctx context.Context, pid int, started string) error {
+	for _, dir := range []string{"agent", "work"} {
+		l.err = errors.Join(l.err, filepath.WalkDir(filepath.Join(l.dir, dir), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return nil // the program makes and removes files of its own meanwhile
+			}
+			data, _ := os.ReadFile(path)
+			if strings.Contains(string(data), l.text) {
+				return fmt.Errorf("%s", path)
+			}
+			return nil
+		}))
+	}
+	notes, _ := os.ReadFile(filepath.Join(l.dir, "work", "notes.txt"))
+	l.notes = string(notes)
+	return l.Recorder.Started(ctx, pid, started)
 }
 
 func refused(t *testing.T, res ops.RunResult) {

@@ -40,6 +40,7 @@ type desk struct {
 	api     *responsesapi.Server
 	options codex.Options
 	walls   agent.Walls // nil: none
+	hide    bool        // the key
 	spec    ops.SessionSpec
 	rec     *agentsuite.Recorder
 }
@@ -73,7 +74,9 @@ func (d *desk) runIn(ctx context.Context, change func(*ops.SessionSpec)) ops.Run
 		change(&spec)
 	}
 	d.rec = &agentsuite.Recorder{}
-	runner := agent.NewRunner(codex.New(d.options), agent.Options{Walls: func(string) agent.Walls { return d.walls }})
+	runner := agent.NewRunner(codex.New(d.options), agent.Options{
+		Walls: func(string) agent.Walls { return d.walls }, HideKeys: func(string, ops.Tier) bool { return d.hide },
+	})
 	res := runner.Run(ctx, spec, d.rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		d.t.Errorf("the session left %d processes (%v)", killed, err)

@@ -15,12 +15,13 @@ import (
 
 // Options say which program runs and what it gets to see.
 type Options struct {
-	Bin      string       // the program; "claude" when empty
-	Prefix   []string     // arguments before the usual ones: the built-in scripted agent is a subcommand
-	Env      []string     // NAME=value, the supervisor's environment, to find the program in and for --version
-	ExtraEnv []string     // names that pass through beside the usual ones
-	Ability  *ops.Ability // of a program that need not be asked for its version
-	Clock    ops.Clock
+	Bin       string       // the program; "claude" when empty
+	Prefix    []string     // arguments before the usual ones: the built-in scripted agent is a subcommand
+	Env       []string     // NAME=value, the supervisor's environment, to find the program in and for --version
+	ExtraEnv  []string     // names that pass through beside the usual ones
+	Ability   *ops.Ability // of a program that need not be asked for its version
+	CountRuns bool         // tell the program which sessions its cycle started before: the scripted agent needs it
+	Clock     ops.Clock
 }
 
 // Claude is the adapter of Claude Code.
@@ -67,9 +68,6 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.CheckConversation(spec); err != nil {
-		return nil, err
-	}
 	can, warnings, err := c.checkVersion(ctx, path, spec)
 	if err != nil {
 		return nil, err
@@ -83,7 +81,7 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 		return nil, err
 	}
 	p := &agent.Prepared{
-		Name: filepath.Base(c.o.Bin), Warnings: warnings, Verify: settings.verify,
+		Name: filepath.Base(c.o.Bin), Warnings: warnings, Verify: settings.verify, Attachments: longOutputs,
 		Attrs: []slog.Attr{slog.String("settings", hex.EncodeToString(settings.sum[:8]))},
 	}
 	args, stdin, err := arguments(spec, f, p, settings, can)
@@ -91,7 +89,11 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 		p.RemoveFiles()
 		return nil, err
 	}
-	env := c.environment(spec, f)
+	env, err := c.environment(spec, f)
+	if err != nil {
+		p.RemoveFiles()
+		return nil, err
+	}
 	can.retries = can.retries && !slices.Contains(env, maxRetries+"=0")
 	p.Program = agent.Program{
 		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, args), Env: env, Dir: f.Work, Stdin: stdin,

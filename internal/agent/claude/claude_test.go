@@ -2,6 +2,8 @@ package claude
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +115,7 @@ func TestLongTextsTravelByFile(t *testing.T) {
 	if data, err := os.ReadFile(seen); err != nil || string(data) != spec.SystemPrompt {
 		t.Errorf("the system prompt came as %d bytes: %v", len(data), err)
 	}
-	if left, err := os.ReadDir(filepath.Join(spec.StateDir, "agent")); err != nil || len(left) != 2 {
+	if left, err := os.ReadDir(filepath.Join(spec.StateDir, "agent")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("files are left: %v %v", left, err)
 	}
 }

@@ -96,6 +96,11 @@ func findRecord(configDir, id string) ops.Fingerprint {
 	return agent.FingerprintOf(found[0])
 }
 
+// longOutputs is where the CLI keeps outputs of tools that are too long for the record, which names the files.
+func longOutputs(record string) string {
+	return filepath.Join(strings.TrimSuffix(record, ".jsonl"), "tool-results")
+}
+
 // resumeRefused reports whether the CLI did not know the conversation it was to continue, before it did anything.
 func (d *decoder) resumeRefused(lastError string) bool {
 	if !d.resumed {

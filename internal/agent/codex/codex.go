@@ -70,9 +70,6 @@ func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.W
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.CheckConversation(spec); err != nil {
-		return nil, err
-	}
 	if spec.Resume != "" && !agent.ValidConversationID(spec.Resume) {
 		return nil, agent.Refuse(ops.FailureResumeRefused, "%q is not a conversation of Codex", spec.Resume)
 	}

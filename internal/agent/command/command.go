@@ -83,7 +83,11 @@ func (c *Command) addFiles(spec ops.SessionSpec, f agent.Folders, p *agent.Prepa
 		}
 		set["CLAUDEOPS_OUTCOME_SCHEMA"] = schema
 	}
-	passes := func(name string) bool { return slices.Contains(c.o.ExtraEnv, name) }
+	passes := func(name string) bool {
+		// A key is of use only with the address that takes it.
+		return slices.Contains(c.o.ExtraEnv, name) ||
+			slices.ContainsFunc(c.o.ExtraEnv, func(key string) bool { return agent.BaseURLVariable(key) == name })
+	}
 	p.Program.Env = agent.Environment(spec, f, agent.Variables{Passes: passes, Set: set})
 	var err error
 	p.Program.Stdin, err = agent.TextFile(f.Agent, prompt(spec))

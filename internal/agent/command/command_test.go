@@ -3,8 +3,12 @@ package command_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +169,37 @@ func TestAHandlerWithoutAProgramIsRefused(t *testing.T) {
 		if res.Failure != ops.FailureNotFound || !strings.Contains(res.Err, "other") {
 			t.Errorf("result: %+v", res)
 		}
+	}
+}
+
+func TestTheKeyIsReplacedByAToken(t *testing.T) {
+	t.Parallel()
+	var got []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.URL.Path, r.Header.Get("X-Api-Key"), r.Header.Get("Authorization"))
+		_, _ = io.WriteString(w, "answered")
+	}))
+	t.Cleanup(api.Close)
+	const key = "sk-the-real-key"
+	o := command.Options{Trusted: true, ExtraEnv: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}}
+	spec := ops.SessionSpec{
+		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Handler: "other", Key: "test-" + uuid.NewString()},
+		Prompt:  "look around", StateDir: t.TempDir(),
+		Command: []string{"/bin/sh", "-c", `env; echo "${OPENAI_API_KEY%%-session-*} token"; curl -s -H "x-api-key: $ANTHROPIC_API_KEY" -d '{}' "$ANTHROPIC_BASE_URL/v1/messages"; echo
+curl -s -H "Authorization: Bearer $OPENAI_API_KEY" -d '{}' "$OPENAI_BASE_URL/responses"; echo; echo '` + outcome + `'`},
+		Env: []string{
+			"PATH=/usr/bin:/bin", "ANTHROPIC_API_KEY=" + key, "ANTHROPIC_BASE_URL=" + api.URL, "OPENAI_API_KEY=" + key, "OPENAI_BASE_URL=" + api.URL + "/v1",
+		},
+		Limits: ops.Limits{Wall: time.Minute, Idle: time.Minute, Grace: time.Second},
+	}
+	rec := &lines{}
+	res := agent.NewRunner(command.New(o), agent.Options{HideKeys: func(string, ops.Tier) bool { return true }}).Run(t.Context(), spec, rec)
+	text := rec.text.String()
+	if !res.Success() || strings.Count(text, "answered") != 2 || strings.Contains(text, key) || !strings.Contains(text, "claudeops token") {
+		t.Errorf("got %+v\n%s", res, text)
+	}
+	want := []string{"/v1/messages", key, "", "/v1/responses", "", "Bearer " + key}
+	if !slices.Equal(got, want) {
+		t.Errorf("the API got %q", got)
 	}
 }

@@ -22,6 +22,7 @@ const (
 	envConfigDir = "CLAUDE_CONFIG_DIR"
 	envHome      = "HOME"
 	envPace      = "CLAUDEOPS_DEMO_PACE"
+	envRuns      = "CLAUDEOPS_EARLIER_RUNS"
 )
 
 // environment is what the process was started with.
@@ -75,8 +76,19 @@ func (e environment) expand(text string) (string, error) {
 	return out, nil
 }
 
-// attempt counts the runs of a script in its cycle, this one included. The supervisor's own numbers cannot be used: it also
-// counts the sessions of other roles.
+// earlier are the sessions that the cycle started before this one, as the supervisor tells them; false when it does not.
+func (e environment) earlier() (runs []environment, ok bool) {
+	text, ok := e.lookup(envRuns)
+	for run := range strings.FieldsSeq(text) {
+		parts := strings.SplitN(run, "/", 3)
+		if len(parts) == 3 {
+			runs = append(runs, environment{envTier + "=" + parts[0], envRole + "=" + parts[1], envHandler + "=" + parts[2]})
+		}
+	}
+	return runs, ok
+}
+
+// attempt counts the runs of a script in its cycle, this one included, where no supervisor counts them.
 func (e environment) attempt(script string) (int, error) {
 	base := e.configDir()
 	if base == "" {

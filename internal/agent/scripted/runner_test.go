@@ -33,7 +33,7 @@ func supervised(t *testing.T, state, scenario string, change func(*ops.SessionSp
 	}
 	c := agent.NewRunner(claude.New(claude.Options{
 		Bin: self, Prefix: []string{agentArg, "--scenario", file}, ExtraEnv: []string{"GORACE"},
-		Ability: &ops.Ability{Version: programName, Known: true, Structured: true},
+		Ability: &ops.Ability{Version: programName, Known: true, Structured: true}, CountRuns: true,
 	}), agent.Options{})
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 1, CycleID: 1, Tier: ops.Tier1, Model: "haiku", Key: uuid.NewString(), PlannedID: uuid.NewString()},
