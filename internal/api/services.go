@@ -150,7 +150,8 @@ func (x *ServiceState) add(c ops.Check) {
 		x.CheckedAt = &c.At
 	}
 	x.Checks = append(x.Checks, ServiceCheck{
-		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error), ResponseTimeMS: c.ResponseTimeMS, At: c.At, Note: text(c.Note),
+		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error),
+		ResponseTimeMS: c.ResponseTimeMS, At: c.At, Note: text(c.Note),
 	})
 }
 

@@ -143,7 +143,13 @@ func printPartial(w io.Writer, result api.Document) {
 		fmt.Fprintf(w, "\nPartial result\n%s\n", result.Text())
 		return
 	}
-	fmt.Fprintf(w, "\nPartial result\n  Failed at: %s\n  Why:       %s\n  To do:     %s\n", clean(ending.FailedAt), clean(ending.FailureReason), clean(ending.Recommendation))
+	fmt.Fprintf(
+		w,
+		"\nPartial result\n  Failed at: %s\n  Why:       %s\n  To do:     %s\n",
+		clean(ending.FailedAt),
+		clean(ending.FailureReason),
+		clean(ending.Recommendation),
+	)
 	for _, step := range ending.CompletedSteps {
 		fmt.Fprintf(w, "  Done:      %s\n", clean(step))
 	}

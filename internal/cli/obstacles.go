@@ -58,7 +58,10 @@ func unfit(cfg *config.Config) []finding {
 		case h.Agent == agentCodex && may > ops.Tier1 && !containsAll(layers, codex.Needs(may)):
 			out = append(out, finding{
 				"handler " + h.ID, "problem",
-				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer " + strings.Join(codex.Needs(may), ", "),
+				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer " + strings.Join(
+					codex.Needs(may),
+					", ",
+				),
 				"Set sandbox.bubblewrap: true, or use another agent for " + may.String(),
 			})
 		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !slices.Contains(layers, command.LayerBubblewrap):

@@ -94,7 +94,11 @@ func (w *watch) looping(a ops.Activity) *ops.Halt {
 		return nil
 	}
 	w.count = found.Count
-	return &ops.Halt{Cause: ops.StopLoop, Call: found.Call, Why: fmt.Sprintf("it repeated itself %d times without progress: %s", found.Count, found.Call)}
+	return &ops.Halt{
+		Cause: ops.StopLoop,
+		Call:  found.Call,
+		Why:   fmt.Sprintf("it repeated itself %d times without progress: %s", found.Count, found.Call),
+	}
 }
 
 // action pairs a call with its result and asks the detector.

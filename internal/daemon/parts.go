@@ -37,7 +37,8 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 	}
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
-		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() }, Environments: envs, Runners: h.runners(redactor),
+		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
+		Environments: envs, Runners: h.runners(redactor),
 		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime),

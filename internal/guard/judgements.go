@@ -21,8 +21,12 @@ func judgements() map[string]judgement {
 // shellJudgements are about shells, wrappers and builtins.
 func shellJudgements() map[string]judgement {
 	return map[string]judgement{
-		"env":         {judgeEnv, true, "the inner command is judged; alone it would print the environment"},
-		"shell":       {judgeShell, true, "the script after -c is judged; a script of a repository, by its absolute path, needs Tier 3; standard input never"},
+		"env": {judgeEnv, true, "the inner command is judged; alone it would print the environment"},
+		"shell": {
+			judgeShell,
+			true,
+			"the script after -c is judged; a script of a repository, by its absolute path, needs Tier 3; standard input never",
+		},
 		"interpreter": {judgeInterpreter, true, "only scripts of a repository, by their absolute path; inline code never"},
 		"ssh":         {judgeSSH, true, "inventory hosts only; the remote command is judged"},
 		"exec":        {judgeExec, true, "the command inside the container is judged; looking only"},
@@ -94,7 +98,11 @@ func deployJudgements() map[string]judgement {
 // hostJudgements are about the network and the host.
 func hostJudgements() map[string]judgement {
 	return map[string]judgement{
-		"curl":  {judgeCurl, true, "GET from anywhere but the supervisor; changing requests to inventory hosts from Tier 2; what comes from elsewhere is not stored"},
+		"curl": {
+			judgeCurl,
+			true,
+			"GET from anywhere but the supervisor; changing requests to inventory hosts from Tier 2; what comes from elsewhere is not stored",
+		},
 		"wget":  {judgeWget, false, "GET; into a file only from inventory hosts"},
 		"tls":   {judgeTLS, false, "no data goes out"},
 		"units": {judgeUnits, false, "not the environment of services"},

@@ -76,7 +76,8 @@ func pictureFor(ctx context.Context, q db.Querier, c ops.Claimed, windows []heal
 	if p.States, err = db.List(ctx, q, scanState, `SELECT state FROM probe_states WHERE environment = ?`, environment); err != nil {
 		return p, err
 	}
-	if p.Causes, err = db.List(ctx, q, scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?) ORDER BY z.id`,
+	if p.Causes, err = db.List(ctx, q, scanCause, selectCauses+` WHERE z.environment = ?
+		AND (z.resolved_at IS NULL OR z.at >= ?) ORDER BY z.id`,
 		environment, db.Time(at.Add(-time.Hour))); err != nil {
 		return p, err
 	}

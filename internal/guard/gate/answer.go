@@ -177,7 +177,11 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	command := o.command
 	if !ok {
 		command = text
-		q.refuse(ruleShape, "This command is refused because it did not reach the shell in the form the guard knows: report it for a human, the agent's version may be too new.")
+		q.refuse(
+			ruleShape,
+			"This command is refused because it did not reach the shell in the form the guard knows: "+
+				"report it for a human, the agent's version may be too new.",
+		)
 	}
 	input, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
@@ -187,7 +191,11 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	if ok {
 		q.toolUseID, ok = s.claim(command)
 		if !ok {
-			q.refuse(ruleHook, "This command is refused because it is not one that was allowed before in exactly this text: write it again in a plain form, with /dev/null where you mean it.")
+			q.refuse(
+				ruleHook,
+				"This command is refused because it is not one that was allowed before in exactly this text: "+
+					"write it again in a plain form, with /dev/null where you mean it.",
+			)
 		}
 	}
 	if q.refused == nil && !path.IsAbs(cwd) {

@@ -58,7 +58,11 @@ func (p person) credential() *syscall.Credential {
 // lookUp finds the group of a user. One that has no name has a group of its own number.
 func lookUp(uid int) (person, error) {
 	refuse := func(why string) (person, error) {
-		return person{}, &LayerError{Layer: LayerUID, Why: why, Fix: "name a user of its own for the agent, with useradd --system, or set 0 to switch the layer off"}
+		return person{}, &LayerError{
+			Layer: LayerUID,
+			Why:   why,
+			Fix:   "name a user of its own for the agent, with useradd --system, or set 0 to switch the layer off",
+		}
 	}
 	if uid < 0 || uid > 1<<31-1 {
 		return refuse(fmt.Sprintf("%d is no user id", uid))

@@ -107,7 +107,8 @@ func (s *Sandbox) Collect(tier ops.Tier) error {
 
 // protect closes a folder of the supervisor to the agent, but for what was given to it.
 func (s *Sandbox) protect(dir string, who person) error {
-	if err := errors.Join(os.Lchown(dir, os.Geteuid(), os.Getegid()), os.Chmod(dir, 0o711)); err != nil { //nolint:gosec // to pass through, not to list
+	//nolint:gosec // to pass through, not to list
+	if err := errors.Join(os.Lchown(dir, os.Geteuid(), os.Getegid()), os.Chmod(dir, 0o711)); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dir)
@@ -134,7 +135,8 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	case entry.IsDir() && (below(s.c.StateDir) || slices.ContainsFunc(s.grants(), below) ||
 		slices.ContainsFunc(s.c.ExtraReadOnly, below) || slices.ContainsFunc(s.c.OtherStateDirs, below)):
 		return s.protect(path, who)
-	case entry.Type().IsRegular() && (filepath.Dir(path) == filepath.Join(s.c.StateDir, agentFolder) || path == filepath.Join(s.c.StateDir, cooldownName)):
+	case entry.Type().IsRegular() &&
+		(filepath.Dir(path) == filepath.Join(s.c.StateDir, agentFolder) || path == filepath.Join(s.c.StateDir, cooldownName)):
 		return lend(path, who) // the session's settings and prompts, and the snapshot of the cooldowns
 	case entry.IsDir():
 		return keep(path, 0o700)

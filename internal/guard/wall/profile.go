@@ -159,7 +159,8 @@ func (p *profile) grant(path string, kind access) error {
 	at, err := realPath(path)
 	if err != nil {
 		return &LayerError{
-			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s cannot be passed in: %v", path, err), Fix: "make the folder, or take it out of the settings",
+			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s cannot be passed in: %v", path, err),
+			Fix: "make the folder, or take it out of the settings",
 		}
 	}
 	return p.add(at, kind)
