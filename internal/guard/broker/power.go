@@ -84,10 +84,9 @@ func oneOf(harmless ...string) comparison {
 
 // subset lists and maps have no entry that was not there.
 func subset(field string, value any, old object) error {
-	if isEmpty(value) {
-		return nil
-	}
 	switch v := value.(type) {
+	case nil:
+		return nil
 	case []any:
 		before, _ := old[field].([]any)
 		for _, e := range v {
@@ -335,6 +334,7 @@ func variables(base defaults) comparison {
 			name, v, _ := strings.Cut(text, "=")
 			was, ok := known[name]
 			switch {
+			case name == "affinity:container": // compose 1 notes there which container it replaces
 			case !ok:
 				return fmt.Errorf("the environment variable %q is new", name)
 			case v != was && (slices.Contains(loaders, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GIT_")):
