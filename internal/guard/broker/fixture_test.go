@@ -77,6 +77,8 @@ type setup struct {
 	ledger   *ledger
 }
 
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func named(names ...string) []broker.Service {
 	var out []broker.Service
 	for _, n := range names {
@@ -97,7 +99,7 @@ func open(t *testing.T, o setup) string {
 		o.ledger = &ledger{}
 	}
 	b, err := broker.New(broker.Options{
-		Engine: o.engine, Dir: dir, Ledger: o.ledger, May: o.may, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Engine: o.engine, Dir: dir, Ledger: o.ledger, May: o.may, Clock: time.Now, Logger: discard(),
 		Redact: func(s string) string { return strings.ReplaceAll(s, "topsecret", "[redacted: secret]") },
 	})
 	if err != nil {
