@@ -319,10 +319,11 @@ func (s *Session) planNetwork(ctx context.Context, req *request, sc scope, all [
 		return plan{}, err
 	}
 	if !s.of(service).members[c.ID] {
-		return plan{}, refuse(ruleNever, "The Docker request %s is refused: the networks of a container change only while it is replaced.", req.short())
+		return plan{}, refuse(ruleNever,
+			"The Docker request %s is refused: the networks of a container change only while it is replaced.", req.short())
 	}
 	req.body["Container"] = c.ID
-	var why error = fmt.Errorf("no container of %s is known", service)
+	why := fmt.Errorf("no container of %s is known", service)
 	for id, old := range s.seen[service] {
 		if id == c.ID && len(s.seen[service]) > 1 {
 			continue // what it has now says nothing about what it may have

@@ -193,15 +193,24 @@ func TestServicesOfContainers(t *testing.T) {
 		others:   []Service{{Name: "mail", Names: []string{"b-db-1"}}},
 	}
 	all := []identity{
-		{name: "b-db-1", labels: label("b", "db")}, {name: "shop-db-1", labels: label("shop", "db")},
-		{name: "x-web-1", labels: label("x", "web")}, {name: "y-web-1", labels: label("y", "web")},
+		{name: "b-db-1", labels: label("b", "db")},
+		{name: "shop-db-1", labels: label("shop", "db")},
+		{name: "x-web-1", labels: label("x", "web")},
+		{name: "y-web-1", labels: label("y", "web")},
 	}
 	for want, list := range map[string][]identity{
 		"web": {{name: "web"}, {name: "www"}, {name: "front-1", labels: label("p", "other")}},
 		"db":  {{name: "db"}, {name: "shop-db-1", labels: label("shop", "db")}, {name: "111111111111_shop-db-1", labels: label("shop", "db")}},
 		"": {
-			{name: "mail"}, {name: "b-db-1", labels: label("b", "db")}, {name: "other"}, {name: "x-web-1", labels: label("x", "web")}, {},
-			{name: "claudeops", labels: label("shop", "db")}, {name: "x", labels: label("claude-ops", "db")}, {name: "web2"}, {name: "a_web"},
+			{name: "mail"},
+			{name: "b-db-1", labels: label("b", "db")},
+			{name: "other"},
+			{name: "x-web-1", labels: label("x", "web")},
+			{},
+			{name: "claudeops", labels: label("shop", "db")},
+			{name: "x", labels: label("claude-ops", "db")},
+			{name: "web2"},
+			{name: "a_web"},
 		},
 	} {
 		for _, c := range list {

@@ -257,7 +257,8 @@ func configFields(old container, base defaults) map[string]comparison {
 		out[f] = same
 	}
 	for _, f := range []string{
-		"AttachStdin", "AttachStdout", "AttachStderr", "Tty", "OpenStdin", "StdinOnce", "ArgsEscaped", "StopSignal", "StopTimeout", "ExposedPorts",
+		"AttachStdin", "AttachStdout", "AttachStderr", "Tty", "OpenStdin", "StdinOnce", "ArgsEscaped", "StopSignal", "StopTimeout",
+		"ExposedPorts",
 	} {
 		out[f] = free
 	}
@@ -305,10 +306,12 @@ func user(base defaults) comparison {
 	}
 }
 
-// loaders are variables that make a program load or run something.
-var loaders = []string{
-	"PATH", "ENV", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT", "PERL5LIB", "RUBYOPT",
-	"RUBYLIB", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "SHELL", "EDITOR", "PAGER", "IFS", "PROMPT_COMMAND",
+// isLoader reports variables that make a program load or run something.
+func isLoader(name string) bool {
+	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GIT_") || slices.Contains([]string{
+		"PATH", "ENV", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT", "PERL5LIB", "RUBYOPT",
+		"RUBYLIB", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "SHELL", "EDITOR", "PAGER", "IFS", "PROMPT_COMMAND",
+	}, name)
 }
 
 // variables may get other values, but no variable is new, and those that load programs stay as they are.
@@ -337,7 +340,7 @@ func variables(base defaults) comparison {
 			case name == "affinity:container": // compose 1 notes there which container it replaces
 			case !ok:
 				return fmt.Errorf("the environment variable %q is new", name)
-			case v != was && (slices.Contains(loaders, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GIT_")):
+			case v != was && isLoader(name):
 				return fmt.Errorf("the environment variable %q has another value", name)
 			}
 		}

@@ -129,7 +129,8 @@ func TestLogsAreFollowedWithoutDelay(t *testing.T) {
 		}
 	}
 	_ = events.Process.Kill()
-	for range lines { //nolint:revive // what is left does not matter
+	for range lines {
+		continue // what is left does not matter
 	}
 	_ = events.Wait()
 }
@@ -274,7 +275,6 @@ func TestComposeReplacesOneServiceAtTier3(t *testing.T) {
 			if out, err := through(third, "up", "-d", "web"); err != nil || container("web") == web {
 				t.Errorf("another value of a variable: %v: %s", err, out)
 			}
-			web = container("web")
 			// What exactly counts as more power is tested without compose.
 			writeProject(t, file, "    privileged: true\n")
 			if out, err := through(third, "up", "-d", "web"); err == nil || !strings.Contains(out, "is not created") {

@@ -75,7 +75,8 @@ func routes() []route {
 		{http.MethodGet, "system/df", ops.Tier1, look, q{"type": anything, "verbose": flag}, false},
 		{
 			http.MethodGet, "containers/json", ops.Tier1, look,
-			q{"all": flag, "limit": number, "size": flag, "filters": anything, "trunc_cmd": flag, "since": anything, "before": anything}, false,
+			q{"all": flag, "limit": number, "size": flag, "filters": anything, "trunc_cmd": flag, "since": anything, "before": anything},
+			false,
 		},
 		{http.MethodGet, "containers/*/json", ops.Tier1, look, q{"size": flag}, true},
 		{http.MethodGet, "containers/*/top", ops.Tier1, look, q{"ps_args": processes}, false},

@@ -12,21 +12,24 @@ import (
 
 // serve answers one request.
 func (s *Session) serve(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
 	select {
 	case s.free <- struct{}{}:
 		defer func() { <-s.free }()
 	default:
-		answer(w, &refusal{status: http.StatusServiceUnavailable, rule: ruleRequest, reason: "Too many Docker requests at once. Try again later."})
+		answer(w, &refusal{status: http.StatusServiceUnavailable, rule: ruleRequest, reason: "Too many Docker requests at once."})
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.b.o.Logger.ErrorContext(r.Context(), "the Docker broker failed on a request", "session_id", s.scope.Session.ID, "panic", fmt.Sprint(p))
-			answer(w, &refusal{status: http.StatusInternalServerError, rule: ruleRequest, reason: "The Docker broker failed on this request. Report it for a human."})
+			s.b.o.Logger.ErrorContext(ctx, "the Docker broker failed on a request", "session_id", s.scope.Session.ID, "panic", fmt.Sprint(p))
+			answer(w, &refusal{
+				status: http.StatusInternalServerError, rule: ruleRequest, reason: "The Docker broker failed on this request. Report it for a human.",
+			})
 		}
 	}()
 	if err := s.handle(w, r); err != nil {
-		answer(w, s.asRefusal(r.Context(), err))
+		answer(w, s.asRefusal(ctx, err))
 	}
 }
 
@@ -114,9 +117,11 @@ func (s *Session) read(r *http.Request) (request, *refusal) {
 	return req, nil
 }
 
-// kept are the headers of an answer that clients use.
-var kept = []string{
-	"Content-Type", "Api-Version", "Docker-Experimental", "Ostype", "Server", "Swarm", "Libpod-Api-Version", "Builder-Version", "Warning",
+// keptHeaders are the headers of an answer that clients use.
+func keptHeaders() []string {
+	return []string{
+		"Content-Type", "Api-Version", "Docker-Experimental", "Ostype", "Server", "Swarm", "Libpod-Api-Version", "Builder-Version", "Warning",
+	}
 }
 
 // forward sends a judged request to the engine and its answer to the client. Heard gets a successful answer that is read whole.
@@ -151,7 +156,7 @@ func (s *Session) forward(ctx context.Context, w http.ResponseWriter, req reques
 			return err
 		}
 	}
-	for _, name := range kept {
+	for _, name := range keptHeaders() {
 		if v := resp.Header.Get(name); v != "" {
 			w.Header().Set(name, v)
 		}
