@@ -271,7 +271,7 @@ func (c *Config) guardSettings() []field {
 			"Give agents their own Docker socket, on which each request is checked. `auto`: if `docker.socket` exists. Needs the guard. "+
 				"See [security.md](security.md#the-docker-broker).").
 			or(string(DockerAuto)),
-		value("socket", &c.Docker.Socket, pathKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
+		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
 	), under(
 		"cooldown",
 		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),

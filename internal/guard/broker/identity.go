@@ -48,7 +48,7 @@ func (i identity) own() bool {
 }
 
 // find returns the service of the incident to which a container belongs: by its name, or by the service label of compose if
-// only one project uses it. All are the containers of the engine.
+// only one project and one environment use it. All are the containers of the engine.
 func (s scope) find(c identity, all []identity) (service string, problem string) {
 	claimed := func(i identity) bool {
 		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.name) })
@@ -65,6 +65,9 @@ func (s scope) find(c identity, all []identity) (service string, problem string)
 	i := slices.IndexFunc(s.services, func(o Service) bool { return c.service() != "" && o.has(c.service()) })
 	if i < 0 {
 		return "", "it does not belong to a service of this incident"
+	}
+	if slices.ContainsFunc(s.others, func(o Service) bool { return o.has(c.service()) }) {
+		return "", fmt.Sprintf("another environment has a service %q too; give the container's name as an alias of the service", c.service())
 	}
 	for _, other := range all {
 		if other.service() == c.service() && other.project() != c.project() && !claimed(other) {

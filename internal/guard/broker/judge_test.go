@@ -189,8 +189,8 @@ func TestServicesOfContainers(t *testing.T) {
 		return map[string]string{labelProject: project, labelService: service}
 	}
 	s := scope{
-		services: []Service{{Name: "web", Names: []string{"www", "front-1"}}, {Name: "db"}},
-		others:   []Service{{Name: "mail", Names: []string{"b-db-1"}}},
+		services: []Service{{Name: "web", Names: []string{"www", "front-1"}}, {Name: "db"}, {Name: "queue", Names: []string{"a-queue"}}},
+		others:   []Service{{Name: "mail", Names: []string{"b-db-1"}}, {Name: "queue", Names: []string{"b-queue"}}},
 	}
 	all := []identity{
 		{name: "b-db-1", labels: label("b", "db")},
@@ -199,8 +199,9 @@ func TestServicesOfContainers(t *testing.T) {
 		{name: "y-web-1", labels: label("y", "web")},
 	}
 	for want, list := range map[string][]identity{
-		"web": {{name: "web"}, {name: "www"}, {name: "front-1", labels: label("p", "other")}},
-		"db":  {{name: "db"}, {name: "shop-db-1", labels: label("shop", "db")}, {name: "111111111111_shop-db-1", labels: label("shop", "db")}},
+		"queue": {{name: "a-queue", labels: label("a", "queue")}},
+		"web":   {{name: "web"}, {name: "www"}, {name: "front-1", labels: label("p", "other")}},
+		"db":    {{name: "db"}, {name: "shop-db-1", labels: label("shop", "db")}, {name: "111111111111_shop-db-1", labels: label("shop", "db")}},
 		"": {
 			{name: "mail"},
 			{name: "b-db-1", labels: label("b", "db")},
@@ -210,6 +211,9 @@ func TestServicesOfContainers(t *testing.T) {
 			{name: "claudeops", labels: label("shop", "db")},
 			{name: "x", labels: label("claude-ops", "db")},
 			{name: "web2"},
+			{name: "c-queue", labels: label("c", "queue")},
+			{name: "b-queue", labels: label("b", "queue")},
+			{name: "queue"},
 			{name: "a_web"},
 		},
 	} {
