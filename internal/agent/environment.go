@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ func Environment(spec ops.SessionSpec, f Folders, v Variables) []string {
 	vars[keyName] = spec.Session.Key
 	for name, value := range v.Set {
 		vars[name] = value
+	}
+	if spec.Gate != nil {
+		maps.Copy(vars, passing(spec.Gate.Env, func(string) bool { return true }))
 	}
 	return vars.list()
 }

@@ -19,7 +19,7 @@ type GuardDecision struct {
 	SessionID int64     `json:"session_id"`
 	At        time.Time `json:"at"`
 	Tier      ops.Tier  `json:"tier"`
-	Gate      string    `json:"gate" enum:"hook,shell" doc:"Before the CLI calls a tool, or before a shell command runs."`
+	Gate      string    `json:"gate" enum:"hook,shell,docker" doc:"Before a tool call, a shell command, or a Docker request."`
 	ToolUseID *string   `json:"tool_use_id"`
 	Tool      string    `json:"tool"`
 	Input     string    `json:"input" doc:"Redacted and shortened. The digest covers the whole input."`

@@ -102,6 +102,22 @@ type Guard struct {
 	Bubblewrap     bool
 }
 
+// DockerBroker says when sessions get a Docker socket of their own.
+type DockerBroker string
+
+// The choices. Auto means: where the guard is on and the socket of an engine exists.
+const (
+	DockerAuto DockerBroker = "auto"
+	DockerOn   DockerBroker = "on"
+	DockerOff  DockerBroker = "off"
+)
+
+// Docker is how agents reach the Docker engine.
+type Docker struct {
+	Broker DockerBroker
+	Socket string
+}
+
 // Host is this supervisor among those that share a database.
 type Host struct {
 	Name   string
@@ -139,6 +155,7 @@ type Config struct {
 	Prices       ops.Prices // what models cost, for agents that do not report it
 	Agent        Agent
 	Guard        Guard
+	Docker       Docker
 	AppriseURLs  []string
 	AppriseAPI   string
 	Retention    ops.Retention

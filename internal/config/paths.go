@@ -64,6 +64,12 @@ func pathKind() kind[string] {
 	return kind[string]{name: "folder", schema: singleSchema(), parse: places.resolve}
 }
 
+func socketKind() kind[string] {
+	k := pathKind()
+	k.name = "path"
+	return k
+}
+
 // programKind reads a name to look up, or a path when it holds a slash: agents run in another folder, so a
 // relative path would no longer work.
 func programKind() kind[string] {

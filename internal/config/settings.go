@@ -24,6 +24,9 @@ const (
 // leastLease is what a busy machine can still renew in time.
 const leastLease = 3 * time.Second
 
+// DefaultDockerSocket is where Docker listens.
+const DefaultDockerSocket = "/var/run/docker.sock"
+
 // group is a part of the table with a title in the reference.
 type group struct {
 	title  string
@@ -272,6 +275,13 @@ func (c *Config) guardSettings() []field {
 			or(defaultProtectedFiles),
 		value("volumes", &g.Volumes, wordsKind("folders"),
 			"Folders with persistent data, in which no tier may delete anything.").or(defaultVolumes),
+	), under(
+		"docker",
+		value("broker", &c.Docker.Broker, choiceKind("a choice for the Docker broker", DockerAuto, DockerOn, DockerOff),
+			"Give agents their own Docker socket, on which each request is checked. `auto`: if `docker.socket` exists. Needs the guard. "+
+				"See [security.md](security.md#the-docker-broker).").
+			or(string(DockerAuto)),
+		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
 	), under(
 		"cooldown",
 		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),

@@ -99,3 +99,35 @@ func TestAToolThatRanUnallowedIsCritical(t *testing.T) {
 		t.Errorf("the cycle is %s, events %+v", s.journal.cycle.Status, s.journal.events)
 	}
 }
+
+// ungated is an agent that asks no gate.
+type ungated struct{ play }
+
+func (ungated) Able(context.Context, []string) ops.Ability {
+	return ops.Ability{Version: "command", Known: true, Ungated: true}
+}
+
+// brokered are gates with a variable for the agent.
+type brokered struct{ gates }
+
+func (g *brokered) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
+	_, err := g.gates.Open(ctx, env, s, dryRun)
+	return g, err
+}
+
+func (g *brokered) Spec() ops.GateSpec {
+	spec := g.gates.Spec()
+	spec.Env = []string{"DOCKER_HOST=unix:///s"}
+	return spec
+}
+
+func TestAnAgentThatAsksNoGateStillGetsTheBrokeredSockets(t *testing.T) {
+	g := &brokered{}
+	var seen *ops.GateSpec
+	s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) { p.Gates, p.KnownOnly = g, true })
+	s.Runners["claude"] = ungated{func(_ context.Context, spec ops.SessionSpec) ops.RunResult { seen = spec.Gate; return success() }}
+	s.advance(t)
+	if seen == nil || len(seen.Env) != 1 || seen.Allowed != nil || seen.Settings != nil || g.opened != 1 || g.closed != 1 {
+		t.Errorf("gate %+v, opened %d, closed %d", seen, g.opened, g.closed)
+	}
+}

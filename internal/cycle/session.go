@@ -133,10 +133,10 @@ func (a *Advancer) guarded(
 ) (ops.RunResult, string) {
 	s := r.Session
 	rec := &recorder{a: a, session: *s}
-	if a.Gates == nil || able.Ungated {
+	if a.Gates == nil {
 		return runner.Run(ctx, spec, rec), ""
 	}
-	if a.KnownOnly && !able.Known {
+	if a.KnownOnly && !able.Known && !able.Ungated {
 		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
 	failpoint.Hit("gate.open.before")
@@ -149,7 +149,10 @@ func (a *Advancer) guarded(
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
-	spec.Gate, r.Gated = &gate, true
+	if able.Ungated {
+		gate = ops.GateSpec{Env: gate.Env} // it asks no gate, but it gets the brokered sockets
+	}
+	spec.Gate, r.Gated = &gate, !able.Ungated
 	run := runner.Run(ctx, spec, rec)
 	a.leave(ctx, env, held, r)
 	return run, ""

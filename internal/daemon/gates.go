@@ -22,6 +22,7 @@ type gates struct {
 	store  *store.Store
 	config *config.Config
 	self   string
+	docker *dockerBrokers
 }
 
 // newGates makes the guard and its gates; nil without the guard.
@@ -45,7 +46,9 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	} else if n > 0 {
 		h.Logger.InfoContext(ctx, "removed gates of an earlier run", "count", n)
 	}
-	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
+	docker := &dockerBrokers{h: h, redact: r.String}
+	docker.sweep(ctx)
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker}, nil
 }
 
 // newJudge makes the guard with the operator's rules.
@@ -83,14 +86,19 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return &held{session: opened, id: s.ID, store: g.store, spec: ops.GateSpec{
-		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed,
+	docker, err := g.docker.open(ctx, env, s, dryRun)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return &held{session: opened, docker: docker, id: s.ID, store: g.store, spec: ops.GateSpec{
+		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(),
 	}}, nil
 }
 
 // held is one session behind its gates.
 type held struct {
 	session *gate.Session
+	docker  dockerSocket
 	id      ops.SessionID
 	store   *store.Store
 	spec    ops.GateSpec
@@ -100,7 +108,7 @@ func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) ([]string, error) {
 	down, err := h.store.ServicesLeftDown(ctx, h.id)
-	return down, errors.Join(err, h.session.Close())
+	return down, errors.Join(err, h.docker.close(), h.session.Close())
 }
 
 // Facts are what the guard knows about an environment.

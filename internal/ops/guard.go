@@ -5,10 +5,11 @@ import "time"
 // Gate is where a tool call was judged.
 type Gate string
 
-// The gates of a session: before the CLI calls a tool, and before a shell command runs.
+// The gates of a session: before the CLI calls a tool, before a shell command runs, and before a request reaches the Docker engine.
 const (
-	GateHook  Gate = "hook"
-	GateShell Gate = "shell"
+	GateHook   Gate = "hook"
+	GateShell  Gate = "shell"
+	GateDocker Gate = "docker"
 )
 
 // GuardRecord is one judgement of a tool call, as it is recorded before the answer is given.

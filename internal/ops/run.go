@@ -130,6 +130,7 @@ type GateSpec struct {
 	ShellPrefix string // the program every shell command goes through
 	// Allowed reports whether a gate allowed the tool call. Nil means that nobody holds the session to it.
 	Allowed func(toolUseID string) bool
+	Env     []string // NAME=value, added to the agent's environment
 }
 
 // Recorder takes the redacted output of a session, in order, as it comes.

@@ -46,6 +46,8 @@ func (p reserving) all(ctx context.Context, want []ops.Reservation) (reason stri
 	case ops.GateHook:
 	case ops.GateShell:
 		take = p.use
+	case ops.GateDocker:
+		take = p.docker
 	default:
 		return "", fmt.Errorf("there is no gate %q", p.record.Gate)
 	}
@@ -151,7 +153,7 @@ func (p reserving) insert(ctx context.Context, w ops.Reservation, status string,
 		tool_use_id, status, counts, covered_by, reserved_at, boot, uptime_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 		p.environment, w.Service, w.Project, w.Action, w.Half, p.record.CycleID, p.record.SessionID,
-		p.record.ToolUseID, status, status != actionCovered, db.OrNull(coveredBy), db.Time(p.now.at), p.now.boot,
+		p.record.ToolUseID, status, status != actionCovered && status != actionTaken, db.OrNull(coveredBy), db.Time(p.now.at), p.now.boot,
 		p.now.up.Microseconds()).Scan(&id)
 	p.taken[id] = true
 	return id, err

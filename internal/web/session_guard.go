@@ -91,6 +91,8 @@ func gateText(g ops.Gate) string {
 		return "before the tool call"
 	case ops.GateShell:
 		return "before the shell"
+	case ops.GateDocker:
+		return "before the Docker engine"
 	default:
 		return plain(string(g))
 	}

@@ -94,6 +94,9 @@ func guardCases() []testCase {
 		{"the shell refuses what the hook did not reserve", shellNeedsReservation},
 		{"the same call asked twice counts once", repeatedCallCountsOnce},
 		{"50 restarts at once: 2 are allowed", manyRestartsAtOnce},
+		{"a command and its Docker requests count once", dockerCountsOnce},
+		{"a Docker request without a command counts", dockerCountsAlone},
+		{"Docker requests take a service down and start it", dockerRedeploys},
 	}
 }
 
@@ -218,4 +221,75 @@ func manyRestartsAtOnce(t *testing.T, f *Fixture) {
 	got, err := f.Store.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(got), 50)
+}
+
+// docker asks before a request for a container reaches the Docker engine.
+func (f *Fixture) docker(t *testing.T, s ops.Session, container string, want ...ops.Reservation) ops.GuardRecord {
+	t.Helper()
+	r := f.judged(s, "docker:"+container)
+	r.Gate, r.Tool = ops.GateDocker, "docker"
+	got, err := f.Store.RecordGuard(t.Context(), f.Owner, r, want, limits())
+	must(t, err)
+	return got
+}
+
+func dockerCountsOnce(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	for _, call := range []string{"toolu_1", "toolu_2"} {
+		wantAllowed(t, f.hook(t, session, call, restart("web")...))
+		wantAllowed(t, f.shell(t, session, restart("web")...))
+		// One command restarts every container of the service.
+		wantAllowed(t, f.docker(t, session, "a", restart("web")...))
+		wantAllowed(t, f.docker(t, session, "b", restart("web")...))
+		if call == "toolu_1" {
+			equal(t, "left after one", f.cooldowns(t)[0].Left, 1)
+		}
+	}
+	equal(t, "left", f.cooldowns(t)[0].Left, 0)
+	denied := f.docker(t, session, "a", restart("web")...)
+	wantDenied(t, denied, "cooldown", "web", "restart")
+	wantDenied(t, f.hook(t, session, "toolu_3", restart("web")...), "cooldown")
+}
+
+func dockerCountsAlone(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.docker(t, session, "a", restart("web")...))
+	wantAllowed(t, f.docker(t, session, "a", restart("web")...))
+	wantDenied(t, f.docker(t, session, "a", restart("web")...), "cooldown")
+	wantAllowed(t, f.docker(t, session, "c", restart("db")...))
+	// What another session reserved is not for this one.
+	other := f.RunningSession(t, "office")
+	wantAllowed(t, f.hook(t, other, "toolu_1", restart("mail")...))
+	equal(t, "counted", len(f.cooldowns(t)), 2)
+}
+
+func dockerRedeploys(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	down := ops.Reservation{Service: "web", Action: redeployAction, Half: ops.HalfOpen}
+	up := ops.Reservation{Service: "web", Action: restartAction, Half: ops.HalfClose}
+	wantAllowed(t, f.docker(t, session, "a", down))
+	left, err := f.Store.ServicesLeftDown(t.Context(), session.ID)
+	must(t, err)
+	equal(t, "left down", left, []string{"web"})
+	wantAllowed(t, f.docker(t, session, "b", up))
+	left, err = f.Store.ServicesLeftDown(t.Context(), session.ID)
+	must(t, err)
+	equal(t, "left down", len(left), 0)
+	wantDenied(t, f.docker(t, session, "b", down), "cooldown", "redeployment")
+
+	// The same as commands, each with its request.
+	other := ops.Reservation{Service: "db", Action: redeployAction, Half: ops.HalfOpen}
+	otherUp := ops.Reservation{Service: "db", Action: restartAction, Half: ops.HalfClose}
+	wantAllowed(t, f.hook(t, session, "toolu_1", other))
+	wantAllowed(t, f.docker(t, session, "d", other))
+	wantAllowed(t, f.hook(t, session, "toolu_2", otherUp))
+	wantAllowed(t, f.docker(t, session, "d", otherUp))
+	left, err = f.Store.ServicesLeftDown(t.Context(), session.ID)
+	must(t, err)
+	equal(t, "left down", len(left), 0)
+	for _, c := range f.cooldowns(t) {
+		if c.Action == redeployAction {
+			equal(t, "redeployments left of "+c.Service, c.Left, 0)
+		}
+	}
 }

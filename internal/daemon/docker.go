@@ -1,0 +1,160 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/config"
+	"claudeops/internal/decide"
+	"claudeops/internal/guard/broker"
+	"claudeops/internal/ops"
+)
+
+const dockerHost = "DOCKER_HOST"
+
+// dockerBrokers opens the Docker sockets of sessions.
+type dockerBrokers struct {
+	h      *Host
+	redact func(string) string
+}
+
+// dockerSocket is the Docker socket of a session; without a session there is none.
+type dockerSocket struct{ session *broker.Session }
+
+func (s dockerSocket) env() []string {
+	if s.session == nil {
+		return nil
+	}
+	return s.session.Env()
+}
+
+func (s dockerSocket) close() error {
+	if s.session == nil {
+		return nil
+	}
+	return s.session.Close()
+}
+
+// engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
+func (d *dockerBrokers) engine(env ops.Environment) string {
+	c := d.h.Config.Docker
+	socket := c.Socket
+	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket {
+		path, local := strings.CutPrefix(own, "unix://")
+		switch {
+		case local:
+			socket = path
+		case c.Broker == config.DockerAuto:
+			return "" // the operator has chosen another engine or a proxy
+		}
+	}
+	switch c.Broker {
+	case config.DockerOff:
+		return ""
+	case config.DockerOn:
+		return socket
+	case config.DockerAuto:
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Type() != os.ModeSocket {
+		return ""
+	}
+	return socket
+}
+
+func (d *dockerBrokers) make(engine string) (*broker.Broker, error) {
+	return broker.New(broker.Options{
+		Engine: engine, Dir: gateDir(d.h.Config), Ledger: d, May: d.h.may, Redact: d.redact, Clock: d.h.Clock, Logger: d.h.Logger,
+	})
+}
+
+// Reserve records a decision of a broker, and reserves what it needs in the same transaction.
+func (d *dockerBrokers) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reservation) (ops.GuardRecord, error) {
+	return d.h.store.RecordGuard(ctx, d.h.Owner(), r, want, d.h.Config.Guard.Limits)
+}
+
+// sweep removes what an earlier supervisor left.
+func (d *dockerBrokers) sweep(ctx context.Context) {
+	b, err := d.make(config.DefaultDockerSocket)
+	if err == nil {
+		_, err = b.Sweep(ctx)
+	}
+	if err != nil {
+		d.h.Logger.WarnContext(ctx, "old Docker sockets of sessions could not be removed", "error", err)
+	}
+}
+
+// open opens the Docker socket of a session, where it gets one.
+func (d *dockerBrokers) open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
+	engine := d.engine(env)
+	if engine == "" {
+		return dockerSocket{}, nil
+	}
+	b, err := d.make(engine)
+	if err != nil {
+		return dockerSocket{}, err
+	}
+	session, err := b.Open(ctx, broker.Scope{
+		Session: s, DryRun: dryRun, Others: d.others(env.Name), Services: func() []broker.Service { return d.incident(ctx, env, s) },
+	})
+	return dockerSocket{session}, err
+}
+
+// loadLimit bounds how long a Docker request waits for the journal.
+const loadLimit = 5 * time.Second
+
+// incident are the services that this cycle found in trouble and no human has taken over. If they cannot be read, there are none.
+func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
+	defer cancel()
+	now, err := d.h.store.Load(ctx, s.CycleID)
+	if err != nil {
+		d.h.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
+		return nil
+	}
+	brief := decide.BriefFor(now, s)
+	alone := brief.LeaveAlone()
+	inventory := now.Cycle.Policy.Inventory
+	var out []broker.Service
+	for _, name := range brief.Services() {
+		canonical, known := inventory.Canonical(name)
+		if slices.Contains(alone, name) || slices.Contains(alone, canonical) || !known && inventory.Strict {
+			continue
+		}
+		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == canonical })
+		if i < 0 {
+			out = append(out, broker.Service{Name: canonical})
+			continue
+		}
+		out = append(out, containersOf(inventory.Services[i], env.Probes))
+	}
+	return out
+}
+
+// containersOf is a service with the names that its containers can have.
+func containersOf(s ops.Service, probes []ops.ProbeSpec) broker.Service {
+	out := broker.Service{Name: s.Name, Names: slices.Clone(s.Aliases)}
+	for _, p := range probes {
+		if p.Service == s.Name && p.Container != "" {
+			out.Names = append(out.Names, p.Container)
+		}
+	}
+	return out
+}
+
+// others are the services of the other environments of this host.
+func (d *dockerBrokers) others(name string) []broker.Service {
+	var out []broker.Service
+	for _, e := range d.h.mine {
+		if e.Name == name {
+			continue
+		}
+		for _, s := range e.Policy.Inventory.Services {
+			out = append(out, containersOf(s, e.Probes))
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The labels that compose puts on containers; Podman's compose puts them too.
+const (
+	labelPrefix  = "com.docker.compose."
+	labelService = labelPrefix + "service"
+	labelProject = labelPrefix + "project"
+	labelOneOff  = labelPrefix + "oneoff"
+)
+
+// Service is a service of the inventory as containers show it.
+type Service struct {
+	Name  string
+	Names []string // its aliases and the names of its containers
+}
+
+func (s Service) has(name string) bool { return name == s.Name || slices.Contains(s.Names, name) }
+
+// identity is what tells to which service a container belongs.
+type identity struct {
+	id     string
+	name   string
+	labels map[string]string
+}
+
+func (i identity) service() string { return i.labels[labelService] }
+func (i identity) project() string { return i.labels[labelProject] }
+
+// scope is what a session may change.
+type scope struct {
+	services []Service // of the incident
+	others   []Service // of other environments
+}
+
+// own reports the supervisor's own container, which nobody restarts from inside a session.
+func (i identity) own() bool {
+	plain := strings.NewReplacer("-", "", "_", "")
+	return slices.ContainsFunc([]string{i.name, i.service(), i.project()}, func(s string) bool {
+		return strings.Contains(plain.Replace(strings.ToLower(s)), "claudeops")
+	})
+}
+
+// find returns the service of the incident to which a container belongs: by its name, or by the service label of compose if
+// only one project and one environment use it. All are the containers of the engine.
+func (s scope) find(c identity, all []identity) (service string, problem string) {
+	claimed := func(i identity) bool {
+		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.name) })
+	}
+	switch {
+	case c.own():
+		return "", "it belongs to the supervisor"
+	case claimed(c):
+		return "", "it belongs to another environment"
+	}
+	if i := slices.IndexFunc(s.services, func(o Service) bool { return o.has(c.name) }); i >= 0 {
+		return s.services[i].Name, ""
+	}
+	i := slices.IndexFunc(s.services, func(o Service) bool { return c.service() != "" && o.has(c.service()) })
+	if i < 0 {
+		return "", "it does not belong to a service of this incident"
+	}
+	if slices.ContainsFunc(s.others, func(o Service) bool { return o.has(c.service()) }) {
+		return "", fmt.Sprintf("another environment has a service %q too; give the container's name as an alias of the service", c.service())
+	}
+	for _, other := range all {
+		if other.service() == c.service() && other.project() != c.project() && !claimed(other) {
+			return "", fmt.Sprintf("the compose projects %q and %q both have a service %q; give the container's name as an alias of the service",
+				c.project(), other.project(), c.service())
+		}
+	}
+	return s.services[i].Name, ""
+}
+
+// tell names the services of the incident for a refusal.
+func (s scope) tell() string {
+	var names []string
+	for _, o := range s.services {
+		names = append(names, o.Name)
+	}
+	if len(names) == 0 {
+		return "This incident has no services that may be changed."
+	}
+	return "Services of this incident: " + strings.Join(names, ", ") + "."
+}
+
+// temporary matches the name that compose gives to a container for the time in which it is replaced.
+var temporary = regexp.MustCompile(`^[0-9a-f]{12}_(.+)$`)
+
+// plainName is the name of a container without what compose adds for the time in which it is replaced.
+func plainName(name string) string {
+	if m := temporary.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return name
+}
+
+// fits reports whether a new name is one that a container of the same service may have.
+func fits(name string, old identity) bool {
+	name = plainName(name)
+	if name == plainName(old.name) {
+		return true
+	}
+	if old.service() == "" || old.project() == "" {
+		return false
+	}
+	for _, sep := range []string{"-", "_"} {
+		if rest, ok := strings.CutPrefix(name, old.project()+sep+old.service()+sep); ok && numberShape.MatchString(rest) {
+			return true
+		}
+	}
+	return false
+}

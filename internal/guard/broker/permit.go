@@ -1,0 +1,94 @@
+package broker
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"claudeops/internal/ops"
+)
+
+// The rules by which the broker refuses.
+const (
+	ruleRequest = "docker.request"
+	ruleNever   = "docker.never"
+	ruleTier    = "docker.tier"
+	ruleDryRun  = "docker.dry-run"
+	ruleOutside = "docker.outside"
+	rulePower   = "docker.power"
+	ruleLease   = "docker.lease"
+	ruleRecord  = "docker.record"
+	ruleEngine  = "docker.engine"
+	ruleAllowed = "docker.allowed"
+)
+
+// refusal is why a request does not reach the engine. Its reason also says what would be allowed.
+type refusal struct {
+	status int
+	rule   string
+	reason string
+	told   bool // the ledger has recorded it
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+func refuse(rule, format string, args ...any) *refusal {
+	return &refusal{status: http.StatusForbidden, rule: rule, reason: fmt.Sprintf(format, args...)}
+}
+
+// permit finds the route of a request and checks everything that the request line says.
+func permit(t target, tier ops.Tier, dryRun bool) (route, *refusal) {
+	known := routes()
+	i := slices.IndexFunc(known, func(r route) bool { return r.method == t.method && r.matches(t.path) })
+	if i < 0 {
+		return route{}, refuse(ruleNever, "The Docker request %s is refused: %s", t.short(), never(t))
+	}
+	r := known[i]
+	switch {
+	case tier < r.tier:
+		return r, refuse(ruleTier, "The Docker request %s is refused: it needs %s, and this session is at %s. %s",
+			t.short(), r.tier, tier, "Hand over with what you found.")
+	case r.action != look && dryRun:
+		return r, refuse(ruleDryRun, "The Docker request %s is refused: this is a dry run. Report what you would do.", t.short())
+	}
+	for name, values := range t.query {
+		allowed, ok := r.query[name]
+		if !ok || !allowed(values[0]) {
+			return r, refuse(ruleNever, "The Docker request %s is refused: the parameter %s=%q is not allowed. Leave it out.",
+				t.short(), name, values[0])
+		}
+	}
+	return r, nil
+}
+
+func (t target) short() string {
+	t.query = nil
+	return t.String()
+}
+
+// never says why a request is not in the allow list, and what to do instead.
+func never(t target) string {
+	last := t.path[len(t.path)-1]
+	switch {
+	case last == "prune":
+		return "nothing is deleted in bulk. Report what takes up the space."
+	case last == "exec" || t.path[0] == "exec":
+		return "no command runs inside a container. Use logs, top and inspect."
+	case slices.Contains([]string{"attach", "ws", "session", "grpc"}, last):
+		return "no connection to a container's input is opened. Use logs."
+	case slices.Contains([]string{"archive", "export", "get", "load", "commit", "copy"}, last):
+		return "no files are copied into or out of containers and images. Use logs and inspect."
+	case t.path[0] == "volumes":
+		return "volumes are neither created nor removed. Report it for a human."
+	case t.path[0] == "build" || slices.Contains([]string{"push", "tag"}, last):
+		return "images are not built, tagged or pushed. Use an image that exists, or report it for a human."
+	case last == "update" && t.path[0] == "containers":
+		return "the limits of a container are not changed in place. Replace the container at Tier 3."
+	case last == "kill" || last == "pause":
+		return "use stop or restart."
+	case t.path[0] == "networks":
+		return "networks stay as they are. Report it for a human."
+	default:
+		return "it is not in the list of allowed requests. Report it for a human."
+	}
+}
