@@ -105,7 +105,7 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return f.At },
 	}, store: s}
 	h.owner.Store(&f.Owner)
-	h.sound = &sound{}
+	h.readiness = &readiness{}
 	if err := os.Mkdir(gateDir(h.Config), 0o700); err != nil {
 		t.Fatal(err)
 	}
