@@ -128,14 +128,14 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			}
 			agent := &obedient{t: t, state: state, mode: mode, reads: reads}
 			config := filepath.Join(t.TempDir(), "claudeops.yaml")
-			if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
+			if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q], protected_files: [ie.yaml, vms.yaml]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
 			b.furnish()
-			b.once(0)
+			b.once(6) // it says that it repaired something, and the guard has refused everything it tried
 			c := b.cycle()
 			if len(c.Journal.Sessions) != 3 {
 				t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)

@@ -78,7 +78,7 @@ func TestResumeIsTheDefault(t *testing.T) {
 			}
 		}
 		prompt, _ := calls[i].Option("-p")
-		contains(t, "the escalation prompt", prompt, "do not repeat diagnostics", "Cooldowns")
+		contains(t, "the escalation prompt", prompt, "do not repeat diagnostics", "Rate limits")
 	}
 	prompt, _ := calls[0].Option("-p")
 	contains(t, "Tier 1's prompt", prompt, "## Facts about this environment")

@@ -53,7 +53,8 @@ func commits(ctx context.Context, dir string) []string {
 		"-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*", "-c", "log.showSignature=false",
 		"--no-pager", "-C", dir, "log", "-n", changesCommits, "--no-color", "--format=%h %cs %s")
 	c.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
+		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // where git is; nothing else of the environment reaches it
+		"HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
 		"GIT_NO_LAZY_FETCH=1", "LC_ALL=C.UTF-8",
 	}
 	c.WaitDelay = 100 * time.Millisecond

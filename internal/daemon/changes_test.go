@@ -20,7 +20,8 @@ func repository(t *testing.T, dir string, messages ...string) {
 		t.Helper()
 		c := exec.Command("git", append([]string{"-C", dir}, args...)...)
 		c.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1",
+			"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // where git is
+			"HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1",
 			"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
 			"GIT_COMMITTER_DATE=2026-01-02T03:04:05Z", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z",
 		}

@@ -47,7 +47,9 @@ func (p *probeHealth) SettleTime(ctx context.Context, environment string, servic
 			if err != nil {
 				p.host.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", name, "error", err)
 			}
-			longest = max(longest, health.SettleTime(s.Settle, starts, bound))
+			if s.Settle > 0 || len(starts) > 0 {
+				longest = max(longest, health.SettleTime(s.Settle, starts, bound))
+			}
 		}
 	}
 	return failpoint.Wait("settle", longest)

@@ -10,8 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -85,7 +84,7 @@ func Listen(o Options) (*Proxy, error) {
 			DisableCompression: true, // what the agent asked for is passed on as it comes
 		},
 	}
-	quiet := log.New(io.Discard, "", 0) // a message could hold what was sent
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a message could hold what was sent
 	p.forward = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: p.transport, FlushInterval: -1, ErrorHandler: failed, ErrorLog: quiet,
 	}

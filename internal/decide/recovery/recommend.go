@@ -35,87 +35,59 @@ func (in Facts) advice() string {
 	case TypeCredentials:
 		return in.credentials()
 	case TypeBudget:
-		return "Raise the budget of the session, the chain or the day, or wait: " + in.lifts(
-			"the day's budget lifts",
-			"the day's budget lifts at midnight UTC",
-		) + "."
+		return "Raise the budget of the session, the chain or the day, or wait: " +
+			in.lifts("the day's budget lifts", "the day's budget lifts at midnight UTC") + "."
 	case TypeRateLimit:
 		return fmt.Sprintf("Wait for the rate limit of %s to pass (%s), or configure a fallback handler of another provider.",
 			cmp.Or(f.Family, who), in.lifts("it lifts", "the provider did not say when"))
 	case TypeServer, TypeNetwork, TypeIdle:
-		return fmt.Sprintf(
-			"Check that the model API of %s can be reached from this host and is up, then run the cycle again with claudeops once; "+
-				"a fallback handler of another provider would bridge such an outage.",
-			who,
-		)
+		return fmt.Sprintf("Check that the model API of %s can be reached from this host and is up, then run the cycle again "+
+			"with claudeops once; "+
+			"a fallback handler of another provider would bridge such an outage.", who)
 	case TypeUnavailable:
 		return fmt.Sprintf("Install or update the agent CLI of %s so that claudeops doctor finds it, or configure a fallback handler.", who)
 	case TypeCapability:
-		return fmt.Sprintf(
-			"Configure a model that exists and accepts this task for %s (now %s), or add a fallback handler.",
-			who,
-			cmp.Or(f.Model, "not known"),
-		)
+		return fmt.Sprintf("Configure a model that exists and accepts this task for %s (now %s), or add a fallback handler.",
+			who, cmp.Or(f.Model, "not known"))
 	case TypeLayer:
 		return "Repair the sandbox of this host: claudeops doctor names the layer that could not be set up. No agent runs without it."
 	case TypeInvariant:
-		return fmt.Sprintf(
-			"Read the transcript of session %d and find out how a tool ran that no gate had allowed, before the next cycle starts.",
-			f.Session,
-		)
+		return fmt.Sprintf("Read the transcript of session %d and find out how a tool ran that no gate had allowed, "+
+			"before the next cycle starts.",
+			f.Session)
 	case TypeJournal:
 		return "Free disk space or repair the database in the state folder, then run the cycle again."
 	case TypeContext, TypeOutputLimit:
 		return fmt.Sprintf("Split the work, raise the turn limit or give %s a model with a larger context window; then run the cycle again.", who)
 	case TypePermission:
-		return fmt.Sprintf(
-			"Decide on the refused call (%s): do it by hand, or allow it in the guard's rules if the tier should have it.",
-			in.refused(),
-		)
+		return fmt.Sprintf("Decide on the refused call (%s): do it by hand, or allow it in the guard's rules if the tier should have it.",
+			in.refused())
 	case TypeLoop:
-		return fmt.Sprintf(
-			"Look at the repeated call (%s) in the transcript of session %d and do by hand what it waits for or cannot reach.",
-			in.repeated(),
-			f.Session,
-		)
+		return fmt.Sprintf("Look at the repeated call (%s) in the transcript of session %d and do by hand what it waits for or cannot reach.",
+			in.repeated(), f.Session)
 	case TypeProbe, TypeGoal, TypeEvidence, TypeJudge:
-		return fmt.Sprintf(
-			"Look at %s yourself: a repair was claimed but is not confirmed. The transcript of session %d tells what was done.",
-			in.services(),
-			f.Session,
-		)
+		return fmt.Sprintf("Look at %s yourself: a repair was claimed but is not confirmed. The transcript of session %d tells what was done.",
+			in.services(), f.Session)
 	case TypeFormat, TypeInconclusive:
-		return fmt.Sprintf(
-			"Read the transcript of session %d: the work may be done although its report is not usable. "+
-				"Check the services, then run the cycle again.",
-			f.Session,
-		)
+		return fmt.Sprintf("Read the transcript of session %d: the work may be done although its report is not usable. "+
+			"Check the services, then run the cycle again.", f.Session)
 	case TypeTimeout, TypeLevelTimeout:
-		return fmt.Sprintf(
-			"Read in the transcript of session %d what takes so long; raise the limit if it is right, or do that step by hand.",
-			f.Session,
-		)
+		return fmt.Sprintf("Read in the transcript of session %d what takes so long; raise the limit if it is right, or do that step by hand.",
+			f.Session)
 	case TypeKilled:
-		return fmt.Sprintf(
-			"Find out what ended the process of session %d (exit code %s), such as the system running out of memory, then run the cycle again.",
-			f.Session,
-			in.exit(),
-		)
+		return fmt.Sprintf("Find out what ended the process of session %d (exit code %s), "+
+			"such as the system running out of memory, then run the cycle again.",
+			f.Session, in.exit())
 	case TypeInterrupted:
 		return "Check the state of the services, then run the cycle again: the supervisor ended while an agent was working."
 	case TypeNotFound:
-		return fmt.Sprintf(
-			"Correct the name, path or parameter that does not exist (see the transcript of session %d), then run the cycle again.",
-			f.Session,
-		)
+		return fmt.Sprintf("Correct the name, path or parameter that does not exist (see the transcript of session %d), "+
+			"then run the cycle again.",
+			f.Session)
 	case TypeUnknown, TypeCancelled, TypeResume, TypeConditional:
 	}
-	return fmt.Sprintf(
-		"Read the end of session %d (exit code %s): the failure is not known. "+
-			"Once it is, add a recovery rule for it; the next scheduled cycle starts afresh.",
-		f.Session,
-		in.exit(),
-	)
+	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. "+
+		"Once it is, add a recovery rule for it; the next scheduled cycle starts afresh.", f.Session, in.exit())
 }
 
 func (in Facts) credentials() string {
@@ -133,10 +105,9 @@ func (in Facts) credentials() string {
 	if strings.Contains(text, "credit") || strings.Contains(text, "billing") || in.Failure.APIError == "billing_error" {
 		return fmt.Sprintf("Add credit to the account behind %s, then run the cycle again.", names)
 	}
-	return fmt.Sprintf(
-		"Set %s to valid credentials (the API refused those in use, or there were none), check with claudeops doctor, then run the cycle again.",
-		names,
-	)
+	return fmt.Sprintf("Set %s to valid credentials (the API refused those in use, or there were none), "+
+		"check with claudeops doctor, then run the cycle again.",
+		names)
 }
 
 func (in Facts) lifts(known, unknown string) string {

@@ -37,12 +37,10 @@ func ForceDoneSchema() []byte { return []byte(forceDoneText) }
 
 // compiled are computed once and only read afterwards.
 var (
-	compiledFailure = sync.OnceValue(
-		func() *jsonschema.Schema { return compile(FailureSchemaID, failureText) },
-	) //nolint:gochecknoglobals // a constant that takes work to make
-	compiledForceDone = sync.OnceValue(
-		func() *jsonschema.Schema { return compile(ForceDoneSchemaID, forceDoneText) },
-	) //nolint:gochecknoglobals // a constant that takes work to make
+	//nolint:gochecknoglobals // a constant that takes work to make
+	compiledFailure = sync.OnceValue(func() *jsonschema.Schema { return compile(FailureSchemaID, failureText) })
+	//nolint:gochecknoglobals // a constant that takes work to make
+	compiledForceDone = sync.OnceValue(func() *jsonschema.Schema { return compile(ForceDoneSchemaID, forceDoneText) })
 )
 
 // compile panics when the embedded document is broken: that is a build mistake no operator can act upon.
