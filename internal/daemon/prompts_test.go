@@ -124,7 +124,6 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 						t.Fatal(err)
 					}
 					facts := Facts(c, env)
-					facts.TempDir = "/nonexistent" // the repositories of this test are in the machine's temporary folder
 					facts.HandoffMode = !structured
 					facts.OwnPaths = append(facts.OwnPaths, "/usr/local/bin/claudeops", gateDir(c))
 					at := fmt.Sprintf("%s, %s, structured %v, dry run %v", h.ID, mode, structured, dry)

@@ -213,7 +213,7 @@ func (c *call) here() {
 		return
 	}
 	for _, p := range c.j.paths(c.s, ".") {
-		if within(p, c.j.facts.TempDir) && !c.s.remote {
+		if within(p, c.j.facts.TempDir) && c.j.inRepo(p) == 0 && !c.s.remote {
 			c.refuse(rulePath, "it takes settings from the folder it runs in, and that is a temporary one", "cd into a repository first")
 		}
 	}

@@ -277,7 +277,8 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 // misplaced says why a file may not be changed where it is, or nil.
 func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	bad := finding{need: never, what: what}
-	temporary := j.facts.TempDir != "" && within(p, j.facts.TempDir) && p != j.facts.TempDir
+	// Repositories may be in the temporary folder; what is in them counts as theirs.
+	temporary := j.facts.TempDir != "" && within(p, j.facts.TempDir) && p != j.facts.TempDir && j.inRepo(p) == 0
 	switch {
 	case safeDevice(p):
 		return nil
