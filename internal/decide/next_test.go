@@ -104,6 +104,12 @@ func TestNext(t *testing.T) {
 		}), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "web"},
 		{name: "Tier 3 ends the chain", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(3, 3, ops.SessionCompleted, handed(3))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a silence holds what only the cycle's own probe saw", row: "probes find nothing", policy: policy(probed, probesFirst), cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, journal: ops.Journal{Silences: []ops.Silence{{Service: "web", Author: "ada", Reason: "new disk", From: now.Add(-time.Hour), Until: now.Add(time.Hour)}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "silenced by ada"},
+		{name: "a window that was reported in this cycle counts at once", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.Mode, p.ContextThreshold = ops.ContextResume, 0.8 }), sessions: []ops.Session{
+			session(1, 2, ops.SessionFailed, func(s *ops.Session) { s.Model, s.ContextWindow = "sonnet", ops.Ptr(int64(1000)) }),
+			session(2, 1, ops.SessionCompleted, handed(2), func(s *ops.Session) {
+				s.Agent, s.CLISessionID, s.ContextTokens = "claude", "abc", ops.Ptr(int64(900))
+			}),
+		}, kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "a claimed repair is checked", row: "claim unverified", policy: policy(probed), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepProbe, says: "web"},
 		{name: "a claimed health is checked when a probe disagreed", row: "claim unverified", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted)}, kind: ops.StepProbe},
 		{name: "a refuted claim needs a human", row: "claim refuted", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "HTTP 502"},
