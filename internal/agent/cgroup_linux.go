@@ -44,7 +44,14 @@ func cgroupParents() []string {
 	return parents
 }
 
-func cgroupName(key string) (string, bool) { return "claudeops-" + key, FileNameSafe(key) }
+const (
+	// cgroupPrefix begins the name of every session's group.
+	cgroupPrefix = "claudeops-"
+	// shortestKey keeps groups of other programs with the same prefix from being mistaken for a session's.
+	shortestKey = 16
+)
+
+func cgroupName(key string) (string, bool) { return cgroupPrefix + key, FileNameSafe(key) }
 
 // FileNameSafe reports whether the key of a session may be part of a file name.
 func FileNameSafe(key string) bool {

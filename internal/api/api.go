@@ -50,6 +50,8 @@ type Options struct {
 	Database func() string
 	// Changed, if given, is called after a request changed silences or notifications.
 	Changed func()
+	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
+	WrongTokens func() int64
 }
 
 type server struct {
@@ -91,6 +93,7 @@ func New(o Options) http.Handler {
 	routes.HandleFunc("GET /readyz", s.ready)
 	routes.Handle("GET /metrics", metrics.New(metrics.Options{
 		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
+		WrongTokens: s.WrongTokens,
 	}))
 	routes.HandleFunc("GET /schemas/handoff/v1.json", published(handoff.Schema()))
 	routes.HandleFunc("GET /schemas/outcome/v1.json", published(outcome.Schema()))

@@ -68,7 +68,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	return append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg), a.wallLayers(cfg))
+	return append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg), a.wallLayers(cfg))
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -81,6 +81,9 @@ func stateFolder(cfg *config.Config) finding {
 	}
 	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	if err := daemon.CheckStateFolder(cfg.StateDir); err != nil {
+		return finding{"state folder", "problem", err.Error(), ""}
 	}
 	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
 }
@@ -198,6 +201,21 @@ func (a *app) wallLayers(cfg *config.Config) finding {
 		}
 	}
 	return finding{"walls", "ok", strings.Join(layers, " and "), ""}
+}
+
+// access says what the pages and the control socket can tell agents and people apart by.
+func access(cfg *config.Config) finding {
+	if !daemon.AgentsSeparated(cfg) {
+		return finding{
+			"access", "warning", "agents have neither a user nor a cgroup of their own, so connections of agents cannot be recognised and " +
+				"approvals need the token that you set (CLAUDEOPS_API_TOKEN)",
+			"Set sandbox.uid or sandbox.bubblewrap: true, or give the service a delegated cgroup (systemd: Delegate=yes)",
+		}
+	}
+	if cfg.APIToken == "" {
+		return finding{"access", "ok", "the daemon makes its token; sign in with 'claudeops open'", ""}
+	}
+	return finding{"access", "ok", "your token is used; sign in with it or with 'claudeops open'", ""}
 }
 
 func processes() finding {

@@ -18,6 +18,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/control"
+	"claudeops/internal/daemon/peer"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
@@ -28,6 +29,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/internal/store/spool"
 	"claudeops/internal/watch/notify"
+	"claudeops/internal/web"
 	"claudeops/internal/web/live"
 )
 
@@ -64,6 +66,11 @@ type Host struct {
 	hub        *live.Hub
 	hook       *webhook.Hook
 	control    *control.Server
+	token      string // for the pages and the API
+	codes      *web.SignInCodes
+	refusals   refusals
+	// pagesAddress is where people find the pages; nil while there are none.
+	pagesAddress atomic.Pointer[string]
 	// closeControl closes the socket once.
 	closeControl func() error
 	cleanups     []cleanup
@@ -111,6 +118,7 @@ func newHost(o Options, envs []ops.Environment) *Host {
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger},
+		codes:    web.NewSignInCodes(o.Clock),
 	}
 }
 
@@ -136,11 +144,17 @@ func (h *Host) takeFolder(context.Context) error {
 			return fmt.Errorf("create state folder: %w; make it writable or set CLAUDEOPS_STATE_DIR", err)
 		}
 	}
+	if err := CheckStateFolder(h.Config.StateDir); err != nil {
+		return err
+	}
 	l, err := takeLock(h.Config.StateDir)
 	if err != nil {
 		return err
 	}
 	h.later("release lock", l.release)
+	if err := h.takeToken(); err != nil {
+		return err
+	}
 	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	failpoint.Hit("boot.lock.after")
 	return nil
@@ -239,7 +253,11 @@ func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) 
 
 func (h *Host) listenControl(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	s, err := control.Listen(h.Config.StateDir, func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) })
+	s, err := control.Listen(h.Config.StateDir, control.Options{
+		Rules: h.peerRules(), SignIn: h.SignInLink,
+		Wake:    func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) },
+		Refused: func(c peer.Caller) { h.recordRefusal(ctx, "control socket", c) },
+	})
 	if err != nil {
 		return err
 	}

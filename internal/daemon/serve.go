@@ -41,6 +41,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	h.life = life
 	var ready atomic.Bool
 	server := h.pages(ln, &ready)
+	h.pagesAddress.Store(new(h.pagesAt(ln)))
 	var running sync.WaitGroup
 	fail := make(chan error, 4)
 	run := func(what string, f func() error) {
@@ -51,7 +52,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		})
 	}
 	run("serve pages", func() error { return ignore(server.Serve(ln), http.ErrServerClosed) })
-	run("serve control socket", h.control.Serve)
+	run("serve control socket", func() error { return h.control.Serve(localAPI(server.Handler)) })
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
 	if exporter := h.traces(ctx); exporter != nil {
@@ -135,23 +136,28 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 
 func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 	return &http.Server{
-		Handler: web.New(web.Options{
-			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
-			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs,
-			NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
-			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
-			Trace:   h.traceID(),
-			Trouble: h.trouble, Database: h.readiness.state,
-			Ready: func() error {
-				if !ready.Load() {
-					return errors.New("starting or stopping")
-				}
-				return h.unfit()
-			},
+		Handler: h.site(h.names(ln), h.webhooks(), func() error {
+			if !ready.Load() {
+				return errors.New("starting or stopping")
+			}
+			return h.unfit()
 		}),
+		ConnContext:       h.checkConnection,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
+}
+
+// site is the handler of the pages and the API.
+func (h *Host) site(names []string, webhooks http.Handler, ready func() error) http.Handler {
+	return web.New(web.Options{
+		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
+		ReadToken: h.Config.APIReadToken, SignIn: h.codes, Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config),
+		Version: h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
+		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
+		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready,
+	})
 }
 
 // traceID gives the pages the id of a cycle's trace; nil if no traces are sent.

@@ -4,6 +4,7 @@ package apitest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -11,6 +12,12 @@ import (
 	"claudeops/internal/store"
 	"claudeops/test/storetest"
 )
+
+// Token is the token of test servers.
+const Token = "token-of-the-test-server"
+
+// Authorize adds the token of test servers to a request.
+func Authorize(r *http.Request) { r.Header.Set("Authorization", "Bearer "+Token) }
 
 // Journal is a temporary store with a clock that only the test moves.
 type Journal struct {

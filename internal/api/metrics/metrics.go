@@ -29,6 +29,8 @@ type Options struct {
 	Clock        ops.Clock
 	Version      string
 	Environments []ops.Environment
+	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
+	WrongTokens func() int64
 }
 
 // Handler answers a scrape.
@@ -86,6 +88,11 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
 	build.add(1, h.Version, runtime.Version())
 	out := []*family{build}
+	if h.WrongTokens != nil {
+		wrong := &family{name: "wrong_tokens_total", help: "Wrong tokens, sign-in links and webhook signatures since the start.", kind: counter}
+		wrong.add(float64(h.WrongTokens()))
+		out = append(out, wrong)
+	}
 	for _, more := range [][]*family{ended, feeds, current, watched} {
 		out = append(out, more...)
 	}

@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -41,12 +39,8 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, true
 }
 
-// known reports whether the sender has the token. Without token and secret the daemon listens on loopback only; then the Host
-// header must be loopback too, which prevents DNS rebinding.
+// known reports whether the sender has the token.
 func (h *Hook) known(r *http.Request) bool {
-	if h.o.Token == "" && h.o.Secret == "" {
-		return loopback(r.Host)
-	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || h.o.Token == "" {
 		return false
@@ -67,18 +61,6 @@ func (h *Hook) signature(r *http.Request, body []byte) bool {
 	mac := hmac.New(sha256.New, []byte(h.o.Secret))
 	mac.Write(body)
 	return hmac.Equal(got, mac.Sum(nil))
-}
-
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
 }
 
 func accepted(w http.ResponseWriter, n int) {
