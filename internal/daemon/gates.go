@@ -12,6 +12,7 @@ import (
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -22,6 +23,8 @@ type gates struct {
 	store  *store.Store
 	config *config.Config
 	self   string
+
+	sandboxes map[string]*wall.Sandbox // by environment
 }
 
 // newGates makes the guard and its gates; nil without the guard.
@@ -45,7 +48,7 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	} else if n > 0 {
 		h.Logger.InfoContext(ctx, "removed gates that an earlier supervisor left behind", "count", n)
 	}
-	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self}, nil
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, sandboxes: h.sandboxes}, nil
 }
 
 // newJudge makes the guard with the operator's rules.
@@ -64,7 +67,7 @@ func newJudge(c *config.Config) (*guard.Guard, error) {
 // gateDir is where the sockets of the gates are. An agent with a user of its own reaches them only inside the state folder,
 // where the walls open just that much.
 func gateDir(c *config.Config) string {
-	if c.Guard.UID != 0 {
+	if c.Guard.Sandbox.UID != 0 {
 		return filepath.Join(c.StateDir, "gate")
 	}
 	return gate.DefaultDir()
@@ -79,6 +82,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, err
 	}
+	g.confineCommands(opened, env, s, dryRun)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())

@@ -23,6 +23,7 @@ import (
 	"claudeops/internal/engine/river"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/store/spool"
@@ -48,6 +49,7 @@ type Host struct {
 	Options
 	// judge is the guard, made when it is first needed: reading its tables takes a moment.
 	judge      func() (*guard.Guard, error)
+	sandboxes  map[string]*wall.Sandbox // the walls by environment; none when they are off
 	store      *store.Store
 	journal    *journal
 	owner      atomic.Pointer[ops.Owner]
@@ -102,8 +104,10 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 }
 
 func newHost(o Options, envs []ops.Environment) *Host {
+	sandboxes := newSandboxes(o, envs)
+	askWhereUnwalled(o.Config, envs, sandboxes)
 	return &Host{
-		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
+		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 	}
 }
@@ -242,6 +246,7 @@ func (h *Host) welcome(ctx context.Context) error {
 	for _, n := range h.Config.Notices {
 		h.Logger.WarnContext(ctx, n)
 	}
+	h.tellWalls(ctx)
 	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"claudeops/internal/guard/wall/confine"
 )
 
 const (
@@ -56,6 +58,9 @@ type Answer struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
 	Script  string  `json:"script,omitempty"` // for the shell: the text to execute
+	// Wall is put around the command; Env are variables that it gets.
+	Wall *confine.Wall `json:"wall,omitempty"`
+	Env  []string      `json:"env,omitempty"`
 }
 
 var errTooLong = errors.New("the input is longer than 1 MiB: do it in smaller steps")

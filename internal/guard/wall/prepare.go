@@ -18,7 +18,7 @@ import (
 // Prepare makes the folders of an agent, gives them to the user of the tier, and takes everything else of the state folder
 // away from that user. It comes after the files of the session were written and before Wrap.
 func (s *Sandbox) Prepare(tier ops.Tier) error {
-	if len(s.Layers(tier)) == 0 {
+	if !s.on(tier) {
 		return nil
 	}
 	if err := s.known(tier); err != nil {
@@ -49,11 +49,14 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 			}
 		}
 	}
-	if !separate {
-		return nil
+	if !separate && s.wraps(tier) {
+		return nil // the mounts have a link of their own
 	}
 	if err := s.linkHandoff(); err != nil {
 		return err
+	}
+	if !separate {
+		return nil
 	}
 	if err := s.protect(s.c.RootDir, who); err != nil {
 		return fmt.Errorf("protect state folder: %w", err)
@@ -76,7 +79,7 @@ func (s *Sandbox) linkHandoff() error {
 // Collect brings the handoff of an ended session from the exchange folder to its place in the state folder, as it is: it
 // still has to be looked at before it is read. No process of the session may be left.
 func (s *Sandbox) Collect(tier ops.Tier) error {
-	if len(s.Layers(tier)) == 0 {
+	if !s.on(tier) {
 		return nil
 	}
 	place := filepath.Join(s.c.StateDir, handoffName)

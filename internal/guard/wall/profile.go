@@ -32,9 +32,12 @@ type profile struct {
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
-func (s *Sandbox) profile(tier ops.Tier, program, dir string, strict bool) ([]string, error) {
+func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
 	p := &profile{mounts: make(map[string]access), strict: strict}
-	if err := s.fill(p, tier); err != nil {
+	if err := s.fill(p, session.tier(tier)); err != nil {
+		return nil, err
+	}
+	if err := s.fillSession(p, tier, session); err != nil {
 		return nil, err
 	}
 	if err := p.show(program); err != nil {
@@ -58,6 +61,9 @@ func (s *Sandbox) profile(tier ops.Tier, program, dir string, strict bool) ([]st
 
 // base is what the sandboxes of all tiers have in common.
 func (s *Sandbox) base() []string {
+	if !s.c.Bubblewrap {
+		return s.mountsOnly()
+	}
 	args := []string{
 		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
@@ -72,13 +78,20 @@ func (s *Sandbox) base() []string {
 
 // fill puts the mounts of a tier together.
 func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
-	if s.c.TempDir != "/tmp" {
-		p.mounts["/tmp"] = private
+	hides := slices.Concat([]string{s.c.RootDir}, s.c.Hidden)
+	if s.c.Bubblewrap {
+		if s.c.TempDir != "/tmp" {
+			p.mounts["/tmp"] = private
+		}
+		if err := p.optional("/var/tmp", private); err != nil {
+			return err
+		}
+		hides = append(hides, s.c.VolumesDirs...)
 	}
-	if err := p.optional("/var/tmp", private); err != nil {
-		return err
+	if s.c.Confine {
+		hides = slices.Concat(hides, powerSockets())
 	}
-	for _, path := range slices.Concat([]string{s.c.RootDir}, s.c.VolumesDirs, s.c.Hidden) {
+	for _, path := range hides {
 		if err := p.optional(path, hidden); err != nil {
 			return err
 		}
@@ -190,12 +203,20 @@ func (p *profile) show(program string) error {
 	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
 		if kind, ok := p.mounts[dir]; ok {
 			if kind == hidden || kind == private {
-				p.mounts[at] = readOnly
+				p.mounts[p.programFolder(at)] = readOnly
 			}
 			break
 		}
 	}
 	return nil
+}
+
+// programFolder is what has to be visible of a program: its folder, because other files of it may lie there, unless that is hidden.
+func (p *profile) programFolder(program string) string {
+	if _, taken := p.mounts[filepath.Dir(program)]; taken {
+		return program
+	}
+	return filepath.Dir(program)
 }
 
 // arguments are the mounts, each folder before what lies in it, so that the innermost decides.
