@@ -61,7 +61,7 @@ func systemSecrets() []string {
 		"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher", "/var/lib/etcd",
 		"/var/lib/sss", "/var/lib/private", "/var/lib/postgresql", "/var/lib/mysql", "/var/lib/redis", "/var/lib/vault",
 		"/var/lib/systemd/credential.secret", "/var/spool/cron", "/var/backups",
-		"/run/secrets", "/run/credentials", "/run/user", "/sys/kernel/debug", "/sys/kernel/tracing", "/proc/kcore", "/proc/kmsg",
+		"/run/secrets", "/run/credentials", "/run/user", "/sys/kernel/debug", "/sys/kernel/tracing",
 	}
 	for _, pattern := range []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/*.key", "/etc/*.keytab"} {
 		found, _ := filepath.Glob(pattern) // the pattern is right

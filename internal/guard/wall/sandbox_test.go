@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -29,6 +30,12 @@ const (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == relayWord {
 		syscall.Exit(wall.Relay(os.Args[2:], os.Stderr)) // os.Exit waits a second under the race detector
+	}
+	if len(os.Args) > 1 && os.Args[1] == confine.Word {
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == stageWord {
+		syscall.Exit(playStage(os.Args[2:]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == dialWord {
 		if _, err := net.Dial("unix", os.Args[2]); err != nil {

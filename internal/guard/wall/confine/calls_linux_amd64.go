@@ -7,10 +7,11 @@ const (
 	// highestNumber is above every number of a system call; numbers beyond it are those of x32.
 	highestNumber uint32 = 0x3fffffff
 
-	callClone  uint32 = 56
-	callClone3 uint32 = 435
-	callIoctl  uint32 = 16
-	callSocket uint32 = 41
+	callClone     uint32 = 56
+	callClone3    uint32 = 435
+	callIoctl     uint32 = 16
+	callSocket    uint32 = 41
+	callUtimensat uint32 = 280
 )
 
 // refusedCalls reach into the kernel, other processes, mounts or namespaces. No honest command needs them.
@@ -100,7 +101,6 @@ var metadataCalls = []uint32{ //nolint:gochecknoglobals // a table
 	132, // utime
 	235, // utimes
 	261, // futimesat
-	280, // utimensat
 	469, // file_setattr
 }
 

@@ -7,10 +7,11 @@ const (
 	// highestNumber is 0: there is one set of numbers only.
 	highestNumber uint32 = 0
 
-	callClone  uint32 = 220
-	callClone3 uint32 = 435
-	callIoctl  uint32 = 29
-	callSocket uint32 = 198
+	callClone     uint32 = 220
+	callClone3    uint32 = 435
+	callIoctl     uint32 = 29
+	callSocket    uint32 = 198
+	callUtimensat uint32 = 88
 )
 
 // refusedCalls reach into the kernel, other processes, mounts or namespaces. No honest command needs them.
@@ -89,7 +90,6 @@ var metadataCalls = []uint32{ //nolint:gochecknoglobals // a table
 	15,  // lremovexattr
 	16,  // fremovexattr
 	466, // removexattrat
-	88,  // utimensat
 	469, // file_setattr
 }
 

@@ -9,7 +9,7 @@ type Wall struct {
 	// mounts do.
 	NoUnix bool `json:"no_unix,omitempty"`
 	// KeepMetadata refuses to change owners, modes, times and attributes of files. Landlock does not cover them, so a process that
-	// runs as the owner of the machine's files must not have them, unless a read-only mount protects the files.
+	// runs as the owner of the supervisor's files must not have them, unless a read-only mount protects the files.
 	KeepMetadata bool `json:"keep_metadata,omitempty"`
 	// Trial is made behind the wall before the program starts; nil: no trial.
 	Trial *Trial `json:"trial,omitempty"`
