@@ -228,7 +228,7 @@ func (c *Config) agentSettings() []field {
 			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
 		value("command_trusted", &a.CommandTrusted, boolKind(),
-			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need `sandbox.bubblewrap`.").
+			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need Landlock or bubblewrap.").
 			or("false"),
 		value("scenario", &a.Scenario, programKind(),
 			"Scenario for the scripted agent: the name of a built-in one, or the path of a file."),

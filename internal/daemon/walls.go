@@ -19,6 +19,7 @@ import (
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/web"
 )
 
 // walls returns the walls of each environment; nil when none is switched on.
@@ -244,4 +245,24 @@ func (h *Host) tellWalls(ctx context.Context) {
 			"environment", e.Name, "on", strings.Join(on, ", "), "missing", strings.Join(missing, ", "),
 			"above_tier_1", string(h.Config.Guard.Sandbox.Unwalled))
 	}
+}
+
+// wallRows are the walls of this host as the configuration page shows them.
+func (h *Host) wallRows() []web.Wall {
+	var out []web.Wall
+	for _, e := range h.mine {
+		w := h.sandboxes[e.Name]
+		if w == nil {
+			return []web.Wall{{Name: "all", State: "off", Detail: "sandbox.mode is off: only the guard's judgement holds agents", Missing: true}}
+		}
+		for _, row := range w.Report(ops.Tier2) {
+			detail := row.Detail
+			if row.Fix != "" {
+				detail += "; " + row.Fix
+			}
+			out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing})
+		}
+		break // the walls of the other environments are the same
+	}
+	return out
 }

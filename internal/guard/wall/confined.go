@@ -41,6 +41,9 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 	w := s.wall(tier)
 	w.Read = slices.Concat(s.readable(session), s.own(session), session.Folders)
 	w.Write = slices.Concat(devices(), s.writable(tier, session))
+	if !s.wraps(tier) {
+		w.Write = append(w.Write, s.exchange()) // in bubblewrap it is the state folder, and a right to it would reach the agent's settings
+	}
 	w.NoUnix = !s.socketsHidden(tier)
 	return w
 }
@@ -91,7 +94,7 @@ func (s *Sandbox) own(session Session) []string {
 
 // writable is what a tier may change beside the agent's own files.
 func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
-	out := []string{s.exchange()}
+	var out []string
 	if temp := s.Temp(session); temp != "" {
 		out = append(out, temp)
 	}

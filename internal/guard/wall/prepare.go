@@ -39,8 +39,8 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 			}
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(s.exchange(), handoffName)); err != nil {
-		return fmt.Errorf("remove old handoff: %w", err)
+	if err := s.clearExchange(); err != nil {
+		return err
 	}
 	for _, dir := range s.grants() {
 		if inside(dir, s.c.RootDir) {
@@ -60,6 +60,26 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 	}
 	if err := s.protect(s.c.RootDir, who); err != nil {
 		return fmt.Errorf("protect state folder: %w", err)
+	}
+	return nil
+}
+
+// clearExchange removes what an earlier session left: its folder becomes the place of mounts, and a link in it would move them.
+func (s *Sandbox) clearExchange() error {
+	if !s.c.Confine {
+		if err := os.RemoveAll(filepath.Join(s.exchange(), handoffName)); err != nil {
+			return fmt.Errorf("remove old handoff: %w", err)
+		}
+		return nil
+	}
+	entries, err := os.ReadDir(s.exchange())
+	if err != nil {
+		return fmt.Errorf("read exchange folder: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(s.exchange(), entry.Name())); err != nil {
+			return fmt.Errorf("clear exchange folder: %w", err)
+		}
 	}
 	return nil
 }

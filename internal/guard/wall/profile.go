@@ -3,6 +3,7 @@
 package wall
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,13 +28,14 @@ const (
 // profile is the mounts of one tier, by real path.
 type profile struct {
 	mounts map[string]access
-	strict bool // what is granted must exist
+	from   map[string]string // what is mounted at a path, where it is not the path itself
+	strict bool              // what is granted must exist
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
 func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
-	p := &profile{mounts: make(map[string]access), strict: strict}
+	p := &profile{mounts: make(map[string]access), from: make(map[string]string), strict: strict}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
 	}
@@ -43,12 +45,20 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 	if err := p.show(program); err != nil {
 		return nil, err
 	}
-	args := append(s.base(), p.arguments()...)
 	state, err := realPath(s.c.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("find state folder: %w", err)
 	}
-	args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
+	exchanges := s.c.Confine && isFolder(s.exchange())
+	if exchanges {
+		// The agent sees the exchange folder in place of the state folder: a CLI that writes a file beside its handoff and renames it
+		// can do so there.
+		p.mounts[state], p.from[state] = readWrite, s.exchange()
+	}
+	args := append(s.base(), p.arguments()...)
+	if !exchanges {
+		args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
+	}
 	args = append(args, p.closing()...)
 	if dir != "" {
 		if dir, err = realPath(dir); err != nil {
@@ -78,7 +88,7 @@ func (s *Sandbox) base() []string {
 
 // fill puts the mounts of a tier together.
 func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
-	hides := slices.Concat([]string{s.c.RootDir}, s.c.Hidden)
+	hides := []string{s.c.RootDir}
 	if s.c.Bubblewrap {
 		if s.c.TempDir != "/tmp" {
 			p.mounts["/tmp"] = private
@@ -88,8 +98,11 @@ func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
 		}
 		hides = append(hides, s.c.VolumesDirs...)
 	}
-	if s.c.Confine {
-		hides = slices.Concat(hides, powerSockets())
+	if s.c.UIDs[tier] == 0 { // another user may not be able to get there, and file permissions hold it
+		hides = append(hides, s.c.Hidden...)
+		if s.c.Confine {
+			hides = append(hides, powerSockets()...)
+		}
 	}
 	for _, path := range hides {
 		if err := p.optional(path, hidden); err != nil {
@@ -227,7 +240,7 @@ func (p *profile) arguments() []string {
 		case kind == readOnly:
 			out = append(out, "--ro-bind", at, at)
 		case kind == readWrite:
-			out = append(out, "--bind", at, at)
+			out = append(out, "--bind", cmp.Or(p.from[at], at), at)
 		case isFolder(at):
 			out = append(out, "--tmpfs", at)
 		default:

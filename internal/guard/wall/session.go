@@ -35,7 +35,7 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	if s.c.Confine {
+	if s.c.Confine && s.c.UIDs[tier] == 0 {
 		for _, path := range slices.Concat(systemSecrets(), homeSecrets()) {
 			if path == "/dev" || inside(path, "/proc") || inside(path, "/sys") {
 				continue // not files of a disk: Landlock and the missing capabilities hold them
