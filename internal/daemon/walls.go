@@ -249,20 +249,21 @@ func (h *Host) tellWalls(ctx context.Context) {
 
 // wallRows are the walls of this host as the configuration page shows them.
 func (h *Host) wallRows() []web.Wall {
+	if len(h.mine) == 0 {
+		return nil
+	}
+	// The walls of the other environments are the same.
+	w := h.sandboxes[h.mine[0].Name]
+	if w == nil {
+		return []web.Wall{{Name: "all", State: "off", Detail: "sandbox.mode is off: only the guard's judgement holds agents", Missing: true}}
+	}
 	var out []web.Wall
-	for _, e := range h.mine {
-		w := h.sandboxes[e.Name]
-		if w == nil {
-			return []web.Wall{{Name: "all", State: "off", Detail: "sandbox.mode is off: only the guard's judgement holds agents", Missing: true}}
+	for _, row := range w.Report(ops.Tier2) {
+		detail := row.Detail
+		if row.Fix != "" {
+			detail += "; " + row.Fix
 		}
-		for _, row := range w.Report(ops.Tier2) {
-			detail := row.Detail
-			if row.Fix != "" {
-				detail += "; " + row.Fix
-			}
-			out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing})
-		}
-		break // the walls of the other environments are the same
+		out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing})
 	}
 	return out
 }

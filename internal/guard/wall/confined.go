@@ -54,9 +54,9 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	w.Read = slices.Concat(s.readable(session), []string{
 		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
 	}, s.c.ExtraReadOnly)
-	if real, err := filepath.EvalSymlinks(program); err == nil {
-		w.Read = append(w.Read, real)
-		if dir := filepath.Dir(real); !inside(s.c.RootDir, dir) {
+	if at, err := filepath.EvalSymlinks(program); err == nil {
+		w.Read = append(w.Read, at)
+		if dir := filepath.Dir(at); !inside(s.c.RootDir, dir) {
 			w.Read = append(w.Read, dir) // other files of the program
 		}
 	}

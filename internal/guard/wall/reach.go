@@ -17,15 +17,15 @@ const mostEntries = 1000
 // except lists the folders and files below / that hold nothing protected: Landlock can only allow, so "all but" is the list of
 // everything beside it. Links are left out, because a rule for a link is a rule for its target.
 func except(protected []string) []string {
-	real := make([]string, 0, len(protected))
+	paths := make([]string, 0, len(protected))
 	for _, path := range protected {
 		if at, err := filepath.EvalSymlinks(path); err == nil {
-			real = append(real, at)
+			paths = append(paths, at)
 		}
-		real = append(real, filepath.Clean(path))
+		paths = append(paths, filepath.Clean(path))
 	}
-	slices.Sort(real)
-	return beside("/", slices.Compact(real))
+	slices.Sort(paths)
+	return beside("/", slices.Compact(paths))
 }
 
 func beside(dir string, protected []string) []string {

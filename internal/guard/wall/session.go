@@ -162,7 +162,10 @@ func (s *Sandbox) Report(tier ops.Tier) []Row {
 	case !s.c.Confine:
 		seccomp.State, seccomp.Detail = "off", "sandbox.mode is off"
 	case !confine.SeccompAvailable():
-		seccomp = Row{Wall: "seccomp", State: "missing", Detail: "there is no filter for this machine", Fix: "use a kernel with seccomp on amd64 or arm64", Missing: true}
+		seccomp = Row{
+			Wall: "seccomp", State: "missing", Detail: "there is no filter for this machine",
+			Fix: "use a kernel with seccomp on amd64 or arm64", Missing: true,
+		}
 	}
 	capabilities := Row{Wall: "capabilities", State: "on", Detail: "agents and their commands have none, and cannot gain any"}
 	if !s.c.Confine {
@@ -178,7 +181,8 @@ func (s *Sandbox) reportFiles() Row {
 	case !s.c.Confine:
 		row.State, row.Detail = "off", "sandbox.mode is off"
 	case version == 0:
-		row.State, row.Missing, row.Detail = "missing", true, "this kernel has no Landlock, so nothing but the other walls keeps files from being changed"
+		row.State, row.Missing = "missing", true
+		row.Detail = "this kernel has no Landlock, so nothing but the other walls keeps files from being changed"
 		row.Fix = "use Linux 6.12 or newer with landlock in the list of security modules"
 	case version < confine.ScopedVersion:
 		row.State, row.Missing = "missing", true
@@ -224,7 +228,7 @@ func (s *Sandbox) reportSockets(tier ops.Tier) Row {
 	case s.c.UIDs[tier] != 0:
 		row.Detail = "file permissions close the sockets of docker, systemd and the supervisor"
 	case s.c.Confine && confine.SeccompAvailable():
-		row.Detail = "commands cannot open Unix sockets at all: docker, systemctl and local databases are reached through the supervisor or TCP only"
+		row.Detail = "commands cannot open Unix sockets at all: docker and local databases are reached through the supervisor or TCP only"
 	case s.c.Confine:
 		row.State, row.Missing, row.Detail, row.Fix = "missing", true, "commands can reach the docker socket", "set sandbox.uid"
 	default:
