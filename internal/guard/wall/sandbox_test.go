@@ -112,6 +112,17 @@ func (p *place) run(tier ops.Tier, script string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
+func runCommand(t *testing.T, c wall.Command) (string, int) {
+	t.Helper()
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Argv, Env: c.Env, Dir: c.Dir, SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Credential: c.Credential}}
+	out, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
