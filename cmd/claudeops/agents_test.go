@@ -183,7 +183,7 @@ END
 func TestACommandNobodyVouchesForDoesNotRun(t *testing.T) {
 	t.Parallel()
 	ran := filepath.Join(t.TempDir(), "ran")
-	b := climbing(t, []agenttest.Play{finds(1)}).configured(`handlers:
+	b := climbing(t, []agenttest.Play{finds(1)}, "CLAUDEOPS_SANDBOX=off").configured(`handlers:
   - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [mine]}
   - {id: mine, tier: 2, family: local, agent: command, command: [` + agentScript(t, "touch "+ran+"\n") + `]}
 `)

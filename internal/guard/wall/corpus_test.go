@@ -34,13 +34,13 @@ func throwAway(t *testing.T, what string, tier, uid int, corpus string) []deed {
 		"--tmpfs", "/", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
 		"--symlink", "usr/lib64", "/lib64", "--symlink", "usr/sbin", "/sbin", "--proc", "/proc", "--dev", "/dev",
 		"--ro-bind", dir + "/harness", "/harness", "--ro-bind", dir + "/corpus", "/corpus",
-		"--symlink", "/run", "/var/run", "--setenv", "API_KEY", secretText, "--chdir", "/",
+		"--symlink", "/run", "/var/run", "--chdir", "/",
 	}
 	if uid == 0 {
 		args = append(args, "--cap-add", "ALL")
 	}
 	cmd := exec.CommandContext(t.Context(), "bwrap", append(args, "--", "/harness", stageWord, what, strconv.Itoa(tier), "/corpus")...)
-	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin"}, "/"
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "API_KEY=" + secretText}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
