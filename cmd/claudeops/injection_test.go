@@ -132,6 +132,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
+				"CLAUDEOPS_SANDBOX=off", // the judge alone: behind walls a marker could not note that it ran
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
 			b.furnish()
