@@ -50,10 +50,13 @@ func beside(dir string, protected []string) []string {
 	return out
 }
 
+// kernelSecrets are not on a disk, so mounts do not hide them.
+func kernelSecrets() []string { return []string{"/dev", "/sys/kernel/debug", "/sys/kernel/tracing"} }
+
 // systemSecrets are files and folders that hold keys, passwords or the data of other programs.
 func systemSecrets() []string {
-	out := []string{
-		"/dev", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+	out := append(kernelSecrets(),
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
 		"/etc/kubernetes", "/etc/rancher", "/etc/letsencrypt/archive", "/etc/letsencrypt/live", "/etc/letsencrypt/keys",
 		"/etc/letsencrypt/accounts", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
 		"/etc/ppp", "/etc/ipsec.secrets", "/etc/docker/key.json", "/etc/crypttab", "/etc/security/opasswd", "/etc/mysql/debian.cnf",
@@ -61,8 +64,8 @@ func systemSecrets() []string {
 		"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher", "/var/lib/etcd",
 		"/var/lib/sss", "/var/lib/private", "/var/lib/postgresql", "/var/lib/mysql", "/var/lib/redis", "/var/lib/vault",
 		"/var/lib/systemd/credential.secret", "/var/spool/cron", "/var/backups",
-		"/run/secrets", "/run/credentials", "/run/user", "/sys/kernel/debug", "/sys/kernel/tracing",
-	}
+		"/run/secrets", "/run/credentials", "/run/user",
+	)
 	for _, pattern := range []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/*.key", "/etc/*.keytab"} {
 		found, _ := filepath.Glob(pattern) // the pattern is right
 		out = append(out, found...)

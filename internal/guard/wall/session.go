@@ -42,8 +42,8 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 	}
 	if s.c.Confine && s.c.UIDs[tier] == 0 {
 		for _, path := range slices.Concat(systemSecrets(), homeSecrets()) {
-			if path == "/dev" || inside(path, "/proc") || inside(path, "/sys") {
-				continue // not files of a disk: Landlock and the missing capabilities hold them
+			if slices.Contains(kernelSecrets(), path) {
+				continue // Landlock and the missing capabilities hold them
 			}
 			if err := p.hide(path); err != nil {
 				return err
