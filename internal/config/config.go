@@ -37,7 +37,12 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
+	AgentUser func() int
 }
+
+// AgentUserName is the user that runs the agents where it exists.
+const AgentUserName = "claudeops-agent"
 
 // Tier is how one tier is set up.
 type Tier struct {
@@ -125,7 +130,7 @@ const (
 type Sandbox struct {
 	Mode       SandboxMode
 	Unwalled   Unwalled
-	UID        int      // of the agents; 0 leaves the layer off
+	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
@@ -301,6 +306,12 @@ func (c *Config) complete(l *loader) {
 		c.Host.Name = "localhost"
 		if name, err := os.Hostname(); err == nil && name != "" {
 			c.Host.Name = name
+		}
+	}
+	if s := &c.Guard.Sandbox; s.UID == autoUID {
+		s.UID = 0
+		if l.in.AgentUser != nil && s.Mode != SandboxOff {
+			s.UID = l.in.AgentUser()
 		}
 	}
 	c.codexReady = l.codexUsable(c)
