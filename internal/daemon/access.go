@@ -144,16 +144,18 @@ func (h *Host) pagesAt(ln net.Listener) string {
 
 // peerRules say which local processes are agents.
 func (h *Host) peerRules() peer.Rules {
-	if h.Config.Guard.UID == 0 {
+	uid := h.Config.Guard.Sandbox.UID
+	if uid == 0 {
 		return peer.Rules{}
 	}
-	return peer.Rules{AgentUIDs: []int{h.Config.Guard.UID}}
+	return peer.Rules{AgentUIDs: []int{uid}}
 }
 
 // AgentsSeparated reports whether something tells a process of an agent from one of the operator: a user of its own, a cgroup per
 // session, or namespaces that hide the state folder.
 func AgentsSeparated(c *config.Config) bool {
-	return c.Guard.UID != 0 || c.Guard.Bubblewrap || agent.CgroupAvailable()
+	s := c.Guard.Sandbox
+	return s.UID != 0 || s.Bubblewrap == "on" || agent.CgroupAvailable()
 }
 
 // connectionKey is the context key of the check of a connection.

@@ -154,7 +154,7 @@ func (h *Host) site(names []string, webhooks http.Handler, ready func() error) h
 		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
 		ReadToken: h.Config.APIReadToken, SignIn: h.codes, Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config),
 		Version: h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
-		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
 		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready,
 	})
