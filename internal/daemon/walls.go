@@ -66,6 +66,9 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 	if on {
 		out.ExtraReadOnly, out.Gates = []string{self}, gateDir(c)
 	}
+	if c.Agent.Scripted() && filepath.IsAbs(c.Agent.Scenario) {
+		out.ExtraReadOnly = append(out.ExtraReadOnly, c.Agent.Scenario)
+	}
 	return wall.New(out)
 }
 
