@@ -24,7 +24,7 @@ const agentUser = 65534
 // asking is a daemon whose cycle waits for an approval.
 func asking(t *testing.T, env ...string) (*box, *daemon) {
 	t.Helper()
-	b := newBox(t, chain(), env...).configured("escalation: {approval: {tiers: [2]}}\n")
+	b := newBox(t, chain(), append(env, "CLAUDEOPS_APPROVAL_TIER=2")...)
 	d := b.ready()
 	d.until("the cycle waits for a person", func() bool {
 		c, ok := b.newest()
@@ -138,7 +138,10 @@ func TestAProcessOfASessionCannotApprove(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: another user and a cgroup")
 	}
-	b, d := asking(t, fmt.Sprintf("CLAUDEOPS_SANDBOX_UID=%d", agentUser))
+	b, d := asking(t)
+	d.stop()
+	b.configured(fmt.Sprintf("sandbox: {uid: %d, mode: off}\n", agentUser)) // no more session starts in this test
+	d = b.ready()
 	for _, dir := range []string{filepath.Dir(b.state), b.state} { // as the walls do it
 		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // a folder
 			t.Fatal(err)
