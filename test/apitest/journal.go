@@ -11,13 +11,14 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/storetest"
+	"claudeops/test/testtoken"
 )
 
 // Token is the token of test servers.
-const Token = "token-of-the-test-server"
+const Token = testtoken.Token
 
 // Authorize adds the token of test servers to a request.
-func Authorize(r *http.Request) { r.Header.Set("Authorization", "Bearer "+Token) }
+func Authorize(r *http.Request) { testtoken.Authorize(r) }
 
 // Journal is a temporary store with a clock that only the test moves.
 type Journal struct {
