@@ -136,7 +136,10 @@ func (j *judge) own(p string) bool {
 }
 
 // holdsOwn reports folders below which the supervisor keeps its state or a secret.
-func (j *judge) holdsOwn(p string) bool {
+func (j *judge) holdsOwn(p string, glob bool) bool {
+	if i := strings.IndexAny(p, "*?["); glob && i >= 0 && j.facts.Glob == nil {
+		p = path.Dir(p[:i] + "x") // what the pattern matches cannot be looked at
+	}
 	return j.facts.StateDir != "" && within(j.facts.StateDir, p) ||
 		slices.ContainsFunc(j.facts.OwnSecrets, func(secret string) bool { return within(secret, p) })
 }
@@ -185,7 +188,7 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
-		case j.g.secrets.Holds(p) || j.holdsOwn(p):
+		case j.g.secrets.Holds(p) || j.holdsOwn(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
