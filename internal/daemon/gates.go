@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -82,6 +83,9 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	facts := Facts(g.config, env)
 	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
 	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
+	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
+		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: strconv.FormatInt(int64(s.ID), 10)}), true
+	}
 	opened, err := g.gate.Open(ctx, s, facts)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ type Facts struct {
 	Repositories   []string
 	StateDir       string
 	TempDir        string
+	OwnTemp        bool // the temporary folder is the session's own, and TMPDIR names it
 	InventoryHosts []string
 	// ProtectedFiles are infrastructure files nobody changes, by base name or path.
 	ProtectedFiles []string

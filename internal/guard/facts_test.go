@@ -121,3 +121,28 @@ func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTemporaryFolderOfASessionIsWrittenByItsName(t *testing.T) {
+	facts := Facts{
+		Cwd: "/srv/work", ReposDir: "/srv/repos", StateDir: "/var/lib/claudeops", TempDir: "/var/lib/claudeops/agent/tmp/7", OwnTemp: true,
+	}
+	g := newGuard(t)
+	for command, allowed := range map[string]bool{
+		`echo x > "$TMPDIR/list"`:                            true,
+		"df -h > $TMPDIR/df && cat $TMPDIR/df":               true,
+		"cp /etc/hosts $TMPDIR/hosts":                        true,
+		"touch /var/lib/claudeops/agent/tmp/7/x":             true,
+		"cat /var/lib/claudeops/agent/tmp/7/x":               true,
+		"rm $TMPDIR/list":                                    true,
+		"echo x > /tmp/list":                                 false,
+		"echo x > $TMPDIR/../8/x":                            false,
+		"cat /var/lib/claudeops/agent/tmp/8/x":               false,
+		"cat /var/lib/claudeops/agent/config/settings.json":  false,
+		"TMPDIR=/var/lib/claudeops; echo x > $TMPDIR/canary": false,
+		"rm -r $TMPDIR":                                      false,
+	} {
+		if d := g.Check(ops.Tier2, "Bash", bashInput(t, command), facts); d.Allowed() != allowed {
+			t.Errorf("%s: allowed %v: %s", command, d.Allowed(), d.Reason)
+		}
+	}
+}

@@ -124,6 +124,9 @@ func (j *judge) protected(p string, glob bool) bool {
 
 // own reports the files of the product itself.
 func (j *judge) own(p string) bool {
+	if t := j.facts.TempDir; j.facts.OwnTemp && p != t && within(p, t) {
+		return false // the session's own, in the state folder
+	}
 	if within(p, j.facts.StateDir) {
 		return true
 	}
@@ -306,6 +309,9 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	default:
 		bad.rule, bad.why = ruleWrite, "files change only inside the configured repositories and the temporary folder"
 		bad.hint = "cd into a repository with && first, or use the temporary folder"
+		if j.facts.OwnTemp {
+			bad.hint = "cd into a repository with && first, or use $TMPDIR"
+		}
 	}
 	return &bad
 }
