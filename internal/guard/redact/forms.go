@@ -33,6 +33,14 @@ func forms(secrets []string) []literal {
 			for _, text := range encodings(value) {
 				add(text, false)
 			}
+			if len(value) >= leastTrail {
+				add(strings.ToLower(value), true)
+			}
+			for _, l := range trails(value) {
+				if len(l.text) >= key {
+					out = append(out, l)
+				}
+			}
 			// The digits of hex and of percent escapes come in either case.
 			add(hex.EncodeToString([]byte(value)), true)
 			for _, text := range percentForms(value) {
@@ -73,6 +81,8 @@ func encodings(value string) []string {
 		// A JSON document inside a string of another one.
 		out = append(out, jsonForms(escaped)...)
 	}
+	out = append(out, htmlForms(value)...)
+	out = append(out, quotedForms(value)...)
 	return append(out, base64Forms(value)...)
 }
 

@@ -59,15 +59,27 @@ func New(secrets []string) *Redactor {
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
 func (r *Redactor) String(s string) string {
-	spans := r.scan.find(s)
-	if len(spans) == 0 {
-		return s
-	}
-	out := replace(s, merge(s, spans))
-	if !json.Valid([]byte(out)) && json.Valid([]byte(s)) {
-		return unsafeLine
-	}
+	out, _ := r.line(s, pending{})
 	return out
+}
+
+// line is String for one line of several: before is the secret that the last line did not finish, the result the one that this
+// line does not.
+func (r *Redactor) line(s string, before pending) (string, pending) {
+	f := r.scan.find(s)
+	if before.trail != nil {
+		if p, ok := before.rest(s); ok {
+			f.found(before.trail, s, p)
+		}
+	}
+	if len(f.spans) == 0 {
+		return s, f.unfinished
+	}
+	out := replace(s, merge(s, f.spans))
+	if !json.Valid([]byte(out)) && json.Valid([]byte(s)) {
+		out = unsafeLine
+	}
+	return out, f.unfinished
 }
 
 func looksLikeJSON(s string) bool {
