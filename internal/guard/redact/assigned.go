@@ -28,7 +28,7 @@ func assigned(s string, i, j int) (from, to int, ok bool) {
 	case closed < 0 && p > j:
 		return afterName(s, i, j, p)
 	default:
-		return namedValue(s, p)
+		return namedValue(s, i, p)
 	}
 	return assignedValue(s, p, sep, closed, i)
 }
@@ -53,10 +53,24 @@ func assignedValue(s string, p int, sep byte, closed, name int) (from, to int, o
 		return 0, 0, false // a number, true, false or null
 	}
 	to = run(s, p, isBareValue)
+	if p < to && (s[p] == '?' || s[p] == '+') && inExpansion(s, name) {
+		return 0, 0, false
+	}
+	if spaced && to < len(s) && (s[to] == '(' || s[to] == '{') {
+		return 0, 0, false // code that calls something
+	}
 	if sep == ':' && spaced && isDocument(s, name, to) {
 		return p, to, !isVariable(s[p:to]) && !isProse(s[p:to])
 	}
 	return p, to, worthHiding(s[p:to], sep, spaced)
+}
+
+// inExpansion reports whether the name at i belongs to ${NAME:?message} in a shell.
+func inExpansion(s string, i int) bool {
+	const longest = 64
+	for from := max(0, i-longest); i > from && isWord(s[i-1]); i-- {
+	}
+	return i > 1 && s[i-1] == '{' && s[i-2] == '$'
 }
 
 // nameEnd is where the name ends that the hit before j begins: PASSWORD_2, SECRET_B64.
@@ -114,8 +128,13 @@ func afterName(s string, i, j, p int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// namedValue matches the value where the name is a value itself: "name": "DB_PASSWORD", "value": "x", the same in YAML and XML.
-func namedValue(s string, p int) (from, to int, ok bool) {
+// namedValue matches the value where the name is a value itself: "name": "DB_PASSWORD", "value": "x", the same in YAML and XML,
+// and define('DB_PASSWORD', 'x').
+func namedValue(s string, name, p int) (from, to int, ok bool) {
+	const near = 48
+	if s[p] == ',' && strings.Contains(s[max(0, name-near):name], "define(") {
+		return quotedNext(s, name, p+1)
+	}
 	p = run(s, p, func(c byte) bool { return strings.IndexByte(", \t\r\n}", c) >= 0 })
 	if next := lineBreak(s, p); next > p {
 		p = next
@@ -191,10 +210,14 @@ func quotedEnd(s string, i, depth int, with byte) int {
 
 // isOption reports whether the name at i belongs to a command line option.
 func isOption(s string, i int) bool {
-	for i > 0 && isWord(s[i-1]) {
-		i--
+	const longest = 64
+	from := max(0, i-longest)
+	word := i
+	for word > from && isWord(s[word-1]) {
+		word--
 	}
-	return strings.HasPrefix(s[i:], "--")
+	at := strings.Index(s[word:i], "--")
+	return at == 0 || at > 0 && startsToken(s, word+at)
 }
 
 func isBareValue(c byte) bool {

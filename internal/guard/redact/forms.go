@@ -17,15 +17,21 @@ const (
 	minSecretLine = 12
 )
 
+type literalKey struct {
+	text string
+	fold bool
+}
+
 // forms lists every text the secrets may be printed as.
 func forms(secrets []string) []literal {
-	seen := make(map[string]bool)
+	seen := make(map[literalKey]bool)
 	var out []literal
 	add := func(text string, fold bool) {
-		if len(text) < minSecret || seen[text] {
+		key := literalKey{text, fold}
+		if len(text) < minSecret || seen[key] {
 			return
 		}
-		seen[text] = true
+		seen[key] = true
 		out = append(out, literal{text: text, fold: fold, mark: markSecret})
 	}
 	for _, secret := range secrets {

@@ -34,13 +34,13 @@ func trails(value string) []literal {
 			out = append(out, literal{text: a.text, fold: t.fold, mark: markSecret, trail: t, unit: a.unit, skip: a.skip})
 		}
 	}
-	plain := &trail{units: chars(value), plain: true, fills: notAlnum}
+	plain := &trail{width: 1, units: chars(value), plain: true, fills: notAlnum}
 	add(plain, plain.anchors(4, 5, "", "")) // four units, one in five places: no eight units are without
 	for _, between := range []string{" ", "   ", "-", ".", ",", "_", ":", "|", `\n`, ", "} {
 		add(plain, plain.anchors(4, 6, "", between))
 	}
 	for _, text := range slices.Compact(alignedForms(value)) {
-		t := &trail{units: chars(text), fills: notBase64}
+		t := &trail{width: 1, units: chars(text), fills: notBase64}
 		size, step := 4, 5
 		if len(text) >= longTrail {
 			size, step = 6, 11
@@ -48,11 +48,11 @@ func trails(value string) []literal {
 		add(t, t.anchors(size, step, "", ""))
 	}
 	for _, text := range base32Forms(value) {
-		t := &trail{units: chars(strings.ToLower(text)), fold: true, fills: notAlnum}
+		t := &trail{width: 1, units: chars(strings.ToLower(text)), fold: true, fills: notAlnum}
 		add(t, t.anchors(5, 8, "", ""))
 	}
 	for _, text := range []string{reversed(value), rot13(value)} {
-		t := &trail{units: chars(text), plain: true, fills: func(byte) bool { return false }}
+		t := &trail{width: 1, units: chars(text), plain: true, fills: func(byte) bool { return false }}
 		add(t, t.anchors(4, 5, "", ""))
 	}
 	for _, n := range byteNotations(value) {
@@ -74,9 +74,9 @@ type separators struct{ before, between string }
 
 // byteNotations are the value in hex, octal and decimal as programs print it.
 func byteNotations(value string) []notation {
-	hexTrail := &trail{units: each(value, "%02x"), fold: true, fills: fillsHex}
-	octal := &trail{units: each(value, "%03o"), whole: true, fills: notAlnum}
-	decimal := &trail{units: each(value, "%d"), whole: true, fills: func(c byte) bool { return notAlnum(c) || c == '0' }}
+	hexTrail := &trail{width: 1, units: each(value, "%02x"), fold: true, fills: fillsHex}
+	octal := &trail{width: 1, units: each(value, "%03o"), whole: true, fills: notAlnum}
+	decimal := &trail{width: 1, units: each(value, "%d"), whole: true, fills: func(c byte) bool { return notAlnum(c) || c == '0' }}
 	out := []notation{
 		{trail: hexTrail, size: 3, step: 6, between: []separators{
 			{}, {between: " "}, {between: ":"}, {between: "-"}, {between: ", 0x"}, {between: ",0x"}, {between: " 0x"},
@@ -89,8 +89,8 @@ func byteNotations(value string) []notation {
 	}
 	// Words of two bytes: xxd prints them in order, od -x and hexdump with the second byte first.
 	for _, start := range []int{0, 1} {
-		words := &trail{units: wordUnits(value, start, false), fold: true, fills: fillsHex}
-		swapped := &trail{units: wordUnits(value, start, true), fold: true, fills: fillsHex}
+		words := &trail{width: 2, units: wordUnits(value, start, false), fold: true, fills: fillsHex}
+		swapped := &trail{width: 2, units: wordUnits(value, start, true), fold: true, fills: fillsHex}
 		for _, t := range []*trail{words, swapped} {
 			out = append(out, notation{trail: t, size: 2, step: 3, between: []separators{{between: " "}}})
 		}

@@ -59,17 +59,17 @@ func New(secrets []string) *Redactor {
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
 func (r *Redactor) String(s string) string {
-	out, _ := r.line(s, pending{})
+	out, _ := r.line(s, nil)
 	return out
 }
 
-// line is String for one line of several: before is the secret that the last line did not finish, the result the one that this
-// line does not.
-func (r *Redactor) line(s string, before pending) (string, pending) {
+// line is String for one line of several: before are the secrets that the last line did not finish, the result those that
+// this line does not.
+func (r *Redactor) line(s string, before []pending) (string, []pending) {
 	f := r.scan.find(s)
-	if before.trail != nil {
-		if p, ok := before.rest(s); ok {
-			f.found(before.trail, s, p)
+	for _, o := range before {
+		if p, ok := o.rest(s); ok {
+			f.found(o.trail, s, p)
 		}
 	}
 	if len(f.spans) == 0 {

@@ -170,7 +170,7 @@ type finding struct {
 	// The trail that was followed last and where to: its other anchors there lead to the same.
 	trail      *trail
 	followed   int
-	unfinished pending // a secret whose rest may be on the next line
+	unfinished []pending // secrets whose rest may be on the next line
 }
 
 // try looks for the literal at from, where there is room for it. Text that is made to have every literal look at all that
@@ -220,8 +220,8 @@ func (f *finding) follow(l *literal, s string, from int) {
 // found takes out a piece of a secret and remembers it if the rest may follow.
 func (f *finding) found(t *trail, s string, p piece) {
 	f.add(span{from: p.from, to: p.to, mark: markSecret})
-	if p.last < len(t.units) && len(s)-p.to < mostGutter {
-		f.unfinished = pending{trail: t, unit: p.last}
+	if p.last < len(t.units) && len(s)-p.to < mostGutter && len(f.unfinished) < mostPending {
+		f.unfinished = append(f.unfinished, pending{trail: t, unit: p.last})
 	}
 }
 

@@ -8,7 +8,7 @@ type Stream struct {
 	redactor *Redactor
 	keyLines int // how many more lines may belong to the key that was begun
 	encoded  bool
-	pending  pending
+	pending  []pending
 	block    int // the indentation of a name whose value is on the lines below it, plus one
 }
 
@@ -27,7 +27,7 @@ func (st *Stream) Line(s string) string {
 	var out string
 	out, st.pending = st.redactor.line(s, st.pending)
 	if looksLikeJSON(s) {
-		st.pending = pending{} // an event holds its lines itself
+		st.pending = nil // an event holds its lines itself
 		return out
 	}
 	if out != s && beginsKey(s) {

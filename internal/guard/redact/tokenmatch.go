@@ -11,17 +11,8 @@ func (t tokenShape) literal() literal {
 
 // match finds the token whose fixed text is s[i:j].
 func (t tokenShape) match(s string, i, j int) (from, to int, ok bool) {
-	from = i
-	if t.lead.least > 0 {
-		for from > 0 && t.lead.of.has(s[from-1]) {
-			from--
-		}
-		if n := i - from; n < t.lead.least || n > t.lead.most {
-			return 0, 0, false
-		}
-	}
 	last := t.parts[len(t.parts)-1]
-	if !startsToken(s, from) || last.of.has('-') && !startsWord(s, from) {
+	if from, ok = t.begin(s, i); !ok || last.of.has('-') && isAlnum(s[i]) && !startsWord(s, from) {
 		return 0, 0, false
 	}
 	to = j
@@ -37,6 +28,23 @@ func (t tokenShape) match(s string, i, j int) (from, to int, ok bool) {
 		to = run(s, to, last.of.has)
 	}
 	return from, to, true
+}
+
+// begin is where the token begins whose fixed text is at i.
+func (t tokenShape) begin(s string, i int) (int, bool) {
+	if t.lead.least == 0 {
+		return i, !isAlnum(s[i]) || startsToken(s, i)
+	}
+	from := i
+	for from > 0 && i-from < t.lead.most && t.lead.of.has(s[from-1]) {
+		from--
+	}
+	for ; i-from >= t.lead.least; from++ {
+		if startsToken(s, from) {
+			return from, true
+		}
+	}
+	return 0, false
 }
 
 // mostPart is how much of a part without an end is looked at before it counts.

@@ -13,7 +13,7 @@ const (
 	alnum
 	base32Upper
 	url64    // letters, digits, - and _
-	std64    // letters, digits, + / and =
+	std64    // letters, digits, + / and =, and % that escapes them
 	dotted   // url64, and . and =
 	mixed    // url64, and . = and ~
 	anyValue // what stands in a header or a URL without quotes
@@ -40,7 +40,7 @@ func (a alphabet) has(c byte) bool {
 	case url64:
 		return isWord(c)
 	case std64:
-		return isAlnum(c) || c == '+' || c == '/' || c == '='
+		return isAlnum(c) || c == '+' || c == '/' || c == '=' || c == '%'
 	case dotted:
 		return isWord(c) || c == '.' || c == '='
 	case mixed:
@@ -244,6 +244,7 @@ func serviceShapes() []tokenShape {
 		{fixed: "xwfp-", parts: open(url64, 20)},
 		{fixed: "xoxe.xox", parts: open(url64, 20)},
 		{fixed: "hooks.slack.com/services/", parts: open(std64, 20)},
+		{fixed: "hooks.slack.com%2F", parts: open(std64, 20)},
 		{fixed: "hooks.slack.com/workflows/", parts: open(std64, 20)},
 		{fixed: "/api/webhooks/", parts: []part{of(digits, 15, 20), {before: "/", of: url64, least: 40}}},
 		{fixed: ".webhook.office.com/webhookb2/", parts: open(anyValue, 36)},

@@ -5,6 +5,7 @@ package redact
 // trail is followed from there in both directions, so that a secret is found that is split over lines or partly cut off.
 type trail struct {
 	units []string
+	width int // bytes of the secret, or characters of its base64, per unit
 	fold  bool
 	whole bool // a unit has no digit beside it
 	// plain is the secret itself. A part of it may be an ordinary word, so more of it must be there.
@@ -21,6 +22,8 @@ const (
 	// resumeUnits is how many units must follow each other behind a line break.
 	resumeUnits = 4
 	leastPiece  = 6
+	// mostPending is how many unfinished secrets a line may leave to the next one: each column of a hex dump has one.
+	mostPending = 4
 )
 
 // piece is the part of a trail that was found.
@@ -207,7 +210,7 @@ func (t *trail) runsBefore(s string, p, unit int) bool {
 
 // enough reports whether a piece of the secret gives it away.
 func (t *trail) enough(s string, p piece) bool {
-	n, all := p.last-p.first, len(t.units)
+	n, all := (p.last-p.first)*t.width, len(t.units)*t.width
 	if n == all {
 		return true
 	}
@@ -215,17 +218,21 @@ func (t *trail) enough(s string, p piece) bool {
 		return false
 	}
 	starts, ends := lineStarts(s, p.from), lineEnds(s, p.to)
+	plain := t.plain && p.to-p.from == n // with something between its characters it is no ordinary text
 	switch {
-	case t.plain && allLetters(s[p.from:p.to]):
-		return 4*n >= 3*all // a word may be a part of a secret by chance
-	case starts && ends:
-		return 5*n >= all
-	case ends && p.first == 0 || starts && p.last == all:
-		return 3*n >= all
-	case t.plain:
+	case plain && allLetters(s[p.from:p.to]):
+		// A word may be a part of a secret by chance.
+		return 4*n >= 3*all || starts && ends && 2*n >= all
+	case starts && ends && 8*n >= all:
+		return true
+	case (ends && p.first == 0 || starts && p.last == len(t.units)) && 3*n >= all:
+		return true
+	case plain && (starts || ends):
+		return 4*n >= 3*all || n >= 12
+	case plain:
 		return 4*n >= 3*all || n >= 24
 	}
-	return n >= 16 || n >= 8 && 2*n >= all
+	return n >= 12 || n >= 8 && 2*n >= all
 }
 
 func allLetters(s string) bool { return run(s, 0, letters.has) == len(s) }
