@@ -57,7 +57,7 @@ func startsWord(s string, i int) bool {
 	if i == 0 || !isWord(s[i-1]) {
 		return true
 	}
-	return startsToken(s, i)
+	return isAlnum(s[i-1]) && startsToken(s, i)
 }
 
 // jwt matches two or three parts of base64 between dots.
@@ -113,6 +113,7 @@ const (
 	keyEnd    = "-----END "
 	keyLimit  = 64 << 10
 	keyHeader = 48
+	keyHead   = 4 << 10 // before the private part of a key file
 )
 
 // privateKey matches a PEM block, its line breaks real or escaped. A block without an end is taken
@@ -227,7 +228,7 @@ func cookie(s string, i, j int) (from, to int, ok bool) {
 // puttyKey matches a key file of PuTTY.
 func puttyKey(s string, i, _ int) (from, to int, ok bool) {
 	const private = "Private-Lines:"
-	text := s[i:min(len(s), i+keyLimit)]
+	text := s[i:min(len(s), i+keyHead)]
 	at := strings.Index(text, private)
 	if at < 0 {
 		return 0, 0, false
@@ -238,20 +239,20 @@ func puttyKey(s string, i, _ int) (from, to int, ok bool) {
 
 // encodedKey matches a PEM block in base64, wrapped or not. The hit is the part that all blocks begin with.
 func encodedKey(s string, i, j int) (from, to int, ok bool) {
-	to = wrapped(s, j, std64.has)
+	const head = 120
 	text := strings.Map(func(r rune) rune {
 		if r < 0x80 && std64.has(byte(r)) && r != '=' {
 			return r
 		}
 		return -1
-	}, s[i:min(to, i+100)])
+	}, s[i:min(len(s), i+head)])
 	for cut := range min(4, len(text)) {
 		piece := text[cut:]
 		plain, err := base64.RawStdEncoding.DecodeString(piece[:len(piece)/4*4])
 		if err == nil && strings.Contains(string(plain), "PRIVATE KEY") {
 			for from = i; from > 0 && i-from < 3 && std64.has(s[from-1]); from-- {
 			}
-			return from, to, true
+			return from, wrapped(s, j, std64.has), true
 		}
 	}
 	return 0, 0, false
