@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -50,8 +51,8 @@ func assets(root string) []asset {
 }
 
 // collect makes the document from the sources below root.
-func collect(root string) (string, error) {
-	all, err := modules(root)
+func collect(ctx context.Context, root string) (string, error) {
+	all, err := modules(ctx, root)
 	if err != nil {
 		return "", err
 	}
@@ -87,14 +88,14 @@ func listed(all []asset) error {
 }
 
 // platforms are those that the program is built for.
-var platforms = []string{"amd64", "arm64"}
+func platforms() []string { return []string{"amd64", "arm64"} }
 
 // modules lists the standard library and the modules that the program links, with the licences in them.
-func modules(root string) ([]component, error) {
+func modules(ctx context.Context, root string) ([]component, error) {
 	byName := map[string]*component{}
-	for _, arch := range platforms {
+	for _, arch := range platforms() {
 		const format = `{{with .Module}}{{if not .Main}}{{.Path}}	{{.Version}}	{{.Dir}}	{{$.Dir}}{{end}}{{end}}`
-		list, err := goCommand(root, arch, "list", "-deps", "-f", format, "./cmd/claudeops")
+		list, err := goCommand(ctx, root, arch, "list", "-deps", "-f", format, "./cmd/claudeops")
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +115,7 @@ func modules(root string) ([]component, error) {
 			}
 		}
 	}
-	goRoot, err := goCommand(root, platforms[0], "env", "GOROOT")
+	goRoot, err := goCommand(ctx, root, platforms()[0], "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +145,10 @@ func (c *component) add(dir string) {
 	slices.Sort(c.files)
 }
 
-func goCommand(root, arch string, args ...string) (string, error) {
-	cmd := exec.Command("go", args...)
+func goCommand(ctx context.Context, root, arch string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+	cmd.Env = append(cmd.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -11,7 +11,7 @@ import (
 const root = "../.."
 
 func TestTheCollectedLicencesAreUpToDate(t *testing.T) {
-	text, err := collect(root)
+	text, err := collect(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,14 +18,14 @@ const file = "THIRD_PARTY_LICENSES"
 func main() {
 	check := flag.Bool("check", false, "only check that "+file+" is up to date")
 	flag.Parse()
-	if err := run(*check); err != nil {
+	if err := run(context.Background(), *check); err != nil {
 		fmt.Fprintln(os.Stderr, "licenses:", err)
 		os.Exit(1)
 	}
 }
 
-func run(check bool) error {
-	text, err := collect(".")
+func run(ctx context.Context, check bool) error {
+	text, err := collect(ctx, ".")
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (u *unfinished) enter(a *arriving) {
 			same++
 		}
 	}
-	at := -1
+	var at int
 	switch {
 	case same > mostPerAddress:
 		at = slices.IndexFunc(u.open, func(o *arriving) bool { return o.address == a.address })

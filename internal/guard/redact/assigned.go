@@ -6,6 +6,9 @@ import "strings"
 // name: value, "name":"value" at any depth of JSON strings in JSON strings, --name value,
 // <name>value</name>, "name":"PASSWORD","value":"…" and NAME 'value'.
 func assigned(s string, i, j int) (from, to int, ok bool) {
+	if j < len(s) && letters.has(s[j]) {
+		return 0, 0, false // tokens, secretName
+	}
 	closed, p := quote(s, nameEnd(s, j))
 	p = spaces(s, p)
 	if p >= len(s) {
@@ -75,6 +78,9 @@ func inExpansion(s string, i int) bool {
 
 // nameEnd is where the name ends that the hit before j begins: PASSWORD_2, SECRET_B64.
 func nameEnd(s string, j int) int {
+	if j >= len(s) || s[j] != '_' && !isDigit(s[j]) {
+		return j
+	}
 	for _, suffix := range []string{"_base64", "_b64", "_value", "_plain", "_raw", "_old", "_new"} {
 		if end := j + len(suffix); end <= len(s) && strings.EqualFold(s[j:end], suffix) {
 			return end
@@ -153,7 +159,7 @@ func namedValue(s string, name, p int) (from, to int, ok bool) {
 
 // isDocument reports whether name and value are a line of an indented document such as YAML. The value ends at to.
 func isDocument(s string, name, to int) bool {
-	if to < len(s) && s[to] != '\n' && s[to] != '\r' && (s[to] != '\\' || to+1 >= len(s) || s[to+1] != 'n' && s[to+1] != '\\') && s[to] != '"' {
+	if to < len(s) && s[to] != '"' && !lineEnds(s, to) {
 		return false
 	}
 	p := name
@@ -169,7 +175,8 @@ func isProse(value string) bool {
 		return true
 	}
 	switch strings.ToLower(strings.TrimRight(value, ".!")) {
-	case "incorrect", "invalid", "wrong", "missing", "expired", "changed", "unset", "empty", "unknown", "string", "object", "denied", "accepted":
+	case "incorrect", "invalid", "wrong", "missing", "expired", "changed", "unset", "empty", "unknown", "string", "object", "denied",
+		"accepted":
 		return true
 	}
 	return false

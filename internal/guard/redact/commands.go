@@ -28,13 +28,14 @@ func commandFlags() []flag {
 		flag{program: "ldapsearch", name: "-w"}, flag{program: "ldapmodify", name: "-w"}, flag{program: "ldapadd", name: "-w"},
 		flag{program: "ldapwhoami", name: "-w"}, flag{program: "unzip", name: "-P"}, flag{program: "zip ", name: "-P"},
 		flag{program: "sqlcmd", name: "-P"}, flag{program: "bcp ", name: "-P"}, flag{program: "ipmitool", name: "-P"},
-		flag{program: "cadaver", name: "-p"}, flag{program: "rabbitmqadmin", name: "-p"}, flag{program: "mosquitto_pub", name: "-P"},
-		flag{program: "mosquitto_sub", name: "-P"}, flag{program: "snmpget", name: "-A"}, flag{program: "snmpwalk", name: "-A"},
+		flag{program: "cadaver", name: "-p"}, flag{program: "rabbitmqadmin", name: "-p"},
+		flag{program: "snmpget", name: "-A"}, flag{program: "snmpwalk", name: "-A"},
 		flag{program: "smbclient", name: "-U", after: '%'}, flag{program: "rpcclient", name: "-U", after: '%'},
 		flag{program: "curl", name: "-u", after: ':'}, flag{program: "curl", name: "--user", after: ':'},
 		flag{program: "curl", name: "--proxy-user", after: ':'}, flag{program: "curl", name: "-U", after: ':'},
 		flag{program: "curl", name: "-b", after: '='}, flag{program: "ab ", name: "-A", after: ':'},
-		flag{program: "lftp", name: "-u", after: ','}, flag{program: "http ", name: "-a", after: ':'}, flag{program: "https ", name: "-a", after: ':'},
+		flag{program: "lftp", name: "-u", after: ','},
+		flag{program: "http ", name: "-a", after: ':'}, flag{program: "https ", name: "-a", after: ':'},
 	)
 }
 
@@ -185,7 +186,10 @@ func fromLiteral(s string, _, j int) (from, to int, ok bool) {
 func userOption(s string, _, j int) (from, to int, ok bool) {
 	from, to = argument(s, j)
 	user, password, found := strings.Cut(s[from:to], ":")
-	if !found || user == "" || len(password) < 5 || isVariable(password) || strings.ContainsAny(user, "/$") || strings.Contains(password, "/") {
+	if !found || user == "" || len(password) < 5 || isVariable(password) {
+		return 0, 0, false
+	}
+	if strings.ContainsAny(user, "/$") || strings.Contains(password, "/") {
 		return 0, 0, false
 	}
 	word := run(password, 0, func(c byte) bool { return isDigit(c) }) == len(password) ||

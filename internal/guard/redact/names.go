@@ -27,7 +27,8 @@ func names() []name {
 		"master_key", "account_key", "shared_key", "storage_key", "client_key", "consumer_key", "app_key", "license_key", "deploy_key", "ssh_key",
 		"service_key", "session_key", "webhook_key", "admin_key", "unseal_key", "recovery_key", "shared_access_key", "credentials", "credential",
 		"connection_string", "x-amz-signature", "x-goog-signature", "jsessionid", "phpsessid", "sessid", "sessionid", "connect.sid",
-		"csrf", "xsrf-token", "mnemonic", "seed_phrase", "security_code", "otp_seed", "totp_seed", "vault_key", "hmac_key", "cipher_key", "aes_key")
+		"csrf", "xsrf-token", "mnemonic", "seed_phrase", "security_code", "otp_seed", "totp_seed", "vault_key",
+		"hmac_key", "cipher_key", "aes_key")
 	add(markToken, true, "_auth", "auth", "apikey", "sig")
 	return out
 }
@@ -79,8 +80,8 @@ func assignedShort(s string, i, j int) (from, to int, ok bool) {
 // isAlgorithm reports whether the value is one of the words that stand behind such names without being a secret.
 func isAlgorithm(value string) bool {
 	switch strings.ToLower(value) {
-	case "true", "false", "yes", "no", "none", "null", "nil", "on", "off", "basic", "bearer", "peer", "trust", "scram-sha-256", "md5", "sha256",
-		"required", "optional", "enabled", "disabled", "passed", "pass", "fail":
+	case "true", "false", "yes", "no", "none", "null", "nil", "on", "off", "basic", "bearer", "peer", "trust", "scram-sha-256",
+		"md5", "sha256", "required", "optional", "enabled", "disabled", "passed", "pass", "fail":
 		return true
 	}
 	return false

@@ -36,7 +36,7 @@ func trails(value string) []literal {
 	}
 	plain := &trail{width: 1, units: chars(value), plain: true, fills: notAlnum}
 	add(plain, plain.anchors(4, 5, "", "")) // four units, one in five places: no eight units are without
-	for _, between := range []string{" ", "   ", "-", ".", ",", "_", ":", "|", `\n`, ", "} {
+	for _, between := range []string{" ", "   ", "-", ".", ",", ":", `\n`, ", "} {
 		add(plain, plain.anchors(4, 6, "", between))
 	}
 	for _, text := range slices.Compact(alignedForms(value)) {
@@ -208,5 +208,9 @@ func quotedForms(value string) []string {
 		}
 		b.WriteByte(value[i])
 	}
-	return []string{b.String(), strings.ReplaceAll(value, "'", `'\''`), strings.ReplaceAll(value, "'", `'"'"'`), strings.ReplaceAll(value, "'", "''")}
+	out := []string{b.String()}
+	for _, quote := range []string{`'\''`, `'"'"'`, "''"} {
+		out = append(out, strings.ReplaceAll(value, "'", quote))
+	}
+	return out
 }

@@ -274,13 +274,13 @@ func wrapped(s string, i int, class func(byte) bool) int {
 func lineBreak(s string, i int) int {
 	p, seen := i, false
 	for p < len(s) {
-		switch c := s[p]; {
-		case c == '\n' || c == '\r':
+		switch s[p] {
+		case '\n', '\r':
 			seen = true
 			p++
-		case c == ' ' || c == '\t':
+		case ' ', '\t':
 			p++
-		case c == '\\':
+		case '\\':
 			q := run(s, p, func(c byte) bool { return c == '\\' })
 			if q < len(s) && (s[q] == 'n' || s[q] == 'r' || s[q] == 't') {
 				seen = seen || s[q] != 't'

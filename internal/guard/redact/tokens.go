@@ -73,14 +73,8 @@ func exact(of alphabet, n int) []part { return one(of, n, n) }
 
 func open(of alphabet, least int) []part { return one(of, least, 0) }
 
-func uuid(before string) []part {
-	return []part{
-		{before: before, of: anyHex, least: 8, most: 8},
-		{before: "-", of: anyHex, least: 4, most: 4},
-		{before: "-", of: anyHex, least: 4, most: 4},
-		{before: "-", of: anyHex, least: 4, most: 4},
-		{before: "-", of: anyHex, least: 12, most: 12},
-	}
+func uuid() []part {
+	return joined("-", of(anyHex, 8, 8), of(anyHex, 4, 4), of(anyHex, 4, 4), of(anyHex, 4, 4), of(anyHex, 12, 12))
 }
 
 // joined are parts with the same text between them.
@@ -230,9 +224,9 @@ func serviceShapes() []tokenShape {
 		{fixed: "duffel_test_", parts: open(url64, 40)},
 		{fixed: "shippo_live_", parts: exact(lowerHex, 40)},
 		{fixed: "shippo_test_", parts: exact(lowerHex, 40)},
-		{fixed: "access-sandbox-", parts: uuid("")},
-		{fixed: "access-production-", parts: uuid("")},
-		{fixed: "access-development-", parts: uuid("")},
+		{fixed: "access-sandbox-", parts: uuid()},
+		{fixed: "access-production-", parts: uuid()},
+		{fixed: "access-development-", parts: uuid()},
 		{fixed: "SG.", parts: joined(".", of(url64, 16, 32), of(url64, 30, 60))},
 		{fixed: "key-", parts: exact(lowerHex, 32)},
 		{fixed: "xkeysib-", parts: joined("-", of(lowerHex, 64, 64), of(alnum, 16, 16))},
@@ -257,8 +251,8 @@ func serviceShapes() []tokenShape {
 		{fixed: "dt0c01.", parts: joined(".", of(upperAlnum, 24, 24), of(upperAlnum, 64, 64))},
 		{fixed: "hcaik_", parts: open(lowerAlnum, 50)},
 		{fixed: "_mmk", lead: of(url64, 36, 36), parts: one(digits, 0, 0)},
-		{fixed: "pat-na1-", parts: uuid("")},
-		{fixed: "pat-eu1-", parts: uuid("")},
+		{fixed: "pat-na1-", parts: uuid()},
+		{fixed: "pat-eu1-", parts: uuid()},
 		{fixed: "shpat_", parts: exact(anyHex, 32)},
 		{fixed: "shpca_", parts: exact(anyHex, 32)},
 		{fixed: "shppa_", parts: exact(anyHex, 32)},
@@ -279,7 +273,7 @@ func serviceShapes() []tokenShape {
 		out = append(out, tokenShape{fixed: "xox" + kind + "-", parts: open(anyValue, 10)})
 	}
 	for _, kind := range []string{"api", "sdk", "mob"} {
-		out = append(out, tokenShape{fixed: kind + "-", parts: uuid("")})
+		out = append(out, tokenShape{fixed: kind + "-", parts: uuid()})
 	}
 	for _, c := range "0123456789abcdef" { // the scanner needs three bytes
 		out = append(out, tokenShape{fixed: "SK" + string(c), parts: exact(lowerHex, 31)})
