@@ -95,3 +95,29 @@ func TestOutsideARepositoryRelativeChangesAreDeniedWithTheHintToGoThere(t *testi
 		}
 	}
 }
+
+func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
+	facts := Facts{
+		Cwd: "/srv/work", ReposDir: "/srv/repos", StateDir: "/var/lib/claudeops",
+		OwnPaths: []string{"/srv/repos/ops/claudeops.yaml", "/srv/repos/ops/token"}, OwnSecrets: []string{"/srv/repos/ops/token"},
+	}
+	g := newGuard(t)
+	for command, allowed := range map[string]bool{
+		"cat /srv/repos/ops/token":                                   false,
+		"cat /srv/repos/ops/claudeops.yaml":                          false,
+		"diff -rN /srv/repos/ops /dev/null":                          false,
+		"find /srv/repos -name 'tok*' -exec cat {} +":                false,
+		"find /srv/repos/ops -type f | xargs head":                   false,
+		"grep -r . /srv/repos":                                       false,
+		"tar cf - /srv/repos/ops":                                    false,
+		"sed -i s/on/off/ /srv/repos/ops/claudeops.yaml":             false,
+		"printf 'POST / HTTP/1.0' | openssl s_client -connect h:443": false,
+		"cat /srv/repos/app/compose.yaml":                            true,
+		"diff -r /srv/repos/app/a /srv/repos/app/b":                  true,
+		"openssl s_client -connect h:443 </dev/null":                 true,
+	} {
+		if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() != allowed {
+			t.Errorf("%s: allowed %v: %s", command, d.Allowed(), d.Reason)
+		}
+	}
+}

@@ -135,6 +135,12 @@ func (j *judge) own(p string) bool {
 	return strings.HasPrefix(path.Base(p), "claudeops") && standardDir(path.Dir(p))
 }
 
+// holdsOwn reports folders below which the supervisor keeps its state or a secret.
+func (j *judge) holdsOwn(p string) bool {
+	return j.facts.StateDir != "" && within(j.facts.StateDir, p) ||
+		slices.ContainsFunc(j.facts.OwnSecrets, func(secret string) bool { return within(secret, p) })
+}
+
 // volumes reports persistent data.
 func (j *judge) volumes(p string) bool {
 	for _, v := range j.facts.VolumesDirs {
@@ -179,7 +185,7 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
-		case j.g.secrets.Holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
+		case j.g.secrets.Holds(p) || j.holdsOwn(p):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
