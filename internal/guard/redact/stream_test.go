@@ -24,7 +24,8 @@ func TestASecretOverSeveralLinesIsTakenOutOfEach(t *testing.T) {
 				"00000000  6b 33 79 2d 4f 66 2f 54  68 65 2b 43 65 6c 6c 61  |k3y-Of/The+Cella|",
 				"00000010  72 5f 34 32 78 0a                                 |r_42x.|",
 			},
-			[]string{"6b 33", "Cella", "r_42x", "34 32"}, []string{"00000010"},
+			[]string{"6b 33", "Cella", "r_42x", "34 32"},
+			[]string{"00000010"},
 		},
 		"a key in base64": {
 			append(strings.Split(wrap(base64.StdEncoding.EncodeToString([]byte(pem)), 76, "\n"), "\n"), "done."), []string{"TUhjQ0FR", "LS0tLS1F"}, []string{"done."},
