@@ -398,7 +398,7 @@ func (d *daemon) post(path string, body any) (int, map[string]any) {
 
 // send makes a request with a token and follows no redirect.
 func (d *daemon) send(method, path, token string, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequest(method, "http://"+d.addr+path, body) //nolint:noctx // a daemon that hangs fails the test anyway
+	r, err := http.NewRequest(method, "http://"+d.addr+path, body)
 	if err != nil {
 		return nil, err
 	}

