@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 )
 
@@ -24,6 +25,9 @@ type Program struct {
 	Key        string              // of the session
 	Stdin      *os.File            // nil means /dev/null; closed once the program was started
 	Credential *syscall.Credential // the user it runs as; nil means our own
+
+	// register tells the keeper about the session before it starts; nil without a keeper.
+	register func(group string) (started func(process.Ident), err error)
 }
 
 // Behind sets walls up and returns the program as it is started behind them. Without walls it stays as it is.

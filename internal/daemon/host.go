@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -68,6 +69,8 @@ type Host struct {
 	closeControl func() error
 	cleanups     []cleanup
 	discards     *agent.Discards
+	// sessionKeeper ends the agents when this process dies or is paused.
+	sessionKeeper *client.Client
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -95,7 +98,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -146,6 +149,13 @@ func (h *Host) takeFolder(context.Context) error {
 	return nil
 }
 
+// startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
+func (h *Host) startKeeper(context.Context) error {
+	h.sessionKeeper = client.Start(client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+	h.later("end keeper", h.sessionKeeper.Close)
+	return nil
+}
+
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
 	where.Clock, where.Logger = h.Clock, h.Logger
@@ -183,6 +193,7 @@ const checkAlways = 256 << 20
 // checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
+	h.readiness.also = []func() error{h.sessionKeeper.Trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
 		close(h.readiness.checked)
