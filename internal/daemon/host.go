@@ -110,11 +110,18 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	for i := range envs {
 		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
 	}
+	o.Clock = wallClock(o.Clock)
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger},
 	}
+}
+
+// wallClock drops the reading of the monotonic clock, which stops while the machine is suspended: times are compared with those in
+// the database and with the schedule, for which that time counts.
+func wallClock(clock ops.Clock) ops.Clock {
+	return func() time.Time { return clock().Round(0) }
 }
 
 func (h *Host) later(what string, undo func() error) {
