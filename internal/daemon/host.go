@@ -71,6 +71,7 @@ type Host struct {
 	discards     *agent.Discards
 	// sessionKeeper ends the agents when this process dies or is paused.
 	sessionKeeper *client.Client
+	descriptors   *descriptors
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -114,7 +115,7 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	return &Host{
 		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
-		discards: &agent.Discards{Logger: o.Logger},
+		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 	}
 }
 
@@ -200,7 +201,7 @@ const checkAlways = 256 << 20
 // checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
-	h.readiness.also = []func() error{h.sessionKeeper.Trouble}
+	h.readiness.also = []func() error{h.sessionKeeper.Trouble, h.descriptors.trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
 		close(h.readiness.checked)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/daemon/trace"
@@ -34,13 +35,14 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if err != nil {
 		return o.refuse(ctx, ln, err)
 	}
+	conns := newConnections(ln, h.descriptors.connections())
 	defer func() { err = errors.Join(err, h.close()) }()
 
 	// Everything below runs until the work is stopped, not until ctx ends: the web pages stay up while agents end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.life = life
 	var ready atomic.Bool
-	server := h.pages(ln, &ready)
+	server := h.pages(conns, &ready)
 	var running sync.WaitGroup
 	fail := make(chan error, 4)
 	run := func(what string, f func() error) {
@@ -50,7 +52,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 			}
 		})
 	}
-	run("serve pages", func() error { return ignore(server.Serve(ln), http.ErrServerClosed) })
+	run("serve pages", func() error { return ignore(server.Serve(conns), http.ErrServerClosed) })
 	run("serve control socket", h.control.Serve)
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
@@ -133,7 +135,7 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 	return err
 }
 
-func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
+func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
 	return &http.Server{
 		Handler: web.New(web.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
@@ -142,6 +144,14 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 			Trace:   h.traceID(),
 			Trouble: h.trouble, Database: h.readiness.state,
+			Streams: ln.most * 3 / 4,
+			Process: func() api.Process {
+				open, refused := ln.counts()
+				return api.Process{
+					Connections: open, MaxConnections: ln.most, RefusedConnections: refused,
+					Descriptors: h.descriptors.used(), MaxDescriptors: h.descriptors.limit,
+				}
+			},
 			Ready: func() error {
 				if !ready.Load() {
 					return errors.New("starting or stopping")
@@ -150,7 +160,7 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 			},
 		}),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
+		MaxHeaderBytes: 64 << 10, ConnState: ln.note,
 	}
 }
 

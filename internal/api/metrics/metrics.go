@@ -29,6 +29,15 @@ type Options struct {
 	Clock        ops.Clock
 	Version      string
 	Environments []ops.Environment
+	// Process returns the figures of this process; nil if they are not known.
+	Process func() Process
+}
+
+// Process are the figures of this process.
+type Process struct {
+	Connections, MaxConnections int
+	RefusedConnections          int64
+	Descriptors, MaxDescriptors int
 }
 
 // Handler answers a scrape.
@@ -86,10 +95,29 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
 	build.add(1, h.Version, runtime.Version())
 	out := []*family{build}
-	for _, more := range [][]*family{ended, feeds, current, watched} {
+	for _, more := range [][]*family{h.process(), ended, feeds, current, watched} {
 		out = append(out, more...)
 	}
 	return out, nil
+}
+
+// process reports connections and descriptors.
+func (h *Handler) process() (out []*family) {
+	if h.Process == nil {
+		return nil
+	}
+	now := h.Process()
+	figure := func(name, help string, value float64, as kind) {
+		f := &family{name: name, help: help, kind: as}
+		f.add(value)
+		out = append(out, f)
+	}
+	figure("http_connections", "Open connections to the web pages and the API.", float64(now.Connections), gauge)
+	figure("http_connections_max", "Connections above which idle ones are closed and new ones are refused.", float64(now.MaxConnections), gauge)
+	figure("http_connections_refused_total", "Connections that were refused because too many were open.", float64(now.RefusedConnections), counter)
+	figure("descriptors_open", "Open file descriptors of this process.", float64(now.Descriptors), gauge)
+	figure("descriptors_max", "Limit of open file descriptors.", float64(now.MaxDescriptors), gauge)
+	return out
 }
 
 // ended counts ended sessions and cycles. Totals up to a minute ago are kept.

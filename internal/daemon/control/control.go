@@ -66,20 +66,34 @@ func Listen(stateDir string, wake func()) (*Server, error) {
 	return &Server{listener: l, path: path, wake: wake}, nil
 }
 
-// Serve answers until Close.
+// Serve answers until Close. An error of a connection does not end it.
 func (s *Server) Serve() error {
 	defer s.conns.Wait()
+	busy := make(chan struct{}, maxConnections)
 	for {
 		c, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("accept control connection: %w", err)
+			// Out of descriptors, most likely. A command writes its row first, so nothing is lost.
+			time.Sleep(acceptPause) //nolint:forbidigo // keeps the loop from spinning; Close waits for it
+			continue
 		}
-		s.conns.Go(func() { s.answer(c) })
+		busy <- struct{}{}
+		s.conns.Go(func() {
+			defer func() { <-busy }()
+			s.answer(c)
+		})
 	}
 }
+
+const (
+	// acceptPause is the time between two attempts to accept a connection.
+	acceptPause = 50 * time.Millisecond
+	// maxConnections bounds the connections that are answered at once.
+	maxConnections = 64
+)
 
 // Close ends Serve and removes the socket.
 func (s *Server) Close() error {
