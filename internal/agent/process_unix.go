@@ -29,6 +29,7 @@ type running struct {
 	key    string
 	stdout *pipe
 	stderr *pipe
+	proof  func(line string) (mine bool, err error) // see Program
 
 	group *process.Cgroup
 	proc  *os.Process
