@@ -19,7 +19,7 @@ type connections struct {
 
 	mu      sync.Mutex
 	open    map[net.Conn]time.Time // since when it is idle; zero while a request is handled
-	refused int64
+	refused int
 }
 
 func newConnections(ln net.Listener, most int) *connections {
@@ -92,7 +92,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 }
 
 // counts returns how many connections are open and how many were refused.
-func (c *connections) counts() (open int, refused int64) {
+func (c *connections) counts() (open, refused int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open), c.refused

@@ -101,7 +101,9 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{
+		hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl,
+	} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -162,8 +164,8 @@ func (h *Host) takeFolder(context.Context) error {
 }
 
 // startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
-func (h *Host) startKeeper(context.Context) error {
-	h.sessionKeeper = client.Start(client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+func (h *Host) startKeeper(ctx context.Context) error {
+	h.sessionKeeper = client.Start(ctx, client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
 	h.later("end keeper", h.sessionKeeper.Close)
 	return nil
 }

@@ -57,7 +57,7 @@ func Main(args []string) int {
 		return 2
 	}
 	ignoreSignals()
-	k := &keeper{sessions: map[string]*session{}, silence: silence, boot: args[1] == ClockBoot}
+	k := &keeper{sessions: map[string]*session{}, silence: silence, boot: args[1] == ClockBoot, now: uptime, answer: 1}
 	why := k.watch(os.Stdin)
 	if why == silent {
 		write(1, []byte{Ending})
@@ -91,6 +91,8 @@ type keeper struct {
 	sessions map[string]*session
 	silence  time.Duration
 	boot     bool
+	now      func() time.Duration
+	answer   int // the descriptor for answers
 }
 
 // Why the keeper ends everything.
@@ -140,13 +142,13 @@ func (k *keeper) watch(in *os.File) (why string) {
 		if heard {
 			quiet = 0
 			k.take(line)
-			write(1, []byte{Answer})
+			write(k.answer, []byte{Answer})
 		}
 	}
 }
 
-// now is the time since the machine was started, also while it was suspended.
-func (k *keeper) now() time.Duration {
+// uptime is the time since the machine was started, also while it was suspended.
+func uptime() time.Duration {
 	const clockBoottime = 7
 	var t syscall.Timespec
 	_, _, failed := syscall.Syscall(

@@ -35,9 +35,8 @@ type Options struct {
 
 // Process are the figures of this process.
 type Process struct {
-	Connections, MaxConnections int
-	RefusedConnections          int64
-	Descriptors, MaxDescriptors int
+	Connections, MaxConnections, RefusedConnections int
+	Descriptors, MaxDescriptors                     int
 }
 
 // Handler answers a scrape.
@@ -107,16 +106,16 @@ func (h *Handler) process() (out []*family) {
 		return nil
 	}
 	now := h.Process()
-	figure := func(name, help string, value float64, as kind) {
+	figure := func(as kind, value int, name, help string) {
 		f := &family{name: name, help: help, kind: as}
-		f.add(value)
+		f.add(float64(value))
 		out = append(out, f)
 	}
-	figure("http_connections", "Open connections to the web pages and the API.", float64(now.Connections), gauge)
-	figure("http_connections_max", "Connections above which idle ones are closed and new ones are refused.", float64(now.MaxConnections), gauge)
-	figure("http_connections_refused_total", "Connections that were refused because too many were open.", float64(now.RefusedConnections), counter)
-	figure("descriptors_open", "Open file descriptors of this process.", float64(now.Descriptors), gauge)
-	figure("descriptors_max", "Limit of open file descriptors.", float64(now.MaxDescriptors), gauge)
+	figure(gauge, now.Connections, "http_connections", "Open connections to the web pages and the API.")
+	figure(gauge, now.MaxConnections, "http_connections_max", "Connections above which idle ones are closed and new ones are refused.")
+	figure(counter, now.RefusedConnections, "http_connections_refused_total", "Connections that were refused because too many were open.")
+	figure(gauge, now.Descriptors, "descriptors_open", "Open file descriptors of this process.")
+	figure(gauge, now.MaxDescriptors, "descriptors_max", "Limit of open file descriptors.")
 	return out
 }
 

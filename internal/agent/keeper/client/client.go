@@ -49,9 +49,9 @@ type Client struct {
 	end      context.CancelCauseFunc
 }
 
-// Start starts a keeper and watches it until Close.
-func Start(o Options) *Client {
-	ctx, stop := context.WithCancel(context.Background())
+// Start starts a keeper and watches it until Close, also after ctx has ended.
+func Start(ctx context.Context, o Options) *Client {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{
 		o: o, stop: stop, done: make(chan struct{}), sessions: map[string][][]byte{}, changed: make(chan struct{}),
 	}
@@ -226,7 +226,7 @@ func (c *Client) watch(ctx context.Context, l *link) {
 			c.link = nil
 			c.notify()
 			c.mu.Unlock()
-			c.o.Logger.Error("the keeper of the sessions ended; starting another", "pid", l.pid(), "exit", l.wait())
+			c.o.Logger.ErrorContext(ctx, "the keeper of the sessions ended; starting another", "pid", l.pid(), "exit", l.wait())
 			return
 		case <-ticker.C:
 			c.mu.Lock()
