@@ -3,6 +3,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,10 +65,13 @@ func start(path string, silence time.Duration, clock string) (*link, error) {
 
 func (l *link) pid() int { return l.cmd.Process.Pid }
 
-// send writes a line and returns its number. If the keeper is gone, its pipe says so to the reader.
+// send writes a line and returns its number. A keeper that missed a line is ended, because another one is told everything; the pipe of
+// one that is gone says so to the reader.
 func (l *link) send(line []byte) int64 {
 	_ = l.to.SetWriteDeadline(time.Now().Add(writeTime))
-	_, _ = l.to.Write(line)
+	if _, err := l.to.Write(line); err != nil && !errors.Is(err, os.ErrClosed) {
+		_ = l.cmd.Process.Kill()
+	}
 	l.sent++
 	return l.sent
 }
