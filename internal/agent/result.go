@@ -59,7 +59,7 @@ func (s *session) judge(res *ops.RunResult) {
 		res.Failure, res.Err = ops.FailureLayer, s.broken.Error()
 	case res.Stop != ops.StopNone:
 		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
-	case s.proof != nil && !s.tried:
+	case s.proof != nil && !s.tried && *res.ExitCode < 128: // not killed
 		res.Failure, res.Err = ops.FailureLayer, WithDetail("the walls around the agent could not be set up", s.lastError)
 	case res.Failure != "":
 	case *res.ExitCode != 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -69,7 +70,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg))
-	return append(out, wallLayers(cfg)...)
+	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -218,6 +219,27 @@ func wallFinding(row wall.Row) finding {
 		f.State, f.Fix = "warning", row.Fix
 	}
 	return f
+}
+
+// dockerBroker says whether sessions get a Docker socket of their own.
+func dockerBroker(ctx context.Context, cfg *config.Config) finding {
+	const check = "docker broker"
+	socket := cfg.Docker.Socket
+	switch {
+	case cfg.Docker.Broker == config.DockerOff:
+		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
+	case !cfg.Guard.Enabled:
+		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
+	}
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
+	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist):
+		return finding{check, "ok", "no Docker engine listens at " + socket, ""}
+	}
+	return finding{check, "warning", "no connection to the engine: " + err.Error(), "Start Docker, or set docker.socket"}
 }
 
 func processes() finding {

@@ -37,7 +37,12 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
+	AgentUser func() int
 }
+
+// AgentUserName is the user that runs the agents where it exists.
+const AgentUserName = "claudeops-agent"
 
 // Tier is how one tier is set up.
 type Tier struct {
@@ -125,7 +130,7 @@ const (
 type Sandbox struct {
 	Mode       SandboxMode
 	Unwalled   Unwalled
-	UID        int      // of the agents; 0 leaves the layer off
+	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
@@ -217,6 +222,7 @@ type Config struct {
 	agentEnv     []string
 	table        table
 	secretFiles  []string
+	files        []string // prompts, rules, secrets: all that were read beside the configuration file
 	origins      map[string]origin
 }
 
@@ -266,13 +272,23 @@ func Load(in Input) (*Config, error) {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
-	c.secretFiles = l.secretFiles
+	c.secretFiles, c.files = l.secretFiles, *l.places.files
 	return c, nil
 }
 
 // SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
 func (c *Config) SecretFiles() []string {
 	out := slices.Clone(c.secretFiles)
+	if c.File != "" {
+		out = append(out, c.File)
+	}
+	return out
+}
+
+// OwnFiles are the files that decide what the supervisor does: the configuration file and every file that it names. No agent may
+// change them, wherever they lie.
+func (c *Config) OwnFiles() []string {
+	out := slices.Clone(c.files)
 	if c.File != "" {
 		out = append(out, c.File)
 	}
@@ -301,6 +317,12 @@ func (c *Config) complete(l *loader) {
 		c.Host.Name = "localhost"
 		if name, err := os.Hostname(); err == nil && name != "" {
 			c.Host.Name = name
+		}
+	}
+	if s := &c.Guard.Sandbox; s.UID == autoUID {
+		s.UID = 0
+		if l.in.AgentUser != nil && s.Mode != SandboxOff {
+			s.UID = l.in.AgentUser()
 		}
 	}
 	c.codexReady = l.codexUsable(c)

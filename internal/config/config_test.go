@@ -18,10 +18,11 @@ import (
 
 // setup is one configuration in a folder of its own.
 type setup struct {
-	yaml  string
-	env   []string
-	flags map[string]string
-	files map[string]string
+	yaml      string
+	env       []string
+	flags     map[string]string
+	files     map[string]string
+	agentUser int
 }
 
 // load writes the files of a setup and loads it. HOME is the folder itself.
@@ -40,6 +41,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err
 }

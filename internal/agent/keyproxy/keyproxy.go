@@ -108,7 +108,7 @@ func Listen(o Options) (*Proxy, error) {
 func (p *Proxy) count(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		if p.conns.Add(1) > int64(4*p.o.MaxCalls) {
+		if p.conns.Add(1) > int64(4*max(p.o.MaxCalls, maxCalls)) {
 			_ = conn.Close()
 		}
 	case http.StateClosed, http.StateHijacked:
