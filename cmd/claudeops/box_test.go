@@ -93,7 +93,8 @@ type box struct {
 	bin   string // the fake agent
 	url   string // of the database it shares with others; empty: SQLite in its state folder
 	env   []string
-	real  bool // the agent is a real CLI
+	real  bool     // the agent is a real CLI
+	wrap  []string // what starts the daemon, if it is not started directly
 }
 
 // newBox is a box with a database in which nothing has run yet; emptyBox is one where nothing was ever started.
@@ -316,7 +317,8 @@ type daemon struct {
 func (b *box) serve(env ...string) *daemon {
 	b.t.Helper()
 	d := &daemon{box: b, addr: freeAddress(b.t), log: &lockedBuffer{}, done: make(chan error, 1)}
-	d.cmd = exec.Command(program, "serve")
+	argv := append(append([]string{}, b.wrap...), program, "serve")
+	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir = b.t.TempDir()
 	d.cmd.Env = append(append(append([]string{}, b.env...), "CLAUDEOPS_LISTEN="+d.addr), env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log

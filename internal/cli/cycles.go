@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
@@ -167,7 +167,7 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 		return err
 	}
 	a.stateDir = c.StateDir
-	if agent.InSession() {
+	if process.InSession() {
 		return errInSession
 	}
 	// A command never creates a database: reading first gives the clearer error.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -25,7 +25,7 @@ member of the group claudeops, on the machine of the daemon.`,
   xdg-open "$(claudeops open)"
   ssh ops.lan -L 8080:127.0.0.1:8080 claudeops open`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if agent.InSession() {
+			if process.InSession() {
 				return errInSession
 			}
 			cfg, err := a.load()

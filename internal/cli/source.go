@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
@@ -232,7 +232,7 @@ var errInSession = errors.New("this command was started inside a session of an a
 
 // useDaemon makes the daemon of the state folder the server, if one is running.
 func (a *app) useDaemon(ctx context.Context) error {
-	if agent.InSession() {
+	if process.InSession() {
 		return errInSession
 	}
 	cfg, err := a.load()

@@ -443,7 +443,8 @@ func (c *Config) hostSettings() []field {
 			"What this host can reach. It works only for environments whose `labels` it all has.").
 			byEnv("CLAUDEOPS_HOST_LABELS"),
 		value("lease", &h.Lease, durationKind(leastLease),
-			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts.").
+			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts. "+
+				"Agents of a supervisor that is paused end after a third of it.").
 			byEnv("CLAUDEOPS_HOST_LEASE").or("12s"),
 		value("sessions", &h.Sessions, intKind(0, 10_000),
 			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue.").

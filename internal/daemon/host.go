@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -77,6 +78,9 @@ type Host struct {
 	closeControl func() error
 	cleanups     []cleanup
 	discards     *agent.Discards
+	// sessionKeeper ends the agents when this process dies or is paused.
+	sessionKeeper *client.Client
+	descriptors   *descriptors
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -104,7 +108,9 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{
+		hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl,
+	} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -116,14 +122,21 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	for i := range envs {
 		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
 	}
+	o.Clock = wallClock(o.Clock)
 	sandboxes := newSandboxes(o, envs)
 	askWhereUnwalled(o.Config, envs, sandboxes)
 	return &Host{
 		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
-		discards: &agent.Discards{Logger: o.Logger},
-		codes:    web.NewSignInCodes(o.Clock),
+		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
+		codes: web.NewSignInCodes(o.Clock),
 	}
+}
+
+// wallClock drops the reading of the monotonic clock, which stops while the machine is suspended: times are compared with those in
+// the database and with the schedule, for which that time counts.
+func wallClock(clock ops.Clock) ops.Clock {
+	return func() time.Time { return clock().Round(0) }
 }
 
 func (h *Host) later(what string, undo func() error) {
@@ -164,6 +177,13 @@ func (h *Host) takeFolder(context.Context) error {
 	return nil
 }
 
+// startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
+func (h *Host) startKeeper(ctx context.Context) error {
+	h.sessionKeeper = client.Start(ctx, client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+	h.later("end keeper", h.sessionKeeper.Close)
+	return nil
+}
+
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
 	where.Clock, where.Logger = h.Clock, h.Logger
@@ -201,6 +221,7 @@ const checkAlways = 256 << 20
 // checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
+	h.readiness.also = []func() error{h.sessionKeeper.Trouble, h.descriptors.trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
 		close(h.readiness.checked)

@@ -63,6 +63,10 @@ type Options struct {
 	KeepTranscripts time.Duration
 	// Done ends the streams of open pages, so that they do not delay a shutdown; nil means never.
 	Done <-chan struct{}
+	// Streams limits the number of open streams; zero means the usual limit.
+	Streams int
+	// Process returns the figures of this process for the metrics; nil if they are not known.
+	Process func() api.Process
 	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
 	// Ready returns why the supervisor is not ready, or nil.
@@ -131,7 +135,7 @@ func (s *server) routes() http.Handler {
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load,
+		WrongTokens: s.wrongTokens.Load, Process: s.Process,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAPI(r.URL.Path) {

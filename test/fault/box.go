@@ -22,7 +22,8 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
-	refusals bool // the fault makes the gates refuse calls
+	refusals bool     // the fault makes the gates refuse calls
+	wrap     []string // what starts the program, if it is not started directly
 }
 
 // setup is how a box differs from the usual one.

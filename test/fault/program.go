@@ -40,7 +40,8 @@ type process struct {
 
 // start starts the program in the box.
 func (b *box) start(ctx context.Context, m mode, env ...string) (*process, error) {
-	p := &process{cmd: exec.Command(b.program, string(m)), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
+	argv := append(append([]string{}, b.wrap...), b.program, string(m))
+	p := &process{cmd: exec.Command(argv[0], argv[1:]...), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append([]string{}, b.env...), env...)
 	if m == modeServe {

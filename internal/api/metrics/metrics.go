@@ -31,6 +31,14 @@ type Options struct {
 	Environments []ops.Environment
 	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
 	WrongTokens func() int64
+	// Process returns the figures of this process; nil if they are not known.
+	Process func() Process
+}
+
+// Process are the figures of this process.
+type Process struct {
+	Connections, MaxConnections, RefusedConnections int
+	Descriptors, MaxDescriptors                     int
 }
 
 // Handler answers a scrape.
@@ -93,10 +101,29 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 		wrong.add(float64(h.WrongTokens()))
 		out = append(out, wrong)
 	}
-	for _, more := range [][]*family{ended, feeds, current, watched} {
+	for _, more := range [][]*family{h.process(), ended, feeds, current, watched} {
 		out = append(out, more...)
 	}
 	return out, nil
+}
+
+// process reports connections and descriptors.
+func (h *Handler) process() (out []*family) {
+	if h.Process == nil {
+		return nil
+	}
+	now := h.Process()
+	figure := func(as kind, value int, name, help string) {
+		f := &family{name: name, help: help, kind: as}
+		f.add(float64(value))
+		out = append(out, f)
+	}
+	figure(gauge, now.Connections, "http_connections", "Open connections to the web pages and the API.")
+	figure(gauge, now.MaxConnections, "http_connections_max", "Connections above which idle ones are closed and new ones are refused.")
+	figure(counter, now.RefusedConnections, "http_connections_refused_total", "Connections that were refused because too many were open.")
+	figure(gauge, now.Descriptors, "descriptors_open", "Open file descriptors of this process.")
+	figure(gauge, now.MaxDescriptors, "descriptors_max", "Limit of open file descriptors.")
+	return out
 }
 
 // ended counts ended sessions and cycles. Totals up to a minute ago are kept.

@@ -107,6 +107,9 @@ type callerKey struct{}
 // identify asks the kernel who opened a connection, once per connection.
 func (s *Server) identify(ctx context.Context, c net.Conn) context.Context {
 	caller := sync.OnceValue(func() peer.Caller {
+		if slot, ok := c.(*slotted); ok {
+			c = slot.Conn
+		}
 		socket, ok := c.(*net.UnixConn)
 		if !ok {
 			return peer.Caller{Refusal: "it is not a Unix socket"}
@@ -138,7 +141,7 @@ func (s *Server) Serve(api func(user string) http.Handler) error {
 		}
 		s.answer(w, r, caller.User, api)
 	})
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limited{s.listener, make(chan struct{}, maxConnections)}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve control socket: %w", err)
 	}
 	return nil
@@ -173,6 +176,37 @@ func problem(w http.ResponseWriter, status int, detail string) {
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 	}{http.StatusText(status), status, detail})
+}
+
+// maxConnections bounds the open connections. The next one waits; a lack of descriptors is waited out by net/http.
+const maxConnections = 64
+
+// limited accepts no more connections than there are slots.
+type limited struct {
+	net.Listener
+
+	slots chan struct{}
+}
+
+func (l limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.slots <- struct{}{}
+	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// slotted is a connection that frees its slot when it is closed.
+type slotted struct {
+	net.Conn
+
+	free func()
+}
+
+func (c *slotted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
 }
 
 // Close ends Serve and removes the socket.

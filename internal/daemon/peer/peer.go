@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 )
 
 // Group is the group whose members may use the control socket, besides the supervisor's own user and root.
@@ -68,7 +68,7 @@ func (r Rules) judge(uid, pid int) (refusal string, session bool) {
 		return "it runs as the user of the agents", true
 	}
 	if pid > 0 {
-		how, member, err := agent.Member(pid)
+		how, member, err := process.Member(pid)
 		switch {
 		case member:
 			return "it is part of a session: " + how, true

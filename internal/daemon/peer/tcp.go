@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 )
 
 // OfTCP looks a loopback connection up in the kernel's socket table: remote is the caller's address, local ours. A connection that is
@@ -27,7 +27,7 @@ func (r Rules) OfTCP(local, remote netip.AddrPort) (Caller, error) {
 		out.Refusal, out.Session = "it runs as the user of the agents", true
 		return out, nil
 	}
-	if pid, held := agent.SocketHolder(row.inode); held {
+	if pid, held := process.SocketHolder(row.inode); held {
 		out.PID, out.Session = pid, true
 		out.Refusal = fmt.Sprintf("process %d of a session opened the connection", pid)
 	}

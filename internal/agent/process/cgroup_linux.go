@@ -1,20 +1,19 @@
-package agent
+package process
 
 import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// cgroup is the control group of one session. Where none can be made there is none: it only makes
+// Cgroup is the control group of one session. Where none can be made there is none: it only makes
 // certain what is also done without it.
-type cgroup struct {
-	path string
+type Cgroup struct {
+	Path string
 }
 
 // cgroupParents are the folders a session's group may lie in: our own group, so that what ends
@@ -22,7 +21,7 @@ type cgroup struct {
 func cgroupParents() []string {
 	root := ""
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
+		if _, err := os.Stat(dir + "/cgroup.controllers"); err == nil {
 			root = dir
 			break
 		}
@@ -38,7 +37,7 @@ func cgroupParents() []string {
 	for line := range strings.Lines(string(data)) {
 		own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
 		if ok && own != "/" && !strings.Contains(own, "..") {
-			parents = []string{filepath.Join(root, own), root}
+			parents = []string{root + own, root}
 		}
 	}
 	return parents
@@ -60,16 +59,16 @@ func FileNameSafe(key string) bool {
 	})
 }
 
-// makeCgroup makes the group of a session, or returns nil.
-func makeCgroup(key string) *cgroup {
+// MakeCgroup makes the group of a session, or returns nil.
+func MakeCgroup(key string) *Cgroup {
 	name, ok := cgroupName(key)
 	if !ok {
 		return nil
 	}
 	for _, parent := range cgroupParents() {
-		path := filepath.Join(parent, name)
+		path := parent + "/" + name
 		if err := os.Mkdir(path, 0o755); err == nil || errors.Is(err, os.ErrExist) {
-			return &cgroup{path: path}
+			return &Cgroup{Path: path}
 		}
 	}
 	return nil
@@ -77,78 +76,78 @@ func makeCgroup(key string) *cgroup {
 
 // CgroupAvailable reports whether sessions get a control group of their own here.
 func CgroupAvailable() bool {
-	g := makeCgroup("doctor")
+	g := MakeCgroup("doctor")
 	if g == nil {
 		return false
 	}
-	g.remove()
+	g.Remove()
 	return true
 }
 
-// findCgroup returns the group that a dead supervisor left behind, or nil.
-func findCgroup(key string) *cgroup {
+// FindCgroup returns the group that a dead supervisor left behind, or nil.
+func FindCgroup(key string) *Cgroup {
 	name, ok := cgroupName(key)
 	if !ok {
 		return nil
 	}
 	for _, parent := range cgroupParents() {
-		path := filepath.Join(parent, name)
+		path := parent + "/" + name
 		if _, err := os.Stat(path); err == nil {
-			return &cgroup{path: path}
+			return &Cgroup{Path: path}
 		}
 	}
 	return nil
 }
 
-// open returns the folder for a process to be started in.
-func (g *cgroup) open() (*os.File, error) { return os.Open(g.path) }
+// Open returns the folder for a process to be started in.
+func (g *Cgroup) Open() (*os.File, error) { return os.Open(g.Path) }
 
-// kill ends everything in the group. Kernels before 5.14 cannot do that; there the members are
+// Kill ends everything in the group. Kernels before 5.14 cannot do that; there the members are
 // killed one by one like all others.
-func (g *cgroup) kill() {
+func (g *Cgroup) Kill() {
 	if g.populated() {
-		_ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+		_ = os.WriteFile(g.Path+"/cgroup.kill", []byte("1"), 0)
 	}
 }
 
 // members are the processes in the group that live.
-func (g *cgroup) members() []ident {
+func (g *Cgroup) members() []Ident {
 	if g == nil {
 		return nil
 	}
-	data, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
+	data, err := os.ReadFile(g.Path + "/cgroup.procs")
 	if err != nil {
 		return nil
 	}
-	var out []ident
+	var out []Ident
 	for field := range strings.FieldsSeq(string(data)) {
 		pid, err := strconv.Atoi(field)
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if st, err := readStat(pid); err == nil && !st.zombie {
-			out = append(out, st.ident)
+		if st, err := ReadStat(pid); err == nil && !st.Zombie {
+			out = append(out, st.Ident)
 		}
 	}
 	return out
 }
 
-func (g *cgroup) populated() bool {
+func (g *Cgroup) populated() bool {
 	if g == nil {
 		return false
 	}
-	data, err := os.ReadFile(filepath.Join(g.path, "cgroup.events"))
+	data, err := os.ReadFile(g.Path + "/cgroup.events")
 	return err == nil && bytes.Contains(data, []byte("populated 1"))
 }
 
-// remove takes the group away, with those a session made inside it. The last process may need a
+// Remove takes the group away, with those a session made inside it. The last process may need a
 // moment to leave it; a group that stays is found again by the next sweep.
-func (g *cgroup) remove() {
+func (g *Cgroup) Remove() {
 	if g == nil {
 		return
 	}
 	for pause := time.Millisecond; pause < 500*time.Millisecond; pause *= 2 {
-		err := syscall.Rmdir(g.path)
+		err := syscall.Rmdir(g.Path)
 		if err == nil || !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
 			return
 		}
@@ -157,16 +156,16 @@ func (g *cgroup) remove() {
 	}
 }
 
-func (g *cgroup) removeInner() {
-	entries, err := os.ReadDir(g.path)
+func (g *Cgroup) removeInner() {
+	entries, err := os.ReadDir(g.Path)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			inner := cgroup{path: filepath.Join(g.path, e.Name())}
+			inner := Cgroup{Path: g.Path + "/" + e.Name()}
 			inner.removeInner()
-			_ = syscall.Rmdir(inner.path)
+			_ = syscall.Rmdir(inner.Path)
 		}
 	}
 }

@@ -1,10 +1,9 @@
-package agent
+package process
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -18,7 +17,7 @@ const mostAncestors = 64
 func Member(pid int) (how string, member bool, err error) {
 	self := os.Getpid()
 	for step := 0; pid > 1 && pid != self && step < mostAncestors; step++ {
-		st, err := readStat(pid)
+		st, err := ReadStat(pid)
 		if err != nil {
 			return "", false, err
 		}
@@ -86,7 +85,7 @@ func unifiedCgroup(pid int) (string, bool) {
 // carriesKey reports whether the environment of a process has a session key.
 func carriesKey(pid int) bool {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	entry := []byte(keyName + "=")
+	entry := []byte(KeyName + "=")
 	return err == nil && (bytes.HasPrefix(data, entry) || bytes.Contains(data, append([]byte{0}, entry...)))
 }
 
@@ -95,52 +94,62 @@ func carriesKey(pid int) bool {
 func SocketHolder(inode uint64) (pid int, found bool) {
 	want := fmt.Sprintf("socket:[%d]", inode)
 	for _, id := range sessionProcesses() {
-		dir := "/proc/" + strconv.Itoa(id.pid) + "/fd"
+		dir := "/proc/" + strconv.Itoa(id.PID) + "/fd"
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // it has ended
 		}
 		for _, e := range entries {
-			if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && target == want {
-				return id.pid, true
+			if target, err := os.Readlink(dir + "/" + e.Name()); err == nil && target == want {
+				return id.PID, true
 			}
 		}
 	}
 	return 0, false
 }
 
-func sessionProcesses() []ident {
+func sessionProcesses() []Ident {
 	parents := cgroupParents()
-	var out []ident
+	var out []Ident
 	for _, parent := range parents {
-		groups, err := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+		groups, err := os.ReadDir(parent)
 		if err != nil {
 			continue
 		}
 		for _, group := range groups {
-			if key := strings.TrimPrefix(filepath.Base(group), cgroupPrefix); len(key) < shortestKey || !FileNameSafe(key) {
-				continue
+			key, found := strings.CutPrefix(group.Name(), cgroupPrefix)
+			if found && len(key) >= shortestKey && FileNameSafe(key) {
+				out = append(out, membersBelow(parent+"/"+group.Name())...)
 			}
-			_ = filepath.WalkDir(group, func(path string, d os.DirEntry, err error) error {
-				if err == nil && d.IsDir() {
-					out = append(out, (&cgroup{path: path}).members()...)
-				}
-				return nil // a group that has just been removed has no members
-			})
 		}
 	}
 	if len(parents) > 0 {
 		return out
 	}
-	all, err := pids()
+	all, err := PIDs()
 	if err != nil {
 		return nil
 	}
-	var roots []ident
+	var roots []Ident
 	for _, pid := range all {
-		if st, err := readStat(pid); err == nil && st.parent == os.Getpid() {
-			roots = append(roots, st.ident)
+		if st, err := ReadStat(pid); err == nil && st.parent == os.Getpid() {
+			roots = append(roots, st.Ident)
 		}
 	}
 	return withDescendants(all, roots)
+}
+
+// membersBelow are the processes in a group and in those below it. A group that has just been removed has none.
+func membersBelow(path string) []Ident {
+	out := (&Cgroup{Path: path}).members()
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return out
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, membersBelow(path+"/"+e.Name())...)
+		}
+	}
+	return out
 }
