@@ -46,6 +46,7 @@ func start(program Program) (*running, error) {
 	}
 	failpoint.Hit("spawn.before")
 	p.group = process.MakeCgroup(program.Key)
+	p.group.Limit(program.Limits)
 	started, err := program.kept(p.group)
 	if err != nil {
 		closeAll(files)

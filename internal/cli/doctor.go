@@ -13,6 +13,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -267,5 +268,11 @@ func processes() finding {
 			"Give the service a delegated cgroup (systemd: Delegate=yes)",
 		}
 	}
-	return finding{"processes", "ok", "every session gets its own cgroup", ""}
+	if !process.LimitsAvailable() {
+		return finding{
+			"processes", "warning", "every session gets its own cgroup, but its processes and memory cannot be limited",
+			"Give the service a delegated cgroup with the controllers pids and memory (systemd: Delegate=pids memory, DelegateSubgroup=supervisor)",
+		}
+	}
+	return finding{"processes", "ok", "every session gets its own cgroup with limits", ""}
 }

@@ -213,7 +213,8 @@ func (a *app) load() (*config.Config, error) {
 // checks are the checks of the packages that watch services.
 func checks() config.Checks {
 	return config.Checks{
-		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentUser: agentUser,
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
+		ProbeName: probe.Describe, AgentUser: agentUser,
 	}
 }
 

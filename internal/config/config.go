@@ -135,6 +135,8 @@ type Sandbox struct {
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
 	Hidden     []string
+	Processes  int   // of a session at once; 0: no limit
+	Memory     int64 // of a session, in bytes; 0: half of the machine's
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.

@@ -74,6 +74,38 @@ func MakeCgroup(key string) *Cgroup {
 	return nil
 }
 
+// Limits bound what the processes of a session may use together. Zero is no limit.
+type Limits struct {
+	Processes int
+	Memory    int64 // bytes
+}
+
+// Limit sets the limits of a group and reports whether the machine has them. The controllers have to be switched on in the group above.
+func (g *Cgroup) Limit(l Limits) bool {
+	if g == nil {
+		return false
+	}
+	if _, err := os.Stat(g.Path + "/pids.max"); err != nil {
+		parent := g.Path[:strings.LastIndexByte(g.Path, '/')]
+		_ = os.WriteFile(parent+"/cgroup.subtree_control", []byte("+pids +memory"), 0) // refused where processes are in the group
+	}
+	return g.set("pids.max", int64(l.Processes)) && g.set("memory.max", l.Memory)
+}
+
+func (g *Cgroup) set(name string, most int64) bool {
+	if most <= 0 {
+		return true
+	}
+	return os.WriteFile(g.Path+"/"+name, strconv.AppendInt(nil, most, 10), 0) == nil
+}
+
+// LimitsAvailable reports whether sessions can be limited here.
+func LimitsAvailable() bool {
+	g := MakeCgroup("doctor-limits")
+	defer g.Remove()
+	return g.Limit(Limits{Processes: 1 << 15, Memory: 1 << 40})
+}
+
 // CgroupAvailable reports whether sessions get a control group of their own here.
 func CgroupAvailable() bool {
 	g := MakeCgroup("doctor")
