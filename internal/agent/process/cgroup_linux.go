@@ -87,7 +87,7 @@ func (g *Cgroup) Limit(l Limits) bool {
 	}
 	if _, err := os.Stat(g.Path + "/pids.max"); err != nil {
 		parent := g.Path[:strings.LastIndexByte(g.Path, '/')]
-		_ = os.WriteFile(parent+"/cgroup.subtree_control", []byte("+pids +memory"), 0) // refused where processes are in the group
+		_ = write(parent+"/cgroup.subtree_control", "+pids +memory") // refused where processes are in the group
 	}
 	return g.set("pids.max", int64(l.Processes)) && g.set("memory.max", l.Memory)
 }
@@ -96,7 +96,17 @@ func (g *Cgroup) set(name string, most int64) bool {
 	if most <= 0 {
 		return true
 	}
-	return os.WriteFile(g.Path+"/"+name, strconv.AppendInt(nil, most, 10), 0) == nil
+	return write(g.Path+"/"+name, strconv.FormatInt(most, 10)) == nil
+}
+
+// write sets a file that the kernel made; one that is not there is not created.
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // LimitsAvailable reports whether sessions can be limited here.
