@@ -44,7 +44,7 @@ func (a *app) cyclesList() *cobra.Command {
 				header := tabbed("ID", "ENVIRONMENT", "TRIGGER", "STATUS", "TIERS", "COST", "STARTED", "REASON")
 				return printRows(a, cycles, header, func(x api.Cycle) string {
 					return tabbed(fmt.Sprint(x.ID), x.Environment, x.Trigger, x.StatusText(), tiers(x.Sessions),
-						money(x.TotalCostUSD), stamp(x.StartedAt), shorten(value(x.Reason), 70))
+						money(x.TotalCostUSD), a.screen.when(x.StartedAt), shorten(value(x.Reason), 70))
 				})
 			})
 		},

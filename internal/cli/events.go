@@ -61,7 +61,7 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 func (a *app) printEvents(events []api.Event, header bool) error {
-	if a.output == "table" && !header {
+	if a.output == asTable && !header {
 		for _, e := range events {
 			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, clean(e.Message)); err != nil {
 				return err
@@ -70,14 +70,14 @@ func (a *app) printEvents(events []api.Event, header bool) error {
 		return nil
 	}
 	return printRows(a, events, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(e api.Event) string {
-		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
+		return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
 	})
 }
 
 // followEvents prints the newest events, oldest first, and then each new one.
 func (a *app) followEvents(ctx context.Context, s eventReader, f store.EventFilter, batch []api.Event) error {
-	if a.output == "json" {
-		a.output = "jsonl" // a list without an end is not one JSON document
+	if a.output != asTable {
+		a.output = asLines // a list without an end is not one document
 	}
 	for {
 		if f.After == 0 {

@@ -16,5 +16,6 @@ func oneOf[T ~string](flag, given string, values []T) (T, error) {
 		words[i] = string(v)
 	}
 	last := len(words) - 1
-	return "", usage(fmt.Errorf("--%s is %q: use %s or %s", flag, given, strings.Join(words[:last], ", "), words[last]))
+	return "", usage(fmt.Errorf("--%s is %q%s: use %s or %s",
+		flag, given, didYouMean(given, words), strings.Join(words[:last], ", "), words[last]))
 }

@@ -50,7 +50,7 @@ func (a *app) hostsList() *cobra.Command {
 				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN")
 				return printRows(a, found, header, func(h api.Host) string {
 					return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
-						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), stamp(&h.RegisteredAt), stamp(h.SeenAt))
+						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt))
 				})
 			})
 		},

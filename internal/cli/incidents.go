@@ -45,7 +45,7 @@ func (a *app) incidentsList() *cobra.Command {
 				header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
 				return printRows(a, found, header, func(i api.Incident) string {
 					return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
-						stamp(&i.OpenedAt), shorten(i.Title, 60))
+						a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 				})
 			})
 		},
@@ -190,8 +190,8 @@ func (a *app) approvalsList() *cobra.Command {
 				}
 				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
 				return printRows(a, found, header, func(x api.Approval) string {
-					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, stamp(&x.RequestedAt),
-						or(stamp(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
+					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
+						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
 				})
 			})
 		},

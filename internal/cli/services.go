@@ -25,8 +25,8 @@ func (a *app) servicesList() *cobra.Command {
 		Example: `  claudeops services list
   claudeops services list --state down -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if state != "" && severity(state) < 0 {
-				return usage(fmt.Errorf("--state is %q: use healthy, degraded, down or unknown", state))
+			if _, err := oneOf("state", state, states()); err != nil {
+				return err
 			}
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.services.Services(c.Context(), environment)
@@ -36,7 +36,8 @@ func (a *app) servicesList() *cobra.Command {
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
 				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
-					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(stamp(x.CheckedAt), "never"), shorten(problem(x), 70))
+					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(a.screen.when(x.CheckedAt), "never"),
+						shorten(problem(x), 70))
 				})
 			})
 		},
@@ -56,7 +57,7 @@ func (a *app) servicesShow() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("%w; claudeops services list names them", err)
 				}
-				if a.output != "table" {
+				if a.output != asTable {
 					return a.printOne(x, nil)
 				}
 				past, err := s.services.History(c.Context(), x, shownDays)
@@ -128,8 +129,11 @@ func drawn(days []api.ServiceDay) string {
 
 // severity orders states, the worst highest; -1 means that it is not a state.
 func severity(state string) int {
-	return slices.Index([]string{"healthy", "unknown", "degraded", "down"}, state)
+	return slices.Index(states(), state)
 }
+
+// states lists the states of a service, the best first.
+func states() []string { return []string{"healthy", "unknown", "degraded", "down"} }
 
 // problem is the first problem that a check found.
 func problem(x api.ServiceState) string {

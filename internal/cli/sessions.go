@@ -49,7 +49,7 @@ func (a *app) sessionsList() *cobra.Command {
 				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
 				return printRows(a, sessions, header, func(x api.Session) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
-						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), stamp(x.StartedAt))
+						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
 				})
 			})
 		},
