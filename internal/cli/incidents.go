@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,7 @@ func (a *app) incidentsList() *cobra.Command {
 			})
 		},
 	}
+	sinceFlag(c, &f.Since, "list incidents opened since then")
 	c.Flags().BoolVar(&all, "all", false, "include resolved incidents")
 	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
 	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
@@ -167,8 +169,8 @@ func (a *app) incidentsSnooze() *cobra.Command {
 }
 
 func (a *app) approvalsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, approve, deny"}
-	c.AddCommand(a.approvalsList(),
+	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
+	c.AddCommand(a.approvalsList(), a.approvalsShow(),
 		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
 		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
 	return c
@@ -201,6 +203,53 @@ func (a *app) approvalsList() *cobra.Command {
 	c.Flags().Int64Var(&f.Before, "before", 0, "list approvals older than this id (for paging)")
 	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
 	return c
+}
+
+func (a *app) approvalsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.read(c.Context(), func(s source) error {
+				x, err := s.approvals.Approval(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				if a.output != asTable {
+					return a.printOne(x, nil)
+				}
+				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
+				if err != nil {
+					return err
+				}
+				return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
+			})
+		},
+	}
+}
+
+func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
+	fmt.Fprintf(w, "Approval #%d: %s, handler %s (%s)\n", x.ID, x.Tier, x.Handler, x.Status)
+	for _, line := range [][2]string{
+		{"Environment", x.Environment},
+		{"Why", clean(x.Reason)},
+		{"Asked", stamp(&x.RequestedAt)},
+		{"Expires", or(stamp(x.ExpiresAt), "never")},
+		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},
+		{"Answer", clean(value(x.Answer))},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
+		}
+	}
+	fmt.Fprintln(w)
+	printChain(w, cycle.Cycle)
+	if x.Status == ops.ApprovalPending {
+		fmt.Fprintf(w, "\nAnswer with 'claudeops approvals approve %d' or 'claudeops approvals deny %d'.\n", x.ID, x.ID)
+	}
 }
 
 func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {

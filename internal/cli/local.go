@@ -117,6 +117,12 @@ func (l *local) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Ap
 	return rowsOf(found, err, api.ApprovalRow)
 }
 
+// Approval returns one approval.
+func (l *local) Approval(ctx context.Context, id int64) (api.Approval, error) {
+	a, err := l.store.Approval(ctx, id)
+	return api.ApprovalRow(a), err
+}
+
 // Answer approves or denies.
 func (l *local) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
 	x, err := l.store.Answer(ctx, id, status, person(), reason, time.Now())
@@ -260,6 +266,15 @@ func (l *local) ExpensiveCycles(ctx context.Context, f store.CostFilter, limit i
 	f.Until = time.Now()
 	found, err := l.store.ExpensiveChains(ctx, f, limit)
 	return rowsOf(found[:min(len(found), limit)], err, api.CycleCostRow)
+}
+
+// Stats returns the figures of the database. Only a running daemon knows when it checks next.
+func (l *local) Stats(ctx context.Context) (api.Stats, error) {
+	envs, err := trusting(ctx, l.cfg)
+	if err != nil {
+		return api.Stats{}, err
+	}
+	return api.ReadStats(ctx, l.store, envs, time.Now())
 }
 
 // Hosts lists the hosts of the database.

@@ -153,7 +153,7 @@ from a validated report, never the model.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
-			a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
+			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
 			a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
@@ -173,6 +173,7 @@ from a validated report, never the model.`,
 	root.AddCommand(a.agentCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
+	a.complete(root)
 	return root
 }
 

@@ -50,6 +50,7 @@ type (
 	}
 	approvalSource interface {
 		Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error)
+		Approval(ctx context.Context, id int64) (api.Approval, error)
 		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error)
 	}
 	eventReader interface {
@@ -84,6 +85,9 @@ type (
 		Costs(ctx context.Context, by string, f store.CostFilter) (api.Costs, error)
 		ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error)
 	}
+	statsReader interface {
+		Stats(ctx context.Context) (api.Stats, error)
+	}
 	hostReader interface {
 		Hosts(ctx context.Context) ([]api.Host, error)
 	}
@@ -104,11 +108,12 @@ type source struct {
 	services      serviceReader
 	costs         costReader
 	hosts         hostReader
+	stats         statsReader
 }
 
-func localSource(l *local) source { return source{l, l, l, l, l, l, l, l, l, l, l, l, l} }
+func localSource(l *local) source { return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l} }
 
-func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c} }
+func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c} }
 
 // read gives a command the rows it reads.
 func (a *app) read(ctx context.Context, use func(source) error) error {
@@ -164,7 +169,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts":
+			"notify", "hosts", "status":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {

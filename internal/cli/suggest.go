@@ -103,6 +103,8 @@ func kindOf(flagType string) string {
 		return "a duration such as 30s, 10m or 2h"
 	case "float64":
 		return "a number"
+	case sinceType:
+		return "a duration such as 2h or 7d, a date such as 2026-05-01, or a time such as 2026-05-01T15:04:05Z"
 	case "bool":
 		return "true or false"
 	}
