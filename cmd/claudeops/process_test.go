@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -124,7 +125,7 @@ func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
 func TestOneDaemonPerStateFolder(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	b.ready()
+	d := b.ready()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -137,6 +138,37 @@ func TestOneDaemonPerStateFolder(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if r := b.runWith([]string{"CLAUDEOPS_LISTEN=" + d.addr}, "serve"); r.code != 5 || !strings.Contains(r.stderr, fmt.Sprintf("already running: %s is in use by pid %d on ", b.state, d.cmd.Process.Pid)) {
+		t.Errorf("a second serve exits %d: %s", r.code, r.stderr)
+	}
+}
+
+// A drain can be undone, and /readyz says that a host drains.
+func TestADrainCanBeUndone(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	d := b.ready()
+	if r := b.run("hosts", "drain"); r.code != 0 || !strings.Contains(r.stderr, "claudeops hosts resume") {
+		t.Fatalf("drain exits %d: %s", r.code, r.stderr)
+	}
+	d.until("it says that it drains", func() bool {
+		code, body := d.get("/readyz")
+		return code == 200 && strings.Contains(body, `"draining"`)
+	})
+	if r := b.run("healthcheck", "--listen", d.addr); r.code != 0 || r.stdout != "draining\n" {
+		t.Errorf("healthcheck exits %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	r := b.run("run", "--detach", "look")
+	if r.code != 0 {
+		t.Fatalf("run exits %d: %s", r.code, r.stderr)
+	}
+	if r := b.run("hosts", "resume"); r.code != 0 || !strings.Contains(r.stderr, "takes cycles again") {
+		t.Fatalf("resume exits %d: %s", r.code, r.stderr)
+	}
+	d.until("the cycle that waited ends", func() bool { c, ok := b.newest(); return ok && c.Cycle.Status.Ended() })
+	if _, body := d.get("/readyz"); !strings.Contains(body, `"ready"`) {
+		t.Errorf("after the resume: %s", body)
+	}
 }
 
 func TestAPortInUseStartsNothing(t *testing.T) {

@@ -183,7 +183,7 @@ func markAnywhere(root *cobra.Command) {
 // localOnly names the commands below them that are about this machine.
 func localOnly(c *cobra.Command) bool {
 	switch c.Name() {
-	case "discover", "accept", "test", "drain":
+	case "discover", "accept", "test", "drain", "resume":
 		return true
 	}
 	return false
