@@ -229,10 +229,36 @@ func TestNoAgentOnTheMachine(t *testing.T) {
 	if r.code != 8 || !strings.Contains(r.stdout+r.stderr, "npm install -g @anthropic-ai/claude-code") {
 		t.Errorf("once exits %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	contains(t, "the last line of once", lastLine(r.stdout), "To do: ", "npm install -g @anthropic-ai/claude-code", "set CLAUDEOPS_CLAUDE_BIN")
 	r = b.run("doctor")
 	if r.code != 1 || !strings.Contains(r.stdout, "claude-is-not-here") || !strings.Contains(r.stdout, "npm install") {
 		t.Errorf("doctor exits %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	d := b.ready()
+	d.until("the log says what to set", func() bool {
+		return strings.Contains(d.log.String(), "agents may not be able to run") && strings.Contains(d.log.String(), "set CLAUDEOPS_CLAUDE_BIN")
+	})
+}
+
+// A wrong or missing key is named by once, by the log and by doctor.
+func TestAWrongKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Play{
+		Steps: []agenttest.Step{{Out: `{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key · Please run /login","num_turns":1,"duration_ms":10}`}},
+		Exit:  1,
+	}))
+	r := b.run("once")
+	for what, line := range map[string]string{"once": lastLine(r.stdout), "the log": lastLine(r.stderr), "doctor": b.run("doctor").stdout} {
+		contains(t, what, line, "Set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN")
+	}
+	if r.code != 8 {
+		t.Errorf("once exits %d", r.code)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }
 
 func TestRunBesideADaemon(t *testing.T) {

@@ -189,7 +189,7 @@ func (l *local) Silences(ctx context.Context, environment string, all bool) ([]a
 func (l *local) AddSilence(ctx context.Context, q ops.Silence, span time.Duration) (api.Silence, error) {
 	known := func(e ops.Environment) bool { return e.Name == q.Environment }
 	if q.Environment != "" && !slices.ContainsFunc(l.cfg.Environments(), known) {
-		return api.Silence{}, noEnvironment(q.Environment)
+		return api.Silence{}, noEnvironment(q.Environment, l.cfg)
 	}
 	now := time.Now()
 	q.CreatedAt, q.Author = now, person()
@@ -255,7 +255,7 @@ func (l *local) Costs(ctx context.Context, by string, f store.CostFilter) (api.C
 		return f.Environment != "" && e.Name != f.Environment
 	})
 	if len(asked) == 0 {
-		return api.Costs{}, noEnvironment(f.Environment)
+		return api.Costs{}, noEnvironment(f.Environment, l.cfg)
 	}
 	rows, err := l.store.Costs(ctx, store.CostGroup(by), f)
 	return api.CostsOf(rows, by, f, api.DayBudget(asked)), err
@@ -283,6 +283,10 @@ func (l *local) Hosts(ctx context.Context) ([]api.Host, error) {
 	return rowsOf(found, err, api.HostRow)
 }
 
-func noEnvironment(name string) error {
-	return usage(fmt.Errorf("no environment is called %q", clean(name)))
+func noEnvironment(name string, cfg *config.Config) error {
+	var names []string
+	for _, e := range cfg.Environments() {
+		names = append(names, e.Name)
+	}
+	return usage(fmt.Errorf("no environment is called %q%s", clean(name), didYouMean(name, names)))
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -55,7 +57,7 @@ func (a *app) servicesShow() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				x, err := s.services.Service(c.Context(), args[0], environment)
 				if err != nil {
-					return fmt.Errorf("%w; claudeops services list names them", err)
+					return noService(c.Context(), s.services, args[0], environment, err)
 				}
 				if a.output != asTable {
 					return a.printOne(x, nil)
@@ -75,6 +77,20 @@ func (a *app) servicesShow() *cobra.Command {
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one with this service)")
 	return c
+}
+
+// noService proposes a service that exists.
+func noService(ctx context.Context, s serviceReader, name, environment string, err error) error {
+	if !errors.Is(err, ops.ErrNotFound) {
+		return err
+	}
+	var names []string
+	if found, failed := s.Services(ctx, environment); failed == nil {
+		for _, x := range found {
+			names = append(names, clean(x.Name))
+		}
+	}
+	return fmt.Errorf("%w%s; claudeops services list names them", err, didYouMean(name, names))
 }
 
 // shownDays is how many days of a service's history are shown.

@@ -87,6 +87,7 @@ func (a *app) watchCycle(ctx context.Context, s source, id ops.CycleID) error {
 			if err := a.printCycle(x.Cycle); err != nil {
 				return err
 			}
+			a.printAdvice(adviceOfReport(x))
 			return quietly(exitOf(x.Status))
 		}
 		line.show(ctx, watching{s}, id)
