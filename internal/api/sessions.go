@@ -85,7 +85,7 @@ type stopInput struct {
 
 type sessionsQuery struct {
 	Paging
-	Status      string    `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Filter by status."`
+	Status      string    `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"By status."`
 	Tier        int       `query:"tier" minimum:"1" maximum:"3" doc:"Filter by tier."`
 	Since       time.Time `query:"since" doc:"Queued since then."`
 	Environment string    `query:"environment" doc:"Filter by environment."`

@@ -19,7 +19,7 @@ func TestErrorsDoNotRepeatThemselves(t *testing.T) {
 		"sessions show 99", "sessions logs 99", "sessions stop 99", "sessions stop 1", "cycles show 99", "cycles show --session 99", "cycles watch 99",
 		"cycles cancel 99", "cycles cancel 1", "incidents show 99", "incidents ack 99", "incidents resolve 99", "incidents snooze 99 --for 1h",
 		"approvals show 99", "approvals approve 99", "memory rm 99", "silences rm 99", "notify retry 99", "services show jelyfin",
-		"costs --environment defualt", "sessions list --limit abc", "sessions show abc", "sessions list --tier x",
+		"costs --environment defalt", "sessions list --limit abc", "sessions show abc", "sessions list --tier x",
 	} {
 		for _, from := range [][]string{server, local} {
 			e.environ = from

@@ -13,6 +13,9 @@ import (
 // shownLines is how many lines of one output are shown; --raw shows all.
 const shownLines = 20
 
+// shownArguments is how many characters of a call without a main argument are shown.
+const shownArguments = 300
+
 // streamEvent holds what is read from a line of an agent's stream.
 type streamEvent struct {
 	Type    string   `json:"type"`
@@ -117,7 +120,7 @@ func callText(input json.RawMessage) string {
 			}
 		}
 	}
-	return string(input)
+	return shorten(string(input), shownArguments)
 }
 
 // outputText is the result of a call: a string or a list of parts.
