@@ -287,6 +287,7 @@ func (l *loader) check(c *Config) {
 		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
 	}
 	l.checkPolicy(c)
+	l.checkActionPlaces(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
 		if e.reposDir != "" && c.StateDir != "" && inside(c.StateDir, e.reposDir) {

@@ -20,7 +20,8 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventAgent           EventKind = "agent" // said by an agent
+	EventAction          EventKind = "action" // done by the supervisor to a service
+	EventAgent           EventKind = "agent"  // said by an agent
 	EventAlert           EventKind = "alert"
 	EventApproval        EventKind = "approval"
 	EventAudit           EventKind = "audit" // done by a person
@@ -49,7 +50,7 @@ const (
 // EventKinds returns every kind of event, in alphabetical order.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman, EventEscalation,
+		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman, EventEscalation,
 		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
 		EventRecovery, EventSession, EventSilence, EventVerify, EventWatch,
 	}
