@@ -105,6 +105,8 @@ type Journal struct {
 	Incidents  []Incident // open ones of the environment, whichever cycle opened them, and those this cycle waited for
 	// Effects are what the gates let each session do, and what they refused.
 	Effects map[SessionID]Effects
+	// Runs are the actions that the supervisor did for this cycle.
+	Runs []ActionRun
 	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
 	Spend     Spend
 	Cooldowns []Cooldown

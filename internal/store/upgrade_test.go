@@ -108,6 +108,14 @@ func released() map[int64][]string {
 			`INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (1, 1) ON CONFLICT DO NOTHING`,
 			`UPDATE cycles SET verified = TRUE WHERE id = 1`,
 		},
+		13: {
+			`INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, status, requested_at, started_at)
+				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 2, 'started', ` + at + `, ` + at + `)`,
+			`INSERT INTO action_runs (environment, service, action, kind, tier, undo_of, status, requested_at)
+				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 'requested', ` + at + `)`,
+			`INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES ('host-a', '/srv/r', 'c1', 'operator', ` + at + `)`,
+			`INSERT INTO repo_heads (host, repo, commit_id) VALUES ('host-a', '/srv/r', 'c1')`,
+		},
 	}
 }
 
