@@ -98,9 +98,42 @@ type Guard struct {
 	Protected      []string
 	Volumes        []string
 	Limits         []ops.CooldownLimit
-	UID            int // of the agents; 0 leaves the layer off
-	Bubblewrap     bool
+	Sandbox        Sandbox
 }
+
+// SandboxMode is how far missing walls are accepted.
+type SandboxMode string
+
+// The modes of the sandbox.
+const (
+	SandboxAuto     SandboxMode = "auto"
+	SandboxRequired SandboxMode = "required"
+	SandboxOff      SandboxMode = "off"
+)
+
+// Unwalled is what happens to tiers above 1 where the walls they need are missing.
+type Unwalled string
+
+// The answers to missing walls.
+const (
+	UnwalledRefuse Unwalled = "refuse"
+	UnwalledAsk    Unwalled = "ask"
+	UnwalledAllow  Unwalled = "allow"
+)
+
+// Sandbox is what the operating system keeps from agents.
+type Sandbox struct {
+	Mode       SandboxMode
+	Unwalled   Unwalled
+	UID        int      // of the agents; 0 leaves the layer off
+	Bubblewrap string   // auto, on or off
+	Writable   []string // from Tier 3 on
+	Folders    []string // of the agent's program, at every tier
+	Hidden     []string
+}
+
+// Walled reports whether walls that hold an agent without a shell gate are wanted.
+func (s Sandbox) Walled() bool { return s.Mode != SandboxOff || s.Bubblewrap == "on" }
 
 // DockerBroker says when sessions get a Docker socket of their own.
 type DockerBroker string
@@ -183,6 +216,7 @@ type Config struct {
 	environments []environment
 	agentEnv     []string
 	table        table
+	secretFiles  []string
 	origins      map[string]origin
 }
 
@@ -232,7 +266,17 @@ func Load(in Input) (*Config, error) {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
+	c.secretFiles = l.secretFiles
 	return c, nil
+}
+
+// SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
+func (c *Config) SecretFiles() []string {
+	out := slices.Clone(c.secretFiles)
+	if c.File != "" {
+		out = append(out, c.File)
+	}
+	return out
 }
 
 // complete derives what follows from several values.
