@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/act"
 	"claudeops/internal/agent"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
@@ -60,6 +61,8 @@ type Host struct {
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for
 	advancer   *cycle.Advancer
+	actions    *act.Runner
+	commits    *act.Commits
 	engine     engine.Engine
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
@@ -269,6 +272,9 @@ func (h *Host) prepare(ctx context.Context) error {
 		}
 	}
 	if err := h.sweepFolders(ctx); err != nil {
+		return err
+	}
+	if err := h.interruptActions(ctx); err != nil {
 		return err
 	}
 	return h.warnUnconfigured(ctx)
