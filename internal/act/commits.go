@@ -143,7 +143,7 @@ func (c *Commits) Approve(ctx context.Context, env ops.Environment, repo, commit
 	if len(commit) < 7 || !strings.HasPrefix(head, commit) {
 		return "", fmt.Errorf("the commit %.12s is checked out in %s, not %s: %w", head, repo, short(commit), ops.ErrConflict)
 	}
-	if err := c.see(ctx, folder, c.working[folder] > 0); err != nil {
+	if err := c.fetch(ctx, folder, "HEAD", "refs/claudeops/seen/"+head); err != nil {
 		return "", err
 	}
 	return head, c.Trust.TrustCommit(ctx, c.Host, folder, head, by, c.Clock())

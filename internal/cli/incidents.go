@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -168,7 +170,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 
 func (a *app) approvalsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, approve, deny"}
-	c.AddCommand(a.approvalsList(),
+	c.AddCommand(a.approvalsList(), a.approvalsShow(),
 		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
 		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
 	return c
@@ -203,8 +205,35 @@ func (a *app) approvalsList() *cobra.Command {
 	return c
 }
 
+func (a *app) approvalsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show an approval with its plan", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.read(c.Context(), func(s source) error {
+				x, err := s.approvals.Approval(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				return a.printOne(x, func(w io.Writer) { printApproval(w, x) })
+			})
+		},
+	}
+}
+
+func printApproval(w io.Writer, x api.Approval) {
+	fmt.Fprintf(w, "approval %d: %s (%s), cycle %d\n%s\n", x.ID, x.Handler, x.Status, x.CycleID, clean(x.Reason))
+	for i, p := range x.Plan {
+		fmt.Fprintf(w, "\nstep %d: %s of %s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
+			i+1, p.Action, p.Service, clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
+	}
+}
+
 func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {
-	var reason string
+	var reason, steps string
 	c := &cobra.Command{
 		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -213,7 +242,7 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
-				x, err := s.approvals.Answer(c.Context(), id, status, reason)
+				x, err := a.answer(c.Context(), s, id, status, reason, steps)
 				if err != nil {
 					return err
 				}
@@ -223,7 +252,44 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	if status == ops.ApprovalApproved {
+		c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
+	}
 	return c
+}
+
+// answer answers an approval. What is approved of a plan is printed first, and approved exactly as it was printed.
+func (a *app) answer(ctx context.Context, s source, id int64, status ops.ApprovalStatus, reason, steps string) (api.Approval, error) {
+	if status != ops.ApprovalApproved || steps == "none" {
+		return s.approvals.Answer(ctx, id, status, reason)
+	}
+	x, err := s.approvals.Approval(ctx, id)
+	if err != nil || x.PlanHash == nil {
+		if err == nil && steps != "all" {
+			return x, usage(fmt.Errorf("--steps is %q, and approval %d has no plan", steps, id))
+		}
+		if err != nil {
+			return x, err
+		}
+		return s.approvals.Answer(ctx, id, status, reason)
+	}
+	var chosen []int
+	for word := range strings.SplitSeq(steps, ",") {
+		if steps == "all" {
+			break
+		}
+		n, err := number(strings.TrimSpace(word))
+		if err != nil {
+			return x, usage(fmt.Errorf("--steps is %q: give all, none, or numbers such as 1,3", steps))
+		}
+		chosen = append(chosen, int(n))
+	}
+	for i, p := range x.Plan {
+		if len(chosen) == 0 || slices.Contains(chosen, i+1) {
+			fmt.Fprintf(a.Stderr, "step %d: %s of %s: %s\n", i+1, p.Action, p.Service, clean(p.Does))
+		}
+	}
+	return s.approvals.ApprovePlan(ctx, id, *x.PlanHash, chosen, reason)
 }
 
 // wake tells a running daemon that a row has changed. Without one, the next start reads it.

@@ -123,6 +123,77 @@ func (l *local) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 	return api.ApprovalRow(x), err
 }
 
+// Approval returns one approval.
+func (l *local) Approval(ctx context.Context, id int64) (api.Approval, error) {
+	x, err := l.store.Approval(ctx, id)
+	return api.ApprovalRow(x), err
+}
+
+// ApprovePlan approves steps of a plan.
+func (l *local) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+	x, err := l.store.Approval(ctx, id)
+	if err == nil {
+		x, err = l.store.ApproveSteps(ctx, x, hash, steps, person(), reason, time.Now())
+	}
+	return api.ApprovalRow(x), err
+}
+
+// Actions lists what the supervisor can do.
+func (l *local) Actions(_ context.Context, environment, service string) ([]api.Action, error) {
+	envs := slices.DeleteFunc(l.cfg.Environments(), func(e ops.Environment) bool { return environment != "" && e.Name != environment })
+	if len(envs) == 0 {
+		return nil, noEnvironment(environment)
+	}
+	return api.Actions(envs, service), nil
+}
+
+// ActionRuns returns a page of runs.
+func (l *local) ActionRuns(ctx context.Context, f store.ActionFilter) ([]api.ActionRun, error) {
+	found, err := l.store.ActionRuns(ctx, f)
+	return rowsOf(found, err, api.ActionRunRow)
+}
+
+// ActionRun returns one run.
+func (l *local) ActionRun(ctx context.Context, id int64) (api.ActionRun, error) {
+	r, err := l.store.ActionRun(ctx, id)
+	return api.ActionRunRow(r), err
+}
+
+// RunAction asks the daemon to run an action.
+func (l *local) RunAction(ctx context.Context, environment, service, action, branch, why string) (api.ActionRun, error) {
+	e, err := l.cfg.Environment(environment)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	r, err := api.RequestedRun(e, service, action)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	r.Person, r.Why, r.Branch = person(), why, branch
+	r, err = l.store.RequestAction(ctx, r, time.Now())
+	return api.ActionRunRow(r), err
+}
+
+// UndoAction asks the daemon to undo a run.
+func (l *local) UndoAction(ctx context.Context, id int64, why string) (api.ActionRun, error) {
+	r, err := l.store.ActionRun(ctx, id)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	undo, err := api.RequestedUndo(l.cfg.Environments(), r)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	undo.Person, undo.Why = person(), why
+	undo, err = l.store.RequestAction(ctx, undo, time.Now())
+	return api.ActionRunRow(undo), err
+}
+
+// WithdrawAction takes a request back that nobody has taken.
+func (l *local) WithdrawAction(ctx context.Context, id int64) error {
+	return l.store.RefuseAction(ctx, id, "no daemon was running", time.Now())
+}
+
 // Events returns a page of events.
 func (l *local) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {
 	found, err := l.store.Events(ctx, f)

@@ -152,7 +152,7 @@ from a validated report, never the model.`,
 		"run": {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
 			a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
-			a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
+			a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
 			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),

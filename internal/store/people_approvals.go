@@ -174,6 +174,20 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 	return out, nil
 }
 
+// ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
+// none of them.
+func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
+	if hash == "" {
+		return s.Answer(ctx, a.ID, ops.ApprovalApproved, by, reason, at)
+	}
+	if len(steps) == 0 {
+		for n := range a.Plan {
+			steps = append(steps, n+1)
+		}
+	}
+	return s.AnswerPlan(ctx, a.ID, hash, steps, by, reason, at)
+}
+
 // chosenSteps checks what a person chose of a plan.
 func chosenSteps(a ops.Approval, hash string, steps []int) ([]int, error) {
 	if len(a.Plan) == 0 {
