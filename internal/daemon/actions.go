@@ -357,3 +357,32 @@ func (h *Host) takeRequest(ctx context.Context, r ops.ActionRun) {
 	}
 	h.hub.Nudge()
 }
+
+// Step runs one step of a plan that a human approved. What may not run any more is recorded as refused: the plan ends there.
+func (h *Host) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
+	p := a.Plan[step-1]
+	request := act.Request{
+		Environment: env, Service: p.Service, Action: p.Action, Branch: p.Branch, Why: end(p.Reason, 400), Plan: &a, Step: step,
+	}
+	out, err := h.actions.Run(ctx, request)
+	var no *act.Refusal
+	if !errors.As(err, &no) {
+		return out.Run, err
+	}
+	return h.store.RefuseStep(ctx, h.Owner(), ops.ActionRun{
+		Environment: env.Name, Service: p.Service, Action: p.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: p.Reason,
+		ApprovalID: a.ID, Step: step, Automatic: true, Does: p.Does, Digest: p.Digest, Branch: p.Branch,
+	}, no.Error(), h.Clock())
+}
+
+// Interrupted ends a run whose supervisor has ended.
+func (h *Host) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
+	if err := h.interruptActions(ctx); err != nil {
+		return ops.ActionRun{}, err
+	}
+	r, err := h.store.ActionRun(ctx, id)
+	if err == nil && !r.Status.Ended() {
+		err = fmt.Errorf("action %d still runs on host %s: %w", id, r.Owner, ops.ErrConflict)
+	}
+	return r, err
+}

@@ -46,6 +46,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Health: health, Settle: failpoint.Wait("settle", settleTime),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.readiness.hold,
+		Actions: h,
 		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 		Changes: changes,

@@ -3,6 +3,7 @@ package ops
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -178,6 +179,12 @@ func (j Journal) With(r Result) Journal {
 	}
 	if len(r.Checks) > 0 {
 		out.Checks = append(append([]Check{}, j.Checks...), r.Checks...)
+	}
+	if len(r.Runs) > 0 {
+		out.Runs = slices.DeleteFunc(slices.Clone(j.Runs), func(o ActionRun) bool {
+			return slices.ContainsFunc(r.Runs, func(n ActionRun) bool { return n.ID == o.ID })
+		})
+		out.Runs = append(out.Runs, r.Runs...)
 	}
 	return out
 }

@@ -165,6 +165,7 @@ const (
 	ProbeVerify  ProbePurpose = "verify"
 	ProbeWatch   ProbePurpose = "watch"
 	ProbeRecheck ProbePurpose = "recheck" // after a wait for a human
+	ProbePlan    ProbePurpose = "plan"    // after an approved plan was carried out
 	ProbeAlert   ProbePurpose = "alert"   // no probe: what an alert says
 )
 
@@ -193,8 +194,9 @@ type Result struct {
 	Events  []Event
 	Lessons []Lesson
 	Notices []Notice
-	Effects *Effects // what the gates let the session do, where that matters
-	Gated   bool     // the session ran behind its gates, so what it did is on record
+	Runs    []ActionRun // actions that were run; they are recorded already
+	Effects *Effects    // what the gates let the session do, where that matters
+	Gated   bool        // the session ran behind its gates, so what it did is on record
 }
 
 // Cooldown is what is left of one kind of action on one service.

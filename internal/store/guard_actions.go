@@ -482,3 +482,32 @@ func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, e
 	_, err = p.tx.ExecContext(ctx, `UPDATE cooldown_actions SET used_at = ? WHERE id = ?`, db.Time(p.now.at), id)
 	return "", err
 }
+
+// RefuseStep records that a step of an approved plan was not run, so that the plan goes no further.
+func (s *Store) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "refuse_step", func(tx db.Querier) error {
+		if _, err := fenceCycle(ctx, tx, owner, *r.CycleID); err != nil {
+			return err
+		}
+		r.Status, r.Error, r.RequestedAt = ops.ActionRefused, reason, at
+		id, err := insertAction(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET error = ?, ended_at = ? WHERE id = ?`, reason, db.Time(at), id)
+		if err != nil {
+			return err
+		}
+		if r, err = actionByID(ctx, tx, id); err != nil {
+			return err
+		}
+		return recordActionNews(ctx, tx, r, []ops.Event{{
+			Level: ops.LevelWarning, Kind: ops.EventAction, Message: fmt.Sprintf("step %d of the plan was not run: %s", r.Step, reason),
+		}}, nil, at)
+	})
+	if err != nil {
+		return ops.ActionRun{}, fmt.Errorf("refuse step %d of approval %d: %w", r.Step, r.ApprovalID, err)
+	}
+	return r, nil
+}

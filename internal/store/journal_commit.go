@@ -109,7 +109,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 		if err := deferCycle(ctx, tx, t); err != nil {
 			return fmt.Errorf("defer: %w", err)
 		}
-	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
+	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause, ops.StepAct:
 	}
 	return nil
 }
