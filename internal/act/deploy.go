@@ -55,9 +55,28 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 		environ := append(r.environ(key), brokered.Env()...)
 		out, err := execute(ctx, command{argv: argv, env: environ, dir: filepath.Dir(file)})
 		_ = brokered.Close() // its folder is swept at the next start otherwise
+		if err != nil {
+			out += r.restored(ctx, engine, t.before)
+		}
 		return note + out, err
 	}
 	return nil
+}
+
+// restored brings the old container back after a failed replacement, and says so.
+func (r *Runner) restored(ctx context.Context, socket string, was container) string {
+	if was.ID == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
+	defer cancel()
+	switch had, err := newEngine(socket).restore(ctx, was); {
+	case err != nil:
+		return fmt.Sprintf("\nThe old container could not be brought back: %v\n", err)
+	case had:
+		return "\nThe old container was brought back.\n"
+	}
+	return ""
 }
 
 // openBroker opens a socket on which only this service can be replaced.

@@ -39,6 +39,7 @@ func newEngine(socket string) engine {
 // container is the part of an inspected container that is used.
 type container struct {
 	ID     string `json:"Id"`
+	Name   string
 	Config struct{ Image string }
 	State  struct{ Running bool }
 }
@@ -71,6 +72,23 @@ func (e engine) change(ctx context.Context, name string, verb ops.ActionKind) (s
 		return "", err
 	}
 	return fmt.Sprintf("%s of the container %s (%.12s): done\n", verb, name, c.ID), nil
+}
+
+// restore brings a container back that a failed replacement has stopped and renamed, and reports whether it had to.
+func (e engine) restore(ctx context.Context, was container) (bool, error) {
+	now, err := e.inspect(ctx, was.ID)
+	if err != nil || !was.State.Running || now.State.Running && now.Name == was.Name {
+		return false, err
+	}
+	if now.Name != was.Name {
+		if _, err := e.ask(ctx, http.MethodPost, was.ID, "rename", url.Values{"name": {strings.TrimPrefix(was.Name, "/")}}); err != nil {
+			return true, err
+		}
+	}
+	if !now.State.Running {
+		_, err = e.ask(ctx, http.MethodPost, was.ID, string(ops.ActionStart), nil)
+	}
+	return true, err
 }
 
 func (e engine) ask(ctx context.Context, method, name, what string, query url.Values) ([]byte, error) {

@@ -15,6 +15,7 @@ import (
 // task is an action that is ready to run.
 type task struct {
 	image   string // of the container before
+	before  container
 	commit  string // of the repository that is read
 	perform func(ctx context.Context, key string) (output string, err error)
 	cleanup []func()
@@ -100,7 +101,7 @@ func (r *Runner) readImage(ctx context.Context, env ops.Environment, spec ops.Ac
 	case err != nil && must:
 		return refuse(ruleInput, "Look at the container first.", "The container %s cannot be changed: %v.", spec.Container, err)
 	case err == nil:
-		t.image = found.Config.Image
+		t.image, t.before = found.Config.Image, found
 	}
 	return nil
 }
