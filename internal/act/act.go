@@ -257,7 +257,8 @@ func (r *Runner) perform(ctx context.Context, q Request, spec ops.ActionSpec) (O
 	failpoint.Hit("action.begin.after")
 	out := r.execute(ctx, q.Environment, spec, run, task)
 	if len(out.Worse) > 0 && spec.Undoable() && ctx.Err() == nil {
-		undo, err := r.undo(ctx, q.Environment, spec, out.Run, undoing{automatic: true, why: "worse than before: " + strings.Join(out.Worse, ", ")})
+		why := "worse than before: " + strings.Join(out.Worse, ", ")
+		undo, err := r.undo(ctx, q.Environment, spec, out.Run, undoing{automatic: true, why: why})
 		if err != nil {
 			r.o.Logger.ErrorContext(ctx, "an action could not be undone", "action", run.ID, "error", err)
 		} else {

@@ -40,7 +40,8 @@ func (r *Runner) check(ctx context.Context, q *Request) (ops.ActionSpec, error) 
 	inventory := q.Environment.Policy.Inventory
 	service, known := inventory.Canonical(q.Service)
 	if !known {
-		return ops.ActionSpec{}, refuse(ruleOutside, "Services: "+names(inventory)+".", "No service of this environment is called %q.", short(q.Service))
+		return ops.ActionSpec{}, refuse(ruleOutside, "Services: "+names(inventory)+".",
+			"No service of this environment is called %q.", short(q.Service))
 	}
 	q.Service = service
 	spec, known := inventory.Action(service, q.Action)
@@ -50,7 +51,8 @@ func (r *Runner) check(ctx context.Context, q *Request) (ops.ActionSpec, error) 
 	}
 	q.Why = strings.TrimSpace(q.Why)
 	if q.Why == "" || len(q.Why) > longestWhy {
-		return spec, refuse(ruleReason, "Say in one or two sentences why it is needed.", "The action needs a reason of at most %d characters.", longestWhy)
+		return spec, refuse(ruleReason, "Say in one or two sentences why it is needed.",
+			"The action needs a reason of at most %d characters.", longestWhy)
 	}
 	if err := checkBranch(spec, q.Branch); err != nil {
 		return spec, err
@@ -87,8 +89,8 @@ func (r *Runner) checkSession(ctx context.Context, q Request, spec ops.ActionSpe
 		return refuse(ruleOutside, "Services of this incident: "+listed(scope.Services)+".", "%s does not belong to this incident.", spec.Service)
 	}
 	if spec.Approval {
-		return refuse(ruleApproval, "Propose it in the plan of your handoff; a human approves or denies it.", "%s of %s needs the approval of a human.",
-			spec.Name, spec.Service)
+		return refuse(ruleApproval, "Propose it in the plan of your handoff; a human approves or denies it.",
+			"%s of %s needs the approval of a human.", spec.Name, spec.Service)
 	}
 	return nil
 }
@@ -98,7 +100,8 @@ func checkPlan(q Request, spec ops.ActionSpec) error {
 	if q.Step < 1 || q.Step > len(q.Plan.Plan) || !slices.Contains(q.Plan.Steps, q.Step) {
 		return refuse(ruleApproval, "", "Step %d of the plan was not approved.", q.Step)
 	}
-	if step := q.Plan.Plan[q.Step-1]; step.Digest != spec.Digest() || step.Service != spec.Service || step.Action != spec.Name || step.Branch != q.Branch {
+	step := q.Plan.Plan[q.Step-1]
+	if step.Digest != spec.Digest() || step.Service != spec.Service || step.Action != spec.Name || step.Branch != q.Branch {
 		return refuse(ruleApproval, "Ask again.", "%s of %s is not configured as it was when it was approved.", spec.Name, spec.Service)
 	}
 	return nil
@@ -111,9 +114,13 @@ func checkBranch(spec ops.ActionSpec, branch string) error {
 		}
 		return nil
 	}
-	good := branchForm.MatchString(branch) && strings.HasPrefix(branch, spec.Prefix) && branch != spec.Prefix && !strings.Contains(branch, "..") &&
-		!strings.Contains(branch, "//") && !strings.HasSuffix(branch, "/") && !strings.HasSuffix(branch, ".lock") && !strings.HasSuffix(branch, ".") &&
-		!strings.Contains(branch, "/.")
+	good := branchForm.MatchString(branch) && strings.HasPrefix(branch, spec.Prefix) && branch != spec.Prefix
+	for _, part := range []string{"..", "//", "/."} {
+		good = good && !strings.Contains(branch, part)
+	}
+	for _, ending := range []string{"/", ".lock", "."} {
+		good = good && !strings.HasSuffix(branch, ending)
+	}
 	if !good {
 		return refuse(ruleBranch, "Name a branch that begins with "+spec.Prefix+".", "%q is not a branch that may be pushed.", short(branch))
 	}

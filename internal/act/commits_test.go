@@ -20,7 +20,7 @@ func playbookWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.script(t, "bin/ansible-playbook", `echo "PLAY $(cat "$1")"; ls -A; pwd`)
-	w.options.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir}
+	w.options.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir} //nolint:forbidigo // of the test itself
 	w.rebuild()
 	git(t, w.dir, "init", "-q", "--bare", "-b", "main", filepath.Join(w.dir, "origin.git"))
 	w.env.Policy.Inventory.Services[0].Actions[1].Remote = filepath.Join(w.dir, "origin.git")

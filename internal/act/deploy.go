@@ -48,7 +48,7 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 	}
 	note := "commit " + abbreviated(t.commit) + "\n"
 	t.perform = func(ctx context.Context, key string) (string, error) {
-		brokered, err := r.openBroker(ctx, env, spec, engine)
+		brokered, err := r.openBroker(ctx, spec, engine)
 		if err != nil {
 			return note, err
 		}
@@ -80,7 +80,7 @@ func (r *Runner) restored(ctx context.Context, socket string, was container) str
 }
 
 // openBroker opens a socket on which only this service can be replaced.
-func (r *Runner) openBroker(ctx context.Context, env ops.Environment, spec ops.ActionSpec, engine string) (*broker.Session, error) {
+func (r *Runner) openBroker(ctx context.Context, spec ops.ActionSpec, engine string) (*broker.Session, error) {
 	if err := os.MkdirAll(r.o.Gates, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder for sockets: %w", err)
 	}

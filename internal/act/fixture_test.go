@@ -96,7 +96,7 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 		Limits: []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
 		Docker: func(ops.Environment) string { return "" }, Commits: w.commits, Gates: filepath.Join(dir, "gates"),
 		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond,
-		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now,
+		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now, //nolint:forbidigo // of the test itself
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	w.runner = act.New(w.options)
@@ -165,7 +165,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b") //nolint:forbidigo // of the test itself
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v: %s", args, err, out)

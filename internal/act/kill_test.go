@@ -47,7 +47,7 @@ func (l deadly) EndAction(ctx context.Context, o ops.Owner, in store.ActionResul
 
 // TestHelperRunsOneAction is the process that is killed.
 func TestHelperRunsOneAction(t *testing.T) {
-	dir, at := os.Getenv("ACT_TEST_DIR"), os.Getenv("ACT_TEST_AT")
+	dir, at := os.Getenv("ACT_TEST_DIR"), os.Getenv("ACT_TEST_AT") //nolint:forbidigo // of the test itself
 	if dir == "" {
 		t.Skip("it runs in a process of its own")
 	}
@@ -73,7 +73,7 @@ func TestHelperRunsOneAction(t *testing.T) {
 func killable(dir string) []ops.ActionSpec {
 	return []ops.ActionSpec{{
 		Name: "count", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: time.Minute,
-		Run: []string{"/bin/sh", "-c", `echo ran >>"$0"; if [ "$1" = wait ]; then kill -9 $PPID; sleep 30; echo again >>"$0"; fi`, filepath.Join(dir, "ran"), os.Getenv("ACT_TEST_MODE")},
+		Run: []string{"/bin/sh", "-c", `echo ran >>"$0"; if [ "$1" = wait ]; then kill -9 $PPID; sleep 30; echo again >>"$0"; fi`, filepath.Join(dir, "ran"), os.Getenv("ACT_TEST_MODE")}, //nolint:forbidigo // of the test itself
 	}}
 }
 
@@ -95,7 +95,7 @@ func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
 			request := w.person(t, "count")
 			start := func(at, mode string) error {
 				cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestHelperRunsOneAction$", "-test.count=1")
-				cmd.Env = append(os.Environ(), "ACT_TEST_DIR="+w.dir, "ACT_TEST_AT="+at, "ACT_TEST_MODE="+mode)
+				cmd.Env = append(os.Environ(), "ACT_TEST_DIR="+w.dir, "ACT_TEST_AT="+at, "ACT_TEST_MODE="+mode) //nolint:forbidigo // of the test itself
 				return cmd.Run()
 			}
 			mode := ""

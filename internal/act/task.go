@@ -169,16 +169,16 @@ func (r *Runner) program(env ops.Environment, argv []string) ([]string, error) {
 	if err != nil {
 		return nil, refuse(ruleInput, "Correct the configuration.", "%v.", err)
 	}
-	real, err := filepath.EvalSymlinks(path)
+	found, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, refuse(ruleInput, "Correct the configuration.", "The program %s cannot be found: %v.", argv[0], err)
 	}
 	for _, dir := range r.writable(env) {
-		if inside(real, dir) || inside(path, dir) {
+		if inside(found, dir) || inside(path, dir) {
 			return nil, refuse(ruleInput, "Move it to another folder.", "The program %s is in %s, where agents write.", argv[0], dir)
 		}
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(found)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o002 != 0 {
 		return nil, refuse(ruleInput, "Correct its permissions.", "The program %s is not a file that only its owner may change.", argv[0])
 	}
@@ -192,8 +192,8 @@ func (r *Runner) writable(env ops.Environment) []string {
 		out = append(out, env.ReposDir)
 	}
 	for i, dir := range out {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			out[i] = real
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			out[i] = found
 		}
 	}
 	return slices.DeleteFunc(out, func(dir string) bool { return dir == "" })

@@ -184,7 +184,9 @@ func RequestedRun(e ops.Environment, service, name string) (ops.ActionRun, error
 	if !known {
 		return ops.ActionRun{}, fmt.Errorf("service %s has no action %s; see the list of actions: %w", service, name, ops.ErrNotFound)
 	}
-	return ops.ActionRun{Environment: e.Name, Service: canonical, Action: name, Kind: a.Kind, Tier: a.Tier, Does: a.Does(), Digest: a.Digest()}, nil
+	return ops.ActionRun{
+		Environment: e.Name, Service: canonical, Action: name, Kind: a.Kind, Tier: a.Tier, Does: a.Does(), Digest: a.Digest(),
+	}, nil
 }
 
 // RequestedUndo is a request to undo a run.
@@ -201,7 +203,8 @@ func RequestedUndo(environments []ops.Environment, r ops.ActionRun) (ops.ActionR
 			return ops.ActionRun{}, fmt.Errorf("action %d is %s: %w", r.ID, r.Status, ops.ErrConflict)
 		}
 		return ops.ActionRun{
-			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID, Does: a.WayBack(), Digest: a.Digest(),
+			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID,
+			Does: a.WayBack(), Digest: a.Digest(),
 		}, nil
 	}
 	return ops.ActionRun{}, fmt.Errorf("%s of %s is not configured any more: %w", r.Action, r.Service, ops.ErrConflict)
@@ -237,7 +240,8 @@ func (s *server) requestRun(ctx context.Context, r ops.ActionRun) (*body[ActionR
 func ActionRow(environment string, a ops.ActionSpec) Action {
 	return Action{
 		Environment: environment, Service: a.Service, Name: a.Name, Kind: string(a.Kind), Description: text(a.Description), Tier: int(a.Tier),
-		Does: a.Does(), Undo: a.WayBack(), Undoable: a.Undoable(), Approval: a.Approval, Counts: a.Counts, TimeoutSeconds: int(a.Timeout.Seconds()),
+		Does: a.Does(), Undo: a.WayBack(), Undoable: a.Undoable(), Approval: a.Approval, Counts: a.Counts,
+		TimeoutSeconds: int(a.Timeout.Seconds()),
 	}
 }
 
@@ -246,8 +250,8 @@ func ActionRunRow(r ops.ActionRun) ActionRun {
 	return ActionRun{
 		ID: r.ID, Environment: r.Environment, Service: r.Service, Action: r.Action, Kind: string(r.Kind), CycleID: (*int64)(r.CycleID),
 		SessionID: (*int64)(r.SessionID), By: r.By(), Why: r.Why, ApprovalID: idOrNull(r.ApprovalID), Step: stepOrNull(r.Step),
-		UndoOf: idOrNull(r.UndoOf), UndoneBy: idOrNull(r.UndoneBy), Automatic: r.Automatic, Status: r.Status, Does: r.Does, Branch: text(r.Branch),
-		Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After), Output: text(r.Output), Error: text(r.Error),
+		UndoOf: idOrNull(r.UndoOf), UndoneBy: idOrNull(r.UndoneBy), Automatic: r.Automatic, Status: r.Status, Does: r.Does,
+		Branch: text(r.Branch), Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After), Output: text(r.Output), Error: text(r.Error),
 		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 	}
 }

@@ -49,13 +49,15 @@ func actionFields(a *action) []field {
 			"use small letters, digits and dashes, beginning with a letter or digit, at most 40"),
 			"Name of the action. The name of a built-in action changes that one.").mustElse("the action has no name"),
 		value("description", &a.Description, textKind(), "What it is good for, told to agents and people."),
-		value("tier", &a.Tier, intKind(ops.Tier2, ops.LastTier), "Lowest tier whose agents may ask for it.").orElse("2; that of the built-in action"),
+		value("tier", &a.Tier, intKind(ops.Tier2, ops.LastTier), "Lowest tier whose agents may ask for it.").
+			orElse("2; that of the built-in action"),
 		value("run", &a.Run, argvKind(),
 			"Program and arguments. No shell reads them. `{{service}}`, `{{current}}` and `{{previous}}` (images of the container) are replaced."),
 		value("undo", &a.Undo, argvKind(), "Program and arguments that undo it."),
 		value("playbook", &a.Playbook, committedKind(), "Instead of `run`: Ansible playbook, as a path in `repo`."),
 		value("inventory", &a.Inventory, committedKind(), "Inventory of the playbook, as a path in `repo`."),
-		value("push", &a.Remote, matching("remote", remoteForm, "the address of a repository", "give https://…, ssh://…, user@host:path or /path"),
+		value("push", &a.Remote, matching("remote", remoteForm, "the address of a repository",
+			"give https://…, ssh://…, user@host:path or /path"),
 			"Instead of `run`: push a branch of `repo` to this address."),
 		value("prefix", &a.Prefix, namedKind("prefix", prefixForm), "How the name of a pushed branch must begin.").
 			orElse("`" + defaultBranchPrefix + "`"),

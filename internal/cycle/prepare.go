@@ -61,7 +61,8 @@ func steps(s ops.Session) []preparation {
 		return []preparation{folders, question}
 	}
 	return []preparation{
-		folders, cooldownSnapshot, report, conversation, prompt, leaveAlone, planDone, anotherAttempt, started, environmentPrompt, escalationContext,
+		folders, cooldownSnapshot, report, conversation, prompt, leaveAlone, planDone, anotherAttempt, started,
+		environmentPrompt, escalationContext,
 	}
 }
 
@@ -219,7 +220,8 @@ func planDone(d *draft) error {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		d.append("What the supervisor did before you", "A human approved these actions, and they did not solve the problem:\n\n"+strings.Join(lines, "\n"))
+		d.append("What the supervisor did before you",
+			"A human approved these actions, and they did not solve the problem:\n\n"+strings.Join(lines, "\n"))
 	}
 	return nil
 }

@@ -201,7 +201,9 @@ func (t *actionTools) list(ctx context.Context) (string, error) {
 			continue
 		}
 		for _, a := range s.Actions {
-			o := offered{Service: s.Name, Action: a.Name, Does: a.Does(), Description: a.Description, Undo: a.WayBack(), Tier: int(a.Tier), Available: true}
+			o := offered{
+				Service: s.Name, Action: a.Name, Does: a.Does(), Description: a.Description, Undo: a.WayBack(), Tier: int(a.Tier), Available: true,
+			}
 			switch why, held := scope.Held[s.Name]; {
 			case t.dryRun:
 				o.Available, o.Because = false, "dry run"
@@ -289,7 +291,8 @@ func (h *Host) interruptActions(ctx context.Context) error {
 		if err != nil {
 			h.Logger.WarnContext(ctx, "the processes of an interrupted action could not be ended", "action", r.ID, "error", err)
 		}
-		h.Logger.WarnContext(ctx, "an action was interrupted; it is not repeated", "action", r.ID, "service", r.Service, "name", r.Action, "processes", killed)
+		h.Logger.WarnContext(ctx, "an action was interrupted; it is not repeated", "action", r.ID, "service", r.Service,
+			"name", r.Action, "processes", killed)
 		env, ok := h.works(r.Environment)
 		if !ok {
 			continue

@@ -50,13 +50,17 @@ func New(o Options) *sdk.Server {
 	}, none{})
 	add(s, o, &sdk.Tool{
 		Name: "action_run",
-		Description: "Ask the supervisor to do an action. It checks, acts, probes the services before and after, and undoes what made them worse. " +
-			"Do not repeat a refused call.",
+		Description: "Ask the supervisor to do an action. It checks, acts, probes the services before and after, and undoes what made " +
+			"them worse. Do not repeat a refused call.",
 	}, runInput{})
 	add(s, o, &sdk.Tool{Name: "action_undo", Description: "Undo an action that this session asked for, if it has a way back."}, undoInput{})
 	add(s, o, &sdk.Tool{Name: "services_status", Annotations: look, Description: "The last known state of all services."}, none{})
-	add(s, o, &sdk.Tool{Name: "probe_now", Annotations: look, Description: "Check services now with the supervisor's own probes."}, probeInput{})
-	add(s, o, &sdk.Tool{Name: "cooldowns", Annotations: look, Description: "What is left of the rate limits for restarts, redeployments and actions."}, none{})
+	add(s, o, &sdk.Tool{
+		Name: "probe_now", Annotations: look, Description: "Check services now with the supervisor's own probes.",
+	}, probeInput{})
+	add(s, o, &sdk.Tool{
+		Name: "cooldowns", Annotations: look, Description: "What is left of the rate limits for restarts, redeployments and actions.",
+	}, none{})
 	return s
 }
 

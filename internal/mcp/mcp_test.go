@@ -120,7 +120,8 @@ func TestAnAgentReachesTheSupervisorsTools(t *testing.T) {
 	}
 	// Arguments are typed: what the schema does not know never reaches the supervisor.
 	for _, input := range []any{
-		map[string]any{"service": "web", "action": "restart", "why": "x", "command": "rm -rf /"}, map[string]any{"service": "web"},
+		map[string]any{"service": "web", "action": "restart", "why": "x", "command": "rm -rf /"},
+		map[string]any{"service": "web"},
 		map[string]any{"service": []string{"web"}, "action": "restart", "why": "x"},
 	} {
 		if text, failed := call(t, s, "action_run", input); !failed {

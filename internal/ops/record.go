@@ -50,7 +50,8 @@ const (
 // EventKinds returns every kind of event, in alphabetical order.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman, EventEscalation,
+		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman,
+		EventEscalation,
 		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
 		EventRecovery, EventSession, EventSilence, EventVerify, EventWatch,
 	}

@@ -42,7 +42,9 @@ type ActionFilter struct {
 // ActionRuns returns a page of runs, newest first.
 func (s *Store) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun, error) {
 	var w db.Filter
-	for cond, value := range map[string]string{`r.environment = ?`: f.Environment, `r.service = ?`: f.Service, `r.status = ?`: string(f.Status)} {
+	for cond, value := range map[string]string{
+		`r.environment = ?`: f.Environment, `r.service = ?`: f.Service, `r.status = ?`: string(f.Status),
+	} {
 		if value != "" {
 			w.Add(cond, value)
 		}

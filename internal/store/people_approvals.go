@@ -160,7 +160,8 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending); err != nil {
+		_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
+		if err != nil {
 			return err
 		}
 		if out, err = settleApproval(ctx, tx, id, ops.ApprovalApproved, by, reason, at); err != nil {
@@ -176,7 +177,9 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 
 // ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
 // none of them.
-func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
+func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
 	if hash == "" {
 		return s.Answer(ctx, a.ID, ops.ApprovalApproved, by, reason, at)
 	}

@@ -169,10 +169,12 @@ func actionGroupOf(environment string, v ops.Service) actionGroup {
 	g := actionGroup{Environment: environment, Service: plain(v.Name)}
 	for i, a := range v.Actions {
 		view := actionView{
-			Name: plain(a.Name), Description: plain(a.Description), Does: plain(a.Does()), Undo: plain(a.WayBack()), Tier: a.Tier, Approval: a.Approval,
+			Name: plain(a.Name), Description: plain(a.Description), Does: plain(a.Does()), Undo: plain(a.WayBack()),
+			Tier: a.Tier, Approval: a.Approval,
 			Run: question{
 				ID: fmt.Sprintf("run-%s-%s-%d", environment, domID(v.Name), i), Button: "Run", Icon: "play", Style: "plain",
-				Title: fmt.Sprintf("Run %s of %s?", plain(a.Name), plain(v.Name)), Text: "The supervisor runs: " + plain(a.Does()) + ". Cooldowns apply.",
+				Title:  fmt.Sprintf("Run %s of %s?", plain(a.Name), plain(v.Name)),
+				Text:   "The supervisor runs: " + plain(a.Does()) + ". Cooldowns apply.",
 				Action: "/actions", Yes: "Run it", No: "Cancel",
 				Hidden: map[string]string{"environment": environment, "service": v.Name, "action": a.Name},
 				Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason}},
