@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -68,8 +70,8 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	out = append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg))
-	return append(out, wallLayers(cfg)...)
+	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
+	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -82,6 +84,9 @@ func stateFolder(cfg *config.Config) finding {
 	}
 	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	if err := daemon.CheckStateFolder(cfg.StateDir); err != nil {
+		return finding{"state folder", "problem", err.Error(), ""}
 	}
 	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
 }
@@ -220,6 +225,42 @@ func wallFinding(row wall.Row) finding {
 	return f
 }
 
+// access says what the pages and the control socket can tell agents and people apart by.
+func access(cfg *config.Config) finding {
+	if !daemon.AgentsSeparated(cfg) {
+		return finding{
+			"access", "warning", "agents have neither a user nor a cgroup of their own, so connections of agents cannot be recognised and " +
+				"approvals need the token that you set (CLAUDEOPS_API_TOKEN)",
+			"Set sandbox.uid, or sandbox.bubblewrap: on, or give the service a delegated cgroup (systemd: Delegate=yes)",
+		}
+	}
+	if cfg.APIToken == "" {
+		return finding{"access", "ok", "the daemon makes its token; sign in with 'claudeops open'", ""}
+	}
+	return finding{"access", "ok", "your token is used; sign in with it or with 'claudeops open'", ""}
+}
+
+// dockerBroker says whether sessions get a Docker socket of their own.
+func dockerBroker(ctx context.Context, cfg *config.Config) finding {
+	const check = "docker broker"
+	socket := cfg.Docker.Socket
+	switch {
+	case cfg.Docker.Broker == config.DockerOff:
+		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
+	case !cfg.Guard.Enabled:
+		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
+	}
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
+	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist):
+		return finding{check, "ok", "no Docker engine listens at " + socket, ""}
+	}
+	return finding{check, "warning", "no connection to the engine: " + err.Error(), "Start Docker, or set docker.socket"}
+}
+
 func processes() finding {
 	if !agent.CgroupAvailable() {
 		return finding{
@@ -227,5 +268,11 @@ func processes() finding {
 			"Give the service a delegated cgroup (systemd: Delegate=yes)",
 		}
 	}
-	return finding{"processes", "ok", "every session gets its own cgroup", ""}
+	if !process.LimitsAvailable() {
+		return finding{
+			"processes", "warning", "every session gets its own cgroup, but its processes and memory cannot be limited",
+			"Give the service a delegated cgroup with the controllers pids and memory (systemd: Delegate=pids memory, DelegateSubgroup=supervisor)",
+		}
+	}
+	return finding{"processes", "ok", "every session gets its own cgroup with limits", ""}
 }

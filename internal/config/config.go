@@ -37,7 +37,12 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
+	AgentUser func() int
 }
+
+// AgentUserName is the user that runs the agents where it exists.
+const AgentUserName = "claudeops-agent"
 
 // Tier is how one tier is set up.
 type Tier struct {
@@ -125,11 +130,13 @@ const (
 type Sandbox struct {
 	Mode       SandboxMode
 	Unwalled   Unwalled
-	UID        int      // of the agents; 0 leaves the layer off
+	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
 	Hidden     []string
+	Processes  int   // of a session at once; 0: no limit
+	Memory     int64 // of a session, in bytes; 0: half of the machine's
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.
@@ -217,6 +224,7 @@ type Config struct {
 	agentEnv     []string
 	table        table
 	secretFiles  []string
+	files        []string // prompts, rules, secrets: all that were read beside the configuration file
 	origins      map[string]origin
 }
 
@@ -266,13 +274,23 @@ func Load(in Input) (*Config, error) {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
-	c.secretFiles = l.secretFiles
+	c.secretFiles, c.files = l.secretFiles, *l.places.files
 	return c, nil
 }
 
 // SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
 func (c *Config) SecretFiles() []string {
 	out := slices.Clone(c.secretFiles)
+	if c.File != "" {
+		out = append(out, c.File)
+	}
+	return out
+}
+
+// OwnFiles are the files that decide what the supervisor does: the configuration file and every file that it names. No agent may
+// change them, wherever they lie.
+func (c *Config) OwnFiles() []string {
+	out := slices.Clone(c.files)
 	if c.File != "" {
 		out = append(out, c.File)
 	}
@@ -303,6 +321,12 @@ func (c *Config) complete(l *loader) {
 			c.Host.Name = name
 		}
 	}
+	if s := &c.Guard.Sandbox; s.UID == autoUID {
+		s.UID = 0
+		if l.in.AgentUser != nil && s.Mode != SandboxOff {
+			s.UID = l.in.AgentUser()
+		}
+	}
 	c.codexReady = l.codexUsable(c)
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
 	if len(c.environments) == 0 {
@@ -319,17 +343,7 @@ func (c *Config) originOf(at any) origin { return c.origins[c.table.bound(at).ke
 
 // check looks at what only several settings together can get wrong.
 func (l *loader) check(c *Config) {
-	if c.Listen != "" && !loopback(c.Listen) && c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
-		l.refuse(&c.Listen, "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or listen on 127.0.0.1:8080",
-			"%s can be reached from other machines, and no api_token is set", c.Listen)
-	}
-	switch {
-	case c.APIReadToken == "":
-	case c.APIToken == "":
-		c.Notices = append(c.Notices, "api_read_token is not used: without api_token everybody on this machine may do everything")
-	case c.APIToken == c.APIReadToken:
-		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
-	}
+	l.checkTokens(c)
 	l.checkPolicy(c)
 	l.checkActionPlaces(c)
 	for _, e := range c.environments {
@@ -338,6 +352,31 @@ func (l *loader) check(c *Config) {
 			l.refuse(&c.StateDir, "choose a state folder outside repos_dir", "%s is inside the repositories of %s", c.StateDir, e.reposDir)
 			break
 		}
+	}
+}
+
+// ShortestToken is the length of the shortest token that is accepted. Shorter ones can be guessed.
+const ShortestToken = 20
+
+// checkTokens checks the tokens, and that there is one where strangers could reach the pages.
+func (l *loader) checkTokens(c *Config) {
+	for _, token := range []*string{&c.APIToken, &c.APIReadToken} {
+		if n := len(*token); n > 0 && n < ShortestToken && !l.problems.about(c.table.bound(token).key) {
+			l.refuse(token, "give a random value, for example of: openssl rand -hex 16",
+				"the token has %d characters and could be guessed; it needs at least %d", n, ShortestToken)
+		}
+	}
+	const set = "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or "
+	if c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
+		if c.Listen != "" && !loopback(c.Listen) {
+			l.refuse(&c.Listen, set+"listen on 127.0.0.1:8080", "%s can be reached from other machines, and no api_token is set", c.Listen)
+		}
+		if c.Edges.PublicURL != "" {
+			l.refuse(&c.Edges.PublicURL, set+"remove web.public_url", "the pages are published, and no api_token is set")
+		}
+	}
+	if c.APIReadToken != "" && c.APIToken == c.APIReadToken {
+		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
 	}
 }
 

@@ -18,10 +18,11 @@ import (
 
 // setup is one configuration in a folder of its own.
 type setup struct {
-	yaml  string
-	env   []string
-	flags map[string]string
-	files map[string]string
+	yaml      string
+	env       []string
+	flags     map[string]string
+	files     map[string]string
+	agentUser int
 }
 
 // load writes the files of a setup and loads it. HOME is the folder itself.
@@ -40,6 +41,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err
 }
@@ -214,6 +216,8 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		case ok:
 		case strings.HasSuffix(s.key, "prompt"):
 			sample = "prompt.md"
+		case strings.HasPrefix(s.key, "api_"):
+			sample = "sample-of-twenty-letters"
 		case strings.HasSuffix(s.key, "_tools"):
 			sample = "Read"
 		default:
@@ -237,6 +241,9 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		values := map[string]string{}
 		for name, v := range variants {
 			v.files = files
+			if s.key == "web.public_url" { // published pages need a token
+				v.env = append(v.env, "CLAUDEOPS_API_TOKEN=sample-of-twenty-letters")
+			}
 			c, dir, err := load(t, v)
 			if err != nil {
 				t.Errorf("%s by %s: %v", s.key, name, err)

@@ -5,37 +5,38 @@ import (
 	"testing"
 )
 
-func TestTheReadTokenNeedsTheOtherAndDiffersFromIt(t *testing.T) {
+func TestTokensAreLongAndDiffer(t *testing.T) {
 	for _, tc := range []struct {
 		env  []string
 		want string // in the problem; empty for none
 	}{
-		{[]string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN=look"}, ""},
-		{[]string{"CLAUDEOPS_API_TOKEN=same", "CLAUDEOPS_API_READ_TOKEN=same"}, "the same as api_token"},
+		{[]string{"CLAUDEOPS_API_TOKEN=full-0123456789abcdef0123", "CLAUDEOPS_API_READ_TOKEN=look-0123456789abcdef0123"}, ""},
+		{[]string{"CLAUDEOPS_API_READ_TOKEN=look-0123456789abcdef0123"}, ""},
+		{[]string{"CLAUDEOPS_API_TOKEN=nineteen-characters"}, "at least 20"},
+		{[]string{"CLAUDEOPS_API_READ_TOKEN=short"}, "api_read_token: the token has 5 characters"},
+		{[]string{"CLAUDEOPS_PUBLIC_URL=https://ops.example.org"}, "set CLAUDEOPS_API_TOKEN"},
+		{[]string{"CLAUDEOPS_API_TOKEN=same-0123456789abcdef0123", "CLAUDEOPS_API_READ_TOKEN=same-0123456789abcdef0123"}, "the same as api_token"},
 	} {
 		c, _, err := load(t, setup{env: tc.env})
 		switch {
-		case tc.want == "" && (err != nil || c.APIReadToken != "look"):
+		case tc.want == "" && (err != nil || c.APIReadToken != "look-0123456789abcdef0123"):
 			t.Errorf("%v: %v", tc.env, err)
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%v: %v", tc.env, err)
 		}
 	}
-	if c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_READ_TOKEN=look"}}); len(c.Notices) != 1 || !strings.Contains(c.Notices[0], "is not used") {
-		t.Errorf("alone: notices %q", c.Notices)
-	}
-	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_TOKEN=full", "CLAUDEOPS_API_READ_TOKEN_FILE=token"}, files: map[string]string{"token": "look-only\n"}})
-	if c.APIReadToken != "look-only" {
+	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_API_TOKEN=full-0123456789abcdef0123", "CLAUDEOPS_API_READ_TOKEN_FILE=token"}, files: map[string]string{"token": "look-only-and-change-nothing\n"}})
+	if c.APIReadToken != "look-only-and-change-nothing" {
 		t.Errorf("read %q from its file", c.APIReadToken)
 	}
 	for _, s := range c.Show() {
-		if strings.Contains(s.Value, "look-only") {
+		if strings.Contains(s.Value, "look-only-and-change-nothing") {
 			t.Errorf("%s shows the token", s.Key)
 		}
 	}
 	found := false
 	for _, s := range c.Secrets {
-		found = found || s == "look-only"
+		found = found || s == "look-only-and-change-nothing"
 	}
 	if !found {
 		t.Error("the token is not removed from what is stored")
@@ -84,5 +85,31 @@ func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
 	// The variable is ours, so it is no slip of the pen.
 	if c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_SERVER=http://a:1"}}); len(c.Notices) != 0 {
 		t.Errorf("notices %q", c.Notices)
+	}
+}
+
+func TestTheSandboxMayBeWrittenAsOneWord(t *testing.T) {
+	for text, want := range map[string]SandboxMode{
+		"sandbox: required\n": SandboxRequired, "sandbox: off\n": SandboxOff, "sandbox:\n": SandboxAuto,
+		"sandbox: {mode: required}\n": SandboxRequired,
+	} {
+		if c, _ := mustLoad(t, setup{yaml: text}); c.Guard.Sandbox.Mode != want {
+			t.Errorf("%q gives %s", text, c.Guard.Sandbox.Mode)
+		}
+	}
+	if _, _, err := load(t, setup{yaml: "sandbox: perhaps\n"}); err == nil || !strings.Contains(err.Error(), "sandbox.mode") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheUserOfTheAgentsIsFound(t *testing.T) {
+	for text, want := range map[string]int{"": 777, "sandbox: {uid: 0}\n": 0, "sandbox: {uid: 5}\n": 5, "sandbox: off\n": 0} {
+		s := setup{yaml: text, agentUser: 777}
+		if c, _ := mustLoad(t, s); c.Guard.Sandbox.UID != want {
+			t.Errorf("%q gives user %d", text, c.Guard.Sandbox.UID)
+		}
+	}
+	if _, _, err := load(t, setup{yaml: "sandbox: {uid: nobody}\n"}); err == nil {
+		t.Error("a name is no user id")
 	}
 }

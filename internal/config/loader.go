@@ -139,6 +139,12 @@ func (l *loader) walk(seen given, n *yaml.Node, section string) {
 			}
 			continue
 		}
+		if f, ok := l.table.findAlone(key); ok && follow(p.value).Kind == yaml.ScalarNode && !null(follow(p.value)) {
+			if v, usable := l.raw(p.value, f.key, false); usable {
+				l.takeEither(seen, f, v)
+			}
+			continue
+		}
 		if f, ok := l.table.findFile(key); ok {
 			if v, usable := l.raw(p.value, key, false); usable {
 				l.takeFile(seen, f, v)

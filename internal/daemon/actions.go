@@ -91,7 +91,8 @@ func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	if err != nil {
 		return act.Scope{}, err
 	}
-	return act.Scope{Services: incidentServices(now, t.session), Held: decide.Held(now, t.h.Clock())}, nil
+	services := incidentServices(now, t.session) // it reads what the sessions reported
+	return act.Scope{Services: services, Held: decide.Held(now, t.h.Clock())}, nil
 }
 
 // Call runs a tool.

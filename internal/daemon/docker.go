@@ -10,6 +10,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
 	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 )
@@ -141,6 +142,9 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 
 // incidentServices are the services that this cycle found in trouble and no human has taken over, by their own names.
 func incidentServices(now ops.Claimed, s ops.Session) []string {
+	for i := range now.Journal.Sessions {
+		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
+	}
 	brief := decide.BriefFor(now, s)
 	alone := brief.LeaveAlone()
 	inventory := now.Cycle.Policy.Inventory

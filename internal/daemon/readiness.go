@@ -23,6 +23,7 @@ type readiness struct {
 	free    func(dir string) (int64, error)
 	checked chan struct{} // closed when the database was checked, or needs no check
 	damage  atomic.Pointer[error]
+	also    []func() error // further reasons why no session may start
 }
 
 func newReadiness(dir string, reserve int64) *readiness {
@@ -57,6 +58,11 @@ func (s *readiness) trouble() error {
 	if found := s.damage.Load(); found != nil {
 		return *found
 	}
+	for _, reason := range s.also {
+		if err := reason(); err != nil {
+			return err
+		}
+	}
 	if s.reserve == 0 {
 		return nil
 	}
@@ -82,6 +88,14 @@ func (s *readiness) hold(ctx context.Context, tier ops.Tier) error {
 		}
 	}
 	return s.trouble()
+}
+
+// hold returns why a session of the tier must not start now.
+func (h *Host) hold(ctx context.Context, tier ops.Tier) error {
+	if err := h.readiness.hold(ctx, tier); err != nil {
+		return err
+	}
+	return h.sessionKeeper.Check(ctx)
 }
 
 // readinessInterval is how often the free space is checked while no session starts.
@@ -177,8 +191,13 @@ func (h *Host) trouble() string {
 
 // unfit is why this host cannot work at all, or nil.
 func (h *Host) unfit() error {
-	if found := h.readiness.damage.Load(); found != nil {
-		return *found
+	if h.readiness.damage.Load() != nil {
+		return errors.New("the database is damaged; the log says how") // everybody may read this, so it names no file
+	}
+	for _, reason := range h.readiness.also {
+		if err := reason(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

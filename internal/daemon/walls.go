@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/wall"
@@ -31,9 +33,23 @@ func (h *Host) walls() func(environment string) agent.Walls {
 	for name, s := range h.sandboxes {
 		byName[name] = &sandboxed{
 			Sandbox: s, environment: name, gates: gateDir(h.Config), unwalled: h.Config.Guard.Sandbox.Unwalled, events: h.store, log: h.Logger,
+			limits: sessionLimits(h.Config.Guard.Sandbox),
 		}
 	}
 	return func(environment string) agent.Walls { return byName[environment] }
+}
+
+// sessionLimits are what the processes of a session may use. Without a setting, memory is half of the machine's.
+func sessionLimits(s config.Sandbox) process.Limits {
+	if s.Mode == config.SandboxOff {
+		return process.Limits{}
+	}
+	out := process.Limits{Processes: s.Processes, Memory: s.Memory}
+	var machine unix.Sysinfo_t
+	if out.Memory == 0 && unix.Sysinfo(&machine) == nil {
+		out.Memory = int64(machine.Totalram) * int64(machine.Unit) / 2 //nolint:gosec // no machine has so much
+	}
+	return out
 }
 
 func wallsOn(c *config.Config) bool {
@@ -61,11 +77,14 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired,
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
-		AgentFolders: s.Folders, Named: s.Writable, Hidden: slices.Concat(s.Hidden, c.SecretFiles(), engines),
-		ReadOnly: protectedFiles(c, e), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
+		AgentFolders: s.Folders, Named: s.Writable, Hidden: slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
+		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
 	}
 	if on {
 		out.ExtraReadOnly, out.Gates = []string{self}, gateDir(c)
+	}
+	if c.Agent.Scripted() && filepath.IsAbs(c.Agent.Scenario) {
+		out.ExtraReadOnly = append(out.ExtraReadOnly, c.Agent.Scenario)
 	}
 	return wall.New(out)
 }
@@ -95,11 +114,9 @@ type sandboxed struct {
 	environment string
 	gates       string // where the sockets of sessions are
 	unwalled    config.Unwalled
+	limits      process.Limits
 	events      *store.Store
 	log         *slog.Logger
-
-	mu     sync.Mutex
-	proven string // the session whose walls were tried last
 }
 
 func (w *sandboxed) Prepare(tier ops.Tier) error {
@@ -120,10 +137,12 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
-	if err := w.prove(tier, session, p); err != nil {
-		return p, err
-	}
+	p.Limits = w.limits
 	out, err := w.WrapSession(tier, session, wall.Command{Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir})
+	if session.ID != "" && w.Confines() {
+		event := sessionEvent(p, w.environment)
+		p.Proof = func(line string) (bool, error) { return w.proof(tier, event, line) }
+	}
 	p.Path, p.Argv, p.Env, p.Dir, p.Credential = out.Path, out.Argv, out.Env, out.Dir, out.Credential
 	return p, err
 }
@@ -133,37 +152,31 @@ func (w *sandboxed) Collect(tier ops.Tier) error {
 	return errors.Join(w.Sandbox.Collect(tier), w.RemoveTemp())
 }
 
-// prove tries the walls of a session from inside, once, and records the result.
-func (w *sandboxed) prove(tier ops.Tier, session wall.Session, p agent.Program) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if session.ID == "" || w.proven == session.ID {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	result, err := w.Prove(ctx, tier, session, p.Path)
-	level, text := ops.LevelInfo, result
+// proof records what the walls of a session reported.
+func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine bool, err error) {
+	event.Level = ops.LevelInfo
+	event.Message, mine, err = w.Verdict(tier, line)
 	if err != nil {
-		level, text = ops.LevelCritical, "The session was not started: "+err.Error()
+		event.Level, event.Message = ops.LevelCritical, "The session was stopped: "+err.Error()
 	}
-	if text == "" {
-		return nil
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, bad := w.events.AddEvent(ctx, event); bad != nil {
+		w.log.WarnContext(ctx, "the trial of a session's walls could not be recorded", "error", bad)
 	}
-	w.proven = session.ID
-	event := ops.Event{Environment: w.environment, Level: level, Kind: ops.EventGuard, Message: text}
-	if id, bad := strconv.ParseInt(session.ID, 10, 64); bad == nil {
+	return mine, err
+}
+
+// sessionEvent is an event of the session that a program is for.
+func sessionEvent(p agent.Program, environment string) ops.Event {
+	event := ops.Event{Environment: environment, Kind: ops.EventGuard}
+	if id, err := strconv.ParseInt(agent.Variable(p.Env, "CLAUDEOPS_SESSION_ID"), 10, 64); err == nil {
 		event.SessionID = ops.Ptr(ops.SessionID(id))
 	}
-	if id, bad := strconv.ParseInt(agent.Variable(p.Env, "CLAUDEOPS_CYCLE_ID"), 10, 64); bad == nil {
+	if id, err := strconv.ParseInt(agent.Variable(p.Env, "CLAUDEOPS_CYCLE_ID"), 10, 64); err == nil {
 		event.CycleID = ops.Ptr(ops.CycleID(id))
 	}
-	if w.events != nil {
-		if _, bad := w.events.AddEvent(ctx, event); bad != nil {
-			w.log.WarnContext(ctx, "the trial of a session's walls could not be recorded", "session", session.ID, "error", bad)
-		}
-	}
-	return err
+	return event
 }
 
 // engineSockets are the sockets of Docker that an environment's agents could know.

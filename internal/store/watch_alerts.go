@@ -39,6 +39,41 @@ func (s *Store) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 	return nil
 }
 
+// AddSignedAlerts records the alerts of signed requests: all of them or none. A request that was received before is not recorded
+// again; the result says which those are. Another host may have received it.
+func (s *Store) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error) {
+	err = s.db.Write(ctx, "signed alerts", func(tx db.Querier) error {
+		replayed = make([]bool, len(requests))
+		if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_receipts WHERE expires_at < ?`, db.Time(s.clock())); err != nil {
+			return err
+		}
+		for i, r := range requests {
+			result, err := tx.ExecContext(ctx, `INSERT INTO webhook_receipts (signature, expires_at) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+				r.Signature, db.Time(r.Expires))
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if replayed[i] = n == 0; replayed[i] {
+				continue
+			}
+			for _, a := range r.Alerts {
+				if err := upsertAlert(ctx, tx, a, s.orNow(a.LastAt)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record signed alerts: %w", err)
+	}
+	return replayed, nil
+}
+
 func upsertAlert(ctx context.Context, tx db.Querier, a ops.Alert, at time.Time) error {
 	if a.Labels == nil {
 		a.Labels = map[string]string{}

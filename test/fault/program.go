@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"claudeops/test/testtoken"
 )
 
 // mode is how the program is run.
@@ -38,7 +40,8 @@ type process struct {
 
 // start starts the program in the box.
 func (b *box) start(ctx context.Context, m mode, env ...string) (*process, error) {
-	p := &process{cmd: exec.Command(b.program, string(m)), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
+	argv := append(append([]string{}, b.wrap...), b.program, string(m))
+	p := &process{cmd: exec.Command(argv[0], argv[1:]...), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append([]string{}, b.env...), env...)
 	if m == modeServe {
@@ -117,7 +120,7 @@ var errEnded = errors.New("the program ended")
 
 // get asks a page of a serving program.
 func (p *process) get(path string) (int, string) {
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: 20 * time.Second, Transport: testtoken.Transport{}}
 	resp, err := client.Get("http://" + p.addr + path) //nolint:noctx // it has a time-out
 	if err != nil {
 		return 0, err.Error()
@@ -132,7 +135,7 @@ func (p *process) get(path string) (int, string) {
 
 // submit asks a serving program for a cycle.
 func (p *process) submit(body string) (int, string) {
-	client := &http.Client{Timeout: 60 * time.Second}
+	client := &http.Client{Timeout: 60 * time.Second, Transport: testtoken.Transport{}}
 	resp, err := client.Post("http://"+p.addr+"/api/v1/cycles", "application/json", strings.NewReader(body)) //nolint:noctx // it has a time-out
 	if err != nil {
 		return 0, err.Error()

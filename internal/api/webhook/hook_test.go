@@ -26,6 +26,7 @@ type rows struct {
 	pending int
 	broken  error
 	hold    chan struct{}
+	seen    map[string]bool
 }
 
 func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
@@ -40,6 +41,25 @@ func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
 	}
 	r.alerts = append(r.alerts, alerts...)
 	return nil
+}
+
+func (r *rows) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) ([]bool, error) {
+	replayed := make([]bool, len(requests))
+	for i, q := range requests {
+		r.mu.Lock()
+		replayed[i] = r.seen[q.Signature]
+		if r.seen == nil {
+			r.seen = map[string]bool{}
+		}
+		r.seen[q.Signature] = true
+		r.mu.Unlock()
+		if !replayed[i] {
+			if err := r.AddAlerts(ctx, q.Alerts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return replayed, nil
 }
 
 func (r *rows) CountPendingAlerts(context.Context, int) (int, error) {
@@ -58,6 +78,9 @@ func (r *rows) all() []ops.Alert {
 func running(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	if o.Token == "" && o.Secret == "" {
+		o.Token = testToken
+	}
 	h := New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -72,9 +95,15 @@ func running(t *testing.T, o Options) *Hook {
 
 type header map[string]string
 
+// testToken is the token of a hook whose test is not about who may send; post sends it if no header is given.
+const testToken = "token-of-the-test-hook"
+
 func post(h http.Handler, path, body string, headers header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Host = "127.0.0.1:8080"
+	if headers == nil {
+		r.Header.Set("Authorization", "Bearer "+testToken)
+	}
 	for name, value := range headers {
 		if name == "Host" {
 			r.Host = value
@@ -123,22 +152,22 @@ func TestWhoMayTellUsSomething(t *testing.T) {
 		headers       header
 		want          int
 	}{
-		{"loopback needs nothing", "", "", nil, 202},
-		{"but not through a name of somebody's own", "", "", header{"Host": "evil.example.org"}, 401},
-		{"localhost", "", "", header{"Host": "localhost:8080"}, 202},
-		{"no token", "secret-token", "", nil, 401},
+		{"loopback without a token", "secret-token", "", header{"Host": "127.0.0.1:8080"}, 401},
+		{"localhost without a token", "secret-token", "", header{"Host": "localhost:8080"}, 401},
+		{"an empty token", "secret-token", "", header{"Authorization": "Bearer "}, 401},
+		{"no token", "secret-token", "", header{}, 401},
 		{"wrong token", "secret-token", "", header{"Authorization": "Bearer other"}, 401},
 		{"token", "secret-token", "", header{"Authorization": "Bearer secret-token"}, 202},
 		{"token from afar", "secret-token", "", header{"Authorization": "Bearer secret-token", "Host": "ops.example.org"}, 202},
-		{"no signature", "", "key", nil, 401},
-		{"signature", "", "key", header{signatureHeader: sign("key", body)}, 202},
-		{"signature beside a token", "secret-token", "key", header{signatureHeader: sign("key", body)}, 202},
+		{"no signature", "", "key", header{}, 401},
+		{"signature", "", "key", header{bodySignatureHeader: sign("key", body)}, 202},
+		{"signature beside a token", "secret-token", "key", header{bodySignatureHeader: sign("key", body)}, 202},
 		{"token beside a secret", "secret-token", "key", header{"Authorization": "Bearer secret-token"}, 202},
-		{"signature of another body", "", "key", header{signatureHeader: sign("key", body+" ")}, 401},
-		{"signature with another key", "", "key", header{signatureHeader: sign("other", body)}, 401},
-		{"signature without algorithm", "", "key", header{signatureHeader: strings.TrimPrefix(sign("key", body), "sha256=")}, 401},
-		{"no hex", "", "key", header{signatureHeader: "sha256=zz"}, 401},
-		{"signature where no secret is set", "secret-token", "", header{signatureHeader: sign("", body)}, 401},
+		{"signature of another body", "", "key", header{bodySignatureHeader: sign("key", body+" ")}, 401},
+		{"signature with another key", "", "key", header{bodySignatureHeader: sign("other", body)}, 401},
+		{"signature without algorithm", "", "key", header{bodySignatureHeader: strings.TrimPrefix(sign("key", body), "sha256=")}, 401},
+		{"no hex", "", "key", header{bodySignatureHeader: "sha256=zz"}, 401},
+		{"signature where no secret is set", "secret-token", "", header{bodySignatureHeader: sign("", body)}, 401},
 		{"a page of another site", "", "", header{"Origin": "https://evil.example.org", "Sec-Fetch-Site": "cross-site"}, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -227,7 +256,7 @@ func TestWhatCannotBeWrittenIsNotAccepted(t *testing.T) {
 }
 
 func TestAfterTheEndNothingIsAccepted(t *testing.T) {
-	h := New(Options{Store: &rows{}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	h := New(Options{Store: &rows{}, Token: testToken, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := h.Run(ctx); err != nil {

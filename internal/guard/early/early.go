@@ -32,7 +32,7 @@ func asGate(args []string) (code int, ok bool) {
 	case len(args) == 4 && args[1] == "guard" && args[2] == "hook":
 		return client.Hook(os.Stdin, os.Stdout, os.Stderr, args[3]), true
 	case len(args) > 1 && args[1] == confine.Word:
-		return confine.Main(args[2:], os.Environ(), os.Stderr), true //nolint:forbidigo // it goes to the agent, unread
+		return confine.Main(args[2:], os.Environ(), os.Stdout, os.Stderr), true //nolint:forbidigo // it goes to the agent, unread
 	default:
 		return 0, false
 	}

@@ -19,6 +19,22 @@ func (p *place) auto(bwrap string) *wall.Sandbox {
 	return wall.New(p.config)
 }
 
+// proven starts a session and returns what its walls report.
+func proven(t *testing.T, s *wall.Sandbox, tier ops.Tier, session wall.Session) (string, error) {
+	t.Helper()
+	c, err := s.WrapSession(tier, session, wall.Command{
+		Path: "/bin/sh", Argv: []string{"sh", "-c", "echo started"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+	})
+	must(t, err)
+	out, code := runCommand(t, c)
+	line, rest, _ := strings.Cut(out, "\n")
+	text, mine, err := s.Verdict(tier, line)
+	if started := strings.Contains(rest, "started"); !mine || (err == nil) != started || (code == 0) != started {
+		t.Errorf("the report is %q, %v, exit %d, then: %s", text, err, code, rest)
+	}
+	return text, err
+}
+
 func TestASessionProvesItsWalls(t *testing.T) {
 	for name, bwrap := range map[string]string{"with namespaces": "", "without namespaces": "/nowhere/bwrap"} {
 		for _, uid := range []int{0, agentUID} {
@@ -36,7 +52,7 @@ func TestASessionProvesItsWalls(t *testing.T) {
 					must(t, s.Check(ops.Tier1))
 					must(t, s.Prepare(ops.Tier1))
 					must(t, s.PrepareSession(ops.Tier1, session))
-					text, err := s.Prove(t.Context(), ops.Tier1, session, "/bin/sh")
+					text, err := proven(t, s, ops.Tier1, session)
 					if err != nil || !strings.HasPrefix(text, "The walls of the session hold: landlock") {
 						t.Errorf("as %d, ungated %v: %q, %v", uid, ungated, text, err)
 					}
@@ -61,11 +77,11 @@ func TestAWallWithAHoleStopsTheSession(t *testing.T) {
 	session := wall.Session{ID: "7"}
 	must(t, s.Prepare(ops.Tier3))
 	must(t, s.PrepareSession(ops.Tier3, session))
-	_, err := s.Prove(t.Context(), ops.Tier3, session, "/bin/sh")
+	_, err := proven(t, s, ops.Tier3, session)
 	if err == nil || !strings.Contains(err.Error(), "canary can be written") {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Prove(t.Context(), ops.Tier1, session, "/bin/sh"); err != nil {
+	if _, err := proven(t, s, ops.Tier1, session); err != nil {
 		t.Errorf("Tier 1 does not have that folder: %v", err)
 	}
 }
@@ -100,5 +116,36 @@ func TestADryRunChangesNoRepository(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestFilesOfTheSupervisorInARepositoryStayAsTheyAre(t *testing.T) {
+	for name, bwrap := range map[string]string{"with namespaces": "", "without namespaces": "/nowhere/bwrap"} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			own := p.repos + "/ops/claudeops.yaml"
+			must(t, os.MkdirAll(p.repos+"/ops/.git", 0o755))        //nolint:gosec // a test folder
+			must(t, os.WriteFile(own, []byte("precious\n"), 0o666)) //nolint:gosec // so open that a wall is needed
+			p.config.Own = []string{own}
+			s := p.auto(bwrap)
+			session := wall.Session{ID: "7"}
+			must(t, s.Prepare(ops.Tier2))
+			must(t, s.PrepareSession(ops.Tier2, session))
+			c, err := s.WrapSession(ops.Tier2, session, wall.Command{
+				Path: "/bin/sh", Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Argv: []string{"sh", "-c", "cd " + p.repos + `
+echo x > ops/claudeops.yaml; rm -f ops/claudeops.yaml; mv ops/claudeops.yaml app/gone; mv app/file ops/claudeops.yaml
+mv ops moved && mkdir ops && echo x > ops/claudeops.yaml; ln -sf /etc/passwd ops/claudeops.yaml
+echo fixed > app/new && echo x > ops/.git/index && cat ops/claudeops.yaml`},
+			})
+			must(t, err)
+			out, code := runCommand(t, c)
+			raw, err := os.ReadFile(own)
+			if err != nil || string(raw) != "precious\n" {
+				t.Errorf("the file is now %q (%v): %s", raw, err, out)
+			}
+			if _, err := os.Stat(p.repos + "/app/new"); err != nil || code != 0 {
+				t.Errorf("honest work failed: %v: %s", err, out)
+			}
+		})
 	}
 }

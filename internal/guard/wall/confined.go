@@ -45,7 +45,7 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 		return nil
 	}
 	w := s.wall(tier)
-	w.Read = slices.Concat(s.readable(session), s.own(session), session.Folders, session.doors())
+	w.Read = slices.Concat(s.readable(tier, session), s.own(session), session.Folders, session.doors())
 	w.Write = slices.Concat(devices(), s.writable(tier, session))
 	if !s.wraps(tier) {
 		w.Write = append(w.Write, s.exchange()) // in bubblewrap it is the state folder, and a right to it would reach the agent's settings
@@ -57,7 +57,7 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 // around is the wall around the program of an agent. It still has to reach its gate, if it has one.
 func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confine.Wall {
 	w := s.wall(tier)
-	w.Read = slices.Concat(s.readable(session), []string{
+	w.Read = slices.Concat(s.readable(tier, session), []string{
 		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
 	}, s.c.ExtraReadOnly, session.doors())
 	if at, err := filepath.EvalSymlinks(program); err == nil {
@@ -81,7 +81,10 @@ func (s *Sandbox) wall(tier ops.Tier) *confine.Wall {
 func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.wraps(tier) }
 
 // readable is everything but secrets, sockets and state, as it is when the session starts.
-func (s *Sandbox) readable(session Session) []string {
+func (s *Sandbox) readable(tier ops.Tier, session Session) []string {
+	if s.wraps(tier) && s.c.UIDs[tier] == 0 {
+		return except(kernelSecrets()) // the mounts hide the rest, and each rule costs time at every command
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil || session.ID == "" || s.seenBy != session.ID {
@@ -115,11 +118,22 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 	if session.LookOnly {
 		return out
 	}
+	var folders []string
 	if tier >= ops.Tier2 && s.c.ReposDir != "" {
-		out = append(out, s.c.ReposDir)
+		folders = append(folders, s.c.ReposDir)
 	}
 	if tier >= ops.Tier3 {
-		out = append(out, s.c.Named...)
+		folders = append(folders, s.c.Named...)
+	}
+	anchors := make([]string, len(s.c.ReadOnly))
+	for i, file := range s.c.ReadOnly {
+		anchors[i] = filepath.Dir(file)
+	}
+	for _, dir := range folders {
+		if at, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = at
+		}
+		out = append(out, within(dir, s.c.Own, anchors)...)
 	}
 	return out
 }

@@ -3,17 +3,12 @@
 package wall
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
@@ -78,61 +73,41 @@ func (s *Sandbox) RemoveTemp() error {
 	return s.clearTemps(filepath.Join(s.c.StateDir, agentFolder, tempFolder), "")
 }
 
-// Prove tries the walls of a session from inside, the same way its commands run: files outside cannot be written, secrets cannot be
-// read, other processes cannot be signalled and the sockets of docker and the supervisor do not answer. It returns one sentence for
-// the record. The error is a *LayerError when a wall does not hold; the session must not start then.
-func (s *Sandbox) Prove(ctx context.Context, tier ops.Tier, session Session, program string) (string, error) {
-	if !s.c.Confine {
-		return "", nil
+// plan is what the process of an agent does before it becomes the agent. A session with an id first tries its walls from inside, as its
+// commands will run: files outside cannot be written, secrets cannot be read, other processes cannot be signalled, and the sockets
+// of docker and the supervisor do not answer.
+func (s *Sandbox) plan(tier ops.Tier, session Session, program string) (confine.Plan, error) {
+	plan := confine.Plan{Walls: []*confine.Wall{s.around(tier, session, program)}}
+	if session.ID == "" {
+		return plan, nil
 	}
 	trial, err := s.trial(tier, session)
 	if err != nil {
-		return "", err
+		return plan, err
 	}
-	walls := []*confine.Wall{s.around(tier, session, program)}
-	if !session.Ungated {
-		walls = append(walls, s.Command(tier, session))
+	if session.Ungated {
+		tried := *plan.Walls[0]
+		tried.Trial = trial
+		plan.Trial = []*confine.Wall{&tried}
+		return plan, nil
 	}
-	walls[len(walls)-1].Trial = trial
-	cmd := Command{Path: "", Argv: nil, Env: []string{}, Dir: "/"}
-	if err := s.confine(&cmd, walls); err != nil {
-		return "", err
-	}
-	if s.wraps(tier) {
-		// Nothing has to pass signals on to a trial, so bubblewrap is started without a relay.
-		if cmd, err = s.inNamespaces(tier, session, program, cmd); err != nil {
-			return "", err
-		}
-		cmd.Argv = cmd.Argv[len(s.c.Relay):]
-		cmd.Path = cmd.Argv[0]
-	}
-	if err := s.runTrial(ctx, tier, cmd); err != nil {
-		return "", &LayerError{Layer: LayerLandlock, Why: err.Error(), Fix: "run claudeops doctor; no session starts until its walls hold"}
-	}
-	return s.sentence(tier), nil
+	inner := s.Command(tier, session)
+	inner.Trial = trial
+	plan.Trial = []*confine.Wall{plan.Walls[0], inner}
+	return plan, nil
 }
 
-func (s *Sandbox) runTrial(ctx context.Context, tier ops.Tier, c Command) error {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.Path, c.Argv[1:]...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = c.Env, "/", time.Second
-	if uid := s.c.UIDs[tier]; uid != 0 {
-		who, err := lookUp(uid)
-		if err != nil {
-			return err
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
+// Verdict reads the first line that a session prints: one sentence for the record when its walls hold, or a *LayerError. Mine reports
+// whether the line is from the trial.
+func (s *Sandbox) Verdict(tier ops.Tier, line string) (sentence string, mine bool, err error) {
+	report, mine := strings.CutPrefix(line, confine.Report)
+	switch {
+	case !mine:
+		return "", false, &LayerError{Layer: LayerLandlock, Why: "the session did not try its walls", Fix: "run claudeops doctor"}
+	case report != confine.Hold:
+		return "", true, &LayerError{Layer: LayerLandlock, Why: report, Fix: "run claudeops doctor; no session starts until its walls hold"}
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		if why := strings.TrimSpace(stderr.String()); why != "" {
-			return errors.New(why)
-		}
-		return fmt.Errorf("try the walls: %w", err)
-	}
-	return nil
+	return s.sentence(tier), true, nil
 }
 
 // trial is what the walls of this machine must hold.

@@ -50,10 +50,38 @@ func beside(dir string, protected []string) []string {
 	return out
 }
 
+// within lists what may be changed below a folder: everything but the files in own, and no folder that holds one of them or one of the
+// anchors, because whoever may rename a folder can replace what lies in it.
+func within(dir string, own, anchors []string) []string {
+	holds := func(paths []string, strictly bool) bool {
+		return slices.ContainsFunc(paths, func(p string) bool { return inside(p, dir) && (!strictly || p != dir) })
+	}
+	if slices.Contains(own, dir) {
+		return nil
+	}
+	if !holds(own, false) && !holds(anchors, true) {
+		return []string{dir}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i, entry := range entries {
+		if path := filepath.Join(dir, entry.Name()); i < mostEntries && entry.Type()&fs.ModeSymlink == 0 {
+			out = append(out, within(path, own, anchors)...)
+		}
+	}
+	return out
+}
+
+// kernelSecrets are not on a disk, so mounts do not hide them.
+func kernelSecrets() []string { return []string{"/dev", "/sys/kernel/debug", "/sys/kernel/tracing"} }
+
 // systemSecrets are files and folders that hold keys, passwords or the data of other programs.
 func systemSecrets() []string {
-	out := []string{
-		"/dev", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+	out := append(kernelSecrets(),
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
 		"/etc/kubernetes", "/etc/rancher", "/etc/letsencrypt/archive", "/etc/letsencrypt/live", "/etc/letsencrypt/keys",
 		"/etc/letsencrypt/accounts", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
 		"/etc/ppp", "/etc/ipsec.secrets", "/etc/docker/key.json", "/etc/crypttab", "/etc/security/opasswd", "/etc/mysql/debian.cnf",
@@ -61,8 +89,8 @@ func systemSecrets() []string {
 		"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher", "/var/lib/etcd",
 		"/var/lib/sss", "/var/lib/private", "/var/lib/postgresql", "/var/lib/mysql", "/var/lib/redis", "/var/lib/vault",
 		"/var/lib/systemd/credential.secret", "/var/spool/cron", "/var/backups",
-		"/run/secrets", "/run/credentials", "/run/user", "/sys/kernel/debug", "/sys/kernel/tracing",
-	}
+		"/run/secrets", "/run/credentials", "/run/user",
+	)
 	for _, pattern := range []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/*.key", "/etc/*.keytab"} {
 		found, _ := filepath.Glob(pattern) // the pattern is right
 		out = append(out, found...)

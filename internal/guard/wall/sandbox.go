@@ -59,6 +59,7 @@ type Config struct {
 	Gates          string   // where the sockets of all sessions are; a session sees its own
 	Named          []string // writable from Tier 3 on
 	ReadOnly       []string // files inside writable folders that nothing may change; held by mounts only
+	Own            []string // files of the supervisor that nothing may change, nor move the folders they lie in; real paths
 	Sockets        []string // of the supervisor; each session tries that it cannot reach them
 }
 
@@ -126,6 +127,9 @@ func (s *Sandbox) Layers(tier ops.Tier) []string {
 	return out
 }
 
+// Confines reports whether sessions try their walls.
+func (s *Sandbox) Confines() bool { return s.c.Confine }
+
 // on reports whether any wall is on.
 func (s *Sandbox) on(tier ops.Tier) bool { return s.c.Confine || len(s.Layers(tier)) > 0 }
 
@@ -134,7 +138,8 @@ func (s *Sandbox) Wrap(tier ops.Tier, path string, argv, env []string, dir strin
 	return s.WrapSession(tier, Session{}, Command{Path: path, Argv: argv, Env: env, Dir: dir})
 }
 
-// WrapSession does the same for a session whose own folders are known.
+// WrapSession does the same for a session whose own folders are known. A session with an id tries its walls before the agent starts:
+// Verdict reads the first line of its output.
 func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Command, error) {
 	if !s.on(tier) {
 		return cmd, nil
@@ -152,7 +157,11 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 	program := cmd.Path
 	cmd.Env = s.environment(session, cmd.Env)
 	if s.c.Confine {
-		if err := s.confine(&cmd, []*confine.Wall{s.around(tier, session, program)}); err != nil {
+		plan, err := s.plan(tier, session, program)
+		if err == nil {
+			err = s.confine(&cmd, plan)
+		}
+		if err != nil {
 			return Command{}, err
 		}
 	}
@@ -179,11 +188,11 @@ func (s *Sandbox) environment(session Session, env []string) []string {
 }
 
 // confine makes a command one that puts itself behind walls first.
-func (s *Sandbox) confine(cmd *Command, walls []*confine.Wall) error {
+func (s *Sandbox) confine(cmd *Command, plan confine.Plan) error {
 	if len(s.c.Relay) == 0 {
 		return &LayerError{Layer: LayerLandlock, Why: "no program is named that sets it up", Fix: "set the relay"}
 	}
-	argv, err := confine.Arguments(s.c.Relay[0], walls, cmd.Path, cmd.Argv)
+	argv, err := confine.Arguments(s.c.Relay[0], plan, cmd.Path, cmd.Argv)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == confine.Word {
-		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stderr))
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == stageWord {
 		syscall.Exit(playStage(os.Args[2:]))

@@ -42,8 +42,8 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 	}
 	if s.c.Confine && s.c.UIDs[tier] == 0 {
 		for _, path := range slices.Concat(systemSecrets(), homeSecrets()) {
-			if path == "/dev" || inside(path, "/proc") || inside(path, "/sys") {
-				continue // not files of a disk: Landlock and the missing capabilities hold them
+			if slices.Contains(kernelSecrets(), path) {
+				continue // Landlock and the missing capabilities hold them
 			}
 			if err := p.hide(path); err != nil {
 				return err
@@ -62,10 +62,25 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	for _, path := range s.c.ReadOnly {
-		if err := p.optional(path, readOnly); err != nil {
+	for _, path := range slices.Concat(s.c.ReadOnly, s.c.Own) {
+		if err := p.fix(path); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fix makes something read-only, unless it has another mount: one that hides it keeps more.
+func (p *profile) fix(path string) error {
+	at, err := realPath(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, taken := p.mounts[at]; !taken {
+		p.mounts[at] = readOnly
 	}
 	return nil
 }
@@ -203,7 +218,7 @@ func (s *Sandbox) reportUser(tier ops.Tier) Row {
 	if uid := s.c.UIDs[tier]; uid != 0 {
 		return Row{Wall: LayerUID, State: "on", Detail: fmt.Sprintf("agents run as user %d", uid)}
 	}
-	return Row{Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; set sandbox.uid"}
+	return Row{Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid"}
 }
 
 func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {

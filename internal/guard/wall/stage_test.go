@@ -150,7 +150,7 @@ func (s *stage) command(text string, walled bool) (string, int) {
 	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME=/state/agent/home", "LANG=C.UTF-8", "TERM=dumb"}
 	if walled {
 		w := s.sandbox.Command(s.tier, session)
-		argv, err := confine.Arguments("/harness", []*confine.Wall{w}, "/bin/bash", []string{"bash", "-c", text})
+		argv, err := confine.Arguments("/harness", confine.Plan{Walls: []*confine.Wall{w}}, "/bin/bash", []string{"bash", "-c", text})
 		if err != nil {
 			return err.Error(), -1
 		}

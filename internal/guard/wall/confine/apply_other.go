@@ -14,4 +14,4 @@ const Word = "confine"
 func Apply(*Wall) error { return errors.New("only Linux has these walls") }
 
 // Main fails for the same reason.
-func Main([]string, []string, io.Writer) int { return 125 }
+func Main([]string, []string, io.Writer, io.Writer) int { return 125 }

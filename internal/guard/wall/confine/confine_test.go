@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == confine.Word {
-		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stderr))
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -30,7 +30,7 @@ func behind(t *testing.T, w *confine.Wall, script string) (string, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv, err := confine.Arguments(self, []*confine.Wall{w}, "/bin/bash", []string{"bash", "-c", script})
+	argv, err := confine.Arguments(self, confine.Plan{Walls: []*confine.Wall{w}}, "/bin/bash", []string{"bash", "-c", script})
 	if err != nil {
 		t.Fatal(err)
 	}

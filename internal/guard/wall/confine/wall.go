@@ -16,3 +16,16 @@ type Wall struct {
 	// Best accepts a kernel without Landlock or without a part of it.
 	Best bool `json:"best,omitempty"`
 }
+
+// Plan is what this program does before it becomes an agent.
+type Plan struct {
+	Walls []*Wall `json:"walls"` // the outermost first; the agent stays behind them
+	// Trial are walls that a thread of its own tries first, the last one with a Trial. The result is the first line of the output.
+	Trial []*Wall `json:"trial,omitempty"`
+}
+
+// A trial prints Report and what it found: Hold, or what is broken.
+const (
+	Report = "claudeops walls: "
+	Hold   = "hold"
+)
