@@ -1,0 +1,12 @@
+-- Output beyond the limit of a session, and the clocks of hosts.
+
+-- +goose Up
+
+-- The middle of a session's output that was dropped: the number of its first line, where a line says so, and of its last; 0 while
+-- everything is there. The size counts what was dropped.
+ALTER TABLE sessions ADD COLUMN transcript_cut INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN transcript_cut_end INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN transcript_cut_bytes INTEGER NOT NULL DEFAULT 0;
+
+-- How far the clock of the host was ahead of the database's, when it last renewed its lease.
+ALTER TABLE hosts ADD COLUMN clock_ahead_ms INTEGER NOT NULL DEFAULT 0;
