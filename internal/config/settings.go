@@ -348,6 +348,9 @@ func (c *Config) retentionSettings() []field {
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS_MAX_MB").or("2048"),
+		value("session_max_mb", &r.SessionBytes, megabytesKind(mostMegabytes),
+			"Maximum megabytes of output of one session. Of more, the beginning and the end are kept; 0 means no limit.").
+			byEnv("CLAUDEOPS_RETENTION_SESSION_MAX_MB").or("64"),
 		value("checks", &r.Checks, waitKind(),
 			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
 			or("336h"),

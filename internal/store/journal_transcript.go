@@ -21,7 +21,7 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 		// The session's row comes first. It stays locked until the end of this transaction, and taking the cycle over needs that lock
 		// too: either these lines are stored before the takeover, or the fence, which is read after the lock, refuses them.
 		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
-		size, err := countOutput(ctx, tx, id, int64(len(lines)), sizeOf(lines), last)
+		size, err := countOutput(ctx, tx, id, int64(len(lines))+droppedIn(lines), sizeOf(lines), last)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 				return err
 			}
 			if fresh {
-				added++
+				added += 1 + l.Dropped
 				bytes += int64(len(l.Text))
 			}
 			last = max(last, l.Seq)

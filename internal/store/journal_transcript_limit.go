@@ -41,6 +41,13 @@ func sizeOf(lines []ops.Line) (n int64) {
 	return n
 }
 
+func droppedIn(lines []ops.Line) (n int64) {
+	for _, l := range lines {
+		n += l.Dropped
+	}
+	return n
+}
+
 // limitOutput drops lines in the middle of a session's output when there is more than the limit: the first half of the limit and the
 // newest lines stay. It drops an eighth at a time, so that not every batch has to.
 func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID, size outputSize, last int64) error {
@@ -67,7 +74,7 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 		return fmt.Errorf("drop output: %w", err)
 	}
 	mark, err := dropMark(size.cutEnd-size.cut+1, size.droppedBytes,
-		fmt.Sprintf("because the session printed more than %s (retention.session_output)", megabytes(s.maxOutput)))
+		fmt.Sprintf("because the session printed more than %s (retention.session_max_mb)", megabytes(s.maxOutput)))
 	if err != nil {
 		return err
 	}
@@ -124,7 +131,7 @@ func dropMark(lines, bytes int64, why string) (string, error) {
 // DropMark is a line in place of output that was not stored.
 func DropMark(first ops.Line, lines, bytes int64, why string) (ops.Line, error) {
 	mark, err := dropMark(lines, bytes, why)
-	return ops.Line{Seq: first.Seq, At: first.At, Text: mark}, err
+	return ops.Line{Seq: first.Seq, At: first.At, Text: mark, Dropped: lines - 1}, err
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
