@@ -324,7 +324,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 // storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
-	o.Clock, o.Logger = time.Now, a.logger()
+	o.Host, o.Logger = failpoint.Clock(time.Now), a.logger()
 	return o
 }
 

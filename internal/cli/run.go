@@ -47,7 +47,7 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 			}
 			n := ops.NewCycle{
 				Environment: env.Name, Trigger: ops.TriggerManual, Prompt: args[0],
-				Options: ops.CycleOptions{DryRun: dryRun}, At: time.Now(),
+				Options: ops.CycleOptions{DryRun: dryRun},
 			}
 			if _, err := control.Ping(c.Context(), o.Config.StateDir); err == nil {
 				return a.runAtDaemon(c.Context(), o.Config, n, detach, timeout)

@@ -96,8 +96,8 @@ func (j *journal) drop(id ops.SessionID, lines []ops.Line) {
 		l = &lost{first: lines[0]}
 		j.dropped[id] = l
 	}
-	l.lines += int64(len(lines))
 	for _, line := range lines {
+		l.lines += 1 + line.Dropped
 		l.bytes += int64(len(line.Text))
 	}
 }

@@ -23,6 +23,14 @@ type Host struct {
 // MaxClockSkew is how far a host's clock may differ from the database's before people are told.
 const MaxClockSkew = 2 * time.Second
 
+// ClockDifference says how far a clock is from another: "3s ahead of" or "3s behind".
+func ClockDifference(ahead time.Duration) string {
+	if ahead < 0 {
+		return ahead.Abs().Round(100*time.Millisecond).String() + " behind"
+	}
+	return ahead.Round(100*time.Millisecond).String() + " ahead of"
+}
+
 // ClockWrong reports whether the host's clock differs from the database's by more than that.
 func (h Host) ClockWrong() bool { return h.ClockAhead.Abs() > MaxClockSkew }
 
