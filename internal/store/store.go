@@ -75,6 +75,7 @@ type Store struct {
 	uptime Uptime
 	// maxOutput is that of the options.
 	maxOutput int64
+	latest    latestChecks
 }
 
 // Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:

@@ -10,3 +10,7 @@ ALTER TABLE sessions ADD COLUMN transcript_cut_bytes INTEGER NOT NULL DEFAULT 0;
 
 -- How far the clock of the host was ahead of the database's, when it last renewed its lease.
 ALTER TABLE hosts ADD COLUMN clock_ahead_ms INTEGER NOT NULL DEFAULT 0;
+
+-- The history of a few services among very many.
+CREATE INDEX idx_check_hours_service ON check_hours (service, environment, at);
+CREATE INDEX idx_check_days_service ON check_days (service, environment, at);
