@@ -282,7 +282,7 @@ func (a *app) quietLogger() *slog.Logger {
 	if a.verbose {
 		return a.logger()
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return newLogger(a.Stderr, slog.LevelError)
 }
 
 func (a *app) logger() *slog.Logger {
@@ -293,7 +293,7 @@ func (a *app) logger() *slog.Logger {
 	case a.verbose:
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+	return newLogger(a.Stderr, level)
 }
 
 func (a *app) options() (daemon.Options, error) {
