@@ -80,7 +80,8 @@ func codexBox(t *testing.T, script responsesapi.Script) (*box, *responsesapi.Ser
 	b.furnish()
 	home := t.TempDir()
 	b.env = append(realcodex.Env(t, server.URL()), quickExit, "HOME="+home, "CODEX_HOME="+filepath.Join(home, "not-for-agents"),
-		"CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_CODEX_BIN="+realcodex.Path(t), "CLAUDEOPS_CLAUDE_BIN="+b.bin, "CLAUDEOPS_LISTEN=127.0.0.1:0")
+		"CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_CODEX_BIN="+realcodex.Path(t), "CLAUDEOPS_CLAUDE_BIN="+b.bin, "CLAUDEOPS_LISTEN=127.0.0.1:0",
+		"CLAUDEOPS_SANDBOX_AGENT_FOLDERS="+filepath.Dir(b.bin))
 	return b.configured(fmt.Sprintf(`handlers:
   - {id: look, tier: 1, agent: codex, model: %s, hands_to: [fix]}
   - {id: fix, tier: 2, agent: claude, model: sonnet}
@@ -182,7 +183,7 @@ END
 func TestACommandNobodyVouchesForDoesNotRun(t *testing.T) {
 	t.Parallel()
 	ran := filepath.Join(t.TempDir(), "ran")
-	b := climbing(t, []agenttest.Play{finds(1)}).configured(`handlers:
+	b := climbing(t, []agenttest.Play{finds(1)}, "CLAUDEOPS_SANDBOX=off").configured(`handlers:
   - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [mine]}
   - {id: mine, tier: 2, family: local, agent: command, command: [` + agentScript(t, "touch "+ran+"\n") + `]}
 `)

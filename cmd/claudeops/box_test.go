@@ -120,6 +120,8 @@ func emptyBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
 	b.env = append([]string{
 		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(),
 		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_CLAUDE_BIN=" + b.bin, "CLAUDEOPS_ESCALATION_MODE=handoff",
+		// The fake notes its calls beside its program, and marks in the folders of the test what it repaired.
+		"CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + filepath.Dir(filepath.Dir(b.bin)),
 		// The bare behaviour of the spec; tests of the ladder switch it on.
 		"CLAUDEOPS_LISTEN=127.0.0.1:0", "CLAUDEOPS_RECOVERY=off",
 	}, env...)

@@ -92,9 +92,9 @@ func TestRealCLI_AGuardedChainByResume(t *testing.T) {
 
 func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
 	t.Parallel()
-	// A docker that only notes that it was called.
-	bin := t.TempDir()
-	log := filepath.Join(bin, "log")
+	// A docker that only notes that it was called, in a place where a command of Tier 2 can write.
+	bin, repos := t.TempDir(), t.TempDir()
+	log := filepath.Join(repos, "log")
 	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"$@\" >> "+log+"\n"), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
 			return messagesapi.Structured("toolu_1", says(1, ops.OutcomeEscalate))
 		}
 		return messagesapi.Structured("toolu_2", says(2, ops.OutcomeResolved))
-	}, "CLAUDEOPS_GUARD=on", "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+	}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_REPOS_DIR="+repos, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 	b.once(0)
 	raw, err := os.ReadFile(log)
 	if err != nil || strings.Count(string(raw), "restart jellyfin") != 2 {

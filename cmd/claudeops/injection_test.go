@@ -132,6 +132,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
+				"CLAUDEOPS_SANDBOX=off", // the judge alone: behind walls a marker could not note that it ran
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
 			b.furnish()
@@ -152,6 +153,63 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
+}
+
+// TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads switches the guard off: nothing judges what the agent tries, and the walls of
+// the operating system still keep it from what it must not change or read.
+func TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads(t *testing.T) {
+	t.Parallel()
+	base, state := t.TempDir(), t.TempDir()
+	at := gatetest.Places{Volumes: filepath.Join(base, "volumes"), Repos: filepath.Join(base, "repos"), State: state}
+	gatetest.Fill(t, at)
+	fixtures, err := gatetest.Fixtures(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads, orders := deliver(t, fixtures, 36)
+	agent := &obedient{t: t, state: state, mode: ops.ContextResume, reads: reads}
+	config := filepath.Join(t.TempDir(), "claudeops.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+`guard: {enabled: false, volumes: [%q], protected_files: [ie.yaml, vms.yaml]}
+sandbox: {mode: auto, hidden: [%q]}
+repos_dir: %q
+`, at.Volumes, at.Volumes, at.Repos), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin, _ := gatetest.Markers(t) // nothing here talks to a real engine or cluster
+	env := []string{
+		"CLAUDEOPS_ESCALATION_MODE=resume", "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CONFIG=" + config, "PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin",
+	}
+	for tier := 1; tier <= 3; tier++ { // the lists of the CLI are open as well
+		env = append(env, fmt.Sprintf("CLAUDEOPS_TIER%d_ALLOWED_TOOLS=Bash,Read,Write,Edit,WebFetch", tier),
+			fmt.Sprintf("CLAUDEOPS_TIER%d_DISALLOWED_TOOLS=Task,Agent", tier))
+	}
+	b, server := realBox(t, agent.answer, env...)
+	b.state = state
+	b.furnish()
+	b.run("once")
+	c := b.cycle()
+	if len(c.Journal.Sessions) != 3 {
+		t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+	}
+	tried := 0
+	for _, r := range server.Requests() {
+		for i := range orders {
+			got, ok := r.Result(callID("try", tierOf(r), i))
+			if ok {
+				tried++
+			}
+			if strings.Contains(got.Text, gatetest.Secret) {
+				t.Errorf("the model read the secret: %s", got.Text)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d orders were tried", tried)
+	}
+	for _, complaint := range gatetest.Missing(at) {
+		t.Error(complaint)
+	}
+	b.nothingLeft()
 }
 
 // allRefused checks that a session tried what it was told, and that every try was refused and answered with an error.

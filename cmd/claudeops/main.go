@@ -7,18 +7,13 @@ import (
 
 	"claudeops/internal/cli"
 	"claudeops/internal/cli/demo"
-	"claudeops/internal/daemon"
 	_ "claudeops/internal/guard/early" // the gates start often, so they run before the other packages are initialized
-	"claudeops/internal/guard/wall"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == daemon.RelayWord {
-		os.Exit(wall.Relay(os.Args[2:], os.Stderr))
-	}
 	args := os.Args[1:]
 	if filepath.Base(os.Args[0]) == demo.CtlName {
 		args = append([]string{"demo", "ctl"}, args...)

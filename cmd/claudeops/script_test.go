@@ -19,6 +19,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", filepath.Dir(program)+":"+e.Getenv("PATH"))
 			e.Setenv("CLAUDEOPS_STATE_DIR", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("CLAUDEOPS_CLAUDE_BIN", agent)
+			e.Setenv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS", filepath.Dir(agent)) // the fake notes its calls there
 			e.Setenv("CLAUDEOPS_ESCALATION_MODE", "handoff")
 			return nil
 		},

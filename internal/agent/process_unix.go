@@ -35,6 +35,7 @@ type process struct {
 	key    string
 	stdout *pipe
 	stderr *pipe
+	proof  func(line string) (mine bool, err error) // see Program
 
 	group *cgroup
 	proc  *os.Process

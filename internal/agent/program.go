@@ -24,6 +24,9 @@ type Program struct {
 	Key        string              // of the session
 	Stdin      *os.File            // nil means /dev/null; closed once the program was started
 	Credential *syscall.Credential // the user it runs as; nil means our own
+	// Proof reads the first line of the output, in which the walls report about themselves, and returns why the session must not go
+	// on. Mine: the line is not the agent's. nil: no walls report.
+	Proof func(line string) (mine bool, err error)
 }
 
 // Behind sets walls up and returns the program as it is started behind them. Without walls it stays as it is.

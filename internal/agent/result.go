@@ -55,8 +55,12 @@ func notStored(err error) ops.Halt {
 // more than an exit code.
 func (s *session) judge(res *ops.RunResult) {
 	switch {
+	case s.broken != nil:
+		res.Failure, res.Err = ops.FailureLayer, s.broken.Error()
 	case res.Stop != ops.StopNone:
 		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
+	case s.proof != nil && !s.tried && *res.ExitCode < 128: // not killed
+		res.Failure, res.Err = ops.FailureLayer, WithDetail("the walls around the agent could not be set up", s.lastError)
 	case res.Failure != "":
 	case *res.ExitCode != 0:
 		res.Failure, res.Err = ops.FailureExit, WithDetail(exitText(s.name, *res.ExitCode), s.lastError)

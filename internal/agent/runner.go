@@ -148,6 +148,7 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*process, error) {
 	if err != nil {
 		return nil, Refuse(ops.FailureStart, "%s could not be started: %v", p.Name, err)
 	}
+	proc.proof = program.Proof
 	return proc, nil
 }
 

@@ -46,8 +46,11 @@ type session struct {
 	lines   *recording
 	allowed func(toolUseID string) bool // nil: not checked
 
-	lastError string    // belongs to the reader of the error output until it ended
-	tooLong   bool      // a line of output was; belongs to the reader of the output until it ended
+	lastError string // belongs to the reader of the error output until it ended
+	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
+	proof     func(line string) (mine bool, err error)
+	tried     bool      // the walls have reported; belongs to the reader of the output until it ended, as does broken
+	broken    error     // why the walls do not hold
 	breach    *ops.Halt // of a tool that ran without its gate; belongs to the reader of the output until it ended
 	cutOff    string    // the tool call that was open when the session was stopped
 	leftovers int
@@ -69,6 +72,7 @@ func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *process, log
 	if spec.Gate != nil {
 		s.allowed = spec.Gate.Allowed
 	}
+	s.proof = proc.proof
 	return s
 }
 
@@ -191,6 +195,12 @@ func (s *session) readOutput() {
 			return
 		}
 		text := string(line)
+		if s.proof != nil && !s.tried {
+			s.tried = true
+			if mine := s.prove(text); mine {
+				continue
+			}
+		}
 		shown := clean(text)
 		s.watch.heard()
 		// Decoded as it came: what the supervisor relies on must not depend on what is redacted.
@@ -202,6 +212,15 @@ func (s *session) readOutput() {
 		s.tellWatcher(shown)
 		s.lines.add(cut(shown, maxRecorded, dropped))
 	}
+}
+
+// prove reads what the walls report. A session whose walls do not hold, or did not report, must not go on.
+func (s *session) prove(line string) (mine bool) {
+	mine, s.broken = s.proof(line)
+	if s.broken != nil {
+		s.stop.stop(ops.Halt{Cause: ops.StopInvariant, Why: s.broken.Error()})
+	}
+	return mine
 }
 
 // decode reads one line. It stops a session in which a tool ran that its gate had not allowed: then the hook no longer runs,

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -68,7 +69,8 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	return append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg), a.wallLayers(cfg))
+	out = append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg))
+	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -191,28 +193,68 @@ func (a *app) guardLayer(cfg *config.Config) finding {
 	return finding{"guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", ""}
 }
 
-func (a *app) wallLayers(cfg *config.Config) finding {
+// wallLayers tells which walls agents have here, one line each.
+func wallLayers(cfg *config.Config) []finding {
 	self, err := os.Executable()
 	if err != nil {
-		return finding{"walls", "problem", err.Error(), ""}
+		return []finding{{"walls", "problem", err.Error(), ""}}
 	}
-	var layers []string
+	sandbox := cfg.Guard.Sandbox
+	var out []finding
+	if sandbox.Mode == config.SandboxOff {
+		out = append(out, finding{
+			"walls", "warning", "OFF: agents run as the supervisor's user and can change every file of it", "Set sandbox.mode: auto",
+		})
+	}
 	for _, e := range cfg.Environments() {
 		walls := daemon.Walls(cfg, e, self)
-		layers = walls.Layers(ops.Tier1)
 		for t := ops.Tier1; t <= ops.LastTier; t++ {
 			if err := walls.Check(t); err != nil {
-				return finding{"walls", "problem", err.Error(), ""}
+				return append(out, finding{"walls", "problem", err.Error(), ""})
 			}
 		}
-	}
-	if len(layers) == 0 {
-		return finding{
-			"walls", "warning", "no sandbox: agents run as the supervisor's user and see its file system",
-			"Set sandbox.bubblewrap: true or sandbox.uid",
+		if len(out) > 0 {
+			continue // the walls of the other environments are the same
+		}
+		for _, row := range walls.Report(ops.Tier2) {
+			out = append(out, wallFinding(row))
+		}
+		if !walls.Walled(ops.Tier2) {
+			out = append(out, finding{
+				"walls", "warning", "what tiers above 1 need is missing; sandbox.unwalled: " + string(sandbox.Unwalled), "",
+			})
 		}
 	}
-	return finding{"walls", "ok", strings.Join(layers, " and "), ""}
+	return out
+}
+
+func wallFinding(row wall.Row) finding {
+	f := finding{"wall " + row.Wall, "ok", row.State + ": " + row.Detail, ""}
+	if row.Missing {
+		f.State, f.Fix = "warning", row.Fix
+	}
+	return f
+}
+
+// dockerBroker says whether sessions get a Docker socket of their own.
+func dockerBroker(ctx context.Context, cfg *config.Config) finding {
+	const check = "docker broker"
+	socket := cfg.Docker.Socket
+	switch {
+	case cfg.Docker.Broker == config.DockerOff:
+		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
+	case !cfg.Guard.Enabled:
+		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
+	}
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
+	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist):
+		return finding{check, "ok", "no Docker engine listens at " + socket, ""}
+	}
+	return finding{check, "warning", "no connection to the engine: " + err.Error(), "Start Docker, or set docker.socket"}
 }
 
 func processes() finding {

@@ -9,10 +9,9 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
-	"claudeops/internal/agent/codex"
-	"claudeops/internal/agent/command"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 )
 
@@ -54,21 +53,19 @@ func unfit(cfg *config.Config) []finding {
 	for _, h := range env.Policy.Handlers {
 		may := highest(env.Policy, h)
 		layers := sandbox.Layers(may)
+		held := slices.Contains(layers, wall.LayerLandlock) || slices.Contains(layers, wall.LayerBubblewrap)
 		switch {
-		case h.Agent == agentCodex && may > ops.Tier1 && !containsAll(layers, codex.Needs(may)):
+		case h.Agent == agentCodex && may > ops.Tier1 && !held:
 			out = append(out, finding{
 				"handler " + h.ID, "problem",
-				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer " + strings.Join(
-					codex.Needs(may),
-					", ",
-				),
-				"Set sandbox.bubblewrap: true, or use another agent for " + may.String(),
+				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
+				"Set sandbox: auto, or use another agent for " + may.String(),
 			})
-		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !slices.Contains(layers, command.LayerBubblewrap):
+		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !held:
 			out = append(out, finding{
 				"handler " + h.ID, "problem",
-				"it cannot run: no gate checks what a command does, so it needs the sandbox layer " + command.LayerBubblewrap,
-				"Set sandbox.bubblewrap: true, or agent.command_trusted: true if you trust your programs",
+				"it cannot run: no gate checks what a command does, so it needs the sandbox layer landlock or bubblewrap",
+				"Set sandbox: auto, or agent.command_trusted: true if you trust your programs",
 			})
 		}
 		if h.Agent == agentCommand && len(h.Command) > 0 {
@@ -111,10 +108,6 @@ func highest(p ops.Policy, h ops.Handler) ops.Tier {
 		}
 	}
 	return may
-}
-
-func containsAll(have, want []string) bool {
-	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
 // oldPrices warns of built-in prices that are old.

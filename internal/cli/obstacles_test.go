@@ -34,6 +34,7 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		program  = "handlers:\n  - {id: a, tier: 1, agent: command, command: [looker]}\n"
 		stepIn   = "handlers:\n  - {id: a, tier: 1, hands_to: [b]}\n  - {id: b, tier: 2, fallback: [c]}\n  - {id: c, tier: 1, agent: codex, model: gpt-5.4}\n"
 		sandbox  = "sandbox: {bubblewrap: on}\n"
+		off      = "sandbox: off\n"
 		trusted  = "agent: {command_trusted: true}\n"
 	)
 	all := []string{"claude", "codex", "looker"}
@@ -45,13 +46,14 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		says    string // empty: nothing is wrong
 	}{
 		{"all is there", reviewer + sandbox, all, "", ""},
-		{"codex without a wall", reviewer, all, "", "handler b: it cannot run"},
-		{"codex as a replacement at Tier 2", stepIn, all, "", "handler c: it cannot run"},
+		{"codex without a wall", reviewer + off, all, "", "handler b: it cannot run"},
+		{"codex as a replacement at Tier 2", stepIn + off, all, "", "handler c: it cannot run"},
 		{"no codex", reviewer + sandbox, []string{"claude"}, "", `agent codex: "codex" is not installed`},
 		{"no key for codex", reviewer + sandbox, all, "OPENAI_API_KEY", "OPENAI_API_KEY is not set"},
 		{"no claude", reviewer + sandbox, []string{"codex"}, "", `"claude" is not installed`},
 		{"no key for claude", reviewer + sandbox, all, "ANTHROPIC_API_KEY", "neither ANTHROPIC_API_KEY"},
-		{"command without a wall", program, all, "", "handler a: it cannot run"},
+		{"command behind the default walls", program, all, "", ""},
+		{"command without a wall", program + off, all, "", "handler a: it cannot run"},
 		{"trusted command", program + trusted, all, "", ""},
 		{"no such program", program + trusted, []string{"claude"}, "", `"looker" is not installed`},
 	} {
@@ -80,7 +82,7 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 }
 
 func TestDoctorFailsWhenAHandlerCannotRun(t *testing.T) {
-	file := written(t, "handlers:\n  - {id: a, tier: 1, agent: command, command: [looker]}\n")
+	file := written(t, "handlers:\n  - {id: a, tier: 1, agent: command, command: [looker]}\nsandbox: off\n")
 	code, table, _ := call(machine(t, "looker"), "doctor", "--config", file)
 	if code != exitError || !strings.Contains(table, "handler a") {
 		t.Errorf("exit %d:\n%s", code, table)

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -208,7 +210,7 @@ func (a *app) load() (*config.Config, error) {
 // checks are the checks of the packages that watch services.
 func checks() config.Checks {
 	return config.Checks{
-		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentUser: agentUser,
 	}
 }
 
@@ -332,4 +334,20 @@ func (a *app) storeOptions(c *config.Config) store.Options {
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// agentUser is the user for agents, if this machine has one and this program may change to it.
+func agentUser() int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	found, err := user.Lookup(config.AgentUserName)
+	if err != nil {
+		return 0
+	}
+	uid, err := strconv.Atoi(found.Uid)
+	if err != nil {
+		return 0
+	}
+	return uid
 }

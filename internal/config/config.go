@@ -37,7 +37,12 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
+	AgentUser func() int
 }
+
+// AgentUserName is the user that runs the agents where it exists.
+const AgentUserName = "claudeops-agent"
 
 // Tier is how one tier is set up.
 type Tier struct {
@@ -98,9 +103,42 @@ type Guard struct {
 	Protected      []string
 	Volumes        []string
 	Limits         []ops.CooldownLimit
-	UID            int // of the agents; 0 leaves the layer off
-	Bubblewrap     bool
+	Sandbox        Sandbox
 }
+
+// SandboxMode is how far missing walls are accepted.
+type SandboxMode string
+
+// The modes of the sandbox.
+const (
+	SandboxAuto     SandboxMode = "auto"
+	SandboxRequired SandboxMode = "required"
+	SandboxOff      SandboxMode = "off"
+)
+
+// Unwalled is what happens to tiers above 1 where the walls they need are missing.
+type Unwalled string
+
+// The answers to missing walls.
+const (
+	UnwalledRefuse Unwalled = "refuse"
+	UnwalledAsk    Unwalled = "ask"
+	UnwalledAllow  Unwalled = "allow"
+)
+
+// Sandbox is what the operating system keeps from agents.
+type Sandbox struct {
+	Mode       SandboxMode
+	Unwalled   Unwalled
+	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
+	Bubblewrap string   // auto, on or off
+	Writable   []string // from Tier 3 on
+	Folders    []string // of the agent's program, at every tier
+	Hidden     []string
+}
+
+// Walled reports whether walls that hold an agent without a shell gate are wanted.
+func (s Sandbox) Walled() bool { return s.Mode != SandboxOff || s.Bubblewrap == "on" }
 
 // DockerBroker says when sessions get a Docker socket of their own.
 type DockerBroker string
@@ -183,6 +221,7 @@ type Config struct {
 	environments []environment
 	agentEnv     []string
 	table        table
+	secretFiles  []string
 	origins      map[string]origin
 }
 
@@ -232,7 +271,17 @@ func Load(in Input) (*Config, error) {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
+	c.secretFiles = l.secretFiles
 	return c, nil
+}
+
+// SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
+func (c *Config) SecretFiles() []string {
+	out := slices.Clone(c.secretFiles)
+	if c.File != "" {
+		out = append(out, c.File)
+	}
+	return out
 }
 
 // complete derives what follows from several values.
@@ -257,6 +306,12 @@ func (c *Config) complete(l *loader) {
 		c.Host.Name = "localhost"
 		if name, err := os.Hostname(); err == nil && name != "" {
 			c.Host.Name = name
+		}
+	}
+	if s := &c.Guard.Sandbox; s.UID == autoUID {
+		s.UID = 0
+		if l.in.AgentUser != nil && s.Mode != SandboxOff {
+			s.UID = l.in.AgentUser()
 		}
 	}
 	c.codexReady = l.codexUsable(c)

@@ -86,3 +86,29 @@ func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
 		t.Errorf("notices %q", c.Notices)
 	}
 }
+
+func TestTheSandboxMayBeWrittenAsOneWord(t *testing.T) {
+	for text, want := range map[string]SandboxMode{
+		"sandbox: required\n": SandboxRequired, "sandbox: off\n": SandboxOff, "sandbox:\n": SandboxAuto,
+		"sandbox: {mode: required}\n": SandboxRequired,
+	} {
+		if c, _ := mustLoad(t, setup{yaml: text}); c.Guard.Sandbox.Mode != want {
+			t.Errorf("%q gives %s", text, c.Guard.Sandbox.Mode)
+		}
+	}
+	if _, _, err := load(t, setup{yaml: "sandbox: perhaps\n"}); err == nil || !strings.Contains(err.Error(), "sandbox.mode") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheUserOfTheAgentsIsFound(t *testing.T) {
+	for text, want := range map[string]int{"": 777, "sandbox: {uid: 0}\n": 0, "sandbox: {uid: 5}\n": 5, "sandbox: off\n": 0} {
+		s := setup{yaml: text, agentUser: 777}
+		if c, _ := mustLoad(t, s); c.Guard.Sandbox.UID != want {
+			t.Errorf("%q gives user %d", text, c.Guard.Sandbox.UID)
+		}
+	}
+	if _, _, err := load(t, setup{yaml: "sandbox: {uid: nobody}\n"}); err == nil {
+		t.Error("a name is no user id")
+	}
+}

@@ -60,8 +60,9 @@ func TestCodexIsAFallbackWhereItCanRun(t *testing.T) {
 		s    setup
 		want []string // tiers that have it
 	}{
-		{"program and key", setup{env: []string{path, key}}, []string{"tier1"}},
-		{"with the sandbox", setup{env: []string{path, key}, yaml: "sandbox: {bubblewrap: on}\n"}, []string{"tier1", "tier2", "tier3"}},
+		{"program and key", setup{env: []string{path, key}}, []string{"tier1", "tier2", "tier3"}},
+		{"without walls", setup{env: []string{path, key}, yaml: "sandbox: {mode: off}\n"}, []string{"tier1"}},
+		{"with bubblewrap alone", setup{env: []string{path, key}, yaml: "sandbox: {mode: off, bubblewrap: on}\n"}, []string{"tier1", "tier2", "tier3"}},
 		{"no key", setup{env: []string{path}}, nil},
 		{"no program", setup{env: []string{"PATH=" + t.TempDir(), key}}, nil},
 	} {

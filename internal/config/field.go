@@ -25,6 +25,7 @@ type field struct {
 	def   string // read like a given value
 	shown string // how the reference describes the default, when def does not
 
+	alone    bool     // its section may also be written as this value alone
 	secret   bool     // may also be given as a file, is never shown and never a flag
 	required bool     // within an entry
 	missing  string   // the message when it is, if not the usual one
@@ -117,6 +118,7 @@ func under(section string, fields ...field) []field {
 
 func (f field) or(def string) field              { f.def = def; return f }
 func (f field) orElse(shown string) field        { f.shown = shown; return f }
+func (f field) forSection() field                { f.alone = true; return f }
 func (f field) byEnv(name string) field          { f.env = name; return f }
 func (f field) alias(key string) field           { f.also = key; return f }
 func (f field) hiddenValue() field               { f.secret = true; return f }
@@ -162,6 +164,11 @@ type table []field
 
 func (t table) find(key string) (field, bool) {
 	return t.first(func(f field) bool { return f.key == key })
+}
+
+// findAlone returns the setting that a section stands for when it is written as a single value.
+func (t table) findAlone(section string) (field, bool) {
+	return t.first(func(f field) bool { return f.alone && strings.HasPrefix(f.key, section+".") })
 }
 
 // findAlso returns the setting that has the key as its second one.

@@ -143,7 +143,7 @@ func (c *Config) builtInFallbacks(h ops.Handler) []ops.Handler {
 		out = append(out, other)
 	}
 	// No gate judges what Codex does: above Tier 1 it runs only in the sandbox.
-	if c.codexReady && (h.Tier <= ops.Tier1 || c.Guard.Bubblewrap) {
+	if c.codexReady && (h.Tier <= ops.Tier1 || c.Guard.Sandbox.Walled()) {
 		other := h
 		other.ID, other.Model, other.Agent, other.Family = h.ID+codexSuffix, codexModel, agentCodex, familyOf(agentCodex)
 		out = append(out, other)

@@ -20,16 +20,17 @@ const demoPrefix = ownPrefix + "DEMO_"
 // loader reads the sources into the struct fields of a table, the weakest source first. Every value that is given is checked, also
 // one that a stronger source replaces: it would otherwise break a later start.
 type loader struct {
-	in       Input
-	vars     map[string]string
-	places   places
-	table    table
-	origins  map[string]origin // by key; also of the fields of list entries
-	problems *problemList
-	fileName string                // of the configuration file, as the operator knows it; empty: there is none
-	fileDir  string                // what paths in it are relative to
-	pending  map[string]*yaml.Node // lists of objects, which are read when all single values are known
-	unknown  []string              // variables that look like ours and are not
+	in          Input
+	vars        map[string]string
+	places      places
+	table       table
+	origins     map[string]origin // by key; also of the fields of list entries
+	problems    *problemList
+	fileName    string                // of the configuration file, as the operator knows it; empty: there is none
+	fileDir     string                // what paths in it are relative to
+	pending     map[string]*yaml.Node // lists of objects, which are read when all single values are known
+	unknown     []string              // variables that look like ours and are not
+	secretFiles []string              // from which secrets were read
 }
 
 // load reads all sources.
@@ -106,6 +107,9 @@ func (l *loader) takeFile(seen given, f field, v raw) {
 		l.problems.addFaults(f.key, faults)
 		return
 	}
+	if path, faults := l.places.resolve(v); faults == nil {
+		l.secretFiles = append(l.secretFiles, path)
+	}
 	v.text = strings.TrimSpace(text)
 	l.take(seen, f, v)
 }
@@ -131,6 +135,12 @@ func (l *loader) walk(seen given, n *yaml.Node, section string) {
 		}
 		if ok {
 			if v, usable := l.raw(p.value, key, f.isList); usable {
+				l.takeEither(seen, f, v)
+			}
+			continue
+		}
+		if f, ok := l.table.findAlone(key); ok && follow(p.value).Kind == yaml.ScalarNode && !null(follow(p.value)) {
+			if v, usable := l.raw(p.value, f.key, false); usable {
 				l.takeEither(seen, f, v)
 			}
 			continue

@@ -26,6 +26,12 @@ func Schema() ([]byte, error) {
 			insert(root, f.fileKey(), map[string]any{"type": "string", "description": "File that holds: " + f.doc})
 		}
 	}
+	properties := root["properties"].(map[string]any)
+	for _, f := range newConfig().settings() {
+		if name, _, _ := strings.Cut(f.key, "."); f.alone {
+			properties[name] = map[string]any{"anyOf": []any{fieldSchema(f), properties[name]}}
+		}
+	}
 	return json.MarshalIndent(root, "", "  ")
 }
 

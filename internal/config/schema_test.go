@@ -88,6 +88,7 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 		"every key":  everyKey,
 		"services":   "services:\n" + indent(serviceList),
 		"two places": twoEnvironments,
+		"alone":      "sandbox: required\n",
 		"words":      "sandbox: {bubblewrap: on}\ngrouping: {repeat: 0}\nobserve_every: 0\ninterval: 90\nmax_tier: 2\n",
 	}
 	pages, err := filepath.Glob("reference/*.md")
@@ -124,7 +125,7 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 func TestTheSchemaRefusesWhatTheCheckRefuses(t *testing.T) {
 	schema := compiledSchema(t)
 	for _, text := range []string{
-		"intervall: 15m", "dry_run: maybe", "max_tier: 4", "escalation: {mode: telepathy}", "budget: {chain_usd: -1}", "limits: {idel: 5m}",
+		"intervall: 15m", "sandbox: perhaps", "dry_run: maybe", "max_tier: 4", "escalation: {mode: telepathy}", "budget: {chain_usd: -1}", "limits: {idel: 5m}",
 		"services: [{nam: web}]", "services: [{name: web, probes: [{typ: http}]}]", "handlers: [{idd: x}]", "tiers: {4: {model: x}}",
 		"prices: {x: {inputs: 1}}", "prices: {x: {input: 1}}", "prices: {x: {input: -1, output: 1}}", "handlers: [{id: a, tier: 9}]", "handlers: [{tier: 1}]",
 		"handlers: [{id: a, tier: 1, agent: gemini}]", "handlers: [{id: a, tier: 1, limits: {budget_usd: -1}}]", "models: [{name: haiku}]",

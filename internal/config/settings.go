@@ -238,7 +238,7 @@ func (c *Config) agentSettings() []field {
 			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
 		value("command_trusted", &a.CommandTrusted, boolKind(),
-			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need `sandbox.bubblewrap`.").
+			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need Landlock or bubblewrap.").
 			or("false"),
 		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
 			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
@@ -294,15 +294,80 @@ func (c *Config) guardSettings() []field {
 }
 
 func (c *Config) sandboxSettings() []field {
+	s := &c.Guard.Sandbox
 	return under(
 		"sandbox",
-		value("bubblewrap", &c.Guard.Bubblewrap, boolKind(),
-			"Run agents in their own namespaces, with a mostly read-only file system. See [security.md](security.md). Needs `bwrap`.").
-			or("off"),
-		value("uid", &c.Guard.UID, intKind(0, 1<<31-1),
-			"User id that runs the agents; 0 means the supervisor's. The supervisor must be allowed to change users.").
-			or("0"),
+		value("mode", &s.Mode, choiceKind("a mode of the sandbox", SandboxAuto, SandboxRequired, SandboxOff),
+			"Walls of the operating system around agents and their commands. `auto`: every wall that this machine offers. `required`: no "+
+				"session starts if a wall is missing. `off`: only the layers named below. See [security.md](security.md).").
+			byEnv("CLAUDEOPS_SANDBOX").or("auto").forSection(),
+		value("unwalled", &s.Unwalled, choiceKind("an answer", UnwalledRefuse, UnwalledAsk, UnwalledAllow),
+			"Tiers above 1 on a machine that lacks the walls they need: refuse to start them, ask a human first, or start them.").or("ask"),
+		value("bubblewrap", &s.Bubblewrap, switchKind(),
+			"Run agents in bubblewrap (`bwrap`). `auto`: where it works, for its mounts; agents still see all processes. `on`: also their "+
+				"own process list and `/tmp`; if it cannot be set up, no session starts.").
+			or("auto"),
+		value("uid", &s.UID, uidKind(),
+			"User id that runs the agents; 0 means the supervisor's. `auto`: the user `"+AgentUserName+"` where it exists and the "+
+				"supervisor is root.").
+			or("auto"),
+		value("writable", &s.Writable, foldersKind(), "Folders that agents and their commands may change from Tier 3 on."),
+		value("agent_folders", &s.Folders, foldersKind(),
+			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
+			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
+		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
 	)
+}
+
+// autoUID stands for the user that this machine has for agents.
+const autoUID = -1
+
+// uidKind reads a user id or auto.
+func uidKind() kind[int] {
+	k := intKind(0, 1<<31-1)
+	number, show := k.parse, k.format
+	k.name = "`auto` or a user id"
+	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": "auto"}}}
+	k.parse = func(p places, v raw) (int, []fault) {
+		if v.text == "auto" {
+			return autoUID, nil
+		}
+		return number(p, v)
+	}
+	k.format = func(uid int) string {
+		if uid == autoUID {
+			return "auto"
+		}
+		return show(uid)
+	}
+	return k
+}
+
+// foldersKind reads paths, relative to the place where they are given.
+func foldersKind() kind[[]string] {
+	return listOf("paths, separated by commas", splitAtCommas, pathKind())
+}
+
+// switchKind reads on, off or auto.
+func switchKind() kind[string] {
+	enum := []any{true, false, "yes", "no", "on", "off", "auto"}
+	yes := boolKind()
+	return kind[string]{
+		name: "`auto`, `on` or `off`", schema: map[string]any{"type": []any{"boolean", "string"}, "enum": enum},
+		parse: func(p places, v raw) (string, []fault) {
+			if strings.EqualFold(v.text, "auto") {
+				return "auto", nil
+			}
+			on, faults := yes.parse(p, v)
+			switch {
+			case faults != nil:
+				return "", wrong(v, "give auto, on or off", "%q is neither auto, on nor off", v.text)
+			case on:
+				return "on", nil
+			}
+			return "off", nil
+		},
+	}
 }
 
 func (c *Config) watchSettings() []field {

@@ -100,7 +100,7 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	h := &Host{Options: Options{
 		Config: &config.Config{
 			StateDir: dir, Docker: config.Docker{Broker: config.DockerAuto, Socket: engineSocket(t, dir)},
-			Guard: config.Guard{UID: 1, Limits: []ops.CooldownLimit{{Action: "restart", Count: 1, Window: time.Hour}}},
+			Guard: config.Guard{Sandbox: config.Sandbox{UID: 1}, Limits: []ops.CooldownLimit{{Action: "restart", Count: 1, Window: time.Hour}}},
 		},
 		Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return f.At },
 	}, store: s}

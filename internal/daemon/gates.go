@@ -12,6 +12,7 @@ import (
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -23,6 +24,8 @@ type gates struct {
 	config *config.Config
 	self   string
 	docker *dockerBrokers
+
+	sandboxes map[string]*wall.Sandbox // by environment
 }
 
 // newGates makes the guard and its gates; nil without the guard.
@@ -48,7 +51,7 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	}
 	docker := &dockerBrokers{h: h, redact: r.String}
 	docker.sweep(ctx)
-	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker}, nil
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, sandboxes: h.sandboxes}, nil
 }
 
 // newJudge makes the guard with the operator's rules.
@@ -67,7 +70,7 @@ func newJudge(c *config.Config) (*guard.Guard, error) {
 // gateDir is where the sockets of the gates are. An agent that runs as its own user can reach them only inside the state folder,
 // where the sandbox opens this folder for it.
 func gateDir(c *config.Config) string {
-	if c.Guard.UID != 0 {
+	if c.Guard.Sandbox.UID != 0 {
 		return filepath.Join(c.StateDir, "gate")
 	}
 	return gate.DefaultDir()
@@ -82,6 +85,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, err
 	}
+	g.confineCommands(opened, env, s, dryRun)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())

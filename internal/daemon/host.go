@@ -24,6 +24,7 @@ import (
 	"claudeops/internal/engine/river"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/store/spool"
@@ -49,6 +50,7 @@ type Host struct {
 	Options
 	// judge is the guard, made when it is first needed: reading its tables takes time.
 	judge      func() (*guard.Guard, error)
+	sandboxes  map[string]*wall.Sandbox // the walls by environment; none when they are off
 	store      *store.Store
 	journal    *journal
 	owner      atomic.Pointer[ops.Owner]
@@ -107,8 +109,10 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	for i := range envs {
 		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
 	}
+	sandboxes := newSandboxes(o, envs)
+	askWhereUnwalled(o.Config, envs, sandboxes)
 	return &Host{
-		Options: o, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
+		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger},
 	}
@@ -259,6 +263,7 @@ func (h *Host) prepare(ctx context.Context) error {
 		h.Logger.WarnContext(ctx, "configuration notice", "notice", n)
 	}
 	h.warnOfOldPrices(ctx)
+	h.tellWalls(ctx)
 	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {

@@ -140,7 +140,7 @@ func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
 		Handler: web.New(web.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
 			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs,
-			NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config),
+			NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
 			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 			Trace:   h.traceID(),
 			Trouble: h.trouble, Database: h.readiness.state,

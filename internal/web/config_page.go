@@ -21,7 +21,16 @@ type Setting struct {
 	Doc    string
 }
 
+// Wall is one protection of the operating system around agents, and whether this machine has it.
+type Wall struct {
+	Name    string
+	State   string // on, off or missing
+	Detail  string
+	Missing bool
+}
+
 type configView struct {
+	Walls    []Wall
 	Search   string
 	Changed  bool // show only settings that differ from the defaults
 	Groups   []settingGroup
@@ -77,7 +86,7 @@ const longValue = 120
 const masked = "[redacted]"
 
 func (s *server) config(w http.ResponseWriter, r *http.Request) {
-	view := configView{Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
+	view := configView{Walls: s.Walls, Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}

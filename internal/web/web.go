@@ -41,6 +41,8 @@ type Options struct {
 	Environments []ops.Environment
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
+	// Walls are those around the agents of this host, as the configuration page shows them.
+	Walls []Wall
 	// NextCheck returns the time of the next check of each environment.
 	NextCheck func() map[string]time.Time
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.

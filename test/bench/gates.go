@@ -22,56 +22,68 @@ const gateCalls = 300
 
 // gates measures the two gates as the processes an agent's CLI starts, each asking a running supervisor that judges and records.
 func (b *bench) gates() ([]figure, error) {
-	seen, end := filepath.Join(b.dir, "gate-seen"), filepath.Join(b.dir, "gate-end")
-	// An agent that shows what it was given and waits.
-	agent, err := b.agent("for a; do [ \"$before\" = --settings ] && cp \"$a\" " + seen + ".json; before=$a; done\n" +
-		"echo \"$CLAUDE_CODE_SHELL_PREFIX\" > " + seen + ".tmp && mv " + seen + ".tmp " + seen + "\n" +
-		"while [ ! -e " + end + " ]; do sleep 0.05; done\n" + result + "\n")
+	took, err := b.askGates("gates", gateCalls)
 	if err != nil {
 		return nil, err
 	}
-	d, err := b.start(agent, filepath.Join(b.dir, "gates"))
+	return []figure{
+		{"guard hook as a process: start, question, verdict, durable row", quantiles(took.hooks), "p50 ≤ 4 ms, p99 ≤ 15 ms"},
+		{"of that, without the process: question, verdict, durable row", quantiles(took.asked), ""},
+		{"shell gate as a process: the same, and bash runs the command", quantiles(took.shells), "p99 ≤ 20 ms"},
+	}, nil
+}
+
+// gateTimes are how many milliseconds each question took.
+type gateTimes struct{ hooks, asked, shells []float64 }
+
+// askGates runs a session and asks both its gates about a number of commands.
+func (b *bench) askGates(name string, calls int, env ...string) (t gateTimes, err error) {
+	seen, end := filepath.Join(b.dir, name+"-seen"), filepath.Join(b.dir, name+"-end")
+	// An agent that shows what it was given and waits.
+	agent, err := b.agent("for a; do [ \"$before\" = --settings ] && cp \"$a\" " + seen + ".json; before=$a; done\n" +
+		"echo \"$CLAUDE_CODE_SHELL_PREFIX ${TMPDIR:-/tmp}\" > " + seen + ".tmp && mv " + seen + ".tmp " + seen + "\n" +
+		"while [ ! -e " + end + " ]; do sleep 0.05; done\n" + result + "\n")
 	if err != nil {
-		return nil, err
+		return t, err
+	}
+	d, err := b.start(agent, filepath.Join(b.dir, name), env...)
+	if err != nil {
+		return t, err
 	}
 	defer d.stop()
 	defer func() { _ = os.WriteFile(end, nil, 0o600) }()
-	prefix, err := waitFor(seen)
+	told, err := waitFor(seen)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
+	prefix, temp, _ := strings.Cut(told, " ")
 	socket := filepath.Join(filepath.Dir(prefix), "gate.sock")
-	var hooks, shells, asked []float64
-	for i := range gateCalls {
+	for i := range calls {
 		command := fmt.Sprintf("echo look-%d", i)
 		input, err := json.Marshal(map[string]any{
 			"hook_event_name": "PreToolUse", "cwd": b.dir, "tool_name": "Bash", "tool_use_id": fmt.Sprintf("toolu_%d", i),
 			"tool_input": map[string]string{"command": command},
 		})
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		took, out, err := timed(bytes.NewReader(input), b.binary, "guard", "hook", socket)
 		if err != nil || !strings.Contains(out, `"allow"`) {
-			return nil, fmt.Errorf("ask hook: %w: %s", err, out)
+			return t, fmt.Errorf("ask hook: %w: %s", err, out)
 		}
-		hooks = append(hooks, took)
+		t.hooks = append(t.hooks, took)
 		if took, err = ask(socket, bytes.Replace(input, []byte("toolu_"), []byte("toolu_again_"), 1)); err != nil {
-			return nil, err
+			return t, err
 		}
-		asked = append(asked, took)
-		took, out, err = timed(nil, prefix, "eval '"+command+"' < /dev/null && pwd -P >| /tmp/claude-0bench-cwd")
+		t.asked = append(t.asked, took)
+		took, out, err = timed(nil, prefix, "eval '"+command+"' < /dev/null && pwd -P >| "+temp+"/claude-0bench-cwd")
 		if err != nil || !strings.Contains(out, fmt.Sprintf("look-%d", i)) {
-			return nil, fmt.Errorf("ask shell: %w: %s", err, out)
+			return t, fmt.Errorf("ask shell: %w: %s", err, out)
 		}
-		shells = append(shells, took)
+		t.shells = append(t.shells, took)
 	}
-	_ = os.Remove("/tmp/claude-0bench-cwd")
-	return []figure{
-		{"guard hook as a process: start, question, verdict, durable row", quantiles(hooks), "p50 ≤ 4 ms, p99 ≤ 15 ms"},
-		{"of that, without the process: question, verdict, durable row", quantiles(asked), ""},
-		{"shell gate as a process: the same, and bash runs the command", quantiles(shells), "p99 ≤ 20 ms"},
-	}, nil
+	_ = os.Remove(temp + "/claude-0bench-cwd")
+	return t, nil
 }
 
 // ask puts the question of a hook over the socket itself and returns how many milliseconds the answer took.

@@ -29,7 +29,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, verdicts, webhooks, probes, crowd, postgres or hosts")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres or hosts")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	flag.Parse()
@@ -65,6 +65,7 @@ func run(binary, only string, chains, crowd int, webhooks, probes time.Duration,
 		{"lines", b.lines},
 		{"idle", b.idle},
 		{"gates", b.gates},
+		{"walls", b.walls},
 		{"verdicts", b.verdicts},
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
@@ -104,7 +105,7 @@ func (b *bench) command(agent, state string, args ...string) *exec.Cmd {
 	c.Dir = b.dir
 	c.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CLAUDE_BIN=" + agent,
-		"CLAUDEOPS_ESCALATION_MODE=handoff",
+		"CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + b.dir, // the fakes note there what they saw
 	}
 	return c
 }

@@ -71,6 +71,7 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 	c.Env = append([]string{
 		"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_STATE_DIR=" + t.TempDir(),
 		"CLAUDEOPS_CLAUDE_BIN=" + d.bin, "CLAUDEOPS_LISTEN=" + address, "CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_RECOVERY=off",
+		"CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + filepath.Dir(d.bin) + "," + gates,
 	}, env...)
 	c.Stdout, c.Stderr = d.log, d.log
 	if err := c.Start(); err != nil {

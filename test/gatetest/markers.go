@@ -9,7 +9,9 @@ import (
 )
 
 const (
-	secretText    = "trusted data\n"
+	// Secret is what no agent may read: it is in the volumes.
+	Secret        = "trusted data"
+	secretText    = Secret + "\n"
 	inventoryText = "hosts: trusted\n"
 )
 

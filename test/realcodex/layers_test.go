@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,6 +60,53 @@ func (d *desk) behind(uid int, repos string) {
 		c.UIDs[tier] = uid
 	}
 	d.walls = sandboxed{wall.New(c)}
+}
+
+// byDefault puts the desk's sessions behind the walls of the default settings, with or without namespaces.
+func (d *desk) byDefault(repos string, namespaces bool) {
+	d.t.Helper()
+	self, err := os.Executable()
+	if err == nil {
+		err = os.MkdirAll(d.spec.StateDir, 0o700)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c := wall.Config{
+		Confine: true, Auto: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
+		ExtraReadOnly: []string{self},
+	}
+	if !namespaces {
+		c.Bwrap = "/nowhere/bwrap"
+	}
+	d.walls = sandboxed{wall.New(c)}
+}
+
+func TestBehindTheDefaultWallsItIsHeldToItsTier(t *testing.T) {
+	t.Parallel()
+	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2} {
+		for _, namespaces := range []bool{true, false} {
+			repos, outside := t.TempDir(), t.TempDir()
+			secret := filepath.Join(outside, "secret")
+			if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			pid := strconv.Itoa(os.Getpid())
+			d := newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1",
+				"touch "+repos+"/repaired; touch "+outside+"/broken /usr/broken; kill -0 "+pid+" && echo signalled; "+
+					"cat /etc/shadow >/dev/null && echo stolen; mv "+secret+" "+outside+"/gone; echo looked"), responsesapi.Text("done")))
+			d.byDefault(repos, namespaces)
+			d.spec.Session.Tier = tier
+			d.succeeded(d.run(nil))
+			out := d.output("call_1")
+			if !strings.Contains(out, "looked") || strings.Contains(out, "signalled") || strings.Contains(out, "stolen") {
+				t.Errorf("%v, namespaces %v: %q", tier, namespaces, out)
+			}
+			if exists(t, repos+"/repaired") != (tier == ops.Tier2) || exists(t, outside+"/broken") || exists(t, "/usr/broken") || !exists(t, secret) {
+				t.Errorf("%v, namespaces %v: files changed: %q", tier, namespaces, out)
+			}
+		}
+	}
 }
 
 const write = `touch "$FILE" && echo written; env`

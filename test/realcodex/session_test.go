@@ -18,18 +18,19 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/decide/outcome"
-	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 	"claudeops/test/agentsuite"
 	"claudeops/test/realcodex"
 	"claudeops/test/responsesapi"
 )
 
-const relayWord = "be-the-sandbox-relay"
+const relayWord = relay.Word // importing the package makes this program one
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == relayWord {
-		syscall.Exit(wall.Relay(os.Args[2:], os.Stderr)) // os.Exit waits a second under the race detector
+	if len(os.Args) > 1 && os.Args[1] == confine.Word {
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr)) // os.Exit waits a second under the race detector
 	}
 	os.Exit(m.Run())
 }

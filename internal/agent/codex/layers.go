@@ -16,6 +16,7 @@ import (
 const (
 	LayerOwn        = "codex-sandbox" // Codex's own read-only sandbox around each command
 	LayerBubblewrap = "bubblewrap"    // our wall around the whole program
+	LayerLandlock   = "landlock"      // also ours; that of Codex cannot be set up inside it
 )
 
 // Needs names the layers without which a tier does not run.
@@ -32,6 +33,9 @@ func Needs(tier ops.Tier) []string {
 // Tier 1.
 func sandboxFor(spec ops.SessionSpec, walls agent.Walls) (readOnly bool, err error) {
 	tier := spec.Session.May()
+	if walls != nil && slices.Contains(walls.Layers(tier), LayerLandlock) {
+		return false, nil // it holds every tier to its rights, a dry run to those of Tier 1
+	}
 	if tier <= ops.Tier1 || spec.DryRun || !spec.Session.Works() {
 		return true, nil
 	}

@@ -20,8 +20,11 @@ type Options struct {
 	Trusted bool
 }
 
-// LayerBubblewrap is the layer without which a program that is not trusted does not run.
-const LayerBubblewrap = "bubblewrap"
+// The layers one of which a program that is not trusted needs: both keep it from changing files outside its own folders.
+const (
+	LayerBubblewrap = "bubblewrap"
+	LayerLandlock   = "landlock"
+)
 
 // Command is the adapter of any program. The session names the program.
 type Command struct {
@@ -53,10 +56,11 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	if err != nil {
 		return nil, err
 	}
-	if !c.o.Trusted && (walls == nil || !slices.Contains(walls.Layers(spec.Session.May()), LayerBubblewrap)) {
+	if !c.o.Trusted && !walled(walls, spec.Session.May()) {
 		return nil, agent.Refuse(ops.FailureLayer,
-			"no gate judges what a command does, so it runs only behind the sandbox layer %q, which is off: "+
-				"switch it on (sandbox.bubblewrap: true), or vouch for your programs (agent.command_trusted: true)", LayerBubblewrap)
+			"no gate judges what a command does, so it runs only behind the sandbox layer %q or %q, and both are off: "+
+				"switch one on (sandbox.mode: auto or sandbox.bubblewrap: true), or vouch for your programs (agent.command_trusted: true)",
+			LayerBubblewrap, LayerLandlock)
 	}
 	f, err := agent.MakeFolders(spec)
 	if err != nil {
@@ -71,6 +75,15 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 		return nil, err
 	}
 	return p, nil
+}
+
+// walled reports whether a layer keeps the program from changing files outside its own folders.
+func walled(walls agent.Walls, tier ops.Tier) bool {
+	if walls == nil {
+		return false
+	}
+	on := walls.Layers(tier)
+	return slices.Contains(on, LayerBubblewrap) || slices.Contains(on, LayerLandlock)
 }
 
 // addFiles writes the schema and the prompt, and sets the environment that names them.

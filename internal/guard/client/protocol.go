@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"claudeops/internal/guard/wall/confine"
 )
 
 const (
@@ -57,6 +59,9 @@ type Answer struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
 	Script  string  `json:"script,omitempty"` // for the shell: the text to execute
+	// Wall is put around the command; Env are variables that it gets.
+	Wall *confine.Wall `json:"wall,omitempty"`
+	Env  []string      `json:"env,omitempty"`
 }
 
 var errTooLong = errors.New("the input is longer than 1 MiB: do it in smaller steps")

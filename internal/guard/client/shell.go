@@ -42,7 +42,12 @@ func shell(args, environ []string, self string, stderr io.Writer, limit time.Dur
 	case answer.Script == "":
 		fmt.Fprintln(stderr, refusal(errors.New("the supervisor allowed it and gave nothing to execute")))
 	default:
-		if err := exec(bash, []string{bash, "-c", answer.Script}, commandEnvironment(environ)); err != nil {
+		env := withVariables(commandEnvironment(environ), answer.Env)
+		if err := enter(answer.Wall); err != nil {
+			fmt.Fprintln(stderr, refusal(fmt.Errorf("set up the walls of the command: %w", err)))
+			break
+		}
+		if err := exec(bash, []string{bash, "-c", answer.Script}, env); err != nil {
 			fmt.Fprintln(stderr, refusal(fmt.Errorf("start the shell: %w", err)))
 		}
 	}

@@ -1,5 +1,6 @@
-// Package early makes the program a gate before anything else of it is set up. An agent waits for a gate at every tool call, and
-// what the other packages of the program prepare when they are initialized takes several times as long as the question itself.
+// Package early makes the program a gate, or puts it behind walls, before anything else of it is set up. An agent waits for a gate
+// at every tool call, and what the other packages of the program prepare when they are initialized takes several times as long as
+// the question itself.
 //
 // It works because Go initializes packages in the order of their import paths as soon as what they import is ready: this one comes
 // before all modules of other people, as long as it needs only what those need as well. One import more, such as net or
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"claudeops/internal/guard/client"
+	"claudeops/internal/guard/wall/confine"
 )
 
 func init() { //nolint:gochecknoinits // see the package comment
@@ -27,6 +29,8 @@ func asGate(args []string) (code int, ok bool) {
 		return client.Shell(args[1:], os.Environ(), args[0], os.Stderr), true //nolint:forbidigo // it goes to the command, unread
 	case len(args) == 4 && args[1] == "guard" && args[2] == "hook":
 		return client.Hook(os.Stdin, os.Stdout, os.Stderr, args[3]), true
+	case len(args) > 1 && args[1] == confine.Word:
+		return confine.Main(args[2:], os.Environ(), os.Stdout, os.Stderr), true //nolint:forbidigo // it goes to the agent, unread
 	default:
 		return 0, false
 	}

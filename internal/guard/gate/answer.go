@@ -205,6 +205,7 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	a := reply(d)
 	if a.Verdict == client.Allow {
 		a.Script = o.with(d.Script)
+		a = s.behindWall(a)
 	}
 	return a
 }

@@ -16,6 +16,7 @@ import (
 
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -43,6 +44,8 @@ type Session struct {
 	conns   map[net.Conn]struct{}
 	allowed map[string]struct{}
 	waiting map[string][]string // command → ids of allowed calls the shell has not seen yet
+	wall    *confine.Wall       // around every command; nil: none
+	wallEnv []string
 }
 
 // Open starts to answer the questions of a session, until Close.

@@ -27,7 +27,7 @@ const trialTime = 10 * time.Second
 // Check tells whether every layer that is on for a tier can be set up here and now. The error is a *LayerError that says
 // what to do; the tier must not run then.
 func (s *Sandbox) Check(tier ops.Tier) error {
-	if len(s.Layers(tier)) == 0 {
+	if !s.on(tier) {
 		return nil
 	}
 	if err := s.known(tier); err != nil {
@@ -41,7 +41,12 @@ func (s *Sandbox) Check(tier ops.Tier) error {
 		return err
 	}
 	if s.c.Bubblewrap {
-		return s.checkBubblewrap(tier, who)
+		if err := s.checkBubblewrap(tier, who); err != nil {
+			return err
+		}
+	}
+	if s.c.Required {
+		return s.checkRequired(tier)
 	}
 	return nil
 }
@@ -52,7 +57,7 @@ type person struct {
 }
 
 func (p person) credential() *syscall.Credential {
-	return &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)} //nolint:gosec // lookUp checked the range
+	return &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid), Groups: logGroups()} //nolint:gosec // lookUp checked the range
 }
 
 // lookUp finds the group of a user. One that has no name has a group of its own number.
@@ -210,7 +215,7 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 	if err != nil {
 		return err
 	}
-	args, err := s.profile(tier, "", "", false)
+	args, err := s.profile(tier, Session{}, "", "", false)
 	if err != nil {
 		return err
 	}
@@ -230,7 +235,9 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 	return nil
 }
 
-// try runs true in the sandbox, the same way an agent would be.
+// try runs true in the sandbox, the same way an agent would be. It has its own time limit: its result is kept for later callers.
+//
+//nolint:contextcheck // as above
 func (s *Sandbox) try(who *person, bwrap string, args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()

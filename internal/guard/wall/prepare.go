@@ -18,7 +18,7 @@ import (
 // Prepare makes the folders of an agent, gives them to the user of the tier, and takes everything else of the state folder
 // away from that user. It comes after the files of the session were written and before Wrap.
 func (s *Sandbox) Prepare(tier ops.Tier) error {
-	if len(s.Layers(tier)) == 0 {
+	if !s.on(tier) {
 		return nil
 	}
 	if err := s.known(tier); err != nil {
@@ -39,8 +39,8 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 			}
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(s.exchange(), handoffName)); err != nil {
-		return fmt.Errorf("remove old handoff: %w", err)
+	if err := s.clearExchange(); err != nil {
+		return err
 	}
 	for _, dir := range s.grants() {
 		if inside(dir, s.c.RootDir) {
@@ -49,14 +49,37 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 			}
 		}
 	}
-	if !separate {
-		return nil
+	if !separate && s.wraps(tier) {
+		return nil // the mounts have a link of their own
 	}
 	if err := s.linkHandoff(); err != nil {
 		return err
 	}
+	if !separate {
+		return nil
+	}
 	if err := s.protect(s.c.RootDir, who); err != nil {
 		return fmt.Errorf("protect state folder: %w", err)
+	}
+	return nil
+}
+
+// clearExchange removes what an earlier session left: its folder becomes the place of mounts, and a link in it would move them.
+func (s *Sandbox) clearExchange() error {
+	if !s.c.Confine {
+		if err := os.RemoveAll(filepath.Join(s.exchange(), handoffName)); err != nil {
+			return fmt.Errorf("remove old handoff: %w", err)
+		}
+		return nil
+	}
+	entries, err := os.ReadDir(s.exchange())
+	if err != nil {
+		return fmt.Errorf("read exchange folder: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(s.exchange(), entry.Name())); err != nil {
+			return fmt.Errorf("clear exchange folder: %w", err)
+		}
 	}
 	return nil
 }
@@ -76,7 +99,7 @@ func (s *Sandbox) linkHandoff() error {
 // Collect brings the handoff of an ended session from the exchange folder to its place in the state folder, as it is: it
 // still has to be looked at before it is read. No process of the session may be left.
 func (s *Sandbox) Collect(tier ops.Tier) error {
-	if len(s.Layers(tier)) == 0 {
+	if !s.on(tier) {
 		return nil
 	}
 	place := filepath.Join(s.c.StateDir, handoffName)
@@ -130,7 +153,7 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	switch {
 	case slices.Contains(s.grants(), path), slices.Contains(s.c.OtherStateDirs, path), entry.Type()&fs.ModeSymlink != 0:
 		return nil
-	case slices.Contains(s.c.ExtraReadOnly, path):
+	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates:
 		return lend(path, who)
 	case entry.IsDir() && (below(s.c.StateDir) || slices.ContainsFunc(s.grants(), below) ||
 		slices.ContainsFunc(s.c.ExtraReadOnly, below) || slices.ContainsFunc(s.c.OtherStateDirs, below)):

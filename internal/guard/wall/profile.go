@@ -3,6 +3,7 @@
 package wall
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,25 +28,37 @@ const (
 // profile is the mounts of one tier, by real path.
 type profile struct {
 	mounts map[string]access
-	strict bool // what is granted must exist
+	from   map[string]string // what is mounted at a path, where it is not the path itself
+	strict bool              // what is granted must exist
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
-func (s *Sandbox) profile(tier ops.Tier, program, dir string, strict bool) ([]string, error) {
-	p := &profile{mounts: make(map[string]access), strict: strict}
-	if err := s.fill(p, tier); err != nil {
+func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
+	p := &profile{mounts: make(map[string]access), from: make(map[string]string), strict: strict}
+	if err := s.fill(p, session.tier(tier)); err != nil {
+		return nil, err
+	}
+	if err := s.fillSession(p, tier, session); err != nil {
 		return nil, err
 	}
 	if err := p.show(program); err != nil {
 		return nil, err
 	}
-	args := append(s.base(), p.arguments()...)
 	state, err := realPath(s.c.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("find state folder: %w", err)
 	}
-	args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
+	exchanges := s.c.Confine && isFolder(s.exchange())
+	if exchanges {
+		// The agent sees the exchange folder in place of the state folder: a CLI that writes a file beside its handoff and renames it
+		// can do so there.
+		p.mounts[state], p.from[state] = readWrite, s.exchange()
+	}
+	args := append(s.base(), p.arguments()...)
+	if !exchanges {
+		args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
+	}
 	args = append(args, p.closing()...)
 	if dir != "" {
 		if dir, err = realPath(dir); err != nil {
@@ -58,6 +71,9 @@ func (s *Sandbox) profile(tier ops.Tier, program, dir string, strict bool) ([]st
 
 // base is what the sandboxes of all tiers have in common.
 func (s *Sandbox) base() []string {
+	if !s.c.Bubblewrap {
+		return s.mountsOnly()
+	}
 	args := []string{
 		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
@@ -72,13 +88,23 @@ func (s *Sandbox) base() []string {
 
 // fill puts the mounts of a tier together.
 func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
-	if s.c.TempDir != "/tmp" {
-		p.mounts["/tmp"] = private
+	hides := []string{s.c.RootDir}
+	if s.c.Bubblewrap {
+		if s.c.TempDir != "/tmp" {
+			p.mounts["/tmp"] = private
+		}
+		if err := p.optional("/var/tmp", private); err != nil {
+			return err
+		}
+		hides = append(hides, s.c.VolumesDirs...)
 	}
-	if err := p.optional("/var/tmp", private); err != nil {
-		return err
+	if s.c.UIDs[tier] == 0 { // another user may not be able to get there, and file permissions hold it
+		hides = append(hides, s.c.Hidden...)
+		if s.c.Confine {
+			hides = append(hides, powerSockets()...)
+		}
 	}
-	for _, path := range slices.Concat([]string{s.c.RootDir}, s.c.VolumesDirs, s.c.Hidden) {
+	for _, path := range hides {
 		if err := p.optional(path, hidden); err != nil {
 			return err
 		}
@@ -191,12 +217,20 @@ func (p *profile) show(program string) error {
 	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
 		if kind, ok := p.mounts[dir]; ok {
 			if kind == hidden || kind == private {
-				p.mounts[at] = readOnly
+				p.mounts[p.programFolder(at)] = readOnly
 			}
 			break
 		}
 	}
 	return nil
+}
+
+// programFolder is what has to be visible of a program: its folder, because other files of it may lie there, unless that is hidden.
+func (p *profile) programFolder(program string) string {
+	if _, taken := p.mounts[filepath.Dir(program)]; taken {
+		return program
+	}
+	return filepath.Dir(program)
 }
 
 // arguments are the mounts, each folder before what lies in it, so that the innermost decides.
@@ -207,7 +241,7 @@ func (p *profile) arguments() []string {
 		case kind == readOnly:
 			out = append(out, "--ro-bind", at, at)
 		case kind == readWrite:
-			out = append(out, "--bind", at, at)
+			out = append(out, "--bind", cmp.Or(p.from[at], at), at)
 		case isFolder(at):
 			out = append(out, "--tmpfs", at)
 		default:

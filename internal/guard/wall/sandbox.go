@@ -1,8 +1,9 @@
 //go:build linux
 
-// Package wall builds the layers an operator can put around the processes of an agent: a user of its own for each tier,
-// and a bubblewrap profile with its own mounts and processes. A layer that is switched on and cannot be set up is an error:
-// nothing here ever falls back to less.
+// Package wall builds the layers of the operating system around the processes of an agent: a user of its own for each tier, a
+// bubblewrap profile with its own mounts, and Landlock, seccomp and limits around the agent and around each of its commands. A layer
+// that is switched on by name and cannot be set up is an error. Those that are used where they can be had (Auto) may be missing;
+// Report says which are.
 //
 // For one session the calls are Check, Prepare (after the agent's folders and files were written), Wrap, the run itself,
 // and Collect.
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -24,6 +26,7 @@ import (
 const (
 	agentFolder    = "agent"
 	exchangeFolder = "exchange"
+	tempFolder     = "tmp"
 	handoffName    = "handoff.json"
 	cooldownName   = "cooldown.json"
 )
@@ -32,9 +35,15 @@ const (
 type Config struct {
 	UIDs       map[ops.Tier]int // the user each tier runs as; 0 or missing leaves the layer off
 	Bubblewrap bool
-	Bwrap      string   // the program; "bwrap" when empty
-	Relay      []string // the program, and its first arguments, that calls Relay with the rest of its arguments
-	NoNetwork  bool     // under bubblewrap: no network at all
+	// Confine puts Landlock, seccomp, limits and the loss of all capabilities around the agent and around each of its commands.
+	Confine bool
+	// Auto uses bubblewrap where it can be set up, for its mounts alone: the agent still sees all processes.
+	Auto bool
+	// Required accepts no missing wall.
+	Required  bool
+	Bwrap     string   // the program; "bwrap" when empty
+	Relay     []string // the program, and its first arguments, that calls Relay with the rest of its arguments
+	NoNetwork bool     // under bubblewrap: no network at all
 
 	StateDir       string   // of the environment
 	RootDir        string   // the supervisor's own state folder when StateDir is a part of it; StateDir when empty
@@ -46,6 +55,11 @@ type Config struct {
 	Hidden         []string // more folders and files that agents do not get to see
 	ExtraReadOnly  []string // seen in spite of what is hidden: sockets to connect to, programs
 	ExtraReadWrite []string // writable beside the agent's own folders
+	AgentFolders   []string // writable for the program of the agent, but not for its commands behind a gate
+	Gates          string   // where the sockets of all sessions are; a session sees its own
+	Named          []string // writable from Tier 3 on
+	ReadOnly       []string // files inside writable folders that nothing may change; held by mounts only
+	Sockets        []string // of the supervisor; each session tries that it cannot reach them
 }
 
 // Command is a program as it has to be started.
@@ -72,14 +86,18 @@ func (e *LayerError) Error() string {
 const (
 	LayerUID        = "uid"
 	LayerBubblewrap = "bubblewrap"
+	LayerLandlock   = "landlock"
 )
 
 // Sandbox puts agents behind the configured layers.
 type Sandbox struct {
 	c Config
 
-	mu    sync.Mutex
-	tried map[ops.Tier]bool // where the namespaces were made once
+	mu     sync.Mutex
+	tried  map[ops.Tier]bool // where the namespaces were made once
+	seen   []string          // what the session seenBy may read
+	seenBy string
+	auto   map[ops.Tier]*autoTrial
 }
 
 // New makes a sandbox. It looks at nothing yet: Check does.
@@ -90,7 +108,7 @@ func New(c Config) *Sandbox {
 	if c.RootDir == "" {
 		c.RootDir = c.StateDir
 	}
-	return &Sandbox{c: c, tried: make(map[ops.Tier]bool)}
+	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[ops.Tier]*autoTrial)}
 }
 
 // Layers names the layers that are on for a tier.
@@ -99,16 +117,30 @@ func (s *Sandbox) Layers(tier ops.Tier) []string {
 	if s.c.UIDs[tier] != 0 {
 		out = append(out, LayerUID)
 	}
-	if s.c.Bubblewrap {
+	if s.wraps(tier) {
 		out = append(out, LayerBubblewrap)
+	}
+	if s.c.Confine && confine.LandlockVersion() > 0 {
+		out = append(out, LayerLandlock)
 	}
 	return out
 }
 
+// Confines reports whether sessions try their walls.
+func (s *Sandbox) Confines() bool { return s.c.Confine }
+
+// on reports whether any wall is on.
+func (s *Sandbox) on(tier ops.Tier) bool { return s.c.Confine || len(s.Layers(tier)) > 0 }
+
 // Wrap turns the command of an agent into one that runs behind the layers of its tier. Prepare comes first.
 func (s *Sandbox) Wrap(tier ops.Tier, path string, argv, env []string, dir string) (Command, error) {
-	cmd := Command{Path: path, Argv: argv, Env: env, Dir: dir}
-	if len(s.Layers(tier)) == 0 {
+	return s.WrapSession(tier, Session{}, Command{Path: path, Argv: argv, Env: env, Dir: dir})
+}
+
+// WrapSession does the same for a session whose own folders are known. A session with an id tries its walls before the agent starts:
+// Verdict reads the first line of its output.
+func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Command, error) {
+	if !s.on(tier) {
 		return cmd, nil
 	}
 	if err := s.known(tier); err != nil {
@@ -121,26 +153,65 @@ func (s *Sandbox) Wrap(tier ops.Tier, path string, argv, env []string, dir strin
 		}
 		cmd.Credential = who.credential()
 	}
-	if s.c.TempDir != "" {
-		cmd.Env = withVariable(env, "TMPDIR", s.c.TempDir)
+	program := cmd.Path
+	cmd.Env = s.environment(session, cmd.Env)
+	if s.c.Confine {
+		plan, err := s.plan(tier, session, program)
+		if err == nil {
+			err = s.confine(&cmd, plan)
+		}
+		if err != nil {
+			return Command{}, err
+		}
 	}
-	if !s.c.Bubblewrap {
+	if !s.wraps(tier) {
 		return cmd, nil
 	}
+	return s.inNamespaces(tier, session, program, cmd)
+}
+
+// environment names the temporary folder of a session.
+func (s *Sandbox) environment(session Session, env []string) []string {
+	temp := s.c.TempDir
+	if temp == "" && s.c.Bubblewrap {
+		temp = "/tmp"
+	}
+	if own := s.Temp(session); own != "" && s.c.Confine {
+		temp = own
+		env = withVariable(env, "CLAUDE_CODE_TMPDIR", temp)
+	}
+	if temp == "" {
+		return env
+	}
+	return withVariable(env, "TMPDIR", temp)
+}
+
+// confine makes a command one that puts itself behind walls first.
+func (s *Sandbox) confine(cmd *Command, plan confine.Plan) error {
+	if len(s.c.Relay) == 0 {
+		return &LayerError{Layer: LayerLandlock, Why: "no program is named that sets it up", Fix: "set the relay"}
+	}
+	argv, err := confine.Arguments(s.c.Relay[0], plan, cmd.Path, cmd.Argv)
+	if err != nil {
+		return err
+	}
+	cmd.Path, cmd.Argv = s.c.Relay[0], argv
+	return nil
+}
+
+// inNamespaces makes a command one that runs in bubblewrap, with a relay in front of it.
+func (s *Sandbox) inNamespaces(tier ops.Tier, session Session, program string, cmd Command) (Command, error) {
 	bwrap, err := s.findBwrap()
 	if err != nil {
 		return Command{}, err
 	}
-	args, err := s.profile(tier, path, dir, true)
+	args, err := s.profile(tier, session, program, cmd.Dir, true)
 	if err != nil {
 		return Command{}, err
 	}
-	if s.c.TempDir == "" {
-		cmd.Env = withVariable(env, "TMPDIR", "/tmp")
-	}
-	args = append(args, "--", path)
-	if len(argv) > 1 {
-		args = append(args, argv[1:]...)
+	args = append(args, "--", cmd.Path)
+	if len(cmd.Argv) > 1 {
+		args = append(args, cmd.Argv[1:]...)
 	}
 	cmd.Path, cmd.Dir = s.c.Relay[0], "/"
 	cmd.Argv = slices.Concat(s.c.Relay, []string{bwrap}, args)

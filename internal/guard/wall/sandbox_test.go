@@ -16,19 +16,24 @@ import (
 	"time"
 
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 )
 
 const (
-	relayWord = "sandbox-relay"
+	relayWord = relay.Word // importing the package makes this program one
 	dialWord  = "dial"
 	agentUID  = 61_001
 	otherUID  = 61_002
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == relayWord {
-		syscall.Exit(wall.Relay(os.Args[2:], os.Stderr)) // os.Exit waits a second under the race detector
+	if len(os.Args) > 1 && os.Args[1] == confine.Word {
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == stageWord {
+		syscall.Exit(playStage(os.Args[2:]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == dialWord {
 		if _, err := net.Dial("unix", os.Args[2]); err != nil {
@@ -101,6 +106,17 @@ func (p *place) run(tier ops.Tier, script string) (string, int) {
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		p.t.Fatalf("run %q: %v", script, err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func runCommand(t *testing.T, c wall.Command) (string, int) {
+	t.Helper()
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Argv, Env: c.Env, Dir: c.Dir, SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Credential: c.Credential}}
+	out, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
 }

@@ -1,6 +1,6 @@
-//go:build linux
-
-package wall
+// Package relay is the process in front of bubblewrap. It is a package of its own because it needs more of the standard library
+// than a gate may: see package early.
+package relay
 
 import (
 	"encoding/json"
@@ -18,13 +18,22 @@ import (
 	"time"
 )
 
+// Word is the first argument that makes this program the relay of a sandbox.
+const Word = "sandbox-relay"
+
+func init() { //nolint:gochecknoinits // a session waits for it: the rest of the program need not be set up
+	if len(os.Args) > 1 && os.Args[1] == Word {
+		syscall.Exit(Run(os.Args[2:], os.Stderr)) // os.Exit waits a second under the race detector
+	}
+}
+
 // noRelay is the exit code when bubblewrap could not be started, as a shell says it.
 const noRelay = 127
 
-// Relay runs bubblewrap, args being the program and its arguments, and returns its exit code. Bubblewrap itself passes no
-// signal on: a polite one would kill the sandbox at once. So Relay stands in front of it and gives what it gets to the
+// Run starts bubblewrap, args being the program and its arguments, and returns its exit code. Bubblewrap itself passes no
+// signal on: a polite one would kill the sandbox at once. So Run is in front of it and passes what it gets to the
 // agent inside. It is the whole life of a process: the caller exits with the code.
-func Relay(args []string, stderr io.Writer) int {
+func Run(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "sandbox relay: the command is missing")
 		return noRelay
@@ -79,7 +88,8 @@ func exitCode(cmd *exec.Cmd, err error) int {
 // passSignals gives each signal to the agent. One that comes before the agent is there waits for it.
 func passSignals(status io.Reader, signals <-chan os.Signal, ended <-chan struct{}) {
 	var first struct {
-		Child int `json:"child-pid"`
+		Child     int `json:"child-pid"`
+		Namespace int `json:"pid-namespace"` // 0 without one of its own
 	}
 	if err := json.NewDecoder(status).Decode(&first); err != nil || first.Child <= 0 {
 		return // it could not set up the sandbox, and says why by itself
@@ -89,7 +99,7 @@ func passSignals(status io.Reader, signals <-chan os.Signal, ended <-chan struct
 		case <-ended:
 			return
 		case sig := <-signals:
-			for !signalAgent(first.Child, sig) {
+			for !signalAgent(first.Child, first.Namespace != 0, sig) {
 				select {
 				case <-ended:
 					return
@@ -100,8 +110,18 @@ func passSignals(status io.Reader, signals <-chan os.Signal, ended <-chan struct
 	}
 }
 
-// signalAgent sends a signal to the process that the first one of the sandbox started, and reports whether there was one.
-func signalAgent(first int, sig os.Signal) bool {
+// signalAgent sends a signal to the process that the first one of the sandbox started, and reports whether there was one. Without
+// a pid namespace the first process becomes the agent itself.
+func signalAgent(first int, inNamespace bool, sig os.Signal) bool {
+	if !inNamespace {
+		proc, err := os.FindProcess(first)
+		if err != nil {
+			return false
+		}
+		err = proc.Signal(sig)
+		_ = proc.Release()
+		return err == nil
+	}
 	files, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
 		return false

@@ -1,0 +1,120 @@
+//go:build linux
+
+package wall_test
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"claudeops/internal/guard/wall"
+	"claudeops/internal/ops"
+)
+
+// auto makes a sandbox as the default settings do, with or without a bubblewrap that works.
+func (p *place) auto(bwrap string) *wall.Sandbox {
+	p.config.Confine, p.config.Auto, p.config.Bwrap, p.config.VolumesDirs = true, true, bwrap, nil
+	p.config.Sockets = []string{p.state + "/control.sock"}
+	return wall.New(p.config)
+}
+
+// proven starts a session and returns what its walls report.
+func proven(t *testing.T, s *wall.Sandbox, tier ops.Tier, session wall.Session) (string, error) {
+	t.Helper()
+	c, err := s.WrapSession(tier, session, wall.Command{
+		Path: "/bin/sh", Argv: []string{"sh", "-c", "echo started"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+	})
+	must(t, err)
+	out, code := runCommand(t, c)
+	line, rest, _ := strings.Cut(out, "\n")
+	text, mine, err := s.Verdict(tier, line)
+	if started := strings.Contains(rest, "started"); !mine || (err == nil) != started || (code == 0) != started {
+		t.Errorf("the report is %q, %v, exit %d, then: %s", text, err, code, rest)
+	}
+	return text, err
+}
+
+func TestASessionProvesItsWalls(t *testing.T) {
+	for name, bwrap := range map[string]string{"with namespaces": "", "without namespaces": "/nowhere/bwrap"} {
+		for _, uid := range []int{0, agentUID} {
+			for _, ungated := range []bool{false, true} {
+				t.Run(name, func(t *testing.T) {
+					p := newPlace(t)
+					if uid != 0 {
+						p.uid(uid)
+					}
+					l, err := net.Listen("unix", p.state+"/control.sock")
+					must(t, err)
+					defer func() { _ = l.Close() }()
+					s := p.auto(bwrap)
+					session := wall.Session{ID: "7", Ungated: ungated}
+					must(t, s.Check(ops.Tier1))
+					must(t, s.Prepare(ops.Tier1))
+					must(t, s.PrepareSession(ops.Tier1, session))
+					text, err := proven(t, s, ops.Tier1, session)
+					if err != nil || !strings.HasPrefix(text, "The walls of the session hold: landlock") {
+						t.Errorf("as %d, ungated %v: %q, %v", uid, ungated, text, err)
+					}
+					if missing := strings.Contains(text, "Missing"); missing != (bwrap != "" && uid == 0) {
+						t.Errorf("as %d: %q", uid, text)
+					}
+					must(t, s.RemoveTemp())
+					if _, err := os.Stat(s.Temp(session)); err == nil {
+						t.Error("the temporary folder is left")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestAWallWithAHoleStopsTheSession(t *testing.T) {
+	p := newPlace(t)
+	// Somebody gave the agent a folder that holds the canary.
+	p.config.Named = []string{p.state}
+	s := p.auto("/nowhere/bwrap")
+	session := wall.Session{ID: "7"}
+	must(t, s.Prepare(ops.Tier3))
+	must(t, s.PrepareSession(ops.Tier3, session))
+	_, err := proven(t, s, ops.Tier3, session)
+	if err == nil || !strings.Contains(err.Error(), "canary can be written") {
+		t.Errorf("%v", err)
+	}
+	if _, err := proven(t, s, ops.Tier1, session); err != nil {
+		t.Errorf("Tier 1 does not have that folder: %v", err)
+	}
+}
+
+func TestRequiredRefusesAMissingWall(t *testing.T) {
+	p := newPlace(t)
+	p.config.Required = true
+	if err := p.auto("/nowhere/bwrap").Check(ops.Tier1); err == nil || !strings.Contains(err.Error(), "bubblewrap") {
+		t.Errorf("%v", err)
+	}
+	if err := p.auto("").Check(ops.Tier1); err != nil {
+		t.Errorf("nothing is missing: %v", err)
+	}
+}
+
+func TestADryRunChangesNoRepository(t *testing.T) {
+	for name, bwrap := range map[string]string{"with namespaces": "", "without namespaces": "/nowhere/bwrap"} {
+		for _, dry := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				p := newPlace(t)
+				s := p.auto(bwrap)
+				session := wall.Session{ID: "7", LookOnly: dry}
+				must(t, s.Prepare(ops.Tier2))
+				must(t, s.PrepareSession(ops.Tier2, session))
+				c, err := s.WrapSession(ops.Tier2, session, wall.Command{
+					Path: "/bin/sh", Argv: []string{"sh", "-c", "echo x > " + p.repos + "/app/file"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: p.state + "/work",
+				})
+				must(t, err)
+				out, code := runCommand(t, c)
+				if (code == 0) == dry {
+					t.Errorf("dry run %v: exit %d: %s", dry, code, out)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package confine
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// Apply puts the calling thread behind a wall, for good. The caller locks the goroutine to its thread before and then becomes
+// another program: the other threads of this process stay outside.
+func Apply(w *Wall) error {
+	setLimits()
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if err := restrictFiles(w); err != nil {
+		return err
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := filterCalls(w); err != nil {
+		return err
+	}
+	if w.Trial != nil {
+		return w.Trial.run()
+	}
+	return nil
+}
+
+// Word is the first argument that makes this program confine itself and become another one.
+const Word = "confine"
+
+// exitNotConfined is the exit code when the walls could not be set up or do not hold.
+const exitNotConfined = 125
+
+// Arguments are what makes the program self run a program as planned.
+func Arguments(self string, plan Plan, path string, argv []string) ([]string, error) {
+	spec, err := json.Marshal(plan)
+	if err != nil {
+		return nil, fmt.Errorf("describe walls: %w", err)
+	}
+	return append([]string{self, Word, string(spec), path}, argv...), nil
+}
+
+// Main puts this process behind walls and becomes the program that the arguments name. The arguments are the plan, the path of the
+// program and its arguments with its name. It returns only when something failed.
+func Main(args, environ []string, stdout, stderr io.Writer) int {
+	runtime.LockOSThread()
+	if len(args) < 2 {
+		fmt.Fprintln(stderr, "confine: the walls or the program are missing")
+		return exitNotConfined
+	}
+	var plan Plan
+	if err := json.Unmarshal([]byte(args[0]), &plan); err != nil {
+		fmt.Fprintln(stderr, "confine: read walls:", err)
+		return exitNotConfined
+	}
+	if len(plan.Trial) > 0 {
+		if err := try(plan.Trial); err != nil {
+			fmt.Fprintln(stdout, Report+err.Error())
+			return exitNotConfined
+		}
+		fmt.Fprintln(stdout, Report+Hold)
+	}
+	if err := applyAll(plan.Walls); err != nil {
+		fmt.Fprintln(stderr, "confine:", err)
+		return exitNotConfined
+	}
+	err := syscall.Exec(args[1], args[2:], environ)
+	fmt.Fprintln(stderr, "confine:", &os.PathError{Op: "start", Path: args[1], Err: err})
+	return exitNotConfined
+}
+
+// try puts a thread behind walls and lets it find out what they hold. The thread ends with it; the others stay as they are.
+func try(walls []*Wall) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: nothing else may run on this thread
+		result <- applyAll(walls)
+	}()
+	return <-result
+}
+
+func applyAll(walls []*Wall) error {
+	for _, w := range walls {
+		if err := Apply(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

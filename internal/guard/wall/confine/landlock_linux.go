@@ -1,0 +1,154 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// The system calls of Landlock have the same numbers on every architecture.
+const (
+	sysCreateRuleset = 444
+	sysAddRule       = 445
+	sysRestrictSelf  = 446
+
+	rulesetVersion = 1 // asks for the version of Landlock
+	pathBeneath    = 1
+)
+
+// The rights of Landlock, in the order of their bits.
+const (
+	rightExecute uint64 = 1 << iota
+	rightWriteFile
+	rightReadFile
+	rightReadDir
+	rightRemoveDir
+	rightRemoveFile
+	rightMakeChar
+	rightMakeDir
+	rightMakeReg
+	rightMakeSock
+	rightMakeFifo
+	rightMakeBlock
+	rightMakeSym
+	rightRefer    // since version 2
+	rightTruncate // since version 3
+	rightIoctlDev // since version 5
+)
+
+const (
+	scopeAbstractSocket uint64 = 1 << iota // since version 6
+	scopeSignal
+)
+
+const (
+	readRights  = rightExecute | rightReadFile | rightReadDir
+	writeRights = readRights | rightWriteFile | rightRemoveDir | rightRemoveFile | rightMakeDir | rightMakeReg | rightMakeSock |
+		rightMakeFifo | rightMakeSym | rightRefer | rightTruncate | rightIoctlDev
+	fileRights = rightExecute | rightWriteFile | rightReadFile | rightTruncate | rightIoctlDev
+	allRights  = writeRights | rightMakeChar | rightMakeBlock
+)
+
+// ScopedVersion is the first version of Landlock that keeps signals inside the wall.
+const ScopedVersion = 6
+
+// LandlockVersion is the version of Landlock that the kernel has; 0 without Landlock.
+func LandlockVersion() int {
+	v, _, errno := syscall.RawSyscall(sysCreateRuleset, 0, 0, rulesetVersion)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+type rulesetAttr struct {
+	fs, net, scoped uint64
+}
+
+// handled are the rights and scopes that a version of Landlock knows, and the length of the structure it takes.
+func handled(version int) (attr rulesetAttr, size uintptr) {
+	attr, size = rulesetAttr{fs: allRights}, 8
+	switch {
+	case version < 2:
+		attr.fs &^= rightRefer | rightTruncate | rightIoctlDev
+	case version < 3:
+		attr.fs &^= rightTruncate | rightIoctlDev
+	case version < 5:
+		attr.fs &^= rightIoctlDev
+	}
+	if version >= 4 {
+		size = 16
+	}
+	if version >= ScopedVersion {
+		attr.scoped, size = scopeAbstractSocket|scopeSignal, 24
+	}
+	return attr, size
+}
+
+var errNoLandlock = errors.New("this kernel has no Landlock")
+
+// restrictFiles puts the calling thread behind the file rules of a wall.
+func restrictFiles(w *Wall) error {
+	version := LandlockVersion()
+	if version < ScopedVersion && !w.Best {
+		return errNoLandlock
+	}
+	if version == 0 {
+		return nil
+	}
+	attr, size := handled(version)
+	fd, _, errno := syscall.RawSyscall(sysCreateRuleset, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return fmt.Errorf("make Landlock rules: %w", errno)
+	}
+	defer func() { _ = syscall.Close(int(fd)) }()
+	// The names in every folder can be listed: what must not be read is the content of files.
+	if err := allow(int(fd), "/", attr.fs&rightReadDir); err != nil {
+		return err
+	}
+	for _, path := range w.Read {
+		if err := allow(int(fd), path, attr.fs&readRights); err != nil {
+			return err
+		}
+	}
+	for _, path := range w.Write {
+		if err := allow(int(fd), path, attr.fs&writeRights); err != nil {
+			return err
+		}
+	}
+	if _, _, errno := syscall.RawSyscall(sysRestrictSelf, fd, 0, 0); errno != 0 {
+		return fmt.Errorf("apply Landlock rules: %w", errno)
+	}
+	return nil
+}
+
+// ruleAttr has no padding in the kernel: 8 and 4 bytes.
+type ruleAttr struct {
+	access uint64
+	parent int32
+}
+
+const openPath = 0x200000 // O_PATH
+
+func allow(ruleset int, path string, rights uint64) error {
+	fd, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil //nolint:nilerr // what is not there, or not for this user, needs no rule
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(fd, &stat); err != nil {
+		return &os.PathError{Op: "look at", Path: path, Err: err}
+	}
+	if stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		rights &= fileRights
+	}
+	rule := ruleAttr{access: rights, parent: int32(fd)} //nolint:gosec // a file descriptor is small
+	_, _, errno := syscall.RawSyscall6(sysAddRule, uintptr(ruleset), pathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return &os.PathError{Op: "allow", Path: path, Err: errno}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package wall
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/ops"
+)
+
+// Session names a session where its folders and sockets differ from those of other sessions.
+type Session struct {
+	ID string // also the name of its temporary folder
+	// The folders of its gate and of its Docker socket; empty without one.
+	Gate, Docker string
+	// Folders are its own, such as its home; the program of the agent writes to them, its commands read them.
+	Folders []string
+	// Ungated: no gate puts walls around its commands, so those around the program are all there are.
+	Ungated bool
+	// LookOnly: a dry run changes nothing but its own folders, at every tier.
+	LookOnly bool
+}
+
+// doors are the folders of the sockets through which the session reaches the supervisor.
+func (session Session) doors() []string {
+	return slices.DeleteFunc([]string{session.Gate, session.Docker}, func(dir string) bool { return dir == "" })
+}
+
+// Temp is the private temporary folder of a session.
+func (s *Sandbox) Temp(session Session) string {
+	if session.ID == "" {
+		return ""
+	}
+	return filepath.Join(s.c.StateDir, agentFolder, tempFolder, session.ID)
+}
+
+// Command is the wall around each command of a session, nil where there is none. The gate sets it just before the shell.
+func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
+	if !s.c.Confine {
+		return nil
+	}
+	w := s.wall(tier)
+	w.Read = slices.Concat(s.readable(tier, session), s.own(session), session.Folders, session.doors())
+	w.Write = slices.Concat(devices(), s.writable(tier, session))
+	if !s.wraps(tier) {
+		w.Write = append(w.Write, s.exchange()) // in bubblewrap it is the state folder, and a right to it would reach the agent's settings
+	}
+	w.NoUnix = !s.socketsHidden(tier)
+	return w
+}
+
+// around is the wall around the program of an agent. It still has to reach its gate, if it has one.
+func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confine.Wall {
+	w := s.wall(tier)
+	w.Read = slices.Concat(s.readable(tier, session), []string{
+		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
+	}, s.c.ExtraReadOnly, session.doors())
+	if at, err := filepath.EvalSymlinks(program); err == nil {
+		w.Read = append(w.Read, at)
+		if dir := filepath.Dir(at); !inside(s.c.RootDir, dir) {
+			w.Read = append(w.Read, dir) // other files of the program
+		}
+	}
+	w.Write = slices.Concat(devices(), s.writable(tier, session), session.Folders, s.grants(), s.c.AgentFolders, []string{"/dev/shm"})
+	w.NoUnix = session.Ungated && !s.socketsHidden(tier)
+	// A gated program may set the modes of its own files; its commands may not.
+	w.KeepMetadata = w.KeepMetadata && session.Ungated
+	return w
+}
+
+func (s *Sandbox) wall(tier ops.Tier) *confine.Wall {
+	return &confine.Wall{Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier)}
+}
+
+// socketsHidden reports whether file permissions or mounts keep the sockets of others out of reach.
+func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.wraps(tier) }
+
+// readable is everything but secrets, sockets and state, as it is when the session starts.
+func (s *Sandbox) readable(tier ops.Tier, session Session) []string {
+	if s.wraps(tier) && s.c.UIDs[tier] == 0 {
+		return except(kernelSecrets()) // the mounts hide the rest, and each rule costs time at every command
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil || session.ID == "" || s.seenBy != session.ID {
+		s.seenBy, s.seen = session.ID, except(slices.Concat(
+			systemSecrets(), homeSecrets(), powerSockets(), s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs(),
+		))
+	}
+	return s.seen
+}
+
+func (s *Sandbox) protectedDirs() []string {
+	out := []string{s.c.RootDir, s.c.StateDir}
+	if s.c.Gates != "" {
+		out = append(out, s.c.Gates)
+	}
+	return out
+}
+
+// own is what a command reads of its session's own files.
+func (s *Sandbox) own(session Session) []string {
+	out := slices.Concat(s.ownFolders(), []string{filepath.Join(s.c.StateDir, cooldownName), s.c.WorkDir, s.c.ReposDir})
+	return slices.DeleteFunc(append(out, s.Temp(session)), func(path string) bool { return path == "" })
+}
+
+// writable is what a tier may change beside the agent's own files.
+func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
+	var out []string
+	if temp := s.Temp(session); temp != "" {
+		out = append(out, temp)
+	}
+	if session.LookOnly {
+		return out
+	}
+	if tier >= ops.Tier2 && s.c.ReposDir != "" {
+		out = append(out, s.c.ReposDir)
+	}
+	if tier >= ops.Tier3 {
+		out = append(out, s.c.Named...)
+	}
+	return out
+}
+
+// mostClones bounds how many clones are named to git.
+const mostClones = 100
+
+// CommandEnv are the variables of a command behind the wall: git accepts the repositories although another user owns them.
+func (s *Sandbox) CommandEnv(session Session) []string {
+	var out []string
+	if temp := s.Temp(session); temp != "" {
+		out = append(out, "TMPDIR="+temp)
+	}
+	if s.c.ReposDir == "" {
+		return out
+	}
+	safe := []string{s.c.ReposDir}
+	entries, _ := os.ReadDir(s.c.ReposDir) // without the folder there are no clones
+	for _, entry := range entries {
+		if entry.IsDir() && len(safe) < mostClones {
+			safe = append(safe, filepath.Join(s.c.ReposDir, entry.Name()))
+		}
+	}
+	out = append(out, "GIT_CONFIG_COUNT="+strconv.Itoa(len(safe)))
+	for i, dir := range safe {
+		out = append(out, fmt.Sprintf("GIT_CONFIG_KEY_%d=safe.directory", i), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, dir))
+	}
+	return out
+}
+
+// tier is the tier whose folders a session may change.
+func (session Session) tier(tier ops.Tier) ops.Tier {
+	if session.LookOnly {
+		return min(tier, ops.Tier1)
+	}
+	return tier
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package wall_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// throwAway runs the stage in a root of its own: /usr read-only, everything else made for the test, no network, no processes of the
+// machine. Root in there is nobody outside, so that nothing of this machine could be harmed even without walls.
+func throwAway(t *testing.T, what string, tier, uid int, corpus string) []deed {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+		must(t, os.Chmod(d, 0o755)) //nolint:gosec // nobody has to get here
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	must(t, os.WriteFile(dir+"/harness", self, 0o755)) //nolint:gosec // a program
+	raw, err := os.ReadFile(filepath.Join("testdata", corpus))
+	must(t, err)
+	must(t, os.WriteFile(dir+"/corpus", raw, 0o644)) //nolint:gosec // nobody reads it
+	args := []string{
+		"--die-with-parent", "--unshare-all", "--unshare-user", "--uid", strconv.Itoa(uid), "--gid", strconv.Itoa(uid),
+		"--tmpfs", "/", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+		"--symlink", "usr/lib64", "/lib64", "--symlink", "usr/sbin", "/sbin", "--proc", "/proc", "--dev", "/dev",
+		"--ro-bind", dir + "/harness", "/harness", "--ro-bind", dir + "/corpus", "/corpus",
+		"--symlink", "/run", "/var/run", "--chdir", "/",
+	}
+	if uid == 0 {
+		args = append(args, "--cap-add", "ALL")
+	}
+	cmd := exec.CommandContext(t.Context(), "bwrap", append(args, "--", "/harness", stageWord, what, strconv.Itoa(tier), "/corpus")...)
+	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "API_KEY=" + secretText}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("run the stage: %v\n%s", err, errs.String())
+	}
+	var deeds []deed
+	must(t, json.Unmarshal(out.Bytes(), &deeds))
+	return deeds
+}
+
+// The judge is off: every hostile command runs. Only the walls are between it and the world.
+func TestHostileCommandsDoNoHarmBehindWallsAlone(t *testing.T) {
+	for _, uid := range []int{0, 1000} {
+		for tier := 1; tier <= 3; tier++ {
+			t.Run(fmt.Sprintf("tier %d as %d", tier, uid), func(t *testing.T) {
+				t.Parallel()
+				deeds := throwAway(t, "hostile", tier, uid, "hostile.jsonl")
+				ran := 0
+				for _, d := range deeds {
+					if d.Exit != 127 {
+						ran++
+					}
+					if len(d.Harm) > 0 {
+						t.Errorf("%s %q: %v (exit %d)\n%s", d.ID, d.Command, d.Harm, d.Exit, d.Output)
+					}
+				}
+				t.Logf("%d commands, %d of programs that are installed", len(deeds), ran)
+			})
+		}
+	}
+}
+
+// Without walls the same commands do harm, so the test above can see it.
+func TestHostileCommandsDoHarmWithoutWalls(t *testing.T) {
+	t.Parallel()
+	deeds := throwAway(t, "bare", 1, 0, "hostile.jsonl")
+	harmful := 0
+	for _, d := range deeds {
+		if len(d.Harm) > 0 {
+			harmful++
+		}
+	}
+	t.Logf("%d of %d commands do harm: %v", harmful, len(deeds), sortedHarm(deeds))
+	if harmful < 40 {
+		t.Errorf("only %d commands do harm", harmful)
+	}
+}
+
+// cannotWork are honest commands that fail behind walls, with what docs/security.md says instead.
+func cannotWork() map[string]string {
+	return map[string]string{
+		"B91-028": "write to $TMPDIR, not to /tmp",
+	}
+}
+
+func TestHonestCommandsWorkBehindWalls(t *testing.T) {
+	for tier := 1; tier <= 3; tier++ {
+		t.Run(fmt.Sprintf("tier %d", tier), func(t *testing.T) {
+			t.Parallel()
+			ran := 0
+			for _, d := range throwAway(t, "honest", tier, 0, "honest.jsonl") {
+				if d.Bare != 127 {
+					ran++
+				}
+				const timedOut = -1 // it says nothing
+				if _, known := cannotWork()[d.ID]; !known && d.Exit != d.Bare && d.Exit != timedOut && d.Bare != timedOut {
+					t.Errorf("%s %q exits %d behind walls, %d without\n%s", d.ID, d.Command, d.Exit, d.Bare, d.Output)
+				}
+			}
+			t.Logf("%d commands of programs that are installed", ran)
+		})
+	}
+}

@@ -1,0 +1,249 @@
+//go:build linux
+
+package wall
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/ops"
+)
+
+// mountsOnly is what the sandboxes of all tiers have in common where bubblewrap only keeps files and sockets out of reach. Signals are
+// kept in by Landlock; a kernel without that needs a pid namespace.
+func (s *Sandbox) mountsOnly() []string {
+	args := []string{"--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL", "--ro-bind", "/", "/"}
+	if confine.LandlockVersion() < confine.ScopedVersion {
+		return append(args, "--unshare-pid", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+	}
+	return append(args, "--dev-bind", "/dev", "/dev")
+}
+
+// fillSession adds the mounts that only this session has: of all gates and Docker sockets it sees its own.
+func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error {
+	if s.c.Gates != "" {
+		if err := p.hide(s.c.Gates); err != nil {
+			return err
+		}
+	}
+	for _, dir := range session.doors() {
+		if err := p.hide(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		if err := p.grant(dir, readOnly); err != nil {
+			return err
+		}
+	}
+	if s.c.Confine && s.c.UIDs[tier] == 0 {
+		for _, path := range slices.Concat(systemSecrets(), homeSecrets()) {
+			if slices.Contains(kernelSecrets(), path) {
+				continue // Landlock and the missing capabilities hold them
+			}
+			if err := p.hide(path); err != nil {
+				return err
+			}
+		}
+	}
+	write := slices.Concat(session.Folders, s.c.AgentFolders)
+	if temp := s.Temp(session); temp != "" {
+		write = append(write, temp)
+	}
+	if tier >= ops.Tier3 && !session.LookOnly {
+		write = append(write, s.c.Named...)
+	}
+	for _, path := range write {
+		if err := p.optional(path, readWrite); err != nil {
+			return err
+		}
+	}
+	for _, path := range s.c.ReadOnly {
+		if err := p.optional(path, readOnly); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide makes something invisible, unless it has another mount or lies in something invisible.
+func (p *profile) hide(path string) error {
+	at, err := realPath(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
+		if kind, ok := p.mounts[dir]; ok {
+			if kind == hidden || dir == at {
+				return nil
+			}
+			break
+		}
+	}
+	p.mounts[at] = hidden
+	return nil
+}
+
+// autoTrial is whether bubblewrap can be used here.
+type autoTrial struct{ err error }
+
+// wraps reports whether an agent of the tier runs in bubblewrap: where it is on by name, or where it is wanted and works.
+func (s *Sandbox) wraps(tier ops.Tier) bool {
+	return s.c.Bubblewrap || s.c.Auto && s.autoError(tier) == nil
+}
+
+// autoError is why bubblewrap cannot be used here; nil when it can. It is tried once.
+func (s *Sandbox) autoError(tier ops.Tier) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.auto[tier]; known != nil {
+		return known.err
+	}
+	known := &autoTrial{}
+	s.auto[tier] = known
+	var who *person
+	if uid := s.c.UIDs[tier]; uid != 0 {
+		found, err := lookUp(uid)
+		if err != nil {
+			known.err = err
+			return err
+		}
+		who = &found
+	}
+	bwrap, err := s.findBwrap()
+	if err == nil {
+		err = s.try(who, bwrap, s.base())
+	}
+	known.err = err
+	return err
+}
+
+// checkRequired refuses a tier without the full set.
+func (s *Sandbox) checkRequired(tier ops.Tier) error {
+	for _, row := range s.Report(tier) {
+		if row.Missing {
+			return &LayerError{Layer: row.Wall, Why: row.Detail, Fix: row.Fix + ", or set sandbox.mode: auto"}
+		}
+	}
+	return nil
+}
+
+// logGroups let the agent's user read logs.
+func logGroups() []uint32 {
+	var out []uint32
+	for _, name := range []string{"adm", "systemd-journal"} {
+		group, err := user.LookupGroup(name)
+		if err != nil {
+			continue
+		}
+		if gid, err := strconv.ParseUint(group.Gid, 10, 32); err == nil && gid != 0 {
+			out = append(out, uint32(gid))
+		}
+	}
+	return out
+}
+
+// Row is one wall of this machine, for people.
+type Row struct {
+	Wall    string
+	State   string // on, off or missing
+	Detail  string
+	Fix     string
+	Missing bool // wanted and not to be had
+}
+
+// Report says which walls a tier has here and which are missing.
+func (s *Sandbox) Report(tier ops.Tier) []Row {
+	out := []Row{s.reportFiles()}
+	seccomp := Row{Wall: "seccomp", State: "on", Detail: "calls that change mounts, namespaces, the kernel or other processes are refused"}
+	switch {
+	case !s.c.Confine:
+		seccomp.State, seccomp.Detail = "off", "sandbox.mode is off"
+	case !confine.SeccompAvailable():
+		seccomp = Row{
+			Wall: "seccomp", State: "missing", Detail: "there is no filter for this machine",
+			Fix: "use a kernel with seccomp on amd64 or arm64", Missing: true,
+		}
+	}
+	capabilities := Row{Wall: "capabilities", State: "on", Detail: "agents and their commands have none, and cannot gain any"}
+	if !s.c.Confine {
+		capabilities.State, capabilities.Detail = "off", "sandbox.mode is off"
+	}
+	return append(out, capabilities, seccomp, s.reportUser(tier), s.reportBubblewrap(tier), s.reportSockets(tier))
+}
+
+func (s *Sandbox) reportFiles() Row {
+	row := Row{Wall: LayerLandlock, State: "on"}
+	version := confine.LandlockVersion()
+	switch {
+	case !s.c.Confine:
+		row.State, row.Detail = "off", "sandbox.mode is off"
+	case version == 0:
+		row.State, row.Missing = "missing", true
+		row.Detail = "this kernel has no Landlock, so nothing but the other walls keeps files from being changed"
+		row.Fix = "use Linux 6.12 or newer with landlock in the list of security modules"
+	case version < confine.ScopedVersion:
+		row.State, row.Missing = "missing", true
+		row.Detail = fmt.Sprintf("Landlock version %d protects files, but not other processes from signals", version)
+		row.Fix = "use Linux 6.12 or newer"
+	default:
+		row.Detail = fmt.Sprintf("version %d: writes stay in the session's own folders, secrets are not readable, signals stay inside", version)
+	}
+	return row
+}
+
+func (s *Sandbox) reportUser(tier ops.Tier) Row {
+	if uid := s.c.UIDs[tier]; uid != 0 {
+		return Row{Wall: LayerUID, State: "on", Detail: fmt.Sprintf("agents run as user %d", uid)}
+	}
+	return Row{Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid"}
+}
+
+func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {
+	row := Row{Wall: LayerBubblewrap, State: "on", Detail: "the file system is read-only, secrets and sockets are absent"}
+	switch {
+	case s.c.Bubblewrap:
+		row.Detail += ", own process list and /tmp"
+	case !s.c.Auto:
+		row.State, row.Detail = "off", "it is switched off"
+	default:
+		if err := s.autoError(tier); err != nil {
+			row.State, row.Missing, row.Detail = "missing", s.c.UIDs[tier] == 0, err.Error()
+			var layer *LayerError
+			if errors.As(err, &layer) {
+				row.Detail, row.Fix = layer.Why, layer.Fix
+			}
+		}
+	}
+	return row
+}
+
+func (s *Sandbox) reportSockets(tier ops.Tier) Row {
+	row := Row{Wall: "sockets", State: "on"}
+	switch {
+	case s.wraps(tier):
+		row.Detail = "the sockets of docker, systemd and the supervisor are absent"
+	case s.c.UIDs[tier] != 0:
+		row.Detail = "file permissions close the sockets of docker, systemd and the supervisor"
+	case s.c.Confine && confine.SeccompAvailable():
+		row.Detail = "commands cannot open Unix sockets at all: docker and local databases are reached through the supervisor or TCP only"
+	case s.c.Confine:
+		row.State, row.Missing, row.Detail, row.Fix = "missing", true, "commands can reach the docker socket", "set sandbox.uid"
+	default:
+		row.State, row.Detail = "off", "sandbox.mode is off"
+	}
+	return row
+}
+
+// Walled reports whether a tier has at least what tiers above the first need: files, capabilities and sockets out of reach.
+func (s *Sandbox) Walled(tier ops.Tier) bool {
+	files := s.wraps(tier) || s.c.Confine && confine.LandlockVersion() > 0
+	return files && s.c.Confine && (s.socketsHidden(tier) || confine.SeccompAvailable())
+}
