@@ -31,6 +31,14 @@ func faults(o options) []trial {
 	for i := range 3 {
 		add("postgres", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error { return t.serverAway(ctx, time.Minute) })
 	}
+	for _, replace := range []bool{false, true} {
+		add("deleted", fmt.Sprintf("#replaced=%t", replace), func(ctx context.Context, t *trying) error { return t.deletedFile(ctx, replace) })
+	}
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		add("skew", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.skewedHost(ctx, by) })
+	}
+	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
+	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
 	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })
 	add("grandchildren", "", func(ctx context.Context, t *trying) error { return t.grandchildren(ctx, o.sessions) })
 	return out
