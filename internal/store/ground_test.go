@@ -93,6 +93,23 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 		if bytes, lines, _ := stored(t, f.Store, session.ID); bytes > limit+1000 || lines[len(lines)-1] != seq {
 			t.Errorf("after spooled output: %d bytes up to line %d", bytes, lines[len(lines)-1])
 		}
+		// So does what was not stored because the disk was nearly full.
+		mark1, err := store.DropMark(ops.Line{Seq: seq + 1, At: storetest.Start}, 500, 12345, "because the disk was nearly full")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{mark1}); err != nil {
+			t.Fatal(err)
+		}
+		seq += 500
+		if n, err := f.Store.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+			t.Errorf("counted %d of %d lines, %v", n, seq, err)
+		}
+		add(5000)
+		f.Commit(t, f.Escalation(session, 1))
+		if flaws, err := f.Store.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
+			t.Errorf("flaws %+v, %v", flaws, err)
+		}
 	})
 }
 

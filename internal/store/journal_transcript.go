@@ -21,7 +21,8 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 		// The session's row comes first. It stays locked until the end of this transaction, and taking the cycle over needs that lock
 		// too: either these lines are stored before the takeover, or the fence, which is read after the lock, refuses them.
 		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
-		size, err := countOutput(ctx, tx, id, int64(len(lines))+droppedIn(lines), sizeOf(lines), last)
+		dropped := droppedIn(lines)
+		size, err := countOutput(ctx, tx, id, int64(len(lines))+dropped, dropped, sizeOf(lines), last)
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 		if ran != host {
 			return fmt.Errorf("host %q ran it, not %q: %w", ran, host, ops.ErrFenced)
 		}
-		var last, added, bytes int64
+		var last, added, dropped, bytes int64
 		for _, l := range lines {
 			fresh, err := db.Changed(tx.ExecContext(ctx, insertTranscript(1)+` ON CONFLICT DO NOTHING`, int64(id), l.Seq, db.Time(l.At), l.Text))
 			if err != nil {
@@ -134,11 +135,12 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 			}
 			if fresh {
 				added += 1 + l.Dropped
+				dropped += l.Dropped
 				bytes += int64(len(l.Text))
 			}
 			last = max(last, l.Seq)
 		}
-		size, err := countOutput(ctx, tx, id, added, bytes, last)
+		size, err := countOutput(ctx, tx, id, added, dropped, bytes, last)
 		if err != nil {
 			return err
 		}

@@ -19,15 +19,15 @@ type outputSize struct {
 }
 
 // countOutput adds lines to the figures of a session. The size of output that an earlier version began to store is not known.
-func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, bytes, last int64) (outputSize, error) {
+func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, dropped, bytes, last int64) (outputSize, error) {
 	var size outputSize
 	err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_bytes = CASE
 			WHEN transcript_bytes < 0 OR (transcript_bytes IS NULL AND transcript_lines > 0) THEN transcript_bytes
 			ELSE COALESCE(transcript_bytes, 0) + ? END,
-		transcript_lines = transcript_lines + ?,
+		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
 		transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?
 		RETURNING COALESCE(transcript_bytes, 0), transcript_cut, transcript_cut_end, transcript_cut_bytes`,
-		bytes, lines, last, last, id).Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes)
+		bytes, lines, dropped, last, last, id).Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil // the fence says so
 	}
@@ -69,7 +69,7 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 		return nil
 	}
 	size.cutEnd, size.bytes, size.droppedBytes = end, size.bytes-bytes, size.droppedBytes+bytes
-	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`, id, size.cut, size.cutEnd)
+	dropped, err := db.Affected(ctx, tx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`, id, size.cut, size.cutEnd)
 	if err != nil {
 		return fmt.Errorf("drop output: %w", err)
 	}
@@ -82,7 +82,8 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ?, transcript_cut = ?, transcript_cut_end = ?,
-		transcript_cut_bytes = ? WHERE id = ?`, size.bytes, size.cut, size.cutEnd, size.droppedBytes, id)
+		transcript_cut_bytes = ?, transcript_dropped = transcript_dropped + ? WHERE id = ?`,
+		size.bytes, size.cut, size.cutEnd, size.droppedBytes, dropped-1, id)
 	return err
 }
 

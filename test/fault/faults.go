@@ -37,6 +37,7 @@ func faults(o options) []trial {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		add("skew", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.skewedHost(ctx, by) })
 	}
+	add("disk", "#limits", func(ctx context.Context, t *trying) error { return t.limitsOnFullDisk(ctx) })
 	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
 	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
 	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })

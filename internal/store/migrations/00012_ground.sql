@@ -7,6 +7,8 @@
 ALTER TABLE sessions ADD COLUMN transcript_cut INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN transcript_cut_end INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN transcript_cut_bytes INTEGER NOT NULL DEFAULT 0;
+-- How many of transcript_lines are not stored, for this or another reason.
+ALTER TABLE sessions ADD COLUMN transcript_dropped INTEGER NOT NULL DEFAULT 0;
 
 -- How far the clock of the host was ahead of the database's, when it last renewed its lease.
 ALTER TABLE hosts ADD COLUMN clock_ahead_ms INTEGER NOT NULL DEFAULT 0;
