@@ -141,12 +141,12 @@ func (b *box) refused(ctx context.Context, p *process, length time.Duration) err
 	return ctx.Err()
 }
 
-// endless is a session that prints and then does not end.
+// endless is a session that does not end.
 const endless = `name: endless
 tiers:
   1:
     cost_usd: 0.01
-    steps: [{bash: 'webctl print'}, {pause: 300s}]
+    steps: [{say: I wait.}, {pause: 300s}]
     outcome: {schema_version: 1, outcome: healthy, summary: all is well, check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}
     result: All is well.
 `
@@ -178,7 +178,10 @@ func (t *trying) limitsOnFullDisk(ctx context.Context) (err error) {
 		return err
 	}
 	defer p.signal(syscall.SIGKILL)
-	if err := p.until("Tier 1 runs", func() bool { return len(b.agents(ops.Tier1)) > 0 && b.running(ctx, ops.Tier1) }); err != nil {
+	if err := p.until("Tier 1 waits", func() bool {
+		lines, err := b.transcript(ctx, 1)
+		return err == nil && strings.Contains(fmt.Sprint(lines), "I wait.")
+	}); err != nil {
 		return err
 	}
 	begun := time.Now()
