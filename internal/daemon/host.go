@@ -168,8 +168,10 @@ func (h *Host) openStore(ctx context.Context) error {
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
-	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger,
-		scarce: h.readiness.scarce, elsewhere: h.shared()}
+	h.journal = &journal{
+		Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger,
+		scarce: h.readiness.scarce, elsewhere: h.shared(),
+	}
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (j *journal) pause() {
 
 // deliver stores what was spooled, and says what was dropped of sessions that print nothing more.
 func (j *journal) deliver(ctx context.Context) error {
-	if err := j.storeMarks(ctx); err != nil {
+	if err := j.storeMarks(); err != nil {
 		return err
 	}
 	return j.spool.Deliver(ctx, func(ctx context.Context, id ops.SessionID, lines []ops.Line) error {
@@ -150,7 +150,8 @@ func (j *journal) deliver(ctx context.Context) error {
 	})
 }
 
-func (j *journal) storeMarks(ctx context.Context) error {
+// storeMarks spools the lines that say what was dropped.
+func (j *journal) storeMarks() error {
 	j.mu.Lock()
 	ids := slices.Collect(maps.Keys(j.dropped))
 	j.mu.Unlock()

@@ -32,8 +32,10 @@ func (h *Host) watchSkew(ctx context.Context) {
 }
 
 func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {
-	event := ops.Event{At: h.Clock(), Level: ops.LevelInfo, Kind: ops.EventHost,
-		Message: fmt.Sprintf("the clock of host %s agrees with the database's again", h.Config.Host.Name)}
+	event := ops.Event{
+		At: h.Clock(), Level: ops.LevelInfo, Kind: ops.EventHost,
+		Message: fmt.Sprintf("the clock of host %s agrees with the database's again", h.Config.Host.Name),
+	}
 	if ahead.Abs() > ops.MaxClockSkew {
 		event.Level = ops.LevelWarning
 		event.Message = fmt.Sprintf("the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",

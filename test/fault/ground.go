@@ -215,7 +215,7 @@ func (t *trying) skewedHost(ctx context.Context, by time.Duration) (err error) {
 	}
 	off := time.Duration(0)
 	for _, c := range cycles {
-		off = max(off, time.Since(c.CreatedAt)-time.Since(p.begun), c.CreatedAt.Sub(time.Now()))
+		off = max(off, time.Since(c.CreatedAt)-time.Since(p.begun), time.Until(c.CreatedAt))
 	}
 	t.found = fmt.Sprintf("%s: stored times differ by less than %s; %s", by, max(off, time.Second).Round(time.Second), b.summary(ctx))
 	if off > 5*time.Second {

@@ -96,7 +96,7 @@ func ctl(args []string) int {
 		return storm(args[1])
 	}
 	if len(args) == 1 && args[0] == "print" {
-		fmt.Println(strings.Repeat("output ", printed/7))
+		fmt.Fprintln(os.Stdout, strings.Repeat("output ", printed/7))
 		return 0
 	}
 	if len(args) != 1 {
