@@ -45,6 +45,11 @@ lint: $(LINT) $(DEADCODE) ## lint: style, what each package may import, dead cod
 	$(GO) build ./test/...
 	$(LINT) run ./...
 	script/check-product $(DEADCODE)
+	$(GO) run ./test/licenses -check
+
+.PHONY: licenses
+licenses: ## collect the licences of everything the program contains into THIRD_PARTY_LICENSES
+	$(GO) run ./test/licenses
 
 .PHONY: fmt
 fmt: $(LINT) ## format
@@ -69,6 +74,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent/claude
+	$(GO) test -run '^$$' -fuzz FuzzString -fuzztime 60s -fuzzminimizetime 5x ./internal/guard/redact
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m
 	$(GO) test -run '^$$' -fuzz FuzzDifferential -fuzztime 5m -fuzzminimizetime 5x ./internal/guard

@@ -222,6 +222,7 @@ type Config struct {
 	agentEnv     []string
 	table        table
 	secretFiles  []string
+	files        []string // prompts, rules, secrets: all that were read beside the configuration file
 	origins      map[string]origin
 }
 
@@ -271,13 +272,23 @@ func Load(in Input) (*Config, error) {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))
 	}
 	c.notice()
-	c.secretFiles = l.secretFiles
+	c.secretFiles, c.files = l.secretFiles, *l.places.files
 	return c, nil
 }
 
 // SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
 func (c *Config) SecretFiles() []string {
 	out := slices.Clone(c.secretFiles)
+	if c.File != "" {
+		out = append(out, c.File)
+	}
+	return out
+}
+
+// OwnFiles are the files that decide what the supervisor does: the configuration file and every file that it names. No agent may
+// change them, wherever they lie.
+func (c *Config) OwnFiles() []string {
+	out := slices.Clone(c.files)
 	if c.File != "" {
 		out = append(out, c.File)
 	}

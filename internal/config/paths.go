@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,10 +18,11 @@ type places struct {
 	home       string // empty when unknown
 	stateHome  string
 	configHome string
+	files      *[]string // which were read
 }
 
 func newPlaces(vars map[string]string) places {
-	p := places{home: vars["HOME"]}
+	p := places{home: vars["HOME"], files: new([]string)}
 	// The XDG rules say that a relative value is to be ignored.
 	under := func(variable, rest string) string {
 		if v := vars[variable]; filepath.IsAbs(v) {
@@ -120,6 +122,9 @@ func readFrom(p places, v raw, fix string) (string, []fault) {
 	text, err := readText(path)
 	if err != nil {
 		return "", wrong(v, fix, "%s", err)
+	}
+	if !slices.Contains(*p.files, path) {
+		*p.files = append(*p.files, path)
 	}
 	return text, nil
 }

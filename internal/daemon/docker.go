@@ -10,6 +10,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
 	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
 	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 )
@@ -114,6 +115,9 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	if err != nil {
 		d.h.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
 		return nil
+	}
+	for i := range now.Journal.Sessions {
+		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
 	}
 	brief := decide.BriefFor(now, s)
 	alone := brief.LeaveAlone()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -81,6 +83,9 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	facts := Facts(g.config, env)
 	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
 	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
+	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
+		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: strconv.FormatInt(int64(s.ID), 10)}), true
+	}
 	opened, err := g.gate.Open(ctx, s, facts)
 	if err != nil {
 		return nil, err
@@ -120,8 +125,8 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	return guard.Facts{
 		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
 		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
-		OwnPaths: []string{c.StateDir, filepath.Join(e.StateDir, "agent")}, Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
-		Resolve: resolve, Glob: gate.Matches,
+		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")), Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
+		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve, Glob: gate.Matches,
 	}
 }
 

@@ -21,6 +21,7 @@ type Facts struct {
 	Repositories   []string
 	StateDir       string
 	TempDir        string
+	OwnTemp        bool // the temporary folder is the session's own, and TMPDIR names it
 	InventoryHosts []string
 	// ProtectedFiles are infrastructure files nobody changes, by base name or path.
 	ProtectedFiles []string
@@ -28,8 +29,10 @@ type Facts struct {
 	OwnAPI         []string // host:port of the product's own API
 	// OwnPaths are further files and folders of the product: settings, transcripts, sockets, binary.
 	OwnPaths []string
-	Services []ops.Service
-	WebHosts []string // when set, the only hosts WebFetch may ask; *.example.com matches subdomains
+	// OwnSecrets are those that hold secrets: nothing reads a folder whole in which one of them lies.
+	OwnSecrets []string
+	Services   []ops.Service
+	WebHosts   []string // when set, the only hosts WebFetch may ask; *.example.com matches subdomains
 	// MCPTools are the MCP tools a tier may call; a trailing * matches the rest of the name.
 	MCPTools map[ops.Tier][]string
 	DryRun   bool
@@ -54,6 +57,7 @@ type factsFile struct {
 	VolumesDirs    []string            `yaml:"volumes_dirs"`
 	OwnAPI         []string            `yaml:"own_api"`
 	OwnPaths       []string            `yaml:"own_paths"`
+	OwnSecrets     []string            `yaml:"own_secrets"`
 	Services       []serviceEntry      `yaml:"services"`
 	WebHosts       []string            `yaml:"web_hosts"`
 	MCPTools       map[string][]string `yaml:"mcp_tools"`
@@ -92,7 +96,7 @@ func ParseFacts(data []byte) (Facts, error) {
 	out := Facts{
 		Cwd: f.Cwd, ReposDir: f.ReposDir, Repositories: f.Repositories, StateDir: f.StateDir, TempDir: f.TempDir,
 		InventoryHosts: f.InventoryHosts, ProtectedFiles: f.ProtectedFiles, VolumesDirs: f.VolumesDirs,
-		OwnAPI: f.OwnAPI, OwnPaths: f.OwnPaths, WebHosts: f.WebHosts, DryRun: f.DryRun, HandoffMode: f.HandoffMode,
+		OwnAPI: f.OwnAPI, OwnPaths: f.OwnPaths, OwnSecrets: f.OwnSecrets, WebHosts: f.WebHosts, DryRun: f.DryRun, HandoffMode: f.HandoffMode,
 	}
 	for _, s := range f.Services {
 		if s.Name == "" {

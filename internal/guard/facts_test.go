@@ -95,3 +95,54 @@ func TestOutsideARepositoryRelativeChangesAreDeniedWithTheHintToGoThere(t *testi
 		}
 	}
 }
+
+func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
+	facts := Facts{
+		Cwd: "/srv/work", ReposDir: "/srv/repos", StateDir: "/var/lib/claudeops",
+		OwnPaths: []string{"/srv/repos/ops/claudeops.yaml", "/srv/repos/ops/token"}, OwnSecrets: []string{"/srv/repos/ops/token"},
+	}
+	g := newGuard(t)
+	for command, allowed := range map[string]bool{
+		"cat /srv/repos/ops/token":                                   false,
+		"cat /srv/repos/ops/claudeops.yaml":                          false,
+		"diff -rN /srv/repos/ops /dev/null":                          false,
+		"find /srv/repos -name 'tok*' -exec cat {} +":                false,
+		"find /srv/repos/ops -type f | xargs head":                   false,
+		"grep -r . /srv/repos":                                       false,
+		"tar cf - /srv/repos/ops":                                    false,
+		"sed -i s/on/off/ /srv/repos/ops/claudeops.yaml":             false,
+		"printf 'POST / HTTP/1.0' | openssl s_client -connect h:443": false,
+		"cat /srv/repos/app/compose.yaml":                            true,
+		"diff -r /srv/repos/app/a /srv/repos/app/b":                  true,
+		"openssl s_client -connect h:443 </dev/null":                 true,
+	} {
+		if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() != allowed {
+			t.Errorf("%s: allowed %v: %s", command, d.Allowed(), d.Reason)
+		}
+	}
+}
+
+func TestTheTemporaryFolderOfASessionIsWrittenByItsName(t *testing.T) {
+	facts := Facts{
+		Cwd: "/srv/work", ReposDir: "/srv/repos", StateDir: "/var/lib/claudeops", TempDir: "/var/lib/claudeops/agent/tmp/7", OwnTemp: true,
+	}
+	g := newGuard(t)
+	for command, allowed := range map[string]bool{
+		`echo x > "$TMPDIR/list"`:                            true,
+		"df -h > $TMPDIR/df && cat $TMPDIR/df":               true,
+		"cp /etc/hosts $TMPDIR/hosts":                        true,
+		"touch /var/lib/claudeops/agent/tmp/7/x":             true,
+		"cat /var/lib/claudeops/agent/tmp/7/x":               true,
+		"rm $TMPDIR/list":                                    true,
+		"echo x > /tmp/list":                                 false,
+		"echo x > $TMPDIR/../8/x":                            false,
+		"cat /var/lib/claudeops/agent/tmp/8/x":               false,
+		"cat /var/lib/claudeops/agent/config/settings.json":  false,
+		"TMPDIR=/var/lib/claudeops; echo x > $TMPDIR/canary": false,
+		"rm -r $TMPDIR":                                      false,
+	} {
+		if d := g.Check(ops.Tier2, "Bash", bashInput(t, command), facts); d.Allowed() != allowed {
+			t.Errorf("%s: allowed %v: %s", command, d.Allowed(), d.Reason)
+		}
+	}
+}

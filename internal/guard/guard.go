@@ -112,6 +112,9 @@ func (g *Guard) walk(r *reader, f *syntax.File, facts *Facts) *judge {
 		// The supervisor sets it, nothing may change it, and agents are told to read and write there by this name.
 		s.vars["CLAUDEOPS_STATE_DIR"] = value{known: true, text: facts.StateDir}
 	}
+	if facts.OwnTemp {
+		s.vars["TMPDIR"] = value{known: true, text: facts.TempDir, inline: true}
+	}
 	if facts.Cwd != "" {
 		s.cwds = []string{path.Clean(facts.Cwd)}
 	}

@@ -124,6 +124,9 @@ func (j *judge) protected(p string, glob bool) bool {
 
 // own reports the files of the product itself.
 func (j *judge) own(p string) bool {
+	if t := j.facts.TempDir; j.facts.OwnTemp && p != t && within(p, t) {
+		return false // the session's own, in the state folder
+	}
 	if within(p, j.facts.StateDir) {
 		return true
 	}
@@ -133,6 +136,15 @@ func (j *judge) own(p string) bool {
 		}
 	}
 	return strings.HasPrefix(path.Base(p), "claudeops") && standardDir(path.Dir(p))
+}
+
+// holdsOwn reports folders below which the supervisor keeps its state or a secret.
+func (j *judge) holdsOwn(p string, glob bool) bool {
+	if i := strings.IndexAny(p, "*?["); glob && i >= 0 && j.facts.Glob == nil {
+		p = path.Dir(p[:i] + "x") // what the pattern matches cannot be looked at
+	}
+	return j.facts.StateDir != "" && within(j.facts.StateDir, p) ||
+		slices.ContainsFunc(j.facts.OwnSecrets, func(secret string) bool { return within(secret, p) })
 }
 
 // volumes reports persistent data.
@@ -179,7 +191,7 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
-		case j.g.secrets.Holds(p) || within(j.facts.StateDir, p) && j.facts.StateDir != "":
+		case j.g.secrets.Holds(p) || j.holdsOwn(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
@@ -297,6 +309,9 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	default:
 		bad.rule, bad.why = ruleWrite, "files change only inside the configured repositories and the temporary folder"
 		bad.hint = "cd into a repository with && first, or use the temporary folder"
+		if j.facts.OwnTemp {
+			bad.hint = "cd into a repository with && first, or use $TMPDIR"
+		}
 	}
 	return &bad
 }

@@ -85,6 +85,13 @@ type Alert struct {
 	Pending     bool  // it was received and not processed yet
 }
 
+// SignedAlerts are the alerts of one signed request.
+type SignedAlerts struct {
+	Alerts    []Alert
+	Signature string    // identifies the request
+	Expires   time.Time // when the signature is no longer valid
+}
+
 // Silence keeps certain checks and alerts from starting cycles for a while. Service, Group and Probe are patterns, see MatchPattern.
 type Silence struct {
 	ID          int64

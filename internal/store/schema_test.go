@@ -13,7 +13,7 @@ import (
 func TestEveryTableExists(t *testing.T) {
 	db := raw(t, newFile(t))
 	for table := range strings.FieldsSeq(`sessions cycles escalations recoveries transcript events verifications approvals incidents
-		incident_waits incident_cycles notifications guard_decisions cooldown_actions checks memories silences hosts alerts probe_states causes withheld`) {
+		incident_waits incident_cycles notifications guard_decisions cooldown_actions checks memories silences hosts alerts webhook_receipts probe_states causes withheld`) {
 		if got := text(t, db, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table); got != "1" {
 			t.Errorf("table %s is missing", table)
 		}

@@ -50,6 +50,7 @@ func schema() db.Schema {
 		{Name: "api_requests", Key: []string{"caller", "key"}},
 		{Name: "logins", Key: []string{"digest"}},
 		{Name: "alerts", Key: id},
+		{Name: "webhook_receipts", Key: []string{"signature"}},
 		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
 		{Name: "causes", Key: id},
 		{Name: "withheld", Key: []string{"environment", "service"}},

@@ -108,6 +108,9 @@ func released() map[int64][]string {
 			`INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (1, 1) ON CONFLICT DO NOTHING`,
 			`UPDATE cycles SET verified = TRUE WHERE id = 1`,
 		},
+		10: {
+			`INSERT INTO webhook_receipts (signature, expires_at) VALUES ('s', '2036-03-14T11:00:00.000000Z')`,
+		},
 	}
 }
 

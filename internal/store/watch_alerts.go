@@ -26,16 +26,54 @@ func (s *Store) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 		return nil
 	}
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
-		type key struct{ environment, fingerprint string }
-		for _, part := range db.Distinct(alerts, func(a ops.Alert) key { return key{a.Environment, a.Fingerprint} }) {
-			if err := s.upsertAlerts(ctx, tx, part); err != nil {
+		return s.upsertAll(ctx, tx, alerts)
+	})
+	if err != nil {
+		return fmt.Errorf("record alerts: %w", err)
+	}
+	return nil
+}
+
+// AddSignedAlerts records the alerts of signed requests: all of them or none. A request that was received before is not recorded
+// again; the result says which those are. Another host may have received it.
+func (s *Store) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error) {
+	err = s.db.Write(ctx, "signed alerts", func(tx db.Querier) error {
+		replayed = make([]bool, len(requests))
+		if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_receipts WHERE expires_at < ?`, db.Time(s.clock())); err != nil {
+			return err
+		}
+		for i, r := range requests {
+			result, err := tx.ExecContext(ctx, `INSERT INTO webhook_receipts (signature, expires_at) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+				r.Signature, db.Time(r.Expires))
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if replayed[i] = n == 0; replayed[i] {
+				continue
+			}
+			if err := s.upsertAll(ctx, tx, r.Alerts); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("record alerts: %w", err)
+		return nil, fmt.Errorf("record signed alerts: %w", err)
+	}
+	return replayed, nil
+}
+
+// upsertAll records alerts, also when one of them comes twice.
+func (s *Store) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+	type key struct{ environment, fingerprint string }
+	for _, part := range db.Distinct(alerts, func(a ops.Alert) key { return key{a.Environment, a.Fingerprint} }) {
+		if err := s.upsertAlerts(ctx, tx, part); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 func watchCases() []testCase {
 	return []testCase{
 		{"an alert told again is one alert", alertToldAgain},
+		{"a signed request counts once", signedRequestOnce},
 		{"an alert told while it is settled stays pending", alertToldWhileSettled},
 		{"an alert nobody repeats expires", alertExpires},
 		{"a state is what was saved last", stateIsSaved},
@@ -63,6 +64,26 @@ func alertToldAgain(t *testing.T, f *Fixture) {
 	left, err := f.Store.FiringAlerts(t.Context(), "home")
 	must(t, err)
 	equal(t, "firing", len(left), 1)
+}
+
+func signedRequestOnce(t *testing.T, f *Fixture) {
+	one := ops.SignedAlerts{Alerts: []ops.Alert{firing("a", "web")}, Signature: "s1", Expires: Start.Add(time.Hour)}
+	two := ops.SignedAlerts{Alerts: []ops.Alert{firing("b", "db")}, Signature: "s2", Expires: Start.Add(time.Hour)}
+	replayed, err := f.Store.AddSignedAlerts(t.Context(), []ops.SignedAlerts{one, two, one})
+	must(t, err)
+	equal(t, "replayed", replayed, []bool{false, false, true})
+	replayed, err = f.Store.AddSignedAlerts(t.Context(), []ops.SignedAlerts{two})
+	must(t, err)
+	equal(t, "replayed later", replayed, []bool{true})
+	got := f.alerts(t)
+	equal(t, "alerts", len(got), 2)
+	equal(t, "told", []int{got[0].Count, got[1].Count}, []int{1, 1})
+	old := ops.SignedAlerts{Alerts: []ops.Alert{firing("c", "db")}, Signature: "s3", Expires: Start.Add(-time.Second)}
+	for range 2 { // an expired signature is refused before, so it is not kept
+		replayed, err = f.Store.AddSignedAlerts(t.Context(), []ops.SignedAlerts{old})
+		must(t, err)
+		equal(t, "expired", replayed, []bool{false})
+	}
 }
 
 func alertToldWhileSettled(t *testing.T, f *Fixture) {

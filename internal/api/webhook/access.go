@@ -7,38 +7,66 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
-const signatureHeader = "X-Hub-Signature-256"
+const (
+	// signatureHeader carries t=UNIX_SECONDS,v2=HEX: the HMAC-SHA256 of time, request target and body, see signature.
+	signatureHeader = "X-Claudeops-Signature"
+	// bodySignatureHeader carries sha256=HEX of the body only.
+	bodySignatureHeader = "X-Hub-Signature-256"
+	// signedWithin is how far the time of a signature may be from ours.
+	signedWithin = 5 * time.Minute
+)
 
-// read returns the body of a request after its sender is authorized.
-func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	signed := h.o.Secret != "" && r.Header.Get(signatureHeader) != ""
-	if !signed && !h.known(r) {
+// receipt identifies a signed request; the zero value is a request that is not known by a signature with a time.
+type receipt struct {
+	signature string
+	expires   time.Time
+}
+
+// read returns the body of a request after its sender is authorized. No slot is taken meanwhile: a sender who does not finish
+// a body keeps nobody else out.
+func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, receipt, bool) {
+	known := h.known(r)
+	signed := h.o.Secret != "" && (r.Header.Get(signatureHeader) != "" || r.Header.Get(bodySignatureHeader) != "")
+	if !signed && !known {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
-		problem(w, http.StatusUnauthorized, `send the token as "Authorization: Bearer …", or sign the body with `+signatureHeader)
-		return nil, false
+		problem(w, http.StatusUnauthorized, `send the token as "Authorization: Bearer …", or sign the request with `+signatureHeader)
+		return nil, receipt{}, false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	unfinished := h.strangers
+	if known {
+		unfinished = h.senders
+	}
+	body, err := unfinished.read(w, r)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		problem(w, http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB")
-		return nil, false
+		return nil, receipt{}, false
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		problem(w, http.StatusRequestTimeout, "the body did not arrive in time")
+		return nil, receipt{}, false
 	case err != nil:
 		problem(w, http.StatusBadRequest, "the body could not be read")
-		return nil, false
-	case signed && !h.signature(r, body):
-		problem(w, http.StatusUnauthorized, "the signature does not match the body")
-		return nil, false
+		return nil, receipt{}, false
+	case !signed:
+		return body, receipt{}, true
 	}
-	return body, true
+	got, err := h.signature(r, body)
+	if err != nil {
+		problem(w, http.StatusUnauthorized, err.Error())
+		return nil, receipt{}, false
+	}
+	return body, got, true
 }
 
 // known reports whether the sender has the token. Without token and secret the daemon listens on loopback only; then the Host
@@ -55,18 +83,49 @@ func (h *Hook) known(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-func (h *Hook) signature(r *http.Request, body []byte) bool {
-	text, ok := strings.CutPrefix(r.Header.Get(signatureHeader), "sha256=")
-	if !ok {
-		return false
+// signature checks the signature of a request. What is signed is "TIME.TARGET.BODY": the Unix time in seconds, the path and query
+// as they were sent, and the body. The older form signs the body only, so it cannot choose an environment.
+func (h *Hook) signature(r *http.Request, body []byte) (receipt, error) {
+	text := r.Header.Get(signatureHeader)
+	if text == "" {
+		return receipt{}, h.bodySignature(r, body)
 	}
+	at, hexMAC, found := strings.Cut(text, ",")
+	at, timed := strings.CutPrefix(strings.TrimSpace(at), "t=")
+	hexMAC, versioned := strings.CutPrefix(strings.TrimSpace(hexMAC), "v2=")
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if !found || !timed || !versioned || err != nil {
+		return receipt{}, errors.New(signatureHeader + " must be t=UNIX_SECONDS,v2=HEX")
+	}
+	mac := h.mac([]byte(at), []byte("."), []byte(r.URL.RequestURI()), []byte("."), body)
+	if got, err := hex.DecodeString(hexMAC); err != nil || !hmac.Equal(got, mac) {
+		return receipt{}, errors.New("the signature does not match time, path, query and body")
+	}
+	signedAt := time.Unix(seconds, 0)
+	if age := h.o.Clock().Sub(signedAt); age > signedWithin || age < -signedWithin {
+		return receipt{}, errors.New("the time of the signature is more than 5 minutes from the time here")
+	}
+	return receipt{signature: hex.EncodeToString(mac), expires: signedAt.Add(signedWithin)}, nil
+}
+
+func (h *Hook) bodySignature(r *http.Request, body []byte) error {
+	if r.URL.Query().Has("environment") {
+		return errors.New(bodySignatureHeader + " does not sign ?environment=; use " + signatureHeader)
+	}
+	text, ok := strings.CutPrefix(r.Header.Get(bodySignatureHeader), "sha256=")
 	got, err := hex.DecodeString(strings.TrimSpace(text))
-	if err != nil {
-		return false
+	if !ok || err != nil || !hmac.Equal(got, h.mac(body)) {
+		return errors.New("the signature does not match the body")
 	}
+	return nil
+}
+
+func (h *Hook) mac(parts ...[]byte) []byte {
 	mac := hmac.New(sha256.New, []byte(h.o.Secret))
-	mac.Write(body)
-	return hmac.Equal(got, mac.Sum(nil))
+	for _, part := range parts {
+		mac.Write(part)
+	}
+	return mac.Sum(nil)
 }
 
 func loopback(host string) bool {
@@ -81,12 +140,13 @@ func loopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-func accepted(w http.ResponseWriter, n int) {
+func accepted(w http.ResponseWriter, n int, replayed bool) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
 	_ = json.NewEncoder(w).Encode(struct {
-		Accepted int `json:"accepted"`
-	}{n})
+		Accepted int  `json:"accepted"`
+		Replayed bool `json:"replayed,omitempty"` // it was received before and is stored already
+	}{n, replayed})
 }
 
 func busy(w http.ResponseWriter, why string) {

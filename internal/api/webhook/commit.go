@@ -53,10 +53,26 @@ func (h *Hook) gather(first entry) []entry {
 	return batch
 }
 
-// write stores a batch in one transaction and reports the result to every request.
+// write stores a batch in one transaction, signed requests in another one, and reports the result to every request.
 func (h *Hook) write(ctx context.Context, r *room, batch []entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
 	defer cancel()
+	var plain, signed []entry
+	for _, e := range batch {
+		if e.receipt.signature == "" {
+			plain = append(plain, e)
+		} else {
+			signed = append(signed, e)
+		}
+	}
+	h.writePlain(ctx, r, plain)
+	h.writeSigned(ctx, r, signed)
+}
+
+func (h *Hook) writePlain(ctx context.Context, r *room, batch []entry) {
+	if len(batch) == 0 {
+		return
+	}
 	err := r.free(ctx)
 	if err == nil {
 		var all []ops.Alert
@@ -67,11 +83,34 @@ func (h *Hook) write(ctx context.Context, r *room, batch []entry) {
 			err = fmt.Errorf("write alerts: %w", err)
 		}
 	}
+	h.written(batch, nil, err)
+}
+
+func (h *Hook) writeSigned(ctx context.Context, r *room, batch []entry) {
+	if len(batch) == 0 {
+		return
+	}
+	var replayed []bool
+	err := r.free(ctx)
+	if err == nil {
+		all := make([]ops.SignedAlerts, len(batch))
+		for i, e := range batch {
+			all[i] = ops.SignedAlerts{Alerts: e.alerts, Signature: e.receipt.signature, Expires: e.receipt.expires}
+		}
+		if replayed, err = h.o.Store.AddSignedAlerts(ctx, all); err != nil {
+			err = fmt.Errorf("write signed alerts: %w", err)
+		}
+	}
+	h.written(batch, replayed, err)
+}
+
+// written reports to every request of a batch.
+func (h *Hook) written(batch []entry, replayed []bool, err error) {
 	if err == nil {
 		h.o.Wake()
 	}
-	for _, e := range batch {
-		e.done <- err
+	for i, e := range batch {
+		e.done <- result{err: err, replayed: err == nil && i < len(replayed) && replayed[i]}
 	}
 }
 

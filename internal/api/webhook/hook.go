@@ -8,6 +8,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,7 +26,7 @@ const Path = "/api/v1/webhooks/"
 
 const (
 	maxBody = 1 << 20
-	// atOnce limits the requests that are read or wait to be written, and so their memory.
+	// atOnce limits the requests that are parsed or wait to be written, and so their memory.
 	atOnce = 256
 	// fullBatch is how many requests share a transaction.
 	fullBatch = 64
@@ -41,6 +42,7 @@ const (
 // Store keeps the alerts.
 type Store interface {
 	AddAlerts(ctx context.Context, alerts []ops.Alert) error
+	AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error)
 	CountPendingAlerts(ctx context.Context, most int) (int, error)
 }
 
@@ -49,7 +51,7 @@ type Options struct {
 	Store        Store
 	Environments []string // the first one is the default
 	Token        string   // as `Authorization: Bearer …`
-	Secret       string   // signs the body, as `X-Hub-Signature-256: sha256=…`
+	Secret       string   // signs requests, as `X-Claudeops-Signature: t=…,v2=…`
 	Clock        ops.Clock
 	Logger       *slog.Logger
 	// Service maps the name of a service in an alert to its name in the inventory.
@@ -69,12 +71,21 @@ type Hook struct {
 	slots   chan struct{}
 	queue   chan entry
 	ended   chan struct{}
+	// senders are requests with the token, strangers those whose signature can be checked only when their body is there.
+	senders, strangers *unfinished
 }
 
 // entry is one request that waits to be written.
 type entry struct {
-	alerts []ops.Alert
-	done   chan error
+	alerts  []ops.Alert
+	receipt receipt
+	done    chan result
+}
+
+// result is what became of a request.
+type result struct {
+	replayed bool
+	err      error
 }
 
 // New makes the handler.
@@ -97,7 +108,10 @@ func New(o Options) *Hook {
 	if o.Wake == nil {
 		o.Wake = func() {}
 	}
-	h := &Hook{o: o, slots: make(chan struct{}, o.AtOnce), queue: make(chan entry, o.AtOnce), ended: make(chan struct{})}
+	h := &Hook{
+		o: o, slots: make(chan struct{}, o.AtOnce), queue: make(chan entry, o.AtOnce), ended: make(chan struct{}),
+		senders: &unfinished{}, strangers: &unfinished{},
+	}
 	origins := http.NewCrossOriginProtection() // a page of another site must not send requests
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusForbidden, "cross-site requests are not allowed")
@@ -124,15 +138,15 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusMethodNotAllowed, "send the alert with POST")
 		return
 	}
+	body, receipt, ok := h.read(w, r)
+	if !ok {
+		return
+	}
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	default:
 		busy(w, "too many alerts at once")
-		return
-	}
-	body, ok := h.read(w, r)
-	if !ok {
 		return
 	}
 	environment, ok := h.environment(w, r)
@@ -151,7 +165,7 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 	for i := range found {
 		h.adopt(&found[i], environment)
 	}
-	h.keep(w, r, found)
+	h.keep(w, r, found, receipt)
 }
 
 // adopt assigns an alert to the environment.
@@ -159,9 +173,33 @@ func (h *Hook) adopt(a *ops.Alert, environment string) {
 	a.Environment = environment
 	a.Service = h.o.Redact(h.o.Service(environment, a.Service))
 	a.Summary, a.URL, a.Name = h.o.Redact(a.Summary), h.o.Redact(a.URL), h.o.Redact(a.Name)
+	a.Fingerprint = h.o.Redact(a.Fingerprint)
+	labels := make(map[string]string, len(a.Labels))
 	for name, value := range a.Labels {
-		a.Labels[name] = h.o.Redact(value)
+		labels[h.o.Redact(name)] = h.label(name, value)
 	}
+	a.Labels = labels
+}
+
+// label is the value of a label without secrets. A secret may be known by the name of the label only, so both are looked at.
+func (h *Hook) label(name, value string) string {
+	value = h.o.Redact(value)
+	both, err := json.Marshal(map[string]string{name: value})
+	if err != nil {
+		return value
+	}
+	seen := h.o.Redact(string(both))
+	if seen == string(both) {
+		return value
+	}
+	var out map[string]string
+	if err := json.Unmarshal([]byte(seen), &out); err != nil || len(out) != 1 {
+		return "[redacted]"
+	}
+	for _, safe := range out {
+		value = safe
+	}
+	return value
 }
 
 func (h *Hook) environment(w http.ResponseWriter, r *http.Request) (string, bool) {
@@ -177,12 +215,12 @@ func (h *Hook) environment(w http.ResponseWriter, r *http.Request) (string, bool
 }
 
 // keep waits until the alerts are written.
-func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert) {
+func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert, signed receipt) {
 	if len(alerts) == 0 {
-		accepted(w, 0)
+		accepted(w, 0, false)
 		return
 	}
-	e := entry{alerts: alerts, done: make(chan error, 1)}
+	e := entry{alerts: alerts, receipt: signed, done: make(chan result, 1)}
 	select {
 	case h.queue <- e:
 	case <-h.ended:
@@ -190,26 +228,29 @@ func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert) 
 		return
 	}
 	select {
-	case err := <-e.done:
-		h.answer(w, r, len(alerts), err)
+	case got := <-e.done:
+		h.answer(w, r, len(alerts), got)
 	case <-h.ended:
 		select {
-		case err := <-e.done: // it was written last
-			h.answer(w, r, len(alerts), err)
+		case got := <-e.done: // it was written last
+			h.answer(w, r, len(alerts), got)
 		default:
 			busy(w, "the supervisor is stopping")
 		}
 	}
 }
 
-func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, err error) {
+func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, got result) {
 	switch {
-	case err == nil:
-		accepted(w, n)
-	case errors.Is(err, errFull):
-		busy(w, err.Error())
+	case got.replayed:
+		h.o.Logger.WarnContext(r.Context(), "a signed request was received again", "address", address(r))
+		accepted(w, 0, true)
+	case got.err == nil:
+		accepted(w, n, false)
+	case errors.Is(got.err, errFull):
+		busy(w, got.err.Error())
 	default:
-		h.o.Logger.ErrorContext(r.Context(), "cannot store alerts", "error", err)
+		h.o.Logger.ErrorContext(r.Context(), "cannot store alerts", "error", got.err)
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 		problem(w, http.StatusServiceUnavailable, "the alerts could not be stored; send them again")
 	}

@@ -26,6 +26,7 @@ type rows struct {
 	pending int
 	broken  error
 	hold    chan struct{}
+	seen    map[string]bool
 }
 
 func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
@@ -40,6 +41,25 @@ func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
 	}
 	r.alerts = append(r.alerts, alerts...)
 	return nil
+}
+
+func (r *rows) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) ([]bool, error) {
+	replayed := make([]bool, len(requests))
+	for i, q := range requests {
+		r.mu.Lock()
+		replayed[i] = r.seen[q.Signature]
+		if r.seen == nil {
+			r.seen = map[string]bool{}
+		}
+		r.seen[q.Signature] = true
+		r.mu.Unlock()
+		if !replayed[i] {
+			if err := r.AddAlerts(ctx, q.Alerts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return replayed, nil
 }
 
 func (r *rows) CountPendingAlerts(context.Context, int) (int, error) {
@@ -131,14 +151,14 @@ func TestWhoMayTellUsSomething(t *testing.T) {
 		{"token", "secret-token", "", header{"Authorization": "Bearer secret-token"}, 202},
 		{"token from afar", "secret-token", "", header{"Authorization": "Bearer secret-token", "Host": "ops.example.org"}, 202},
 		{"no signature", "", "key", nil, 401},
-		{"signature", "", "key", header{signatureHeader: sign("key", body)}, 202},
-		{"signature beside a token", "secret-token", "key", header{signatureHeader: sign("key", body)}, 202},
+		{"signature", "", "key", header{bodySignatureHeader: sign("key", body)}, 202},
+		{"signature beside a token", "secret-token", "key", header{bodySignatureHeader: sign("key", body)}, 202},
 		{"token beside a secret", "secret-token", "key", header{"Authorization": "Bearer secret-token"}, 202},
-		{"signature of another body", "", "key", header{signatureHeader: sign("key", body+" ")}, 401},
-		{"signature with another key", "", "key", header{signatureHeader: sign("other", body)}, 401},
-		{"signature without algorithm", "", "key", header{signatureHeader: strings.TrimPrefix(sign("key", body), "sha256=")}, 401},
-		{"no hex", "", "key", header{signatureHeader: "sha256=zz"}, 401},
-		{"signature where no secret is set", "secret-token", "", header{signatureHeader: sign("", body)}, 401},
+		{"signature of another body", "", "key", header{bodySignatureHeader: sign("key", body+" ")}, 401},
+		{"signature with another key", "", "key", header{bodySignatureHeader: sign("other", body)}, 401},
+		{"signature without algorithm", "", "key", header{bodySignatureHeader: strings.TrimPrefix(sign("key", body), "sha256=")}, 401},
+		{"no hex", "", "key", header{bodySignatureHeader: "sha256=zz"}, 401},
+		{"signature where no secret is set", "secret-token", "", header{bodySignatureHeader: sign("", body)}, 401},
 		{"a page of another site", "", "", header{"Origin": "https://evil.example.org", "Sec-Fetch-Site": "cross-site"}, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

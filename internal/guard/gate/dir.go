@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,12 +17,48 @@ var plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`)
 // DefaultDir is where the sockets of a supervisor of this user lie: in the user's runtime folder if there is one,
 // else under /tmp. Neither is long.
 func DefaultDir() string {
-	uid := strconv.Itoa(os.Getuid())
-	runtime := filepath.Join("/run/user", uid)
+	runtime := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
 	if checkPrivate(runtime) == nil {
 		return filepath.Join(runtime, "claudeops-gate")
 	}
-	return "/tmp/claudeops-gate-" + uid
+	return sharedDir("/tmp")
+}
+
+// sharedDir is this user's folder in a folder where every user may make one. Another user may have taken the usual name
+// beforehand; then it is a folder with a name that nobody could know. Once made, that one is used by all later starts, so
+// that all supervisors of this user agree.
+func sharedDir(temp string) string {
+	name := "claudeops-gate-" + strconv.Itoa(os.Getuid())
+	usual := filepath.Join(temp, name)
+	if ownDir(usual) {
+		return usual
+	}
+	others, err := filepath.Glob(usual + "-*")
+	if err == nil {
+		for _, dir := range others { // sorted
+			if ownDir(dir) {
+				return dir
+			}
+		}
+	}
+	if _, err := os.Lstat(usual); errors.Is(err, fs.ErrNotExist) {
+		return usual
+	}
+	dir, err := os.MkdirTemp(temp, name+"-")
+	if err != nil {
+		return usual // which is refused with the reason when it is prepared
+	}
+	return dir
+}
+
+// ownDir reports whether dir is a folder of this user that no other user can write to.
+func ownDir(dir string) bool {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid()
 }
 
 // prepareDir makes the folder, and refuses one that others could have made or written to. One that was only opened for
@@ -29,19 +67,30 @@ func prepareDir(dir string) error {
 	if !plainPath.MatchString(dir) {
 		return fmt.Errorf("the folder of the guard's sockets must be an absolute path of letters, digits and ._-, not %q", dir)
 	}
+	if err := checkParent(filepath.Dir(dir)); err != nil {
+		return err
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("make the folder of the guard's sockets: %w", err)
 	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("look at the folder of the guard's sockets: %w", err)
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && info.IsDir() && int(stat.Uid) == os.Getuid() && info.Mode().Perm()&0o022 == 0 {
+	if ownDir(dir) {
 		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
 			return fmt.Errorf("close the folder of the guard's sockets: %w", err)
 		}
 	}
 	return checkPrivate(dir)
+}
+
+// checkParent refuses a folder in which others could replace ours.
+func checkParent(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the parent of the guard's sockets: %w", err)
+	}
+	if info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		return fmt.Errorf("every user may replace folders in %s: set its sticky bit (chmod +t) or choose another folder", dir)
+	}
+	return nil
 }
 
 func checkPrivate(dir string) error {

@@ -3,9 +3,13 @@ package redact
 import "strings"
 
 // assigned matches the value that is given to a name such as password or api_key: name=value,
-// name: value, "name":"value" at any depth of JSON strings in JSON strings, and --name value.
+// name: value, "name":"value" at any depth of JSON strings in JSON strings, --name value,
+// <name>value</name>, "name":"PASSWORD","value":"…" and NAME 'value'.
 func assigned(s string, i, j int) (from, to int, ok bool) {
-	closed, p := quote(s, j)
+	if j < len(s) && letters.has(s[j]) {
+		return 0, 0, false // tokens, secretName
+	}
+	closed, p := quote(s, nameEnd(s, j))
 	p = spaces(s, p)
 	if p >= len(s) {
 		return 0, 0, false
@@ -22,11 +26,23 @@ func assigned(s string, i, j int) (from, to int, ok bool) {
 		}
 	case closed < 0 && p > j && isOption(s, i):
 		sep = ' '
+	case sep == '>' && closed < 0:
+		return element(s, i, p+1)
+	case closed < 0 && p > j:
+		return afterName(s, i, j, p)
 	default:
-		return 0, 0, false
+		return namedValue(s, i, p)
 	}
-	spaced := p < len(s) && s[p] == ' '
+	return assignedValue(s, p, sep, closed, i)
+}
+
+// assignedValue matches the value behind the separator.
+func assignedValue(s string, p int, sep byte, closed, name int) (from, to int, ok bool) {
+	spaced := p < len(s) && (s[p] == ' ' || s[p] == '\t')
 	p = spaces(s, p)
+	if strings.HasPrefix(s[p:], "%22") || strings.HasPrefix(s[p:], "%27") {
+		p += len("%22")
+	}
 	opened, start := quote(s, p)
 	switch {
 	case opened >= 0 && closed >= 0 && opened != closed:
@@ -40,11 +56,134 @@ func assigned(s string, i, j int) (from, to int, ok bool) {
 		return 0, 0, false // a number, true, false or null
 	}
 	to = run(s, p, isBareValue)
+	if p < to && (s[p] == '?' || s[p] == '+') && inExpansion(s, name) {
+		return 0, 0, false
+	}
+	if spaced && to < len(s) && (s[to] == '(' || s[to] == '{') {
+		return 0, 0, false // code that calls something
+	}
+	if sep == ':' && spaced && isDocument(s, name, to) {
+		return p, to, !isVariable(s[p:to]) && !isProse(s[p:to])
+	}
 	return p, to, worthHiding(s[p:to], sep, spaced)
 }
 
+// inExpansion reports whether the name at i belongs to ${NAME:?message} in a shell.
+func inExpansion(s string, i int) bool {
+	const longest = 64
+	for from := max(0, i-longest); i > from && isWord(s[i-1]); i-- {
+	}
+	return i > 1 && s[i-1] == '{' && s[i-2] == '$'
+}
+
+// nameEnd is where the name ends that the hit before j begins: PASSWORD_2, SECRET_B64.
+func nameEnd(s string, j int) int {
+	if j >= len(s) || s[j] != '_' && !isDigit(s[j]) {
+		return j
+	}
+	for _, suffix := range []string{"_base64", "_b64", "_value", "_plain", "_raw", "_old", "_new"} {
+		if end := j + len(suffix); end <= len(s) && strings.EqualFold(s[j:end], suffix) {
+			return end
+		}
+	}
+	p := j
+	if p+1 < len(s) && s[p] == '_' {
+		p++
+	}
+	if end := run(s, p, isDigit); end > p {
+		return end
+	}
+	return j
+}
+
+// element matches the text of <name>text</name>.
+func element(s string, i, p int) (from, to int, ok bool) {
+	for i > 0 && (isWord(s[i-1]) || s[i-1] == ':' || s[i-1] == '.') {
+		i--
+	}
+	if i == 0 || s[i-1] != '<' {
+		return 0, 0, false
+	}
+	end := strings.IndexByte(s[p:min(len(s), p+keyLimit)], '<')
+	if end <= 0 {
+		return 0, 0, false
+	}
+	return p, p + end, strings.TrimSpace(s[p:p+end]) != ""
+}
+
+// afterName matches what follows a name and a space: PASSWORD 'text' in SQL, login x password y in .netrc, "the password is x1!".
+func afterName(s string, i, j, p int) (from, to int, ok bool) {
+	if depth, start := quote(s, p); depth >= 0 && s[start-1] == '\'' && start < len(s) && s[start] > ' ' {
+		return start, quotedEnd(s, start, depth, '\''), true
+	}
+	const near = 80
+	before := s[max(0, i-near):i]
+	if at := strings.LastIndex(before, "login "); at >= 0 && strings.Count(before[at:], " ") == 2 {
+		to = run(s, p, isBareValue)
+		return p, to, to > p
+	}
+	if strings.HasPrefix(s[p:], "is ") && j < p {
+		p += len("is ")
+		if depth, start := quote(s, p); depth >= 0 {
+			p = start
+		}
+		to = run(s, p, isBareValue)
+		value := strings.TrimRight(s[p:to], ".")
+		return p, p + len(value), len(value) >= minSecret && needDigit(value)
+	}
+	return 0, 0, false
+}
+
+// namedValue matches the value where the name is a value itself: "name": "DB_PASSWORD", "value": "x", the same in YAML and XML,
+// and define('DB_PASSWORD', 'x').
+func namedValue(s string, name, p int) (from, to int, ok bool) {
+	const near = 48
+	if s[p] == ',' && strings.Contains(s[max(0, name-near):name], "define(") {
+		return quotedNext(s, name, p+1)
+	}
+	p = run(s, p, func(c byte) bool { return strings.IndexByte(", \t\r\n}", c) >= 0 })
+	if next := lineBreak(s, p); next > p {
+		p = next
+	}
+	_, p = quote(s, p)
+	if len(s)-p < len("value") || !strings.EqualFold(s[p:p+len("value")], "value") {
+		return 0, 0, false
+	}
+	closed, p := quote(s, p+len("value"))
+	p = spaces(s, p)
+	if p >= len(s) || s[p] != ':' && s[p] != '=' {
+		return 0, 0, false
+	}
+	return assignedValue(s, p+1, '=', closed, p)
+}
+
+// isDocument reports whether name and value are a line of an indented document such as YAML. The value ends at to.
+func isDocument(s string, name, to int) bool {
+	if to < len(s) && s[to] != '"' && !lineEnds(s, to) {
+		return false
+	}
+	p := name
+	for p > 0 && isWord(s[p-1]) && !startsToken(s, p) || p > 0 && (s[p-1] == '_' || s[p-1] == '-') {
+		p--
+	}
+	return p >= 2 && s[p-1] == ' ' && (s[p-2] == ' ' || s[p-2] == '-')
+}
+
+// isProse reports whether a value is a word of a sentence about a secret.
+func isProse(value string) bool {
+	if isAlgorithm(value) || len(value) < 4 {
+		return true
+	}
+	switch strings.ToLower(strings.TrimRight(value, ".!")) {
+	case "incorrect", "invalid", "wrong", "missing", "expired", "changed", "unset", "empty", "unknown", "string", "object", "denied",
+		"accepted":
+		return true
+	}
+	return false
+}
+
 func spaces(s string, i int) int {
-	return run(s, i, func(c byte) bool { return c == ' ' })
+	return run(s, i, func(c byte) bool { return c == ' ' || c == '\t' })
 }
 
 // quote returns the number of backslashes before the quote at i and the place behind it, or -1 and
@@ -78,10 +217,14 @@ func quotedEnd(s string, i, depth int, with byte) int {
 
 // isOption reports whether the name at i belongs to a command line option.
 func isOption(s string, i int) bool {
-	for i > 0 && isWord(s[i-1]) {
-		i--
+	const longest = 64
+	from := max(0, i-longest)
+	word := i
+	for word > from && isWord(s[word-1]) {
+		word--
 	}
-	return strings.HasPrefix(s[i:], "--")
+	at := strings.Index(s[word:i], "--")
+	return at == 0 || at > 0 && startsToken(s, word+at)
 }
 
 func isBareValue(c byte) bool {
@@ -91,7 +234,7 @@ func isBareValue(c byte) bool {
 // worthHiding tells a value from prose and from the name of a variable.
 func worthHiding(value string, sep byte, spaced bool) bool {
 	switch {
-	case value == "" || isVariable(value):
+	case value == "" || isVariable(value) || isAlgorithm(value):
 		return false
 	case sep == '=' && !spaced:
 		return true

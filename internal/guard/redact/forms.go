@@ -17,21 +17,35 @@ const (
 	minSecretLine = 12
 )
 
+type literalKey struct {
+	text string
+	fold bool
+}
+
 // forms lists every text the secrets may be printed as.
 func forms(secrets []string) []literal {
-	seen := make(map[string]bool)
+	seen := make(map[literalKey]bool)
 	var out []literal
 	add := func(text string, fold bool) {
-		if len(text) < minSecret || seen[text] {
+		key := literalKey{text, fold}
+		if len(text) < minSecret || seen[key] {
 			return
 		}
-		seen[text] = true
+		seen[key] = true
 		out = append(out, literal{text: text, fold: fold, mark: markSecret})
 	}
 	for _, secret := range secrets {
 		for _, value := range values(secret) {
 			for _, text := range encodings(value) {
 				add(text, false)
+			}
+			if len(value) >= leastTrail {
+				add(strings.ToLower(value), true)
+			}
+			for _, l := range trails(value) {
+				if len(l.text) >= key {
+					out = append(out, l)
+				}
 			}
 			// The digits of hex and of percent escapes come in either case.
 			add(hex.EncodeToString([]byte(value)), true)
@@ -73,6 +87,8 @@ func encodings(value string) []string {
 		// A JSON document inside a string of another one.
 		out = append(out, jsonForms(escaped)...)
 	}
+	out = append(out, htmlForms(value)...)
+	out = append(out, quotedForms(value)...)
 	return append(out, base64Forms(value)...)
 }
 

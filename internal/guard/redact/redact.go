@@ -59,15 +59,27 @@ func New(secrets []string) *Redactor {
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
 func (r *Redactor) String(s string) string {
-	spans := r.scan.find(s)
-	if len(spans) == 0 {
-		return s
-	}
-	out := replace(s, merge(s, spans))
-	if !json.Valid([]byte(out)) && json.Valid([]byte(s)) {
-		return unsafeLine
-	}
+	out, _ := r.line(s, nil)
 	return out
+}
+
+// line is String for one line of several: before are the secrets that the last line did not finish, the result those that
+// this line does not.
+func (r *Redactor) line(s string, before []pending) (string, []pending) {
+	f := r.scan.find(s)
+	for _, o := range before {
+		if p, ok := o.rest(s); ok {
+			f.found(o.trail, s, p)
+		}
+	}
+	if len(f.spans) == 0 {
+		return s, f.unfinished
+	}
+	out := replace(s, merge(s, f.spans))
+	if !json.Valid([]byte(out)) && json.Valid([]byte(s)) {
+		out = unsafeLine
+	}
+	return out, f.unfinished
 }
 
 func looksLikeJSON(s string) bool {

@@ -235,6 +235,8 @@ func TestHostileLinesTakeLinearTime(t *testing.T) {
 		"sk-", "eyJ", "://", "password=", "password:", "token='", `token="`, `\"token\":\"`, "authorization=", "bearer ",
 		"-----BEGIN PRIVATE KEY-----", `-----BEGIN PRIVATE KEY-----"`, "-----BEGIN PRIVATE KEY-----END ", `\`, "a", "--password ",
 		"ghp_", ".eyJaaaaaa", "passwordtoken=", "://u:p", "hunter22",
+		"glpat-", "xoxb-", ".webhook.office.com/webhookb2/", "mysql -p", "curl -u a:b ", "cookie: a=", "LS0tLS1CRUdJTi", "AKIA", "_password_", "a a a a ",
+		"61 61 61 61 61 61 61 ", "hunter2\n", "hunter2\\n", "define('password',", "htpasswd -b a ", "chpasswd|:", "PuTTY-User-Key-File-", "<password>",
 	} {
 		line := strings.Repeat(piece, (512<<10)/len(piece))
 		before := cpu(t)

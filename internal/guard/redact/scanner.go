@@ -9,53 +9,117 @@ type literal struct {
 	mark mark
 	// match narrows a hit at s[i:j] to what must go; nil takes the hit itself.
 	match func(s string, i, j int) (from, to int, ok bool)
-	// at is where the pair of bytes lies by which the scanner finds the literal.
-	at int
+	// each does the same where several pieces may have to go.
+	each func(s string, i, j int, add func(from, to int))
+	// trail is followed from the hit, in which a unit of it begins behind skip bytes.
+	trail      *trail
+	unit, skip int
+	// next limits the bytes that may follow a literal of three bytes; nil is any.
+	next func(c byte) bool
 }
 
 const (
-	window    = 3
-	stride    = window - 1
-	tableSize = 1 << 16
-	caseBit   = 0x20
-	slack     = 1 << 20
+	window  = 4
+	stride  = 2
+	key     = 3 // bytes by which a literal is found
+	keyMask = 1<<(8*key) - 1
+	caseBit = 0x20
+	// caseBits is caseBit for each byte of a key.
+	caseBits = caseBit<<16 | caseBit<<8 | caseBit
+	// filterBits is the size of the table that tells most keys of ordinary text from those of literals. It stays in the
+	// processor's nearest cache.
+	filterBits = 18
+	slack      = 1 << 20
 )
 
-// scanner finds many literals in one pass. Each is represented by three neighbouring bytes of it,
-// so that looking at every second pair of bytes cannot miss it: one of its two pairs is looked at.
+// scanner finds many literals in one pass. Each is represented by four neighbouring bytes of it, so that looking at
+// three bytes at every second place cannot miss it: one of its two groups of three is looked at.
 // A fixed stride keeps the loop free of steps that wait for each other. Bytes are compared without
 // regard to case first and exactly after.
 type scanner struct {
-	bucket  [tableSize]uint16 // by pair of bytes; 0 means no literal
-	buckets [][]literal
+	filter   [1 << (filterBits - 6)]uint64
+	buckets  []bucket // by hash of the key, one of those that follow if it is taken; the length is a power of two
+	literals []literal
+}
+
+// bucket holds the literals with one key.
+type bucket struct {
+	key     uint32
+	entries []entry
+}
+
+// entry is a literal in a bucket, with what tells most texts from it.
+type entry struct {
+	number      int32
+	at, behind  int32 // from the key to the literal's beginning and end
+	first, last byte  // of the literal, without case
 }
 
 func newScanner(literals []literal) *scanner {
-	sc := &scanner{buckets: make([][]literal, 1)}
-	for _, l := range literals {
-		at := anchor(l.text)
-		for l.at = at; l.at < at+stride; l.at++ {
-			sc.add(pair(l.text[l.at:]), l)
+	sc := &scanner{literals: literals}
+	byKey := make(map[uint32][]entry)
+	add := func(key uint32, e entry) { byKey[key] = append(byKey[key], e) }
+	for number, l := range literals {
+		if len(l.text) >= window {
+			at := anchor(l.text)
+			add(keyOf(l.text[at:]), newEntry(number, at, l.text))
+			add(keyOf(l.text[at+1:]), newEntry(number, at+1, l.text))
+			continue
 		}
+		add(keyOf(l.text), newEntry(number, 0, l.text))
+		followers := make(map[byte]bool)
+		for c := range 1 << 8 { // the byte behind a literal of three
+			if l.next == nil || l.next(byte(c)) {
+				followers[byte(c)|caseBit] = true
+			}
+		}
+		for c := range followers {
+			add(keyOf(l.text[1:]+string([]byte{c})), newEntry(number, 1, l.text))
+		}
+	}
+	size := 1
+	for size < 4*len(byKey) {
+		size *= 2
+	}
+	sc.buckets = make([]bucket, size)
+	for key, entries := range byKey {
+		h := hash(key)
+		sc.filter[h>>6] |= 1 << (h & 63)
+		*sc.bucket(key) = bucket{key: key, entries: entries}
 	}
 	return sc
 }
 
-func (sc *scanner) add(pair uint16, l literal) {
-	if sc.bucket[pair] == 0 {
-		sc.bucket[pair] = uint16(len(sc.buckets))
-		sc.buckets = append(sc.buckets, nil)
+func newEntry(number, at int, text string) entry {
+	return entry{
+		number: int32(number), at: int32(at), behind: int32(len(text) - at), //nolint:gosec // short texts, few of them
+		first: text[0] | caseBit, last: text[len(text)-1] | caseBit,
 	}
-	bucket := &sc.buckets[sc.bucket[pair]]
-	*bucket = append(*bucket, l)
 }
 
-// anchor picks the three bytes of a literal that are least likely to stand in ordinary text.
+// bucket returns the bucket of the key, or the empty one it may have.
+func (sc *scanner) bucket(key uint32) *bucket {
+	mask := uint32(len(sc.buckets) - 1)
+	for i := key * 0x9E3779B1 >> 7 & mask; ; i = (i + 1) & mask {
+		if b := &sc.buckets[i]; b.key == key || b.entries == nil {
+			return b
+		}
+	}
+}
+
+// keyOf is the key of the first three bytes.
+func keyOf(s string) uint32 {
+	return (uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16) | caseBits
+}
+
+func hash(key uint32) uint32 { return key * 2654435761 >> (32 - filterBits) }
+
+// anchor picks the four bytes of a literal that are least likely to stand in ordinary text.
 func anchor(text string) int {
 	best, bestScore := 0, -1
 	for at := 0; at+window <= len(text); at++ {
-		// The commoner of the two pairs decides how often the literal is tried in vain.
-		score := rarity(text[at+1]) + min(rarity(text[at]), rarity(text[at+2]))
+		// The commoner of the two keys decides how often the literal is tried in vain.
+		score := rarity(text[at+1]) + rarity(text[at+2]) + min(rarity(text[at]), rarity(text[at+3]))
 		if score > bestScore {
 			best, bestScore = at, score
 		}
@@ -72,25 +136,30 @@ func rarity(c byte) int {
 	return 4
 }
 
-// pair is the table index of the first two bytes.
-func pair(s string) uint16 {
-	return uint16(s[0]|caseBit)<<8 | uint16(s[1]|caseBit)
-}
-
 // find returns what must go, in no particular order and possibly overlapping.
-func (sc *scanner) find(s string) []span {
+func (sc *scanner) find(s string) finding {
 	var f finding
-	for i := 0; i+1 < len(s); i += stride {
-		n := sc.bucket[uint16(s[i]|caseBit)<<8|uint16(s[i+1]|caseBit)]
-		if n == 0 {
-			continue
-		}
-		bucket := sc.buckets[n]
-		for k := range bucket {
-			f.try(&bucket[k], s, i-bucket[k].at)
+	i := 0
+	for ; i+4 <= len(s); i += stride {
+		k := (uint32(s[i])|uint32(s[i+1])<<8|uint32(s[i+2])<<16|uint32(s[i+3])<<24)&keyMask | caseBits
+		h := k * 2654435761 >> (32 - filterBits)
+		if sc.filter[h>>6]&(1<<(h&63)) != 0 {
+			sc.tryAll(&f, s, i, k)
 		}
 	}
-	return f.spans
+	if i+key <= len(s) {
+		sc.tryAll(&f, s, i, keyOf(s[i:]))
+	}
+	return f
+}
+
+func (sc *scanner) tryAll(f *finding, s string, i int, key uint32) {
+	for _, e := range sc.bucket(key).entries {
+		from, to := i-int(e.at), i+int(e.behind)
+		if from >= 0 && to <= len(s) && s[from]|caseBit == e.first && s[to-1]|caseBit == e.last {
+			f.try(&sc.literals[e.number], s, from)
+		}
+	}
 }
 
 // finding is what was found in one text so far.
@@ -98,20 +167,33 @@ type finding struct {
 	spans []span
 	to    int // the furthest end of a span
 	work  int // bytes looked at behind literals
+	// The trail that was followed last and where to: its other anchors there lead to the same.
+	trail      *trail
+	followed   int
+	unfinished []pending // secrets whose rest may be on the next line
 }
 
-// try looks for the literal at from. Text that is made to have every literal look at all that
+// try looks for the literal at from, where there is room for it. Text that is made to have every literal look at all that
 // follows is not worth more than a few passes: then what lies in an earlier span stays as it is.
 func (f *finding) try(l *literal, s string, from int) {
 	to := from + len(l.text)
-	if from < 0 || to > len(s) || !l.same(s[from:to]) {
+	if !l.same(s[from:to]) {
 		return
 	}
-	if l.match == nil {
+	switch {
+	case l.trail != nil:
+		f.follow(l, s, from)
+		return
+	case l.match == nil && l.each == nil:
 		f.add(span{from: from, to: to, mark: l.mark})
 		return
-	}
-	if from < f.to && f.work > slack+4*len(s) {
+	case from < f.to && f.work > slack+4*len(s):
+		return
+	case l.each != nil:
+		l.each(s, from, to, func(start, end int) {
+			f.work += end - from
+			f.add(span{from: start, to: end, mark: l.mark})
+		})
 		return
 	}
 	start, end, ok := l.match(s, from, to)
@@ -120,6 +202,27 @@ func (f *finding) try(l *literal, s string, from int) {
 	}
 	f.work += end - from
 	f.add(span{from: start, to: end, mark: l.mark})
+}
+
+func (f *finding) follow(l *literal, s string, from int) {
+	if l.trail == f.trail && from+l.skip < f.followed || f.work > slack+4*len(s) {
+		return
+	}
+	p, ok := l.trail.follow(s, from+l.skip, l.unit)
+	f.work += p.to - p.from
+	if !ok {
+		return
+	}
+	f.trail, f.followed = l.trail, p.to
+	f.found(l.trail, s, p)
+}
+
+// found takes out a piece of a secret and remembers it if the rest may follow.
+func (f *finding) found(t *trail, s string, p piece) {
+	f.add(span{from: p.from, to: p.to, mark: markSecret})
+	if p.last < len(t.units) && len(s)-p.to < mostGutter && len(f.unfinished) < mostPending {
+		f.unfinished = append(f.unfinished, pending{trail: t, unit: p.last})
+	}
 }
 
 func (f *finding) add(sp span) {

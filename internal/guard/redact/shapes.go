@@ -1,44 +1,39 @@
 package redact
 
-import "strings"
+import (
+	"encoding/base64"
+	"strings"
+)
 
 // shapes are the beginnings of common credentials, each with the rule that tells one from a word
 // that merely begins alike.
 func shapes() []literal {
-	token := func(text string, match func(string, int, int) (int, int, bool)) literal {
-		return literal{text: text, mark: markToken, match: match}
-	}
 	out := []literal{
-		token("sk-", word(16, isWord, needDigit)),
-		token("github_pat_", word(20, isWord, anything)),
-		token("glpat-", word(16, isWord, anything)),
-		token("AKIA", word(16, isUpperDigit, anything)),
-		token("ASIA", word(16, isUpperDigit, needDigit)),
-		token("AIza", word(30, isWord, anything)),
-		token("eyJ", jwt),
+		{text: "AKIA", mark: markToken, each: accessKey},
+		{text: "ASIA", mark: markToken, each: accessKey},
+		{text: "eyJ", mark: markToken, match: jwt},
+		{text: "eyJrIjoi", mark: markToken, match: tokenShape{parts: open(std64, 40)}.match},
 		{text: "bearer", fold: true, mark: markToken, match: bearer},
 		{text: "authorization", fold: true, mark: markToken, match: authorization},
+		{text: "cookie", fold: true, mark: markToken, match: cookie},
 		{text: "-----BEGIN ", mark: markKey, match: privateKey},
+		{text: "PuTTY-User-Key-File-", mark: markKey, match: puttyKey},
 		{text: "://", mark: markPassword, match: urlPassword},
 	}
-	for _, kind := range "pousr" {
-		out = append(out, token("gh"+string(kind)+"_", word(20, isAlnum, anything)))
+	for _, text := range base64Forms("-----BEGIN ") {
+		out = append(out, literal{text: text, mark: markKey, match: encodedKey})
 	}
-	for _, kind := range "abeprs" {
-		out = append(out, token("xox"+string(kind)+"-", word(10, isWord, anything)))
+	for _, t := range tokenShapes() {
+		out = append(out, t.literal())
 	}
-	for _, name := range []string{"password", "passwd", "passphrase"} {
-		out = append(out, literal{text: name, fold: true, mark: markPassword, match: assigned})
+	for _, n := range names() {
+		out = append(out, n.literal())
 	}
-	for _, name := range []string{
-		"token", "secret", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey",
-		"secret_key", "secretkey", "private_key", "encryption_key", "signing_key", "auth_key", "master_key",
-	} {
-		out = append(out, literal{text: name, fold: true, mark: markToken, match: assigned})
-	}
-	return out
+	return append(out, commandLiterals()...)
 }
 
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isHex(c byte) bool   { return isDigit(c) || 'a' <= c|caseBit && c|caseBit <= 'f' }
 func isAlnum(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
@@ -46,7 +41,6 @@ func isWord(c byte) bool       { return isAlnum(c) || c == '_' || c == '-' }
 func isUpperDigit(c byte) bool { return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' }
 func isCredential(c byte) bool { return isWord(c) || strings.IndexByte("._~+/=", c) >= 0 }
 
-func anything(string) bool    { return true }
 func needDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
 // run returns where the bytes of one class that begin at i end.
@@ -63,18 +57,7 @@ func startsWord(s string, i int) bool {
 	if i == 0 || !isWord(s[i-1]) {
 		return true
 	}
-	return strings.IndexByte("nrtbf", s[i-1]) >= 0 && backslashes(s, i-1)%2 == 1
-}
-
-// word matches a token of one class that is at least least bytes long behind its beginning.
-func word(least int, class func(byte) bool, more func(string) bool) func(string, int, int) (int, int, bool) {
-	return func(s string, i, j int) (int, int, bool) {
-		if !startsWord(s, i) {
-			return 0, 0, false
-		}
-		end := run(s, j, class)
-		return i, end, end-j >= least && more(s[j:end])
-	}
+	return isAlnum(s[i-1]) && startsToken(s, i)
 }
 
 // jwt matches two or three parts of base64 between dots.
@@ -130,6 +113,7 @@ const (
 	keyEnd    = "-----END "
 	keyLimit  = 64 << 10
 	keyHeader = 48
+	keyHead   = 4 << 10 // before the private part of a key file
 )
 
 // privateKey matches a PEM block, its line breaks real or escaped. A block without an end is taken
@@ -148,9 +132,11 @@ func privateKey(s string, i, j int) (from, to int, ok bool) {
 			return i, body + end + len(keyEnd) + dashes + len("-----"), true
 		}
 	}
-	return i, body + run(rest, 0, func(c byte) bool {
-		return isAlnum(c) || c >= 0x80 || strings.IndexByte("+/=-\\ \t\r\n:,.", c) >= 0
-	}), true
+	return i, body + run(rest, 0, isKeyText), true
+}
+
+func isKeyText(c byte) bool {
+	return isAlnum(c) || c >= 0x80 || strings.IndexByte("+/=-\\ \t\r\n:,.", c) >= 0
 }
 
 // keyText cuts s before the quote that would end a JSON string, unless the end of the key stands
@@ -185,7 +171,130 @@ func urlPassword(s string, _, j int) (from, to int, ok bool) {
 	}
 	colon := strings.IndexByte(authority[:at], ':')
 	if colon < 0 {
-		return 0, 0, false
+		// A token as the name of the user.
+		return j, j + at, at >= 16 && needDigit(authority[:at])
 	}
 	return j + colon + 1, j + at, true
+}
+
+// accessKey matches the id of an AWS access key and, where it follows, the key.
+func accessKey(s string, i, j int, add func(from, to int)) {
+	id := tokenShape{parts: exact(upperAlnum, 16), digit: s[i] == 'A' && s[i+1] == 'S'}
+	_, to, ok := id.match(s, i, j)
+	if !ok {
+		return
+	}
+	add(i, to)
+	const near, length = 160, 40
+	end := min(len(s), to+near)
+	for p := to; p < end; p++ {
+		if !std64.has(s[p]) {
+			continue
+		}
+		q := run(s, p, std64.has)
+		for q-p > length && (s[p] == '=' || s[p] == '/') {
+			p++
+		}
+		if value := s[p:q]; len(value) == length && needDigit(value) && strings.ContainsAny(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ/+") {
+			add(p, q)
+			return
+		}
+		p = q
+	}
+}
+
+// cookie matches the values of a Cookie header, and the first value of a Set-Cookie header.
+func cookie(s string, i, j int) (from, to int, ok bool) {
+	_, p := quote(s, j)
+	p = spaces(s, p)
+	if p >= len(s) || s[p] != ':' && s[p] != '=' && (s[p] != ' ' || !isOption(s, i)) {
+		return 0, 0, false
+	}
+	_, p = quote(s, spaces(s, p+1))
+	to = run(s, p, func(c byte) bool { return c >= ' ' && strings.IndexByte("\"'\\<>|`", c) < 0 })
+	equals := strings.IndexByte(s[p:to], '=')
+	if equals < 1 || strings.ContainsAny(s[p:p+equals], " ,") {
+		return 0, 0, false
+	}
+	if i >= 4 && strings.EqualFold(s[i-4:i], "set-") {
+		if semicolon := strings.IndexByte(s[p:to], ';'); semicolon > 0 {
+			to = p + semicolon
+		}
+	}
+	p += equals + 1
+	return p, to, to-p >= 4
+}
+
+// puttyKey matches a key file of PuTTY.
+func puttyKey(s string, i, _ int) (from, to int, ok bool) {
+	const private = "Private-Lines:"
+	text := s[i:min(len(s), i+keyHead)]
+	at := strings.Index(text, private)
+	if at < 0 {
+		return 0, 0, false
+	}
+	from = i + at + len(private)
+	return from, run(s, from, isKeyText), true
+}
+
+// encodedKey matches a PEM block in base64, wrapped or not. The hit is the part that all blocks begin with.
+func encodedKey(s string, i, j int) (from, to int, ok bool) {
+	const head = 120
+	text := strings.Map(func(r rune) rune {
+		if r < 0x80 && std64.has(byte(r)) && r != '=' {
+			return r
+		}
+		return -1
+	}, s[i:min(len(s), i+head)])
+	for cut := range min(4, len(text)) {
+		piece := text[cut:]
+		plain, err := base64.RawStdEncoding.DecodeString(piece[:len(piece)/4*4])
+		if err == nil && strings.Contains(string(plain), "PRIVATE KEY") {
+			for from = i; from > 0 && i-from < 3 && std64.has(s[from-1]); from-- {
+			}
+			return from, wrapped(s, j, std64.has), true
+		}
+	}
+	return 0, 0, false
+}
+
+// wrapped is where a text of one class that may be broken into lines ends.
+func wrapped(s string, i int, class func(byte) bool) int {
+	for {
+		i = run(s, i, class)
+		next := lineBreak(s, i)
+		if next == i || next >= len(s) || run(s, next, class)-next < 4 {
+			return i
+		}
+		i = next
+	}
+}
+
+// lineBreak returns the place behind a line break, real or escaped, and the white space around it.
+func lineBreak(s string, i int) int {
+	p, seen := i, false
+	for p < len(s) {
+		switch s[p] {
+		case '\n', '\r':
+			seen = true
+			p++
+		case ' ', '\t':
+			p++
+		case '\\':
+			q := run(s, p, func(c byte) bool { return c == '\\' })
+			if q < len(s) && (s[q] == 'n' || s[q] == 'r' || s[q] == 't') {
+				seen = seen || s[q] != 't'
+				q++
+			} else if q >= len(s) || s[q] != '\n' {
+				return i
+			}
+			p = q
+		default:
+			if seen {
+				return p
+			}
+			return i
+		}
+	}
+	return i
 }

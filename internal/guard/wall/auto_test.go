@@ -118,3 +118,34 @@ func TestADryRunChangesNoRepository(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesOfTheSupervisorInARepositoryStayAsTheyAre(t *testing.T) {
+	for name, bwrap := range map[string]string{"with namespaces": "", "without namespaces": "/nowhere/bwrap"} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			own := p.repos + "/ops/claudeops.yaml"
+			must(t, os.MkdirAll(p.repos+"/ops/.git", 0o755))        //nolint:gosec // a test folder
+			must(t, os.WriteFile(own, []byte("precious\n"), 0o666)) //nolint:gosec // so open that a wall is needed
+			p.config.Own = []string{own}
+			s := p.auto(bwrap)
+			session := wall.Session{ID: "7"}
+			must(t, s.Prepare(ops.Tier2))
+			must(t, s.PrepareSession(ops.Tier2, session))
+			c, err := s.WrapSession(ops.Tier2, session, wall.Command{
+				Path: "/bin/sh", Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Argv: []string{"sh", "-c", "cd " + p.repos + `
+echo x > ops/claudeops.yaml; rm -f ops/claudeops.yaml; mv ops/claudeops.yaml app/gone; mv app/file ops/claudeops.yaml
+mv ops moved && mkdir ops && echo x > ops/claudeops.yaml; ln -sf /etc/passwd ops/claudeops.yaml
+echo fixed > app/new && echo x > ops/.git/index && cat ops/claudeops.yaml`},
+			})
+			must(t, err)
+			out, code := runCommand(t, c)
+			raw, err := os.ReadFile(own)
+			if err != nil || string(raw) != "precious\n" {
+				t.Errorf("the file is now %q (%v): %s", raw, err, out)
+			}
+			if _, err := os.Stat(p.repos + "/app/new"); err != nil || code != 0 {
+				t.Errorf("honest work failed: %v: %s", err, out)
+			}
+		})
+	}
+}

@@ -118,11 +118,22 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 	if session.LookOnly {
 		return out
 	}
+	var folders []string
 	if tier >= ops.Tier2 && s.c.ReposDir != "" {
-		out = append(out, s.c.ReposDir)
+		folders = append(folders, s.c.ReposDir)
 	}
 	if tier >= ops.Tier3 {
-		out = append(out, s.c.Named...)
+		folders = append(folders, s.c.Named...)
+	}
+	anchors := make([]string, len(s.c.ReadOnly))
+	for i, file := range s.c.ReadOnly {
+		anchors[i] = filepath.Dir(file)
+	}
+	for _, dir := range folders {
+		if at, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = at
+		}
+		out = append(out, within(dir, s.c.Own, anchors)...)
 	}
 	return out
 }

@@ -50,6 +50,31 @@ func beside(dir string, protected []string) []string {
 	return out
 }
 
+// within lists what may be changed below a folder: everything but the files in own, and no folder that holds one of them or one of the
+// anchors, because whoever may rename a folder can replace what lies in it.
+func within(dir string, own, anchors []string) []string {
+	holds := func(paths []string, strictly bool) bool {
+		return slices.ContainsFunc(paths, func(p string) bool { return inside(p, dir) && (!strictly || p != dir) })
+	}
+	if slices.Contains(own, dir) {
+		return nil
+	}
+	if !holds(own, false) && !holds(anchors, true) {
+		return []string{dir}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i, entry := range entries {
+		if path := filepath.Join(dir, entry.Name()); i < mostEntries && entry.Type()&fs.ModeSymlink == 0 {
+			out = append(out, within(path, own, anchors)...)
+		}
+	}
+	return out
+}
+
 // kernelSecrets are not on a disk, so mounts do not hide them.
 func kernelSecrets() []string { return []string{"/dev", "/sys/kernel/debug", "/sys/kernel/tracing"} }
 

@@ -59,6 +59,7 @@ type Config struct {
 	Gates          string   // where the sockets of all sessions are; a session sees its own
 	Named          []string // writable from Tier 3 on
 	ReadOnly       []string // files inside writable folders that nothing may change; held by mounts only
+	Own            []string // files of the supervisor that nothing may change, nor move the folders they lie in; real paths
 	Sockets        []string // of the supervisor; each session tries that it cannot reach them
 }
 

@@ -62,10 +62,25 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	for _, path := range s.c.ReadOnly {
-		if err := p.optional(path, readOnly); err != nil {
+	for _, path := range slices.Concat(s.c.ReadOnly, s.c.Own) {
+		if err := p.fix(path); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fix makes something read-only, unless it has another mount: one that hides it keeps more.
+func (p *profile) fix(path string) error {
+	at, err := realPath(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, taken := p.mounts[at]; !taken {
+		p.mounts[at] = readOnly
 	}
 	return nil
 }
