@@ -398,6 +398,10 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			held = append(held, ops.Withheld{Service: name, Why: ops.HoldWaiting, Reason: "it waits"})
 			cause.Services = append(cause.Services, name)
 		}
+		// A cycle that looked at one of the services.
+		f.Commit(t, ops.Transition{Cycle: f.RunningSession(t, "home").CycleID, At: f.At, Step: ops.Step{Kind: ops.StepProbe}, Result: ops.Result{Checks: []ops.Check{
+			{At: f.At, Purpose: ops.ProbeObserve, Service: "service-00001", Probe: "p", Type: "http", Status: ops.Down},
+		}}})
 		// The same alert twice in one call counts twice.
 		if err := f.Store.AddAlerts(t.Context(), append(alerts, alerts[7])); err != nil {
 			t.Fatal(err)
@@ -412,10 +416,6 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 		if err := f.Store.SaveWithheld(t.Context(), "home", held); err != nil {
 			t.Fatal(err)
 		}
-		// A cycle that looked at the same services.
-		f.Commit(t, ops.Transition{Cycle: f.RunningSession(t, "home").CycleID, At: f.At, Step: ops.Step{Kind: ops.StepProbe}, Result: ops.Result{Checks: []ops.Check{
-			{At: f.At, Purpose: ops.ProbeObserve, Service: "service-00001", Probe: "p", Type: "http", Status: ops.Down},
-		}}})
 		n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: f.At}
 		if _, started, err := f.Store.OpenCause(t.Context(), cause, n, nil, nil, f.At); err != nil || !started {
 			t.Fatalf("started %t, %v", started, err)
