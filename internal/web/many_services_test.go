@@ -101,12 +101,12 @@ func TestVeryManyServicesAreShownInPages(t *testing.T) {
 		}
 	}
 	first, last := get("/services"), get("/services?page=99999")
-	for _, want := range []string{"400 Down", "39600 Healthy", "1–25 of 40000", "service-00100", `rel="next"`} {
+	for _, want := range []string{"400 Down", "39600 Healthy", "1–20 of 40000", "service-00100", `rel="next"`} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the first page lacks %q", want)
 		}
 	}
-	if !strings.Contains(last, "39976–40000 of 40000") || !strings.Contains(last, "service-39999") || strings.Contains(last, `rel="next"`) {
+	if !strings.Contains(last, "39981–40000 of 40000") || !strings.Contains(last, "service-39999") || strings.Contains(last, `rel="next"`) {
 		t.Error("the last page is not the last one")
 	}
 	if body := get("/services?q=39998"); !strings.Contains(body, "service-39998") || strings.Contains(body, `rel="next"`) {

@@ -160,7 +160,7 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 }
 
 // servicesPerPage is how many services a page lists.
-const servicesPerPage = 25
+const servicesPerPage = 20
 
 // turn returns the services of the page that was asked for, and sets the links to the others.
 func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceEntry {
