@@ -76,7 +76,7 @@ func (b *box) transcript(id ops.SessionID) string {
 func codexBox(t *testing.T, script responsesapi.Script) (*box, *responsesapi.Server) {
 	t.Helper()
 	server := responsesapi.New(t, script)
-	b := &box{t: t, state: t.TempDir(), bin: agenttest.Fake(t, plays(agenttest.Claims(0.1, "web").At(2, 0))), real: true}
+	b := &box{t: t, state: privateFolder(t), bin: agenttest.Fake(t, plays(agenttest.Claims(0.1, "web").At(2, 0))), real: true}
 	b.furnish()
 	home := t.TempDir()
 	b.env = append(realcodex.Env(t, server.URL()), quickExit, "HOME="+home, "CODEX_HOME="+filepath.Join(home, "not-for-agents"),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +93,8 @@ type box struct {
 	bin   string // the fake agent
 	url   string // of the database it shares with others; empty: SQLite in its state folder
 	env   []string
-	real  bool // the agent is a real CLI
+	real  bool     // the agent is a real CLI
+	wrap  []string // what starts the daemon, if it is not started directly
 }
 
 // newBox is a box with a database in which nothing has run yet; emptyBox is one where nothing was ever started.
@@ -114,9 +117,34 @@ func (b *box) furnish() {
 	}
 }
 
+// privateFolder is a new folder that only this user can open, as a state folder must be.
+func privateFolder(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// token is what requests to a daemon of this box need: the token in its environment, or the one that the daemon made.
+func (b *box) token() string {
+	b.t.Helper()
+	for _, pair := range slices.Backward(b.env) {
+		if token, ok := strings.CutPrefix(pair, "CLAUDEOPS_API_TOKEN="); ok {
+			return token
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(b.state, "api-token"))
+	if err != nil {
+		return "" // it has not been made yet
+	}
+	return strings.TrimSpace(string(raw))
+}
+
 func emptyBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
 	t.Helper()
-	b := &box{t: t, state: t.TempDir(), bin: agenttest.Fake(t, s)}
+	b := &box{t: t, state: privateFolder(t), bin: agenttest.Fake(t, s)}
 	b.env = append([]string{
 		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(),
 		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_CLAUDE_BIN=" + b.bin, "CLAUDEOPS_ESCALATION_MODE=handoff",
@@ -289,7 +317,8 @@ type daemon struct {
 func (b *box) serve(env ...string) *daemon {
 	b.t.Helper()
 	d := &daemon{box: b, addr: freeAddress(b.t), log: &lockedBuffer{}, done: make(chan error, 1)}
-	d.cmd = exec.Command(program, "serve")
+	argv := append(append([]string{}, b.wrap...), program, "serve")
+	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir = b.t.TempDir()
 	d.cmd.Env = append(append(append([]string{}, b.env...), "CLAUDEOPS_LISTEN="+d.addr), env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
@@ -338,7 +367,12 @@ func (d *daemon) until(what string, cond func() bool) {
 func pause(d time.Duration) { <-time.After(d) }
 
 func (d *daemon) get(path string) (int, string) {
-	r, err := http.Get("http://" + d.addr + path)
+	return d.getAs(d.token(), path)
+}
+
+// getAs asks with another token, or with none.
+func (d *daemon) getAs(token, path string) (int, string) {
+	r, err := d.send(http.MethodGet, path, token, nil)
 	if err != nil {
 		return 0, ""
 	}
@@ -354,7 +388,7 @@ func (d *daemon) post(path string, body any) (int, map[string]any) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	r, err := http.Post("http://"+d.addr+path, "application/json", bytes.NewReader(raw))
+	r, err := d.send(http.MethodPost, path, d.token(), bytes.NewReader(raw))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -362,6 +396,20 @@ func (d *daemon) post(path string, body any) (int, map[string]any) {
 	var out map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&out)
 	return r.StatusCode, out
+}
+
+// send makes a request with a token and follows no redirect.
+func (d *daemon) send(method, path, token string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequest(method, "http://"+d.addr+path, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return client.Do(r)
 }
 
 // stop asks the daemon to end and returns its exit code and how long it took.

@@ -22,7 +22,7 @@ import (
 func realBox(t *testing.T, script messagesapi.Script, env ...string) (*box, *messagesapi.Server) {
 	t.Helper()
 	server := messagesapi.New(t, script)
-	b := &box{t: t, state: t.TempDir(), real: true}
+	b := &box{t: t, state: privateFolder(t), real: true}
 	b.furnish()
 	b.env = append(realcli.Env(t, server.URL()), quickExit,
 		"CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_CLAUDE_BIN="+realcli.Path(t), "CLAUDEOPS_LISTEN=127.0.0.1:0",
@@ -145,7 +145,7 @@ func costs(t *testing.T, sessions []ops.Session) {
 
 func TestRealCLI_AChainByHandoff(t *testing.T) {
 	t.Parallel()
-	state := t.TempDir()
+	state := privateFolder(t)
 	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
 		n := tierOf(r)
 		if r.Turn() > 0 || n == 3 {

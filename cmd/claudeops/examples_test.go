@@ -110,7 +110,7 @@ func exampleBox(t *testing.T, name string, repairs ops.Tier, people string) (b *
 	}
 	repos := t.TempDir()
 	state := filepath.Join(repos, "infra", "web.state")
-	b = &box{t: t, state: t.TempDir()}
+	b = &box{t: t, state: privateFolder(t)}
 	b.env = []string{
 		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_STATE_DIR=" + b.state,
 		"CLAUDEOPS_REPOS_DIR=" + repos, "CLAUDEOPS_CLAUDE_BIN=scripted", "CLAUDEOPS_CODEX_BIN=scripted", "CLAUDEOPS_APPRISE_API=" + people,

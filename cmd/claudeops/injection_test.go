@@ -114,7 +114,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 	for mode, most := range map[ops.ContextMode]int{ops.ContextResume: 18, ops.ContextHandoff: 9} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			base, state := t.TempDir(), t.TempDir()
+			base, state := t.TempDir(), privateFolder(t)
 			at := gatetest.Places{Volumes: filepath.Join(base, "volumes"), Repos: filepath.Join(base, "repos"), State: state}
 			gatetest.Fill(t, at)
 			bin, log := gatetest.Markers(t)
@@ -159,7 +159,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 // the operating system still keep it from what it must not change or read.
 func TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads(t *testing.T) {
 	t.Parallel()
-	base, state := t.TempDir(), t.TempDir()
+	base, state := t.TempDir(), privateFolder(t)
 	at := gatetest.Places{Volumes: filepath.Join(base, "volumes"), Repos: filepath.Join(base, "repos"), State: state}
 	gatetest.Fill(t, at)
 	fixtures, err := gatetest.Fixtures(at)

@@ -254,11 +254,11 @@ func TestSeveralEnvironmentsSideBySide(t *testing.T) {
 
 func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=a-very-secret-token", "SECRET_OF_THE_HOST=x", "ANTHROPIC_API_KEY=key-for-the-agent-1234")
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=a-very-secret-token-of-ours", "SECRET_OF_THE_HOST=x", "ANTHROPIC_API_KEY=key-for-the-agent-1234")
 	b.once(0)
 	call := b.calls()[0]
 	env := strings.Join(call.Env, "\n")
-	for _, bad := range []string{"a-very-secret-token", "SECRET_OF_THE_HOST"} {
+	for _, bad := range []string{"a-very-secret-token-of-ours", "SECRET_OF_THE_HOST"} {
 		if strings.Contains(env, bad) {
 			t.Errorf("the agent sees %s", bad)
 		}
@@ -400,7 +400,7 @@ func TestTimeout(t *testing.T) {
 
 func TestTheDemoRepairsARealService(t *testing.T) {
 	t.Parallel()
-	b := &box{t: t, state: t.TempDir(), env: []string{quickExit, "PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
+	b := &box{t: t, state: privateFolder(t), env: []string{quickExit, "PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
 	r := b.run("demo", "--once")
 	if r.code != 0 {
 		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)

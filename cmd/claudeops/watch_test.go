@@ -44,6 +44,7 @@ func (d *daemon) told(source, body string, headers ...string) int {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	r.Header.Set("Authorization", "Bearer "+d.token())
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -204,6 +205,7 @@ func TestAStormOfAlertsIsOneCycle(t *testing.T) {
 func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly)
 	d := b.ready()
+	token := d.token()
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	accepted := map[string]bool{}
@@ -212,7 +214,7 @@ func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 		group.Go(func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("a-%d-%d", w, i)
-				resp, err := http.Post("http://"+d.addr+"/api/v1/webhooks/generic", "application/json", strings.NewReader(fmt.Sprintf(`{"name":%q,"service":"s","severity":"info"}`, name)))
+				resp, err := d.send(http.MethodPost, "/api/v1/webhooks/generic", token, strings.NewReader(fmt.Sprintf(`{"name":%q,"service":"s","severity":"info"}`, name)))
 				if err != nil {
 					return
 				}
@@ -263,7 +265,7 @@ func TestARealAlertmanagerTellsAndIsUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal("prometheus-alertmanager is not installed: run script/setup-tests")
 	}
-	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=alertmanager-token").configured(quickly)
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=token-of-the-alertmanager").configured(quickly)
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
 
@@ -275,7 +277,7 @@ receivers:
     webhook_configs:
       - url: http://%s/api/v1/webhooks/alertmanager
         send_resolved: true
-        http_config: {authorization: {type: Bearer, credentials: alertmanager-token}}
+        http_config: {authorization: {type: Bearer, credentials: token-of-the-alertmanager}}
 `, d.addr), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 )
 
@@ -38,7 +39,7 @@ func Environment(spec ops.SessionSpec, f Folders, v Variables) []string {
 	vars["CLAUDEOPS_HANDLER"] = spec.Session.Handler
 	vars["CLAUDEOPS_CYCLE_ID"] = strconv.FormatInt(int64(spec.Session.CycleID), 10)
 	vars["CLAUDEOPS_SESSION_ID"] = strconv.FormatInt(int64(spec.Session.ID), 10)
-	vars[keyName] = spec.Session.Key
+	vars[process.KeyName] = spec.Session.Key
 	for name, value := range v.Set {
 		vars[name] = value
 	}

@@ -1,5 +1,7 @@
 package agent
 
+import "claudeops/internal/agent/process"
+
 // What the tests of whole sessions need to see.
 const (
 	StandardPath = standardPath
@@ -9,18 +11,18 @@ const (
 
 // Left returns how many processes of a session are left, and the path of its control group if that is.
 func Left(key string) (processes int, group string, err error) {
-	all, err := pids()
+	all, err := process.PIDs()
 	if err != nil {
 		return 0, "", err
 	}
-	if g := findCgroup(key); g != nil {
-		group = g.path
+	if g := process.FindCgroup(key); g != nil {
+		group = g.Path
 	}
-	return len(newEnvironScan(keyName, key).holders(all)), group, nil
+	return len(process.NewEnvironScan(process.KeyName, key).Holders(all)), group, nil
 }
 
 // Alive returns when a process was started, and whether it runs.
 func Alive(pid int) (started string, alive bool) {
-	st, err := readStat(pid)
-	return st.started, err == nil && !st.zombie
+	st, err := process.ReadStat(pid)
+	return st.Started, err == nil && !st.Zombie
 }

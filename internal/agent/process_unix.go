@@ -14,44 +14,45 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/failpoint"
 )
 
-// keyName is the variable that every process of a session carries.
-const keyName = "CLAUDEOPS_SESSION_KEY"
+// drainLimit bounds what is still read of a pipe that something out of reach keeps open.
+const drainLimit = 1 << 20
 
-const (
-	// sweepTime bounds how long the last processes of a session are looked for. One that is stuck in
-	// the kernel cannot be killed at all.
-	sweepTime = 3 * time.Second
-	// drainLimit bounds what is still read of a pipe that something out of reach keeps open.
-	drainLimit = 1 << 20
-)
-
-// process is a started program. Its pipes stay open until close, so that reading its output to the
+// running is a started program. Its pipes stay open until close, so that reading its output to the
 // end does not depend on when it is reaped.
-type process struct {
-	ident
+type running struct {
+	process.Ident
+
 	key    string
 	stdout *pipe
 	stderr *pipe
 	proof  func(line string) (mine bool, err error) // see Program
 
-	group *cgroup
+	group *process.Cgroup
 	proc  *os.Process
 	done  chan struct{} // closed once the program was reaped; state is set then
 	state *os.ProcessState
 }
 
 // start starts a program in a process group and, where possible, a control group of its own.
-func start(program Program) (*process, error) {
-	p := &process{key: program.Key, done: make(chan struct{})}
+func start(program Program) (*running, error) {
+	p := &running{key: program.Key, done: make(chan struct{})}
 	files, err := p.openFiles(program.Stdin)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	failpoint.Hit("spawn.before")
-	p.group = makeCgroup(program.Key)
+	p.group = process.MakeCgroup(program.Key)
+	p.group.Limit(program.Limits)
+	started, err := program.kept(p.group)
+	if err != nil {
+		closeAll(files)
+		p.close()
+		return nil, err
+	}
 	ready := make(chan error)
 	go p.own(program, files, ready)
 	err = <-ready
@@ -60,12 +61,25 @@ func start(program Program) (*process, error) {
 		p.close()
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
+	started(p.Ident)
 	failpoint.Hit("spawn.after")
 	return p, nil
 }
 
+// kept tells the keeper, if there is one, about the session.
+func (p *Program) kept(group *process.Cgroup) (started func(process.Ident), err error) {
+	if p.register == nil {
+		return func(process.Ident) {}, nil
+	}
+	path := ""
+	if group != nil {
+		path = group.Path
+	}
+	return p.register(path)
+}
+
 // openFiles makes the pipes and returns the child's ends.
-func (p *process) openFiles(stdin *os.File) ([]*os.File, error) {
+func (p *running) openFiles(stdin *os.File) ([]*os.File, error) {
 	if stdin == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
@@ -89,15 +103,15 @@ func (p *process) openFiles(stdin *os.File) ([]*os.File, error) {
 
 // own starts the program and waits for it. The signal a child gets when its parent dies follows the
 // thread that started it, so this goroutine keeps its thread until the child was reaped.
-func (p *process) own(program Program, files []*os.File, ready chan<- error) {
+func (p *running) own(program Program, files []*os.File, ready chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.spawn(program, files)
 	if err == nil {
-		if st, statErr := readStat(p.proc.Pid); statErr == nil {
-			p.ident = st.ident
+		if st, statErr := process.ReadStat(p.proc.Pid); statErr == nil {
+			p.Ident = st.Ident
 		} else {
-			p.pid = p.proc.Pid
+			p.PID = p.proc.Pid
 		}
 	}
 	ready <- err
@@ -110,7 +124,7 @@ func (p *process) own(program Program, files []*os.File, ready chan<- error) {
 	}
 }
 
-func (p *process) spawn(program Program, files []*os.File) error {
+func (p *running) spawn(program Program, files []*os.File) error {
 	if signal.Ignored(os.Interrupt) {
 		// A supervisor that was started in the background of a script ignores the signal, and its
 		// children would inherit that: then no session could be asked to end. We still
@@ -132,7 +146,7 @@ func (p *process) spawn(program Program, files []*os.File) error {
 			p.proc = proc
 			return nil
 		}
-		p.group.remove()
+		p.group.Remove()
 		p.group = nil
 		attr.Sys.UseCgroupFD = false
 	}
@@ -152,13 +166,13 @@ func startRetrying(program Program, attr *os.ProcAttr) (*os.Process, error) {
 	}
 }
 
-func (p *process) groupFolder() *os.File {
+func (p *running) groupFolder() *os.File {
 	if p.group == nil {
 		return nil
 	}
-	folder, err := p.group.open()
+	folder, err := p.group.Open()
 	if err != nil {
-		p.group.remove()
+		p.group.Remove()
 		p.group = nil
 		return nil
 	}
@@ -166,11 +180,11 @@ func (p *process) groupFolder() *os.File {
 }
 
 // interrupt asks the program to end. It does nothing once the program was reaped.
-func (p *process) interrupt() { _ = p.proc.Signal(os.Interrupt) }
+func (p *running) interrupt() { _ = p.proc.Signal(os.Interrupt) }
 
 // exitCode returns the exit code, or 128 and the signal that ended the program, as a shell says it.
 // It may be called once done is closed.
-func (p *process) exitCode() int {
+func (p *running) exitCode() int {
 	if p.state == nil {
 		return -1
 	}
@@ -181,7 +195,7 @@ func (p *process) exitCode() int {
 }
 
 // ended reports whether the program was reaped.
-func (p *process) ended() bool {
+func (p *running) ended() bool {
 	select {
 	case <-p.done:
 		return true
@@ -191,25 +205,25 @@ func (p *process) ended() bool {
 }
 
 // sweep kills whatever is left of the session and returns how many processes that was.
-func (p *process) sweep(ctx context.Context) (int, error) {
-	var roots []ident
+func (p *running) sweep(ctx context.Context) (int, error) {
+	var roots []process.Ident
 	if !p.ended() {
-		roots = append(roots, p.ident)
+		roots = append(roots, p.Ident)
 	}
 	failpoint.Hit("kill.before")
-	killed, err := (&sweeper{key: p.key, group: p.group, roots: roots, owned: p.pid}).run(ctx)
+	killed, err := (&process.Sweeper{Key: p.key, Group: p.group, Roots: roots, Owned: p.PID}).Run(ctx)
 	failpoint.Hit("kill.after")
 	return killed, err
 }
 
 // close gives up the pipes and the control group.
-func (p *process) close() {
+func (p *running) close() {
 	for _, side := range []*pipe{p.stdout, p.stderr} {
 		if side != nil {
 			_ = side.file.Close()
 		}
 	}
-	p.group.remove()
+	p.group.Remove()
 }
 
 // Sweep kills everything that is left of a session whose supervisor is gone, and returns how many
@@ -218,87 +232,17 @@ func Sweep(ctx context.Context, key string) (killed int, err error) {
 	if key == "" {
 		return 0, errors.New("sweep session: it has no key")
 	}
-	group := findCgroup(key)
-	killed, err = (&sweeper{key: key, group: group}).run(ctx)
-	group.remove()
+	group := process.FindCgroup(key)
+	killed, err = (&process.Sweeper{Key: key, Group: group}).Run(ctx)
+	group.Remove()
 	return killed, err
 }
 
-// sweeper kills the processes of one session.
-type sweeper struct {
-	key   string
-	group *cgroup
-	roots []ident // what was seen alive: its descendants belong to the session too
-	owned int     // the pid that another goroutine reaps
-	found map[ident]bool
-}
+// FileNameSafe reports whether the key of a session may be part of a file name.
+func FileNameSafe(key string) bool { return process.FileNameSafe(key) }
 
-// run kills until a look finds nothing. A look that follows a find is made twice, because a process
-// that is just being replaced by another program shows no environment for a moment.
-func (s *sweeper) run(ctx context.Context) (int, error) {
-	s.found = make(map[ident]bool)
-	scan := newEnvironScan(keyName, s.key)
-	deadline := time.Now().Add(sweepTime)
-	quiet := 0
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		all, err := pids()
-		if err != nil {
-			return len(s.found), err
-		}
-		// All are found before any is killed: the children of a dead process belong to another one.
-		victims := withDescendants(all, s.roots)
-		victims = append(victims, s.group.members()...)
-		victims = append(victims, scan.holders(all)...)
-		s.group.kill()
-		for _, v := range victims {
-			if !s.found[v] {
-				s.found[v] = true
-				s.roots = append(s.roots, v)
-			}
-			killIdent(v)
-		}
-		s.reap()
-		if len(victims) == 0 && !s.group.populated() {
-			if quiet++; quiet == 2 || len(s.found) == 0 {
-				return len(s.found), nil
-			}
-		} else {
-			quiet = 0
-		}
-		if err := context.Cause(ctx); err != nil {
-			return len(s.found), fmt.Errorf("sweep session %s: %w", s.key, err)
-		}
-		if time.Now().After(deadline) {
-			return len(s.found), fmt.Errorf("sweep session %s: %d processes do not end", s.key, max(len(victims), 1))
-		}
-		time.Sleep(pause) //nolint:forbidigo // they are not our children, so their end cannot be awaited
-	}
-}
-
-// reap takes the exit status of those that became our own children when their parent died.
-func (s *sweeper) reap() {
-	for v := range s.found {
-		if v.pid != s.owned {
-			_, _ = syscall.Wait4(v.pid, nil, syscall.WNOHANG, nil)
-		}
-	}
-}
-
-// killIdent kills a process unless its pid belongs to another one by now. The handle is taken before
-// the start time is read, so that both are of the same process.
-func killIdent(id ident) {
-	if id.pid == os.Getpid() {
-		return
-	}
-	proc, err := os.FindProcess(id.pid)
-	if err != nil {
-		return
-	}
-	defer func() { _ = proc.Release() }()
-	if id.alive() {
-		_ = proc.Signal(syscall.SIGKILL)
-	}
-}
+// CgroupAvailable reports whether sessions get a control group of their own here.
+func CgroupAvailable() bool { return process.CgroupAvailable() }
 
 func closeAll(files []*os.File) {
 	for _, f := range slices.Backward(files) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 )
 
@@ -24,9 +25,13 @@ type Program struct {
 	Key        string              // of the session
 	Stdin      *os.File            // nil means /dev/null; closed once the program was started
 	Credential *syscall.Credential // the user it runs as; nil means our own
+	Limits     process.Limits
 	// Proof reads the first line of the output, in which the walls report about themselves, and returns why the session must not go
 	// on. Mine: the line is not the agent's. nil: no walls report.
 	Proof func(line string) (mine bool, err error)
+
+	// register tells the keeper about the session before it starts; nil without a keeper.
+	register func(group string) (started func(process.Ident), err error)
 }
 
 // Behind sets walls up and returns the program as it is started behind them. Without walls it stays as it is.

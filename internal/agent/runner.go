@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 )
@@ -24,6 +25,21 @@ type Options struct {
 	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
 	// nil means never.
 	HideKeys func(environment string, tier ops.Tier) bool
+	// Keeper ends the sessions if this process dies; nil means that nothing does.
+	Keeper Keeper
+}
+
+// Keeper is a process that ends the processes of sessions when the supervisor dies or is paused.
+type Keeper interface {
+	// Register tells the keeper about a session before it starts, with the folder of its control group, if it has one. Started is to
+	// be called with its first process. An error means that the session must not start.
+	Register(ctx context.Context, key, group string) (started func(process.Ident), err error)
+	// Release tells the keeper that nothing of the session is left.
+	Release(key string)
+	// Bound returns a context that also ends when the session must end because of the keeper.
+	Bound(ctx context.Context) (context.Context, context.CancelFunc)
+	// Check waits for a sign of life.
+	Check(ctx context.Context) error
 }
 
 // Walls are the layers of the operating system around an agent's processes.
@@ -87,6 +103,12 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		return r.notStarted(err)
 	}
 	defer proxies.close()
+	if r.o.Keeper != nil {
+		bound, free := r.o.Keeper.Bound(ctx)
+		defer free()
+		defer r.o.Keeper.Release(spec.Session.Key)
+		ctx = bound
+	}
 	return r.run(ctx, spec, f, walls, rec, log)
 }
 
@@ -99,12 +121,15 @@ func (r *Runner) run(
 		return r.notStarted(err)
 	}
 	defer p.RemoveFiles()
+	if k := r.o.Keeper; k != nil {
+		p.Program.register = func(group string) (func(process.Ident), error) { return k.Register(ctx, spec.Session.Key, group) }
+	}
 	proc, err := p.start(spec, walls)
 	if err != nil {
 		return r.notStarted(err)
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "session started", append([]slog.Attr{
-		slog.Int("pid", proc.pid), slog.Int("tier", int(spec.Session.Tier)), slog.String("model", spec.Session.Model),
+		slog.Int("pid", proc.PID), slog.Int("tier", int(spec.Session.Tier)), slog.String("model", spec.Session.Model),
 	}, p.Attrs...)...)
 	s := newSession(r.o, spec, p, proc, log)
 	res := s.result(s.supervise(ctx, rec))
@@ -132,7 +157,7 @@ func (r *Runner) discard(ctx context.Context, f Folders, log *slog.Logger) {
 }
 
 // start sets up the walls and starts the program.
-func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*process, error) {
+func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
 	program, err := p.Program.Behind(walls, spec.Session.May())
 	if err == nil && p.Verify != nil {
 		err = p.Verify()
@@ -143,7 +168,7 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*process, error) {
 		}
 		return nil, err
 	}
-	program.Key = spec.Session.Key
+	program.Key, program.register = spec.Session.Key, p.Program.register
 	proc, err := start(program)
 	if err != nil {
 		return nil, Refuse(ops.FailureStart, "%s could not be started: %v", p.Name, err)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"claudeops/internal/failpoint"
@@ -33,7 +34,7 @@ const (
 type session struct {
 	name     string
 	grace    time.Duration
-	proc     *process
+	proc     *running
 	decoder  Decoder // belongs to the reader of the output until it ended
 	redactor *redact.Redactor
 	clock    ops.Clock
@@ -45,6 +46,7 @@ type session struct {
 	watcher *watcher // nil without a function to call
 	lines   *recording
 	allowed func(toolUseID string) bool // nil: not checked
+	keeper  Keeper                      // nil: there is none
 
 	lastError string // belongs to the reader of the error output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
@@ -57,7 +59,7 @@ type session struct {
 	warnings  []string
 }
 
-func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *process, log *slog.Logger) *session {
+func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *running, log *slog.Logger) *session {
 	grace := spec.Limits.Grace
 	if grace <= 0 {
 		grace = defaultGrace
@@ -65,6 +67,7 @@ func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *process, log
 	s := &session{
 		name: p.Name, grace: grace, proc: proc, decoder: p.Decoder, redactor: o.Redactor, clock: o.Clock, log: log, begun: time.Now(),
 		stop: newStopping(), watch: newWatchdog(spec.Limits), watcher: newWatcher(spec.Watch, o.Clock), warnings: p.Warnings,
+		keeper: o.Keeper,
 	}
 	if !spec.Deadline.IsZero() {
 		s.watch.setDeadline(spec.Deadline.Sub(o.Clock()))
@@ -106,7 +109,7 @@ func (s *session) supervise(ctx context.Context, rec ops.Recorder) error {
 func (s *session) recordStart(ctx context.Context, rec ops.Recorder) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := rec.Started(ctx, s.proc.pid, s.proc.started); err != nil {
+	if err := rec.Started(ctx, s.proc.PID, s.proc.Started); err != nil {
 		s.stop.stop(ops.Halt{Cause: ops.StopJournal, Why: fmt.Sprintf("the start of the session could not be stored: %v", err)})
 	}
 }
@@ -117,6 +120,7 @@ func (s *session) await(ctx context.Context) {
 	select {
 	case <-s.proc.done:
 		failpoint.Hit("reap.after")
+		s.askKeeper(ctx)
 		s.stop.seal()
 		return
 	case <-ctx.Done():
@@ -141,7 +145,20 @@ func (s *session) await(ctx context.Context) {
 	s.log.WarnContext(ctx, "session did not end when asked to; killing it", "grace", grace)
 	s.sweep(context.WithoutCancel(ctx))
 	if !waitFor(s.proc.done, reapTime) {
-		s.warnings = append(s.warnings, fmt.Sprintf("process %d of the session does not end although it was killed", s.proc.pid))
+		s.warnings = append(s.warnings, fmt.Sprintf("process %d of the session does not end although it was killed", s.proc.PID))
+	}
+}
+
+// askKeeper finds out whether the keeper killed the session while this process was paused. When both go on, the end of the session may
+// be seen first.
+func (s *session) askKeeper(ctx context.Context) {
+	if s.keeper == nil || s.proc.exitCode() != 128+int(syscall.SIGKILL) {
+		return
+	}
+	_ = s.keeper.Check(ctx) // what it says ends ctx
+	if ctx.Err() != nil {
+		cause, why := causeOf(ctx)
+		s.stop.stop(ops.Halt{Cause: cause, Why: why})
 	}
 }
 

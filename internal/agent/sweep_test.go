@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"claudeops/internal/agent/process"
 	"claudeops/test/agenttest"
 )
 
@@ -19,7 +20,7 @@ func TestSweepEndsTheSessionOfADeadSupervisor(t *testing.T) {
 	}}}})
 	p, err := start(Program{
 		Path: bin, Argv: []string{bin}, Dir: t.TempDir(), Key: key,
-		Env: []string{keyName + "=" + key, "PATH=" + standardPath},
+		Env: []string{process.KeyName + "=" + key, "PATH=" + standardPath},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,24 +42,6 @@ func TestSweepEndsTheSessionOfADeadSupervisor(t *testing.T) {
 	}
 	if _, err := Sweep(t.Context(), ""); err == nil {
 		t.Error("a sweep without a key must be refused")
-	}
-}
-
-func TestEnvironmentEntriesAreMatchedAsAWhole(t *testing.T) {
-	entry := []byte("KEY=abc")
-	for environ, want := range map[string]bool{
-		"":                          false,
-		"KEY=abc\x00":               true,
-		"A=1\x00KEY=abc\x00B=2\x00": true,
-		"A=1\x00KEY=abc":            true,
-		"KEY=abcd\x00":              false,
-		"XKEY=abc\x00":              false,
-		"A=KEY=abc\x00":             false,
-		"KEY=abcd\x00KEY=abc\x00":   true,
-	} {
-		if got := holdsEntry([]byte(environ), entry); got != want {
-			t.Errorf("%q: got %v", environ, got)
-		}
 	}
 }
 

@@ -48,9 +48,16 @@ type Options struct {
 	Ready func() error
 	// Database returns the state of the database: checking, sound or damaged. It may be nil.
 	Database func() string
+	// Process returns the figures of this process for the metrics. It may be nil.
+	Process func() Process
 	// Changed, if given, is called after a request changed silences or notifications.
 	Changed func()
+	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
+	WrongTokens func() int64
 }
+
+// Process are the figures of this process.
+type Process = metrics.Process
 
 type server struct {
 	Options
@@ -91,6 +98,7 @@ func New(o Options) http.Handler {
 	routes.HandleFunc("GET /readyz", s.ready)
 	routes.Handle("GET /metrics", metrics.New(metrics.Options{
 		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
+		WrongTokens: s.WrongTokens, Process: s.Process,
 	}))
 	routes.HandleFunc("GET /schemas/handoff/v1.json", published(handoff.Schema()))
 	routes.HandleFunc("GET /schemas/outcome/v1.json", published(outcome.Schema()))

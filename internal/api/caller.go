@@ -1,11 +1,19 @@
 package api
 
-import "context"
+import (
+	"context"
+
+	"claudeops/internal/ops"
+)
 
 // Caller is the sender of a request.
 type Caller struct {
-	Name     string // recorded name: token, read-only token, login, or the address of a peer without a token
+	Name     string // recorded name: token, read-only token, login, or the user of a command on this machine
 	ReadOnly bool
+	// Local is true for a command on this machine, which came through the control socket.
+	Local bool
+	// KnowsToken is true if the caller has proved to know the token that the operator set.
+	KnowsToken bool
 }
 
 type callerKey struct{}
@@ -26,3 +34,11 @@ func CallerOf(ctx context.Context) Caller {
 
 // who is the name under which a request is recorded.
 func who(ctx context.Context) string { return CallerOf(ctx).Name }
+
+// trigger is how a cycle was started: by a person at this machine, or through the API.
+func trigger(ctx context.Context) ops.Trigger {
+	if CallerOf(ctx).Local {
+		return ops.TriggerManual
+	}
+	return ops.TriggerAPI
+}

@@ -148,7 +148,7 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 	}
 	id, err := s.Control.Submit(ctx, ops.NewCycle{
 		Environment: environment.Name,
-		Trigger:     ops.TriggerAPI,
+		Trigger:     trigger(ctx),
 		Prompt:      asked.Prompt,
 		Options:     ops.CycleOptions{DryRun: asked.DryRun},
 		At:          s.Clock(),

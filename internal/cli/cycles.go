@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
@@ -165,6 +167,9 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 		return err
 	}
 	a.stateDir = c.StateDir
+	if process.InSession() {
+		return errInSession
+	}
 	// A command never creates a database: reading first gives the clearer error.
 	probe, err := store.OpenReadOnly(ctx, a.storeOptions(c))
 	if err != nil {
@@ -177,5 +182,19 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 	if err != nil {
 		return err
 	}
-	return errors.Join(use(s, c), s.Close())
+	err = use(s, c)
+	return errors.Join(err, a.audit(ctx, s, err), s.Close())
+}
+
+// audit records a change by this command, as the daemon records those of its pages and its API.
+func (a *app) audit(ctx context.Context, s *store.Store, failed error) error {
+	result := "done"
+	if failed != nil {
+		result = "failed"
+	}
+	_, err := s.AddEvent(context.WithoutCancel(ctx), ops.Event{
+		At: time.Now(), Level: ops.LevelInfo, Kind: ops.EventAudit,
+		Message: fmt.Sprintf("%s from command line: %s (%s)", person(), shorten(a.command, 200), result),
+	})
+	return err
 }

@@ -183,7 +183,8 @@ if you run 'claudeops once' without a daemon.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
-			return (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
+			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
+			return errors.Join(err, a.audit(c.Context(), s, err))
 		},
 	}, config.RetentionFlags())
 }

@@ -100,7 +100,11 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		return err
 	}
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
-		fmt.Fprintf(a.Stderr, "\n  Open http://%s to watch. Ctrl-C ends the demo.\n\n", addr)
+		link, err := h.SignInLink(person())
+		if err != nil {
+			link = "http://" + addr
+		}
+		fmt.Fprintf(a.Stderr, "\n  Open %s to watch.\n  The link works once, within ten minutes. Ctrl-C ends the demo.\n\n", link)
 		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, api.CycleRow(c)) })
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -69,7 +70,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	out = append(out, notifications(cfg), running(ctx, cfg), processes(), a.guardLayer(cfg))
+	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
@@ -83,6 +84,9 @@ func stateFolder(cfg *config.Config) finding {
 	}
 	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+	}
+	if err := daemon.CheckStateFolder(cfg.StateDir); err != nil {
+		return finding{"state folder", "problem", err.Error(), ""}
 	}
 	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
 }
@@ -236,6 +240,21 @@ func wallFinding(row wall.Row) finding {
 	return f
 }
 
+// access says what the pages and the control socket can tell agents and people apart by.
+func access(cfg *config.Config) finding {
+	if !daemon.AgentsSeparated(cfg) {
+		return finding{
+			"access", "warning", "agents have neither a user nor a cgroup of their own, so connections of agents cannot be recognised and " +
+				"approvals need the token that you set (CLAUDEOPS_API_TOKEN)",
+			"Set sandbox.uid, or sandbox.bubblewrap: on, or give the service a delegated cgroup (systemd: Delegate=yes)",
+		}
+	}
+	if cfg.APIToken == "" {
+		return finding{"access", "ok", "the daemon makes its token; sign in with 'claudeops open'", ""}
+	}
+	return finding{"access", "ok", "your token is used; sign in with it or with 'claudeops open'", ""}
+}
+
 // dockerBroker says whether sessions get a Docker socket of their own.
 func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 	const check = "docker broker"
@@ -264,5 +283,11 @@ func processes() finding {
 			"Give the service a delegated cgroup (systemd: Delegate=yes)",
 		}
 	}
-	return finding{"processes", "ok", "every session gets its own cgroup", ""}
+	if !process.LimitsAvailable() {
+		return finding{
+			"processes", "warning", "every session gets its own cgroup, but its processes and memory cannot be limited",
+			"Give the service a delegated cgroup with the controllers pids and memory (systemd: Delegate=pids memory, DelegateSubgroup=supervisor)",
+		}
+	}
+	return finding{"processes", "ok", "every session gets its own cgroup with limits", ""}
 }

@@ -47,6 +47,7 @@ type app struct {
 	serverURL  string
 	tokenFile  string
 	remote     *client // nil: the local state folder is used
+	command    string  // its name, for the record
 }
 
 // Main runs the program and returns its exit code.
@@ -124,9 +125,11 @@ from a validated report, never the model.`,
 		Example: `  claudeops demo                     show a complete incident, without an API key
   claudeops doctor                   check prerequisites
   claudeops once                     run one cycle in the foreground
-  claudeops serve                    run the daemon, with web pages on http://127.0.0.1:8080`,
+  claudeops serve                    run the daemon, with web pages on http://127.0.0.1:8080
+  claudeops open                     print a link that signs your browser in`,
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			a.command = strings.Join(append([]string{c.CommandPath()}, args...), " ")
 			switch a.output {
 			case "table", "json", "jsonl":
 				return a.chooseServer(c)
@@ -151,7 +154,7 @@ from a validated report, never the model.`,
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"run": {a.serveCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
+		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
 			a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
 			a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
@@ -210,7 +213,8 @@ func (a *app) load() (*config.Config, error) {
 // checks are the checks of the packages that watch services.
 func checks() config.Checks {
 	return config.Checks{
-		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentUser: agentUser,
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
+		ProbeName: probe.Describe, AgentUser: agentUser,
 	}
 }
 

@@ -49,8 +49,11 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 				Environment: env.Name, Trigger: ops.TriggerManual, Prompt: args[0],
 				Options: ops.CycleOptions{DryRun: dryRun},
 			}
-			if _, err := control.Ping(c.Context(), o.Config.StateDir); err == nil {
-				return a.runAtDaemon(c.Context(), o.Config, n, detach, timeout)
+			if err := a.useDaemon(c.Context()); err != nil {
+				return err
+			}
+			if a.remote != nil {
+				return a.runAtServer(c.Context(), n, detach, timeout)
 			}
 			if o.Config.DatabaseURL != "" {
 				if alive, err := a.othersAlive(c.Context(), o.Config); err != nil {
@@ -81,7 +84,7 @@ func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, time
 	return a.queued(ctx, a.remote, id, detach, timeout)
 }
 
-// runAtDaemon queues the cycle for the running daemon and waits for its end.
+// runAtDaemon queues the cycle for a daemon on another host of the same database and waits for its end.
 func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	s, err := store.Open(ctx, a.storeOptions(cfg))
 	if err != nil {
@@ -89,7 +92,7 @@ func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycl
 	}
 	defer func() { _ = s.Close() }() // nothing is written after the row
 	id, err := s.SubmitCycle(ctx, n)
-	if err != nil {
+	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
 		return err
 	}
 	// On a shared database every host hears of the row itself.

@@ -12,12 +12,15 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run the daemon: schedule, agents, web pages",
 		Example: `  claudeops serve
   CLAUDEOPS_DRY_RUN=true claudeops serve --interval 10m`,
+		Long: `Runs the daemon until it is stopped. The web pages and the API need a token: CLAUDEOPS_API_TOKEN, or the one that the daemon makes
+at its first start (api-token in the state folder). On a terminal, a link that signs your browser in is printed; elsewhere run
+'claudeops open'.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
 				return err
 			}
-			return daemon.Serve(c.Context(), o, nil)
+			return daemon.Serve(c.Context(), o, func(_ string, h *daemon.Host) { a.welcome(h, o.Logger) })
 		},
 	})
 }

@@ -202,7 +202,7 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 	}
 	for name, text := range map[string]string{"as it is": string(starter), "switched on": on.String()} {
 		dir := t.TempDir()
-		for file, secret := range map[string]string{"apprise": "ntfy://x", "claudeops-token": "full", "claudeops-read-token": "look"} {
+		for file, secret := range map[string]string{"apprise": "ntfy://x", "claudeops-token": "full-of-twenty-letters", "claudeops-read-token": "look-of-twenty-letters"} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(secret), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +218,7 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 		if !c.DryRun {
 			t.Errorf("%s: dry run is off", name)
 		}
-		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || c.APIReadToken != "look" || len(c.AppriseURLs) != 1) {
+		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || c.APIReadToken != "look-of-twenty-letters" || len(c.AppriseURLs) != 1) {
 			t.Errorf("%s: %+v", name, c.Environments()[0].Policy.Inventory)
 		}
 	}

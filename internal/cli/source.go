@@ -2,13 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -108,14 +116,38 @@ func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c
 
 // read gives a command the rows it reads.
 func (a *app) read(ctx context.Context, use func(source) error) error {
+	if a.remote == nil && a.databaseClosed() {
+		if err := a.useDaemon(ctx); err != nil {
+			return err
+		}
+	}
 	if a.remote != nil {
 		return use(serverSource(a.remote))
 	}
 	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(localSource(&local{s, cfg})) })
 }
 
-// change gives a command the rows it changes.
+// databaseClosed reports whether this user may not open the database: a member of the group claudeops asks the daemon for the rows.
+func (a *app) databaseClosed() bool {
+	cfg, err := a.load()
+	if err != nil || cfg.DatabaseURL != "" {
+		return false
+	}
+	f, err := os.Open(daemon.DatabasePath(cfg))
+	if err == nil {
+		err = f.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// change gives a command the rows it changes. A daemon on the state folder makes the change itself, so that it is checked and recorded
+// like a change by the API.
 func (a *app) change(ctx context.Context, use func(source) error) error {
+	if a.remote == nil {
+		if err := a.useDaemon(ctx); err != nil {
+			return err
+		}
+	}
 	if a.remote != nil {
 		return use(serverSource(a.remote))
 	}
@@ -169,8 +201,57 @@ func (a *app) chooseServer(c *cobra.Command) error {
 	if err != nil {
 		return usage(err)
 	}
-	if r.Server != "" {
-		a.remote = newClient(r.Server, r.Token)
+	if r.Server == "" {
+		return nil
 	}
+	if r.Token == "" {
+		r.Token = a.madeToken(r.Server)
+	}
+	a.remote = newClient(r.Server, r.Token)
+	return nil
+}
+
+// madeToken is the token that a daemon on this machine made, if the server is on this machine and the token can be read.
+func (a *app) madeToken(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return ""
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return "" // the server then says that it wants a token
+	}
+	token, err := daemon.Token(cfg)
+	if err != nil {
+		return ""
+	}
+	return token
+}
+
+// errInSession is what a command says that an agent starts.
+var errInSession = errors.New("this command was started inside a session of an agent; agents may not change anything here")
+
+// useDaemon makes the daemon of the state folder the server, if one is running.
+func (a *app) useDaemon(ctx context.Context) error {
+	if process.InSession() {
+		return errInSession
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	_, err = control.Ping(ctx, cfg.StateDir)
+	if errors.Is(err, control.ErrNoDaemon) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	web, address := control.Client(cfg.StateDir)
+	a.remote = newClient(address, cfg.APIToken)
+	a.remote.http = web
 	return nil
 }

@@ -135,6 +135,8 @@ type Sandbox struct {
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
 	Hidden     []string
+	Processes  int   // of a session at once; 0: no limit
+	Memory     int64 // of a session, in bytes; 0: half of the machine's
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.
@@ -341,17 +343,7 @@ func (c *Config) originOf(at any) origin { return c.origins[c.table.bound(at).ke
 
 // check looks at what only several settings together can get wrong.
 func (l *loader) check(c *Config) {
-	if c.Listen != "" && !loopback(c.Listen) && c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
-		l.refuse(&c.Listen, "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or listen on 127.0.0.1:8080",
-			"%s can be reached from other machines, and no api_token is set", c.Listen)
-	}
-	switch {
-	case c.APIReadToken == "":
-	case c.APIToken == "":
-		c.Notices = append(c.Notices, "api_read_token is not used: without api_token everybody on this machine may do everything")
-	case c.APIToken == c.APIReadToken:
-		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
-	}
+	l.checkTokens(c)
 	l.checkPolicy(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
@@ -359,6 +351,31 @@ func (l *loader) check(c *Config) {
 			l.refuse(&c.StateDir, "choose a state folder outside repos_dir", "%s is inside the repositories of %s", c.StateDir, e.reposDir)
 			break
 		}
+	}
+}
+
+// ShortestToken is the length of the shortest token that is accepted. Shorter ones can be guessed.
+const ShortestToken = 20
+
+// checkTokens checks the tokens, and that there is one where strangers could reach the pages.
+func (l *loader) checkTokens(c *Config) {
+	for _, token := range []*string{&c.APIToken, &c.APIReadToken} {
+		if n := len(*token); n > 0 && n < ShortestToken && !l.problems.about(c.table.bound(token).key) {
+			l.refuse(token, "give a random value, for example of: openssl rand -hex 16",
+				"the token has %d characters and could be guessed; it needs at least %d", n, ShortestToken)
+		}
+	}
+	const set = "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or "
+	if c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
+		if c.Listen != "" && !loopback(c.Listen) {
+			l.refuse(&c.Listen, set+"listen on 127.0.0.1:8080", "%s can be reached from other machines, and no api_token is set", c.Listen)
+		}
+		if c.Edges.PublicURL != "" {
+			l.refuse(&c.Edges.PublicURL, set+"remove web.public_url", "the pages are published, and no api_token is set")
+		}
+	}
+	if c.APIReadToken != "" && c.APIToken == c.APIReadToken {
+		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
 	}
 }
 

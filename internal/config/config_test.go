@@ -216,6 +216,8 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		case ok:
 		case strings.HasSuffix(s.key, "prompt"):
 			sample = "prompt.md"
+		case strings.HasPrefix(s.key, "api_"):
+			sample = "sample-of-twenty-letters"
 		case strings.HasSuffix(s.key, "_tools"):
 			sample = "Read"
 		default:
@@ -239,6 +241,9 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		values := map[string]string{}
 		for name, v := range variants {
 			v.files = files
+			if s.key == "web.public_url" { // published pages need a token
+				v.env = append(v.env, "CLAUDEOPS_API_TOKEN=sample-of-twenty-letters")
+			}
 			c, dir, err := load(t, v)
 			if err != nil {
 				t.Errorf("%s by %s: %v", s.key, name, err)

@@ -197,7 +197,7 @@ func TestAgentEnvironmentHoldsOnlyWhatPasses(t *testing.T) {
 		files: map[string]string{"key": "sk-from-file\n"},
 		env: []string{
 			"PATH=/bin", "LANG=C", "TZ=UTC", "TMPDIR=/tmp", "https_proxy=http://p", "NO_PROXY=x", "ANTHROPIC_MODEL=m", "CLAUDE_CODE_MAX_RETRIES=2",
-			"DISABLE_TELEMETRY=1", "DOCKER_HOST=unix:///d", "AWS_SECRET_ACCESS_KEY=no", "CLAUDEOPS_API_TOKEN=no", "CLAUDE_CONFIG_DIR=no",
+			"DISABLE_TELEMETRY=1", "DOCKER_HOST=unix:///d", "AWS_SECRET_ACCESS_KEY=no", "CLAUDEOPS_API_TOKEN=no-this-is-for-the-pages", "CLAUDE_CONFIG_DIR=no",
 			"CLAUDE_CODE_OAUTH_TOKEN_FILE={dir}/key", "ANTHROPIC_BASE_URL=http://127.0.0.1:1", "CLAUDEOPS_TIER=1",
 		},
 	})

@@ -204,8 +204,8 @@ func TestListenBeyondLoopbackNeedsAToken(t *testing.T) {
 			if got := problems(t, err); len(got) != 1 || got[0].Key != "listen" || !strings.Contains(got[0].Fix, "CLAUDEOPS_API_TOKEN") {
 				t.Errorf("got %v", err)
 			}
-			mustLoad(t, setup{env: []string{"CLAUDEOPS_LISTEN=" + listen, "CLAUDEOPS_API_TOKEN=secret"}})
-			mustLoad(t, setup{yaml: "api_token_file: t\n", env: []string{"CLAUDEOPS_LISTEN=" + listen}, files: map[string]string{"t": "secret\n"}})
+			mustLoad(t, setup{env: []string{"CLAUDEOPS_LISTEN=" + listen, "CLAUDEOPS_API_TOKEN=secret-of-twenty-letters"}})
+			mustLoad(t, setup{yaml: "api_token_file: t\n", env: []string{"CLAUDEOPS_LISTEN=" + listen}, files: map[string]string{"t": "secret-of-twenty-letters\n"}})
 		})
 	}
 }

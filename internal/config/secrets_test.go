@@ -9,7 +9,7 @@ import (
 func TestSecretsHoldEveryConfiguredOne(t *testing.T) {
 	c, _ := mustLoad(t, setup{
 		yaml:  "api_token_file: token\nsecrets: [literal-secret, DB_PASSWORD, NOT_SET]\nagent: {env: [GITHUB_TOKEN]}\n",
-		files: map[string]string{"token": "api-token-value\n"},
+		files: map[string]string{"token": "api-token-value-of-the-file\n"},
 		env: []string{
 			"CLAUDEOPS_APPRISE_URLS=mailto://operator:p%40ss@mail.example.org\n tgram://123456789:abcdefghijklmnopqrst/42",
 			"ANTHROPIC_API_KEY=key", "CLAUDE_CODE_OAUTH_TOKEN=oauth", "ANTHROPIC_AUTH_TOKEN=auth", "DB_PASSWORD=from-variable",
@@ -17,7 +17,7 @@ func TestSecretsHoldEveryConfiguredOne(t *testing.T) {
 		},
 	})
 	for _, want := range []string{
-		"api-token-value", "mailto://operator:p%40ss@mail.example.org", "operator", "p%40ss", "p@ss", "tgram://123456789:abcdefghijklmnopqrst/42",
+		"api-token-value-of-the-file", "mailto://operator:p%40ss@mail.example.org", "operator", "p%40ss", "p@ss", "tgram://123456789:abcdefghijklmnopqrst/42",
 		"abcdefghijklmnopqrst", "key", "oauth", "auth", "from-variable", "literal-secret", "NOT_SET", "gh-token-value", "proxypass",
 	} {
 		if !slices.Contains(c.Secrets, want) {
@@ -33,7 +33,7 @@ func TestSecretsHoldEveryConfiguredOne(t *testing.T) {
 		t.Errorf("secrets are not sorted by length: %q", c.Secrets)
 	}
 	for _, s := range c.Show() {
-		for _, secret := range []string{"api-token-value", "p%40ss", "abcdefghijklmnopqrst", "literal-secret", "oauth-"} {
+		for _, secret := range []string{"api-token-value-of-the-file", "p%40ss", "abcdefghijklmnopqrst", "literal-secret", "oauth-"} {
 			if strings.Contains(s.Value, secret) {
 				t.Errorf("%s shows %q", s.Key, secret)
 			}
@@ -59,9 +59,9 @@ func TestPasswordInAShownURLIsHidden(t *testing.T) {
 
 func TestSecretFileOfAStrongerSourceWins(t *testing.T) {
 	c, _ := mustLoad(t, setup{
-		yaml: "api_token: from-yaml\n", env: []string{"CLAUDEOPS_API_TOKEN_FILE={dir}/t"}, files: map[string]string{"t": "  from-file\n\n"},
+		yaml: "api_token: from-yaml\n", env: []string{"CLAUDEOPS_API_TOKEN_FILE={dir}/t"}, files: map[string]string{"t": "  from-file-of-twenty-letters\n\n"},
 	})
-	if c.APIToken != "from-file" || shown(c, "api_token").Origin != "environment CLAUDEOPS_API_TOKEN_FILE" {
+	if c.APIToken != "from-file-of-twenty-letters" || shown(c, "api_token").Origin != "environment CLAUDEOPS_API_TOKEN_FILE" {
 		t.Errorf("token is %q from %q", c.APIToken, shown(c, "api_token").Origin)
 	}
 }

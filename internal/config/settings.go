@@ -316,6 +316,10 @@ func (c *Config) sandboxSettings() []field {
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
+		value("processes", &s.Processes, intKind(0, 1<<20), "Processes that a session may have at once, where it has a cgroup; 0 means any number.").
+			or("2048"),
+		value("memory_mb", &s.Memory, megabytesKind(1<<24),
+			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)
 }
 
@@ -446,7 +450,8 @@ func (c *Config) hostSettings() []field {
 			"What this host can reach. It works only for environments whose `labels` it all has.").
 			byEnv("CLAUDEOPS_HOST_LABELS"),
 		value("lease", &h.Lease, durationKind(leastLease),
-			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts.").
+			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts. "+
+				"Agents of a supervisor that is paused end after a third of it.").
 			byEnv("CLAUDEOPS_HOST_LEASE").or("12s"),
 		value("sessions", &h.Sessions, intKind(0, 10_000),
 			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue.").
@@ -465,16 +470,19 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_APPRISE_API"),
 		value("listen", &c.Listen, listenKind(), "Address of the web pages and the API. An address other than loopback needs `api_token`.").
 			byEnv("CLAUDEOPS_LISTEN").or("127.0.0.1:8080"),
-		value("api_token", &c.APIToken, tokenKind(), "Bearer token for the API and webhooks, and the login for the web pages.").
+		value("api_token", &c.APIToken, tokenKind(),
+			"Bearer token for the API and webhooks, and the login for the web pages; at least 20 characters. "+
+				"Without it the daemon makes one at its first start: `api-token` in the state folder.").
 			byEnv("CLAUDEOPS_API_TOKEN").hiddenValue(),
 		value("api_read_token", &c.APIReadToken, tokenKind(),
-			"Read-only token: GET requests to the API, `/metrics`, and the web pages without their actions. Needs `api_token`.").
+			"Read-only token: GET requests to the API, `/metrics`, and the web pages without their actions; at least 20 characters.").
 			byEnv("CLAUDEOPS_API_READ_TOKEN").hiddenValue(),
 		value("notify.second_urls", &c.Edges.SecondURLs, appriseKind(), "Notification targets when reminders are not answered.").
 			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
 		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
 			"Other targets for certain notices. See [Notices](#notices)."),
-		value("web.public_url", &c.Edges.PublicURL, webURLKind(), "URL at which people reach the web pages. Notices then contain links.").
+		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
+			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),
 	}
 }

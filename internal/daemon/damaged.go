@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html"
 	"net"
 	"net/http"
 	"strings"
@@ -20,7 +19,7 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 		return errors.Join(reason, ln.Close())
 	}
 	o.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", reason)
-	server := &http.Server{Handler: damagedPage(reason), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: damagedPage(), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
 	select {
@@ -33,10 +32,11 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 	return errors.Join(reason, err)
 }
 
-// damagedPage answers every request with the same text and status 503.
-func damagedPage(reason error) http.Handler {
+// damagedPage answers every request with the same text and status 503. Without a database nobody can be recognised, so the page does
+// not name files; the log does.
+func damagedPage() http.Handler {
 	const words = "The database of Claude Ops is damaged. No service is watched or repaired. Stop claudeops, restore a backup " +
-		"(claudeops db restore), and start it again."
+		"(claudeops db restore), and start it again. The log of the supervisor says what is damaged."
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
@@ -48,6 +48,6 @@ func damagedPage(reason error) http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Damaged · Claude Ops</title></head>"+
-			"<body><main><h1>The database is damaged</h1><p>%s</p><pre>%s</pre></main></body></html>\n", words, html.EscapeString(reason.Error()))
+			"<body><main><h1>The database is damaged</h1><p>%s</p></main></body></html>\n", words)
 	})
 }

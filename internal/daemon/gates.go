@@ -125,7 +125,8 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	return guard.Facts{
 		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
 		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
-		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")), Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
+		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")),
+		Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
 		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve, Glob: gate.Matches,
 	}
 }

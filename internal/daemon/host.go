@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/control"
+	"claudeops/internal/daemon/peer"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
@@ -29,6 +31,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/internal/store/spool"
 	"claudeops/internal/watch/notify"
+	"claudeops/internal/web"
 	"claudeops/internal/web/live"
 )
 
@@ -66,10 +69,18 @@ type Host struct {
 	hub        *live.Hub
 	hook       *webhook.Hook
 	control    *control.Server
+	token      string // for the pages and the API
+	codes      *web.SignInCodes
+	refusals   refusals
+	// pagesAddress is where people find the pages; nil while there are none.
+	pagesAddress atomic.Pointer[string]
 	// closeControl closes the socket once.
 	closeControl func() error
 	cleanups     []cleanup
 	discards     *agent.Discards
+	// sessionKeeper ends the agents when this process dies or is paused.
+	sessionKeeper *client.Client
+	descriptors   *descriptors
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -97,7 +108,9 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		reading.Go(func() { _, _ = h.judge() }) // the error is reported when the guard is needed
 		defer reading.Wait()
 	}
-	for _, build := range []func(context.Context) error{hideEnvironment, h.takeFolder, h.openStore, h.build, h.keepLease, h.listenControl} {
+	for _, build := range []func(context.Context) error{
+		hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl,
+	} {
 		if err := build(ctx); err != nil {
 			return h, err
 		}
@@ -109,13 +122,21 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	for i := range envs {
 		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
 	}
+	o.Clock = wallClock(o.Clock)
 	sandboxes := newSandboxes(o, envs)
 	askWhereUnwalled(o.Config, envs, sandboxes)
 	return &Host{
 		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
-		discards: &agent.Discards{Logger: o.Logger},
+		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
+		codes: web.NewSignInCodes(o.Clock),
 	}
+}
+
+// wallClock drops the reading of the monotonic clock, which stops while the machine is suspended: times are compared with those in
+// the database and with the schedule, for which that time counts.
+func wallClock(clock ops.Clock) ops.Clock {
+	return func() time.Time { return clock().Round(0) }
 }
 
 func (h *Host) later(what string, undo func() error) {
@@ -140,13 +161,26 @@ func (h *Host) takeFolder(context.Context) error {
 			return fmt.Errorf("create state folder: %w; make it writable or set CLAUDEOPS_STATE_DIR", err)
 		}
 	}
+	if err := CheckStateFolder(h.Config.StateDir); err != nil {
+		return err
+	}
 	l, err := takeLock(h.Config.StateDir)
 	if err != nil {
 		return err
 	}
 	h.later("release lock", l.release)
+	if err := h.takeToken(); err != nil {
+		return err
+	}
 	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	failpoint.Hit("boot.lock.after")
+	return nil
+}
+
+// startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
+func (h *Host) startKeeper(ctx context.Context) error {
+	h.sessionKeeper = client.Start(ctx, client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+	h.later("end keeper", h.sessionKeeper.Close)
 	return nil
 }
 
@@ -192,6 +226,7 @@ const checkAlways = 256 << 20
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
 	h.readiness.present = s.Present
+	h.readiness.also = []func() error{h.sessionKeeper.Trouble, h.descriptors.trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
 		close(h.readiness.checked)
@@ -248,7 +283,11 @@ func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) 
 
 func (h *Host) listenControl(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	s, err := control.Listen(h.Config.StateDir, func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) })
+	s, err := control.Listen(h.Config.StateDir, control.Options{
+		Rules: h.peerRules(), SignIn: h.SignInLink,
+		Wake:    func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) },
+		Refused: func(c peer.Caller) { h.recordRefusal(ctx, "control socket", c) },
+	})
 	if err != nil {
 		return err
 	}

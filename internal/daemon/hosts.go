@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
@@ -49,7 +51,7 @@ func (h *Host) keepLease(ctx context.Context) error {
 	}
 	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
 		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin, Drain: h.drain,
-		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Logger: h.Logger,
+		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Uptime: uptime, Logger: h.Logger,
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -67,6 +69,15 @@ func (h *Host) keepLease(ctx context.Context) error {
 		return h.store.Retire(ctx, h.Owner())
 	})
 	return nil
+}
+
+// uptime is the time since the machine was started, also while it was suspended.
+func uptime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(t.Nano())
 }
 
 // begin starts a new term.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -25,9 +26,12 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
 		return result, err
 	}
+	h.life = ctx
+	site := sync.OnceValue(func() http.Handler { return h.site(nil, nil, nil, nil) }) // most cycles end before anybody asks
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := h.control.Serve(); err != nil {
+		api := func(user string) http.Handler { return localAPI(site())(user) }
+		if err := h.control.Serve(api); err != nil {
 			h.Logger.ErrorContext(ctx, "the control socket failed", "error", err)
 		}
 	})

@@ -43,7 +43,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
-		Hold:    h.readiness.hold,
+		Hold:    h.hold,
 		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 		Changes: changes,
@@ -57,6 +57,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	}
 	gated := agent.Options{
 		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards, HideKeys: h.hidesKeys(true),
+		Keeper: h.sessionKeeper,
 	}
 	ungated := gated
 	ungated.HideKeys = h.hidesKeys(false)

@@ -26,6 +26,7 @@ type readiness struct {
 	present func() error  // why the file of the database is not in its place; nil before it is open
 	checked chan struct{} // closed when the database was checked, or needs no check
 	damage  atomic.Pointer[error]
+	also    []func() error // further reasons why no session may start
 
 	mu   sync.Mutex
 	life context.Context //nolint:containedctx // what may run only while the database file is in its place
@@ -86,6 +87,11 @@ func (s *readiness) obstacle() *obstacle {
 	if err := s.missing(); err != nil {
 		return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
 			"put the file back or restore a backup (claudeops db restore), start it again (%w)", err)}
+	}
+	for _, reason := range s.also {
+		if err := reason(); err != nil {
+			return &obstacle{err.Error(), err}
+		}
 	}
 	if s.reserve == 0 {
 		return nil
@@ -151,6 +157,14 @@ func (s *readiness) hold(ctx context.Context, tier ops.Tier) error {
 		}
 	}
 	return s.trouble()
+}
+
+// hold returns why a session of the tier must not start now.
+func (h *Host) hold(ctx context.Context, tier ops.Tier) error {
+	if err := h.readiness.hold(ctx, tier); err != nil {
+		return err
+	}
+	return h.sessionKeeper.Check(ctx)
 }
 
 // readinessInterval is how often the free space and the database file are looked at while no session starts.

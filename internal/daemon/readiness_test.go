@@ -153,7 +153,8 @@ func TestServeSaysThatTheDatabaseIsDamaged(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), word) {
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), word) ||
+			strings.Contains(string(body), dir) || strings.Contains(string(body), ".db") {
 			t.Errorf("%s answers %d: %s, %v", path, resp.StatusCode, body, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/daemon/trace"
@@ -34,13 +35,15 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if err != nil {
 		return o.refuse(ctx, ln, err)
 	}
+	conns := newConnections(ln, h.descriptors.connections())
 	defer func() { err = errors.Join(err, h.close()) }()
 
 	// Everything below runs until the work is stopped, not until ctx ends: the web pages stay up while agents end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.life = life
 	var ready atomic.Bool
-	server := h.pages(ln, &ready)
+	server := h.pages(conns, &ready)
+	h.pagesAddress.Store(new(h.pagesAt(ln)))
 	var running sync.WaitGroup
 	fail := make(chan error, 4)
 	run := func(what string, f func() error) {
@@ -50,8 +53,8 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 			}
 		})
 	}
-	run("serve pages", func() error { return ignore(server.Serve(ln), http.ErrServerClosed) })
-	run("serve control socket", h.control.Serve)
+	run("serve pages", func() error { return ignore(server.Serve(conns), http.ErrServerClosed) })
+	run("serve control socket", func() error { return h.control.Serve(localAPI(server.Handler)) })
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
 	if exporter := h.traces(ctx); exporter != nil {
@@ -135,25 +138,37 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 	return err
 }
 
-func (h *Host) pages(ln net.Listener, ready *atomic.Bool) *http.Server {
+func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
 	return &http.Server{
-		Handler: web.New(web.Options{
-			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.Config.APIToken, ReadToken: h.Config.APIReadToken,
-			Version: h.Version, Host: h.Config.Host.Name, ListenHosts: h.names(ln), Environments: h.envs,
-			NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
-			Hub: h.hub, Webhooks: h.webhooks(), Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
-			Trace:   h.traceID(),
-			Trouble: h.trouble, Database: h.readiness.state,
-			Ready: func() error {
-				if !ready.Load() {
-					return errors.New("starting or stopping")
-				}
-				return h.unfit()
-			},
+		Handler: h.site(ln, h.names(ln), h.webhooks(), func() error {
+			if !ready.Load() {
+				return errors.New("starting or stopping")
+			}
+			return h.unfit()
 		}),
+		ConnContext:       h.checkConnection,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
+		MaxHeaderBytes: 64 << 10, ConnState: ln.note,
 	}
+}
+
+// site is the handler of the pages and the API.
+func (h *Host) site(conns *connections, names []string, webhooks http.Handler, ready func() error) http.Handler {
+	return web.New(web.Options{
+		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
+		ReadToken: h.Config.APIReadToken, SignIn: h.codes, Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config),
+		Version: h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
+		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
+		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
+		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
+		Process: func() api.Process {
+			open, most, refused := conns.counts()
+			return api.Process{
+				Connections: open, MaxConnections: most, RefusedConnections: refused,
+				Descriptors: h.descriptors.used(), MaxDescriptors: h.descriptors.limit,
+			}
+		},
+	})
 }
 
 // traceID gives the pages the id of a cycle's trace; nil if no traces are sent.

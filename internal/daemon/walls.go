@@ -11,7 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/wall"
@@ -30,9 +33,23 @@ func (h *Host) walls() func(environment string) agent.Walls {
 	for name, s := range h.sandboxes {
 		byName[name] = &sandboxed{
 			Sandbox: s, environment: name, gates: gateDir(h.Config), unwalled: h.Config.Guard.Sandbox.Unwalled, events: h.store, log: h.Logger,
+			limits: sessionLimits(h.Config.Guard.Sandbox),
 		}
 	}
 	return func(environment string) agent.Walls { return byName[environment] }
+}
+
+// sessionLimits are what the processes of a session may use. Without a setting, memory is half of the machine's.
+func sessionLimits(s config.Sandbox) process.Limits {
+	if s.Mode == config.SandboxOff {
+		return process.Limits{}
+	}
+	out := process.Limits{Processes: s.Processes, Memory: s.Memory}
+	var machine unix.Sysinfo_t
+	if out.Memory == 0 && unix.Sysinfo(&machine) == nil {
+		out.Memory = int64(machine.Totalram) * int64(machine.Unit) / 2 //nolint:gosec // no machine has so much
+	}
+	return out
 }
 
 func wallsOn(c *config.Config) bool {
@@ -97,6 +114,7 @@ type sandboxed struct {
 	environment string
 	gates       string // where the sockets of sessions are
 	unwalled    config.Unwalled
+	limits      process.Limits
 	events      *store.Store
 	log         *slog.Logger
 }
@@ -119,6 +137,7 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
+	p.Limits = w.limits
 	out, err := w.WrapSession(tier, session, wall.Command{Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir})
 	if session.ID != "" && w.Confines() {
 		event := sessionEvent(p, w.environment)

@@ -25,7 +25,7 @@ func (h *Host) webhooks() http.Handler {
 		inventories[e.Name] = e.Policy.Inventory
 	}
 	h.hook = webhook.New(webhook.Options{
-		Store: h.store, Environments: names, Token: h.Config.APIToken, Secret: h.Config.Edges.WebhookSecret, Clock: h.Clock, Logger: h.Logger,
+		Store: h.store, Environments: names, Token: h.token, Secret: h.Config.Edges.WebhookSecret, Clock: h.Clock, Logger: h.Logger,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
 			return own

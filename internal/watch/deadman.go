@@ -29,13 +29,18 @@ type DeadMan struct {
 	Clock   ops.Clock
 	Logger  *slog.Logger
 
-	started time.Time
+	started time.Time // or when this process went on after a pause
+	checked time.Time
 	pinged  time.Time
 	alerted map[string]bool
 }
 
 // deadManInterval is how often the ends are checked when no cycle ends.
 const deadManInterval = 30 * time.Second
+
+// deadManPause is a time between two checks that shows that this process or its machine was paused. No cycle could end meanwhile, so
+// what is missed counts from then on.
+const deadManPause = 4 * deadManInterval
 
 // Run checks until ctx ends; a nudge says that a cycle may have ended.
 func (d *DeadMan) Run(ctx context.Context, nudges <-chan struct{}) error {
@@ -65,6 +70,11 @@ func (d *DeadMan) Check(ctx context.Context) error {
 		d.begin(ctx)
 	}
 	now := d.Clock()
+	if !d.checked.IsZero() && now.Sub(d.checked) > deadManPause {
+		d.started = now
+		d.Logger.InfoContext(ctx, "this process was paused; missed cycles count from now on", "for", now.Sub(d.checked).Round(time.Second))
+	}
+	d.checked = now
 	newest := d.pinged
 	for _, e := range d.Environments {
 		last, ran, err := d.Ends.LastEnded(ctx, e.Name)

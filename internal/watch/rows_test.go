@@ -271,6 +271,33 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+func TestASuspendedMachineMissedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &ends{last: time.Now()}
+		suspended := time.Duration(0) // timers stop then, the clock does not
+		d := &watch.DeadMan{
+			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: 10 * time.Minute, Limits: ops.Limits{Wall: time.Minute}}}, Missed: 2,
+			Clock: func() time.Time { return time.Now().Add(suspended).Round(0) }, Logger: slog.New(slog.DiscardHandler),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx, nil) }()
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		suspended = time.Hour
+		<-time.After(19 * time.Minute)
+		synctest.Wait()
+		if len(e.events) != 0 || len(e.notices) != 0 {
+			t.Errorf("told %v, %v after the machine was suspended", e.events, e.notices)
+		}
+		<-time.After(5 * time.Minute) // what stays away from then on is missed
+		cancel()
+		if err := <-ended; err != nil || fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 {
+			t.Errorf("told %v, %v (%v)", e.events, e.notices, err)
+		}
+	})
+}
+
 // counted is how many looks the statistics know of.
 func (g *stage) counted(service string) int {
 	g.t.Helper()

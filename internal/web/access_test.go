@@ -116,13 +116,146 @@ func TestEveryActionIsRecordedWithItsAuthor(t *testing.T) {
 	}
 }
 
-func TestWithoutATokenThePeerIsTheAuthor(t *testing.T) {
-	s := newSite(t)
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/cycles", nil)
-	r.RemoteAddr = "[::1]:4711"
-	s.do(r)
-	if got := s.audits(); !slices.Equal(got, []string{"info ::1: POST /api/v1/cycles (202 Accepted)"}) {
+func TestACommandOfThisMachineIsTheAuthor(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	r := httptest.NewRequestWithContext(web.WithLocalUser(t.Context(), "alice"), "POST", "/api/v1/cycles", nil)
+	r.RemoteAddr = "control socket"
+	if got := s.do(r).StatusCode; got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+	if got := s.audits(); !slices.Equal(got, []string{"info alice from control socket: POST /api/v1/cycles (202 Accepted)"}) {
 		t.Errorf("recorded %q", got)
+	}
+	if got := s.control.Submitted; len(got) != 1 || got[0].Trigger != ops.TriggerManual {
+		t.Errorf("submitted %+v", got)
+	}
+}
+
+// TestLoopbackNeedsATokenToo asks for everything as an unknown process of the same machine.
+func TestLoopbackNeedsATokenToo(t *testing.T) {
+	for _, s := range []*site{newSite(t, withToken("secret")), newSite(t, withToken(""))} {
+		ask := func(method, path, token string) answer {
+			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+			r.RemoteAddr = "127.0.0.1:4711"
+			if token != "none" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			return s.do(r)
+		}
+		for _, path := range []string{"/healthz", "/readyz", "/login", "/favicon.ico", "/schemas/handoff/v1.json"} {
+			if got := ask("GET", path, "none").StatusCode; got != http.StatusOK {
+				t.Errorf("%s: %d", path, got)
+			}
+		}
+		for _, path := range []string{"/api/v1/cycles", "/metrics", "/api/v1/openapi.json"} {
+			a := ask("GET", path, "none")
+			if a.StatusCode != http.StatusUnauthorized || a.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s: %d, %s", path, a.StatusCode, a.Header.Get("Content-Type"))
+			}
+			if got := ask("GET", path, "").StatusCode; got != http.StatusUnauthorized {
+				t.Errorf("%s with an empty token: %d", path, got)
+			}
+		}
+		for _, path := range []string{"/", "/sessions", "/config"} {
+			if a := ask("GET", path, "none"); a.StatusCode != http.StatusSeeOther || !strings.HasPrefix(a.Header.Get("Location"), "/login") {
+				t.Errorf("%s: %d to %q", path, a.StatusCode, a.Header.Get("Location"))
+			}
+		}
+		if a := ask("POST", "/api/v1/approvals/1/approve", "none"); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("an approval: %d", a.StatusCode)
+		}
+	}
+}
+
+func TestASignInLinkWorksOnce(t *testing.T) {
+	var codes *web.SignInCodes
+	s := newSite(t, withToken("secret"), func(o *web.Options) { codes = web.NewSignInCodes(o.Clock); o.SignIn = codes })
+	link := codes.Path("alice")
+	head := httptest.NewRequestWithContext(t.Context(), "HEAD", link, nil)
+	early := httptest.NewRequestWithContext(t.Context(), "GET", link, nil)
+	early.Header.Set("Sec-Purpose", "prefetch;prerender")
+	for _, r := range []*http.Request{head, early} {
+		if a := s.do(r); len(a.Cookies()) != 0 {
+			t.Errorf("%s in advance signs in", r.Method)
+		}
+	}
+	a := s.get(link + "&next=/sessions")
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/sessions" || len(a.Cookies()) != 1 {
+		t.Fatalf("status %d to %q, cookies %v", a.StatusCode, a.Header.Get("Location"), a.Cookies())
+	}
+	if got := s.with("GET", "/sessions", "", a.Cookies()[0]).StatusCode; got != http.StatusOK {
+		t.Errorf("with its cookie: %d", got)
+	}
+	s.with("POST", "/run", "", a.Cookies()[0])
+	if a := s.get(link); a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) != 0 || !strings.Contains(a.body, "claudeops open") {
+		t.Errorf("a second time: %d, %v", a.StatusCode, a.Cookies())
+	}
+	if got := s.audits(); len(got) < 2 || got[0] != "info sign-in link of alice from 192.0.2.1: logged in" ||
+		got[1] != "info login by link from 192.0.2.1: POST /run (303 See Other)" {
+		t.Errorf("recorded %q", got)
+	}
+	late := codes.Path("alice")
+	s.Now = s.Now.Add(10 * time.Minute)
+	if a := s.get(late); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("after ten minutes: %d", a.StatusCode)
+	}
+	if got := s.get("/login?code=").StatusCode; got != http.StatusUnauthorized {
+		t.Errorf("without a code: %d", got)
+	}
+}
+
+func TestASessionsConnectionIsRefusedEvenWithTheToken(t *testing.T) {
+	s := newSite(t, withToken("secret"), func(o *web.Options) {
+		o.Refuse = func(r *http.Request) string {
+			if r.Header.Get("From-Session") != "" {
+				return "This connection comes from a session."
+			}
+			return ""
+		}
+	})
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/cycles", nil)
+	r.Header.Set("Authorization", "Bearer secret")
+	r.Header.Set("From-Session", "yes")
+	if got := s.do(r).StatusCode; got != http.StatusForbidden {
+		t.Errorf("status %d", got)
+	}
+	if got := s.with("GET", "/api/v1/cycles", "secret", nil).StatusCode; got != http.StatusOK {
+		t.Errorf("another connection: %d", got)
+	}
+}
+
+// TestApprovalsWithoutSeparationNeedTheOperatorsToken is about machines where nothing tells agents from the operator.
+func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
+	for _, operator := range []bool{true, false} {
+		var codes *web.SignInCodes
+		s := newSite(t, withReadToken("secret", "reader"), func(o *web.Options) {
+			codes = web.NewSignInCodes(o.Clock)
+			o.SignIn, o.StrictApprovals, o.OperatorToken = codes, true, operator
+		})
+		want := http.StatusForbidden
+		if operator {
+			want = http.StatusNotFound // there is no such approval
+		}
+		local := func(token string) int {
+			r := httptest.NewRequestWithContext(web.WithLocalUser(t.Context(), "alice"), "POST", "/api/v1/approvals/1/approve", nil)
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			return s.do(r).StatusCode
+		}
+		for name, got := range map[string][2]int{
+			"token":                   {s.with("POST", "/api/v1/approvals/1/approve", "secret", nil).StatusCode, want},
+			"login":                   {s.with("POST", "/approvals/1/approve", "", s.logIn("secret")).StatusCode, want},
+			"link":                    {s.with("POST", "/approvals/1/approve", "", s.get(codes.Path("a")).Cookies()[0]).StatusCode, http.StatusForbidden},
+			"command":                 {local(""), http.StatusForbidden},
+			"command with the token":  {local("secret"), want},
+			"command with read token": {local("reader"), http.StatusForbidden},
+			"denial by a link":        {s.with("POST", "/approvals/1/deny", "", s.get(codes.Path("a")).Cookies()[0]).StatusCode, http.StatusNotFound},
+		} {
+			if got[0] != got[1] {
+				t.Errorf("%s (token of the operator: %v): %d, want %d", name, operator, got[0], got[1])
+			}
+		}
 	}
 }
 
@@ -139,47 +272,68 @@ func TestAnActionThroughTheAPICarriesItsAuthor(t *testing.T) {
 	}
 }
 
-func TestLoginAttemptsAreLimitedByAddress(t *testing.T) {
+func TestWrongLoginsAreLimitedAndLockNobodyOut(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	attempt := func(from, token string) answer {
 		r := form(t, "/login", url.Values{"token": {token}})
 		r.RemoteAddr = from + ":1000"
 		return s.do(r)
 	}
-	for i := range 5 {
+	for i := range 10 {
 		if got := attempt("192.0.2.7", "wrong").StatusCode; got != http.StatusUnauthorized {
 			t.Fatalf("attempt %d: %d", i, got)
 		}
 	}
-	a := attempt("192.0.2.7", "secret")
-	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "12" || len(a.Cookies()) != 0 {
+	a := attempt("192.0.2.7", "wrong")
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "6" || len(a.Cookies()) != 0 {
 		t.Errorf("status %d, Retry-After %q, cookies %v", a.StatusCode, a.Header.Get("Retry-After"), a.Cookies())
 	}
-	if got := attempt("192.0.2.8", "secret").StatusCode; got != http.StatusSeeOther {
-		t.Errorf("another address: %d", got)
-	}
-	s.Now = s.Now.Add(12 * time.Second)
 	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusSeeOther {
-		t.Errorf("after the wait: %d", got)
+		t.Errorf("the right token: %d", got)
 	}
-	if got := attempt("192.0.2.7", "secret").StatusCode; got != http.StatusTooManyRequests {
-		t.Errorf("at once again: %d", got)
+	if got := attempt("192.0.2.8", "wrong").StatusCode; got != http.StatusUnauthorized {
+		t.Errorf("another address: %d", got)
 	}
 }
 
-func TestWrongTokensAreLimitedAndLockNobodyOut(t *testing.T) {
+func TestWrongTokensAreCountedRecordedAndLimited(t *testing.T) {
 	s := newSite(t, withToken("secret"))
+	ask := func(from, token string) answer {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/cycles", nil)
+		r.RemoteAddr = from + ":1000"
+		r.Header.Set("Authorization", "Bearer "+token)
+		return s.do(r)
+	}
 	for range 10 {
-		if got := s.with("GET", "/api/v1/cycles", "wrong", nil).StatusCode; got != http.StatusUnauthorized {
+		if got := ask("192.0.2.1", "wrong").StatusCode; got != http.StatusUnauthorized {
 			t.Fatalf("status %d", got)
 		}
 	}
-	a := s.with("GET", "/api/v1/cycles", "wrong", nil)
+	if got := s.audits(); len(got) != 10 || got[0] != "warning unknown from 192.0.2.1: sent a wrong token: GET /api/v1/cycles" {
+		t.Errorf("recorded %q", got)
+	}
+	a := ask("192.0.2.1", "wrong")
 	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))
 	}
-	if got := s.with("GET", "/api/v1/cycles", "secret", nil).StatusCode; got != http.StatusOK {
+	// Guesses from many addresses are limited together.
+	limited := 0
+	for n := range 200 {
+		if ask(fmt.Sprintf("198.51.100.%d", n), "wrong").StatusCode == http.StatusTooManyRequests {
+			limited++
+		}
+	}
+	if limited < 100 {
+		t.Errorf("%d of 200 guesses from different addresses were refused", limited)
+	}
+	if got := ask("192.0.2.1", "secret").StatusCode; got != http.StatusOK {
 		t.Errorf("the right token: %d", got)
+	}
+	if body := s.with("GET", "/metrics", "secret", nil).body; !strings.Contains(body, "claudeops_wrong_tokens_total 211") {
+		t.Error("the metric does not count 211 wrong tokens")
+	}
+	if got := len(s.audits()); got > 101 {
+		t.Errorf("%d rows were recorded", got)
 	}
 }
 
@@ -273,9 +427,6 @@ func TestALogoutOutlivesARestart(t *testing.T) {
 }
 
 func TestMetricsAreGuardedLikeTheAPI(t *testing.T) {
-	if a := newSite(t).get("/metrics"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "claudeops_build_info") {
-		t.Errorf("on loopback: status %d", a.StatusCode)
-	}
 	s := newSite(t, withToken("secret"))
 	if a := s.get("/metrics"); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("without the token: status %d, %s", a.StatusCode, a.Header.Get("Content-Type"))

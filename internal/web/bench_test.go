@@ -154,7 +154,7 @@ func BenchmarkReaders(b *testing.B) {
 	j := apitest.Open(b, benchNow())
 	_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	hub := live.NewHub()
-	server := httptest.NewServer(web.New(web.Options{Store: j.Store, Hub: hub, Logger: slog.New(slog.DiscardHandler), Clock: benchNow}))
+	server := httptest.NewServer(web.New(web.Options{Store: j.Store, Hub: hub, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Token: apitest.Token}))
 	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	for b.Loop() {
 		var alone, watched []time.Duration
@@ -205,7 +205,7 @@ func watch(b *testing.B, address, path string, readers int) (end func()) {
 			b.Fatal(err)
 		}
 		conns = append(conns, conn)
-		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path); err != nil {
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", path, apitest.Token); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := io.ReadFull(conn, make([]byte, 15)); err != nil { // the answer has begun

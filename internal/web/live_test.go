@@ -39,6 +39,7 @@ func follow(t *testing.T, base, path, last string) *reader {
 	if last != "" {
 		request.Header.Set("Last-Event-ID", last)
 	}
+	apitest.Authorize(request)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -277,6 +278,7 @@ func TestAStalledReaderHoldsNobodyUp(t *testing.T) {
 	w := &stalledWriter{ResponseRecorder: httptest.NewRecorder(), stalled: make(chan struct{}), free: make(chan struct{})}
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	request.Host = "127.0.0.1"
+	apitest.Authorize(request)
 	var stalling sync.WaitGroup
 	stalling.Go(func() { s.handler.ServeHTTP(w, request) })
 	<-w.stalled

@@ -35,38 +35,43 @@ const (
 	nameToken     = "token"
 	nameReadToken = "read-only token"
 	nameLogin     = "login"
+	nameLink      = "login by link"
 	nameReadLogin = "read-only login"
 )
 
-// The first letter of a cookie names the token it came from.
+// The first letter of a cookie says what it came from: a token, or the code of a sign-in link.
 const (
 	fullCookie = "f"
 	readCookie = "r"
+	linkCookie = "c"
 )
 
 // logins authenticates requests. A cookie is a random secret; the database stores its digest, keyed with the token. So logins
 // and logouts survive a restart, and a new token ends every login.
 type logins struct {
-	store *store.Store
-	full  key
-	read  *key // nil where there is no read-only token
+	store    *store.Store
+	full     key
+	link     key  // of logins by link; it is derived from the full token too
+	read     *key // nil where there is no read-only token
+	operator bool // the full token was set by the operator, not made by the daemon
 }
 
 // key is derived from a token.
 type key struct {
+	set  bool
 	hash [sha256.Size]byte // of the token, so that the comparison time does not depend on its length
 	sign []byte
 }
 
-func newKey(token string) key {
+func newKey(token, purpose string) key {
 	mac := hmac.New(sha256.New, []byte(token))
-	mac.Write([]byte("claudeops page login v2"))
-	return key{hash: sha256.Sum256([]byte(token)), sign: mac.Sum(nil)}
+	mac.Write([]byte(purpose))
+	return key{set: token != "", hash: sha256.Sum256([]byte(token)), sign: mac.Sum(nil)}
 }
 
 func (k key) matches(token string) bool {
 	given := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
+	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1 && k.set
 }
 
 func (k key) digest(secret string) string {
@@ -75,10 +80,11 @@ func (k key) digest(secret string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func newLogins(s *store.Store, token, readToken string) *logins {
-	l := &logins{store: s, full: newKey(token)}
-	if readToken != "" {
-		l.read = new(newKey(readToken))
+func newLogins(o Options) *logins {
+	const byToken, byLink = "claudeops page login v2", "claudeops page login by link v1"
+	l := &logins{store: o.Store, full: newKey(o.Token, byToken), link: newKey(o.Token, byLink), operator: o.OperatorToken}
+	if o.ReadToken != "" {
+		l.read = new(newKey(o.ReadToken, byToken))
 	}
 	return l
 }
@@ -100,51 +106,56 @@ func givenToken(r *http.Request) (token string, given bool) {
 	return strings.TrimSpace(token), true
 }
 
-// digest returns the digest of a cookie and whether its login is read-only.
-func (l *logins) digest(cookie string) (digest string, readOnly, ok bool) {
+// digest returns the digest of a cookie and what the cookie came from.
+func (l *logins) digest(cookie string) (digest, kind string, ok bool) {
 	kind, secret, found := strings.Cut(cookie, ".")
 	switch {
-	case !found || len(secret) < secretBytes:
-		return "", false, false
+	case !found || len(secret) < secretBytes || !l.full.set:
+		return "", "", false
 	case kind == fullCookie:
-		return l.full.digest(secret), false, true
+		return l.full.digest(secret), kind, true
+	case kind == linkCookie:
+		return l.link.digest(secret), kind, true
 	case kind == readCookie && l.read != nil:
-		return l.read.digest(secret), true, true
+		return l.read.digest(secret), kind, true
 	}
-	return "", false, false
+	return "", "", false
+}
+
+// found is the login of a request, and what it came from.
+type found struct {
+	store.Login
+	kind string
 }
 
 // find returns the login of the cookie of a request.
-func (l *logins) find(r *http.Request, now time.Time) (store.Login, error) {
+func (l *logins) find(r *http.Request, now time.Time) (found, error) {
 	cookie, err := r.Cookie(loginCookie)
 	if err != nil {
-		return store.Login{}, ops.ErrNotFound
+		return found{}, ops.ErrNotFound
 	}
-	digest, readOnly, ok := l.digest(cookie.Value)
+	digest, kind, ok := l.digest(cookie.Value)
 	if !ok {
-		return store.Login{}, ops.ErrNotFound
+		return found{}, ops.ErrNotFound
 	}
 	login, err := l.store.Login(r.Context(), digest, now)
-	if err == nil && login.ReadOnly != readOnly {
+	if err == nil && login.ReadOnly != (kind == readCookie) {
 		err = ops.ErrNotFound
 	}
-	return login, err
+	return found{login, kind}, err
 }
 
 // issue makes a login and its cookie value. A login that it replaces stays valid for renewGrace.
-func (l *logins) issue(ctx context.Context, readOnly bool, born, now time.Time, replaces string) (cookie string, end time.Time, err error) {
+func (l *logins) issue(ctx context.Context, kind string, born, now time.Time, replaces string) (cookie string, end time.Time, err error) {
 	random := make([]byte, secretBytes)
 	_, _ = rand.Read(random) // it never returns an error
-	cookie = fullCookie + "." + base64.RawURLEncoding.EncodeToString(random)
-	if readOnly {
-		cookie = readCookie + cookie[1:]
-	}
+	cookie = kind + "." + base64.RawURLEncoding.EncodeToString(random)
 	digest, _, _ := l.digest(cookie)
 	end = now.Add(idleLogin)
 	if last := born.Add(longestLogin); last.Before(end) {
 		end = last
 	}
-	err = l.store.AddLogin(ctx, store.Login{Digest: digest, ReadOnly: readOnly, BornAt: born, RenewedAt: now, ExpiresAt: end},
+	err = l.store.AddLogin(ctx, store.Login{Digest: digest, ReadOnly: kind == readCookie, BornAt: born, RenewedAt: now, ExpiresAt: end},
 		replaces, now.Add(renewGrace))
 	return cookie, end, err
 }
@@ -152,7 +163,7 @@ func (l *logins) issue(ctx context.Context, readOnly bool, born, now time.Time, 
 // loggedIn reports whether a request was authenticated by a login.
 func (s *server) loggedIn(r *http.Request) bool {
 	name := caller(r).Name
-	return name == nameLogin || name == nameReadLogin
+	return name == nameLogin || name == nameReadLogin || name == nameLink
 }
 
 // bearer reports whether a request was authenticated by a bearer token.
@@ -162,10 +173,7 @@ func (l *logins) bearer(r *http.Request) bool {
 }
 
 // loginOf returns the login of a request, if it has one.
-func (s *server) loginOf(r *http.Request) (store.Login, bool) {
-	if s.logins == nil {
-		return store.Login{}, false
-	}
+func (s *server) loginOf(r *http.Request) (found, bool) {
 	login, err := s.logins.find(r, s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) && r.Context().Err() == nil {
 		s.Logger.ErrorContext(r.Context(), "read login failed", "error", err)
@@ -174,12 +182,12 @@ func (s *server) loginOf(r *http.Request) (store.Login, bool) {
 }
 
 // renew replaces an older cookie.
-func (s *server) renew(w http.ResponseWriter, r *http.Request, login store.Login) {
+func (s *server) renew(w http.ResponseWriter, r *http.Request, login found) {
 	now := s.Clock()
 	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {
 		return
 	}
-	cookie, end, err := s.logins.issue(r.Context(), login.ReadOnly, login.BornAt, now, login.Digest)
+	cookie, end, err := s.logins.issue(r.Context(), login.kind, login.BornAt, now, login.Digest)
 	switch {
 	case errors.Is(err, ops.ErrConflict): // another request of the same browser already renewed it
 	case err != nil:
@@ -197,18 +205,19 @@ func setLogin(w http.ResponseWriter, r *http.Request, value string, end time.Tim
 }
 
 type loginView struct {
-	Wrong bool
-	Next  string
+	Wrong   bool
+	OldLink bool // the code of the link is used up, too old, or wrong
+	Next    string
 }
 
 func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.URL.Query().Get("next"))
-	if s.logins == nil {
+	if _, in := s.loginOf(r); in {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
-	if _, in := s.loginOf(r); in {
-		http.Redirect(w, r, next, http.StatusSeeOther)
+	if r.URL.Query().Has("code") && !isPreview(r) {
+		s.signIn(w, r, next)
 		return
 	}
 	s.render(w, r, http.StatusOK, "login", page{Title: "Log in", Body: loginView{Next: next}})
@@ -216,43 +225,37 @@ func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.PostFormValue("next"))
-	if s.logins == nil {
-		http.Redirect(w, r, next, http.StatusSeeOther)
-		return
-	}
-	if wait := s.rateLimits.logins.take(peer(r), s.Clock()); wait > 0 {
-		s.tooMany(w, r, wait, "Too many login attempts from your address.")
-		return
-	}
 	readOnly, ok := s.logins.admit(strings.TrimSpace(r.PostFormValue("token")))
 	if !ok {
-		s.Logger.WarnContext(r.Context(), "login refused: wrong token", "from", peer(r))
-		s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, "tried to log in with a wrong token")
+		if wait := s.wrongGuess(r, "tried to log in with a wrong token"); wait > 0 {
+			s.tooMany(w, r, wait, "Too many wrong tokens.")
+			return
+		}
 		s.render(w, r, http.StatusUnauthorized, "login", page{Title: "Log in", Body: loginView{Wrong: true, Next: next}})
 		return
 	}
+	kind := fullCookie
+	if readOnly {
+		kind = readCookie
+	}
 	now := s.Clock()
-	cookie, end, err := s.logins.issue(r.Context(), readOnly, now, now, "")
+	cookie, end, err := s.logins.issue(r.Context(), kind, now, now, "")
 	if err != nil {
 		s.fail(w, r, "login", err)
 		return
 	}
-	s.record(r, tokenCaller(readOnly), ops.LevelInfo, "logged in")
+	s.record(r, s.logins.tokenCaller(readOnly), ops.LevelInfo, "logged in")
 	setLogin(w, r, cookie, end)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
 func (s *server) logout(w http.ResponseWriter, r *http.Request) {
-	if s.logins == nil {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
-	}
 	if login, in := s.loginOf(r); in {
 		if err := s.logins.store.EndLogin(r.Context(), login.Digest); err != nil {
 			s.fail(w, r, "login", err) // the cookie still works, so it is not removed
 			return
 		}
-		s.record(r, loginCaller(login.ReadOnly), ops.LevelInfo, "logged out")
+		s.record(r, s.logins.loginCaller(login), ops.LevelInfo, "logged out")
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: loginCookie, Path: "/", MaxAge: -1,
@@ -261,18 +264,21 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-func tokenCaller(readOnly bool) api.Caller {
+func (l *logins) tokenCaller(readOnly bool) api.Caller {
 	if readOnly {
 		return api.Caller{Name: nameReadToken, ReadOnly: true}
 	}
-	return api.Caller{Name: nameToken}
+	return api.Caller{Name: nameToken, KnowsToken: l.operator}
 }
 
-func loginCaller(readOnly bool) api.Caller {
-	if readOnly {
+func (l *logins) loginCaller(login found) api.Caller {
+	switch login.kind {
+	case readCookie:
 		return api.Caller{Name: nameReadLogin, ReadOnly: true}
+	case linkCookie:
+		return api.Caller{Name: nameLink}
 	}
-	return api.Caller{Name: nameLogin}
+	return api.Caller{Name: nameLogin, KnowsToken: l.operator}
 }
 
 // loginPath returns the URL of the login page, which then redirects to the requested page.

@@ -12,10 +12,12 @@ import (
 
 // The rate limits. Normal use never reaches them.
 const (
-	loginBurst = 5
-	loginEvery = 12 * time.Second
 	wrongBurst = 10
 	wrongEvery = 6 * time.Second
+	// All addresses together, so that guesses from many addresses are limited too.
+	allWrongBurst = 100
+	allWrongEvery = 600 * time.Millisecond
+
 	apiBurst   = 400
 	apiEvery   = 20 * time.Millisecond
 	alertBurst = 2000
@@ -28,16 +30,17 @@ const (
 
 // rateLimits holds the rate limiters of the server.
 type rateLimits struct {
-	logins      *limiter // attempts to log in, by address
-	wrongTokens *limiter // wrong tokens, by address
-	api         *limiter // API requests, by token
-	alerts      *limiter // webhooks, by address
-	streams     *streams
+	wrongTokens    *limiter // wrong tokens, by address
+	allWrongTokens *limiter // wrong tokens from everywhere
+	api            *limiter // API requests, by token
+	alerts         *limiter // webhooks, by address
+	streams        *streams
 }
 
 func newRateLimits() *rateLimits {
 	return &rateLimits{
-		logins: newLimiter(loginBurst, loginEvery), wrongTokens: newLimiter(wrongBurst, wrongEvery), api: newLimiter(apiBurst, apiEvery),
+		wrongTokens: newLimiter(wrongBurst, wrongEvery), allWrongTokens: newLimiter(allWrongBurst, allWrongEvery),
+		api:    newLimiter(apiBurst, apiEvery),
 		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
 	}
 }

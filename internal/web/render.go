@@ -113,14 +113,14 @@ func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part 
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
-	p.Environments = environmentNames(s.Environments)
 	p.CanLogOut = s.loggedIn(r)
 	p.ReadOnly = caller(r).ReadOnly
-	if s.Trouble != nil {
-		p.Trouble = s.Trouble()
-	}
-	p.NoNavigation = s.logins != nil && !p.CanLogOut && !s.logins.bearer(r)
+	p.NoNavigation = !p.CanLogOut && !s.logins.bearer(r)
 	if !p.NoNavigation {
+		if s.Trouble != nil { // it may name files
+			p.Trouble = s.Trouble()
+		}
+		p.Environments = environmentNames(s.Environments)
 		p.Counts = counts(r)
 		p.Seen = revision(p.Counts)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
@@ -25,7 +26,7 @@ func (s *server) secure(next http.Handler) http.Handler {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
 	}))
-	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.denyReadOnly(s.recordActions(next))))))
+	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.denyReadOnly(s.guardApprovals(s.recordActions(next)))))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -39,6 +40,13 @@ func (s *server) secure(next http.Handler) http.Handler {
 			s.refuse(w, r, http.StatusMisdirectedRequest,
 				"This server does not accept that host name. Use its listen address, or add the name to the configuration.")
 			return
+		}
+		if s.Refuse != nil {
+			if why := s.Refuse(r); why != "" {
+				header.Set("Connection", "close")
+				s.refuse(w, r, http.StatusForbidden, why)
+				return
+			}
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, s.bodyLimit(r.URL.Path))
 		inside.ServeHTTP(w, r)
@@ -63,25 +71,30 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), c)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.logins == nil || isPublic(r.URL.Path) {
-			as(w, r, api.Caller{Name: peer(r)}) // without a token the daemon listens on loopback only
+		if isPublic(r.URL.Path) {
+			as(w, r, api.Caller{Name: peer(r)})
 			return
 		}
-		if token, given := givenToken(r); given {
-			if readOnly, right := s.logins.admit(token); right {
-				as(w, r, tokenCaller(readOnly))
-				return
-			}
-			// Only wrong tokens are limited, so that wrong guesses from the same address lock nobody out.
-			if wait := s.rateLimits.wrongTokens.take(peer(r), s.Clock()); wait > 0 {
-				s.tooMany(w, r, wait, "Too many wrong tokens from your address.")
+		token, given := givenToken(r)
+		readOnly, right := s.logins.admit(token)
+		if user, ok := localUser(r); ok {
+			as(w, r, api.Caller{Name: user, Local: true, KnowsToken: right && !readOnly && s.logins.operator})
+			return
+		}
+		if right {
+			as(w, r, s.logins.tokenCaller(readOnly))
+			return
+		}
+		if given {
+			if wait := s.wrongGuess(r, "sent a wrong token"); wait > 0 {
+				s.tooMany(w, r, wait, "Too many wrong tokens.")
 				return
 			}
 		}
 		if login, in := s.loginOf(r); in {
 			s.renew(w, r, login)
 			w.Header().Set("Cache-Control", "no-store")
-			as(w, r, loginCaller(login.ReadOnly))
+			as(w, r, s.logins.loginCaller(login))
 			return
 		}
 		if isForPrograms(r.URL.Path) {
@@ -104,6 +117,39 @@ func (s *server) denyReadOnly(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// wrongGuess counts, logs and records a wrong token, code or signature, and returns how long to wait if there were too many: from
+// this address, or from all. Only wrong ones are limited, so wrong guesses lock nobody out who knows the token.
+func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
+	s.wrongTokens.Add(1)
+	now, from := s.Clock(), peer(r)
+	if wait := max(s.rateLimits.wrongTokens.take(from, now), s.rateLimits.allWrongTokens.take("", now)); wait > 0 {
+		return wait // not recorded, so that nobody can fill the journal
+	}
+	path, _ := clip(r.URL.EscapedPath(), 200)
+	s.Logger.WarnContext(r.Context(), "wrong token", "from", from, "path", path)
+	s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, what+": "+r.Method+" "+path)
+	return 0
+}
+
+// guardApprovals refuses to approve for callers that an agent could imitate, where nothing separates agents from the operator.
+func (s *server) guardApprovals(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if by := caller(r); s.StrictApprovals && isApproving(r) && !by.KnowsToken {
+			s.record(r, by, ops.LevelWarning, "an approval was refused: it needs the token that the operator set")
+			s.refuse(w, r, http.StatusForbidden, "On this machine agents have neither a user nor a cgroup of their own, so an approval needs the "+
+				"token that the operator set. Set CLAUDEOPS_API_TOKEN and log in with it, or separate the agents; see claudeops doctor.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isApproving reports whether a request approves a step, on a page or by the API.
+func isApproving(r *http.Request) bool {
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+	return r.Method == http.MethodPost && strings.HasPrefix(path, "/approvals/") && strings.HasSuffix(path, "/approve")
 }
 
 // isPublic reports whether a path needs no login because it shows no recorded data.

@@ -48,7 +48,11 @@ type eventStream struct {
 
 // openStream starts a stream, unless too many are open. The caller must call the returned function at the end.
 func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.Duration) (*eventStream, func()) {
-	if s.readers.Add(1) > maxReaders {
+	most := int64(maxReaders)
+	if s.Streams > 0 {
+		most = min(most, int64(s.Streams))
+	}
+	if s.readers.Add(1) > most {
 		s.readers.Add(-1)
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "too many open streams; close some tabs", http.StatusServiceUnavailable)

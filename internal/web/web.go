@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"claudeops/internal/api"
@@ -27,12 +28,19 @@ type Options struct {
 	Control Control
 	Logger  *slog.Logger
 	Clock   ops.Clock // its location is the one in which times are shown
-	// Token gives access to the pages after a login and to the API as a bearer token. Without a token, everybody who
-	// reaches the listen address has access, so the daemon then listens on loopback only.
+	// Token gives access to the pages after a login and to the API as a bearer token. An empty token admits nobody.
 	Token string
-	// ReadToken gives read-only access to the same. It is used only together with Token.
+	// OperatorToken is true if the operator set Token; otherwise the daemon made it.
+	OperatorToken bool
+	// ReadToken gives read-only access to the same.
 	ReadToken string
-	Version   string
+	// SignIn holds the codes of sign-in links; nil if there are none.
+	SignIn *SignInCodes
+	// Refuse returns why the sender of a request is refused before anything else is looked at, or an empty string.
+	Refuse func(r *http.Request) string
+	// StrictApprovals makes approvals need the token that the operator set: nothing else separates agents from the operator.
+	StrictApprovals bool
+	Version         string
 	// Host is the name of this host among those that share the database.
 	Host string
 	// ListenHosts are the host names that requests may use, besides loopback names. An address that means every
@@ -55,6 +63,10 @@ type Options struct {
 	KeepTranscripts time.Duration
 	// Done ends the streams of open pages, so that they do not delay a shutdown; nil means never.
 	Done <-chan struct{}
+	// Streams limits the number of open streams; zero means the usual limit.
+	Streams int
+	// Process returns the figures of this process for the metrics; nil if they are not known.
+	Process func() api.Process
 	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
 	// Ready returns why the supervisor is not ready, or nil.
@@ -75,8 +87,9 @@ type server struct {
 
 	readers     readerCount // of streams
 	broadcaster *broadcaster
-	logins      *logins // nil when no token is set
+	logins      *logins
 	rateLimits  *rateLimits
+	wrongTokens atomic.Int64 // since the start
 }
 
 // New makes the handler that serves everything: pages, assets, API, health.
@@ -92,9 +105,7 @@ func New(o Options) http.Handler {
 		s.NextCheck = func() map[string]time.Time { return nil }
 	}
 	s.rateLimits = newRateLimits()
-	if o.Token != "" {
-		s.logins = newLogins(o.Store, o.Token, o.ReadToken)
-	}
+	s.logins = newLogins(o)
 	s.pages = loadPages(s.assets)
 	return s.secure(s.routes())
 }
@@ -125,6 +136,7 @@ func (s *server) routes() http.Handler {
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
+		WrongTokens: s.wrongTokens.Load, Process: s.Process,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAPI(r.URL.Path) {

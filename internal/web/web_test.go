@@ -24,6 +24,7 @@ type site struct {
 	t       *testing.T
 	handler http.Handler
 	control *apitest.Control
+	token   string // sent with every request that says nothing about who sends it; empty: none
 }
 
 func newSite(t *testing.T, change ...func(*web.Options)) *site {
@@ -36,12 +37,16 @@ func siteOver(t *testing.T, j *apitest.Journal, change ...func(*web.Options)) *s
 	control := &apitest.Control{Journal: j}
 	options := web.Options{
 		Store: j.Store, Control: control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test",
-		Environments: []ops.Environment{{Name: "default", Interval: time.Hour}},
+		Environments: []ops.Environment{{Name: "default", Interval: time.Hour}}, Token: apitest.Token,
 	}
 	for _, c := range change {
 		c(&options)
 	}
-	return &site{Journal: j, t: t, handler: web.New(options), control: control}
+	s := &site{Journal: j, t: t, handler: web.New(options), control: control}
+	if options.Token == apitest.Token { // a test that sets its own says itself who sends a request
+		s.token = apitest.Token
+	}
+	return s
 }
 
 func withToken(token string) func(*web.Options) {
@@ -58,6 +63,9 @@ func (s *site) do(r *http.Request) answer {
 	s.t.Helper()
 	if r.Host == "example.com" { // what httptest puts in
 		r.Host = "127.0.0.1:8080"
+	}
+	if s.token != "" && r.Header.Get("Authorization") == "" && !strings.Contains(r.Header.Get("Cookie"), "claudeops_login") {
+		apitest.Authorize(r)
 	}
 	recorder := httptest.NewRecorder()
 	s.handler.ServeHTTP(recorder, r)

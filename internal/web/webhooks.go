@@ -51,9 +51,9 @@ type wrongTokenWriter struct {
 // WriteHeader starts the response.
 func (w *wrongTokenWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized {
-		if wait := w.server.rateLimits.wrongTokens.take(peer(w.request), w.server.Clock()); wait > 0 {
+		if wait := w.server.wrongGuess(w.request, "sent an alert without a valid token or signature"); wait > 0 {
 			w.done = true
-			w.server.tooMany(w.ResponseWriter, w.request, wait, "Too many wrong tokens from your address.")
+			w.server.tooMany(w.ResponseWriter, w.request, wait, "Too many wrong tokens.")
 			return
 		}
 	}

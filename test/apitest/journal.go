@@ -4,13 +4,21 @@ package apitest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/storetest"
+	"claudeops/test/testtoken"
 )
+
+// Token is the token of test servers.
+const Token = testtoken.Token
+
+// Authorize adds the token of test servers to a request.
+func Authorize(r *http.Request) { testtoken.Authorize(r) }
 
 // Journal is a temporary store with a clock that only the test moves.
 type Journal struct {

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // to count what was stored
+
+	"claudeops/test/testtoken"
 )
 
 func main() {
@@ -105,7 +107,7 @@ func (b *bench) command(agent, state string, args ...string) *exec.Cmd {
 	c.Dir = b.dir
 	c.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CLAUDE_BIN=" + agent,
-		"CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + b.dir, // the fakes note there what they saw
+		testtoken.Env, "CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + b.dir, // the fakes note there what they saw
 	}
 	return c
 }
@@ -158,7 +160,8 @@ func (b *bench) chains(agent, times, state string, count int, env ...string) err
 			}
 			<-time.After(2 * time.Millisecond)
 		}
-		r, err := http.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
+		client := &http.Client{Transport: testtoken.Transport{}}
+		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"claudeops/test/testtoken"
 )
 
 // perSecond is how many alerts come in.
@@ -38,7 +40,7 @@ func (b *bench) webhooks(length time.Duration) ([]figure, error) {
 		return nil, err
 	}
 	c := &calls{accepted: map[string]bool{}}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: testtoken.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}, Timeout: 10 * time.Second}
 	var group sync.WaitGroup
 	tick := time.NewTicker(time.Second / perSecond)
 	defer tick.Stop()

@@ -40,7 +40,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 			agenttest.Text("web answers 200 again."), agenttest.Result(0.5, "Repaired the database; web answers 200."))},
 	}, "CLAUDEOPS_APPROVAL_TIER=3")
 
-	overview, first := open(t, d.base), open(t, d.base)
+	overview, first := d.open(t), d.open(t)
 	overview.visit("/")
 	overview.live()
 	overview.sees("Running now", "Session #1")
@@ -66,13 +66,13 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	overview.sees("Needs you")
 	overview.wait("the navigation counts the question",
 		`document.querySelector('#rail-count')?.checkVisibility() && parseInt(document.querySelector('#rail-count').innerText) === 1`)
-	person := open(t, d.base)
+	person := d.open(t)
 	person.visit("/incidents")
 	person.sees("Approve: start Tier 3 for web", "Restarted the container; it did not help.")
 	person.follow(`article.decision button[formaction$="/approve"]`)
 	person.sees("Approval 1 is granted.")
 
-	third := open(t, d.base)
+	third := d.open(t)
 	first.wait("the third tier is in the chain", `document.querySelectorAll('#session-chain table.waterfall tbody tr').length === 3`)
 	third.visit("/sessions/3")
 	third.live()
@@ -140,7 +140,7 @@ func TestRunNowWithAPromptThenStop(t *testing.T) {
 		Steps: steps(agenttest.Init(), agenttest.Text("I watch the disk."), agenttest.Step{Hang: true}),
 	}
 	d := startDaemon(t, gates, []agenttest.Play{look, hang})
-	b := open(t, d.base)
+	b := d.open(t)
 	b.visit("/")
 	b.live()
 	b.sees("Last check: Healthy")

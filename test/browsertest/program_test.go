@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/testtoken"
 )
 
 // program is the real binary, built when the first test needs it.
@@ -53,6 +55,7 @@ type daemon struct {
 	bin   string // the fake agent
 	gates string // a folder of files that the agent waits for
 	base  string
+	env   []string
 	log   *lockedBuffer
 	ended chan struct{}
 }
@@ -69,10 +72,11 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 	c.Dir = t.TempDir()
 	path := os.Getenv("PATH") //nolint:forbidigo // the program finds its tools where the tests do
 	c.Env = append([]string{
-		"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_STATE_DIR=" + t.TempDir(),
+		"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Join(t.TempDir(), "state"), testtoken.Env,
 		"CLAUDEOPS_CLAUDE_BIN=" + d.bin, "CLAUDEOPS_LISTEN=" + address, "CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_RECOVERY=off",
 		"CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + filepath.Dir(d.bin) + "," + gates,
 	}, env...)
+	d.env = c.Env
 	c.Stdout, c.Stderr = d.log, d.log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -102,6 +106,22 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 		return r.StatusCode == http.StatusOK
 	})
 	return d
+}
+
+// open makes a tab that is signed in by a link, as a person does it.
+func (d *daemon) open(t *testing.T) *tab {
+	t.Helper()
+	c := exec.Command(buildProgram(t), "open")
+	c.Env = d.env
+	link, err := c.Output()
+	if err != nil {
+		t.Fatalf("claudeops open: %v", err)
+	}
+	b := open(t, d.base)
+	if status := b.visit(strings.TrimPrefix(strings.TrimSpace(string(link)), d.base)); status != http.StatusOK {
+		t.Fatalf("the link %s answers %d", link, status)
+	}
+	return b
 }
 
 func (d *daemon) until(what string, holds func() bool) {

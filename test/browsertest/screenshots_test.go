@@ -26,7 +26,9 @@ var pictures = flag.String("pictures", filepath.Join("..", "..", "docs", "img"),
 
 // TestPicturesOfTheDemo plays the demo and photographs it when its incident is repaired; make screenshots runs it.
 func TestPicturesOfTheDemo(t *testing.T) {
-	b := open(t, startDemo(t))
+	base, signIn := startDemo(t)
+	b := open(t, base)
+	b.visit(signIn)
 	b.visit("/sessions")
 	repaired := time.Now().Add(10 * deadline) // it plays at the pace of its audience
 	for !eval[bool](b, `Boolean(document.querySelector('table.chains')?.innerText.includes('Resolved'))`) {
@@ -95,8 +97,8 @@ func (b *tab) whole(name string) {
 	b.must(os.WriteFile(filepath.Join(*pictures, name+".png"), raw, 0o644))
 }
 
-// startDemo starts the demo on a free port and returns where its pages are.
-func startDemo(t *testing.T) string {
+// startDemo starts the demo on a free port and returns where its pages are, and the path that signs in.
+func startDemo(t *testing.T) (base, signIn string) {
 	t.Helper()
 	c := exec.Command(buildProgram(t), "demo", "--listen", freeAddress(t))
 	said := &lockedBuffer{}
@@ -108,10 +110,10 @@ func startDemo(t *testing.T) string {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait() // it is ended by the signal
 	})
-	address := regexp.MustCompile(`Open (http://\S+) to watch`)
+	address := regexp.MustCompile(`Open (http://[^/]+)(/\S+) to watch`)
 	for end := time.Now().Add(2 * deadline); ; <-time.After(20 * time.Millisecond) {
 		if found := address.FindStringSubmatch(said.String()); found != nil {
-			return found[1]
+			return found[1], found[2]
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the demo does not start\n%s", said)

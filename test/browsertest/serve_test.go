@@ -13,6 +13,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/internal/web"
 	"claudeops/internal/web/live"
+	"claudeops/test/testtoken"
 )
 
 // control stands in for the supervisor: it writes rows and nothing else.
@@ -43,7 +44,7 @@ func serve(t testing.TB, s *store.Store, change ...func(*web.Options)) *site {
 	t.Helper()
 	w := &site{t: t, address: "127.0.0.1:0", options: web.Options{
 		Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().UTC() },
-		Version:      "test",
+		Version: "test", Token: testtoken.Token,
 		Environments: environments(), Settings: settings(), Hub: live.NewHub(),
 		NextCheck: func() map[string]time.Time { return map[string]time.Time{"default": time.Now().Add(17 * time.Minute)} },
 	}}
@@ -73,7 +74,11 @@ func (w *site) start() {
 	w.address = listener.Addr().String()
 	w.done, w.served = make(chan struct{}), make(chan error, 1)
 	w.options.Done = w.done
-	w.server = &http.Server{Handler: web.New(w.options), ReadHeaderTimeout: time.Minute}
+	handler := web.New(w.options)
+	if w.options.Token == testtoken.Token { // a test that is about logins sets its own
+		handler = testtoken.Handler(handler)
+	}
+	w.server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	server, served := w.server, w.served
 	go func() { served <- server.Serve(listener) }()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/testtoken"
 )
 
 // alertBodies say a text in every field of every kind of alert.
@@ -44,13 +45,14 @@ func TestHostileWebhooksNeverRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, t.TempDir(), []agenttest.Play{agenttest.Healthy(0.01)}, "CLAUDEOPS_CONFIG="+config)
+	client := &http.Client{Transport: testtoken.Transport{}}
 	for _, text := range hostile() {
 		for source, body := range alertBodies(text) {
 			raw, err := json.Marshal(body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := http.Post(d.base+"/api/v1/webhooks/"+source, "application/json", bytes.NewReader(raw))
+			r, err := client.Post(d.base+"/api/v1/webhooks/"+source, "application/json", bytes.NewReader(raw))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +65,7 @@ func TestHostileWebhooksNeverRun(t *testing.T) {
 			}
 		}
 	}
-	b := open(t, d.base)
+	b := d.open(t)
 	b.visit("/sessions")
 	b.wait("a cycle starts for them", `[...document.querySelectorAll('table.chains tbody')].length > 1`)
 	b.visit("/sessions/2")

@@ -9,6 +9,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/testtoken"
 )
 
 // box is a place where the program runs.
@@ -21,7 +22,8 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
-	refusals bool // the fault makes the gates refuse calls
+	refusals bool     // the fault makes the gates refuse calls
+	wrap     []string // what starts the program, if it is not started directly
 }
 
 // setup is how a box differs from the usual one.
@@ -79,7 +81,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	b.env = append([]string{
 		"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "CLAUDEOPS_CONFIG=" + b.file("claudeops.yaml"),
 		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_RECOVERY=" + recovery, "CLAUDEOPS_FAULT_WAITS=settle=200ms",
-		serviceVar + "=" + b.service.url, "FAULT_DIR=" + dir,
+		serviceVar + "=" + b.service.url, "FAULT_DIR=" + dir, testtoken.Env,
 	}, b.database.environ()...)
 	b.env = append(b.env, s.env...)
 	return b, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +41,16 @@ func faults(o options) []trial {
 	add("disk", "#limits", func(ctx context.Context, t *trying) error { return t.limitsOnFullDisk(ctx) })
 	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
 	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
+	for i := range 3 {
+		name := func(fault string) string { return fmt.Sprintf("#%s=%d", fault, i) }
+		add("keeper", name("kill"), func(ctx context.Context, t *trying) error { return t.killSupervisor(ctx) })
+		add("keeper", name("hosts-kill"), func(ctx context.Context, t *trying) error { return t.oldHost(ctx, syscall.SIGKILL) })
+		add("keeper", name("hosts-stop"), func(ctx context.Context, t *trying) error { return t.oldHost(ctx, syscall.SIGSTOP) })
+	}
+	add("keeper", "#stop", func(ctx context.Context, t *trying) error { return t.stopSupervisor(ctx) })
+	add("keeper", "#keeper-stop", func(ctx context.Context, t *trying) error { return t.stopKeeper(ctx) })
+	add("keeper", "#keeper-kill", func(ctx context.Context, t *trying) error { return t.killKeeper(ctx) })
+	add("descriptors", "", func(ctx context.Context, t *trying) error { return t.descriptors(ctx, 256, 1000) })
 	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })
 	add("grandchildren", "", func(ctx context.Context, t *trying) error { return t.grandchildren(ctx, o.sessions) })
 	return out

@@ -15,6 +15,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/testtoken"
 )
 
 // printRule lets agents print much.
@@ -309,7 +310,7 @@ func alertBody(from, count int) string {
 
 // post sends a body to a serving program.
 func (p *process) post(path, body string) (int, string) {
-	client := &http.Client{Timeout: 60 * time.Second}
+	client := &http.Client{Timeout: 60 * time.Second, Transport: testtoken.Transport{}}
 	resp, err := client.Post("http://"+p.addr+path, "application/json", strings.NewReader(body)) //nolint:noctx // it has a time-out
 	if err != nil {
 		return 0, err.Error()

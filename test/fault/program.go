@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"claudeops/test/testtoken"
 )
 
 // mode is how the program is run.
@@ -37,7 +39,8 @@ type process struct {
 
 // start starts the program in the box.
 func (b *box) start(ctx context.Context, m mode, env ...string) (*process, error) {
-	p := &process{cmd: exec.Command(b.program, string(m)), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
+	argv := append(append([]string{}, b.wrap...), b.program, string(m))
+	p := &process{cmd: exec.Command(argv[0], argv[1:]...), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append([]string{}, b.env...), env...)
 	if m == modeServe {
@@ -116,7 +119,7 @@ var errEnded = errors.New("the program ended")
 
 // get asks a page of a serving program.
 func (p *process) get(path string) (int, string) {
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: 20 * time.Second, Transport: testtoken.Transport{}}
 	resp, err := client.Get("http://" + p.addr + path) //nolint:noctx // it has a time-out
 	if err != nil {
 		return 0, err.Error()

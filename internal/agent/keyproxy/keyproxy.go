@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,6 +50,7 @@ type Proxy struct {
 	forward   *httputil.ReverseProxy
 	cancel    context.CancelFunc
 	done      chan struct{}
+	conns     atomic.Int64 // that are open
 }
 
 // NewToken makes the token of a session.
@@ -93,12 +95,26 @@ func Listen(o Options) (*Proxy, error) {
 	p.server = &http.Server{
 		Handler: p, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: quiet,
 		BaseContext: func(net.Listener) context.Context { return life },
+		ConnState:   p.count,
 	}
 	go func() {
 		defer close(p.done)
 		_ = p.server.Serve(listener) // it ends with Close
 	}()
 	return p, nil
+}
+
+// count closes a connection that is one too many, so that an agent cannot use up the descriptors of the supervisor.
+func (p *Proxy) count(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if p.conns.Add(1) > int64(4*max(p.o.MaxCalls, maxCalls)) {
+			_ = conn.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		p.conns.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
 }
 
 // URL is what the session has instead of the base URL of the API.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"claudeops/internal/agent/keyproxy"
 )
@@ -295,4 +296,26 @@ func rawRequest(t *testing.T, f *front, text string) int {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode
+}
+
+// TestConnectionsAreBounded: an agent must not use up the descriptors of the supervisor.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, "", nil, func(http.ResponseWriter, *http.Request) {})
+	address := strings.TrimPrefix(f.proxy.URL(), "http://")
+	var last net.Conn
+	for range 129 { // four for each of its 32 calls, and one more
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		last = conn
+	}
+	if err := last.SetReadDeadline(time.Now().Add(4 * time.Second)); err != nil { // less than an idle connection is given
+		t.Fatal(err)
+	}
+	if _, err := last.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("one too many stays open: %v", err)
+	}
 }

@@ -29,6 +29,16 @@ type Options struct {
 	Clock        ops.Clock
 	Version      string
 	Environments []ops.Environment
+	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
+	WrongTokens func() int64
+	// Process returns the figures of this process; nil if they are not known.
+	Process func() Process
+}
+
+// Process are the figures of this process.
+type Process struct {
+	Connections, MaxConnections, RefusedConnections int
+	Descriptors, MaxDescriptors                     int
 }
 
 // Handler answers a scrape.
@@ -86,10 +96,34 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
 	build.add(1, h.Version, runtime.Version())
 	out := []*family{build}
-	for _, more := range [][]*family{ended, feeds, current, watched} {
+	if h.WrongTokens != nil {
+		wrong := &family{name: "wrong_tokens_total", help: "Wrong tokens, sign-in links and webhook signatures since the start.", kind: counter}
+		wrong.add(float64(h.WrongTokens()))
+		out = append(out, wrong)
+	}
+	for _, more := range [][]*family{h.process(), ended, feeds, current, watched} {
 		out = append(out, more...)
 	}
 	return out, nil
+}
+
+// process reports connections and descriptors.
+func (h *Handler) process() (out []*family) {
+	if h.Process == nil {
+		return nil
+	}
+	now := h.Process()
+	figure := func(as kind, value int, name, help string) {
+		f := &family{name: name, help: help, kind: as}
+		f.add(float64(value))
+		out = append(out, f)
+	}
+	figure(gauge, now.Connections, "http_connections", "Open connections to the web pages and the API.")
+	figure(gauge, now.MaxConnections, "http_connections_max", "Connections above which idle ones are closed and new ones are refused.")
+	figure(counter, now.RefusedConnections, "http_connections_refused_total", "Connections that were refused because too many were open.")
+	figure(gauge, now.Descriptors, "descriptors_open", "Open file descriptors of this process.")
+	figure(gauge, now.MaxDescriptors, "descriptors_max", "Limit of open file descriptors.")
+	return out
 }
 
 // ended counts ended sessions and cycles. Totals up to a minute ago are kept.

@@ -7,9 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -69,12 +67,8 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, receipt, bo
 	return body, got, true
 }
 
-// known reports whether the sender has the token. Without token and secret the daemon listens on loopback only; then the Host
-// header must be loopback too, which prevents DNS rebinding.
+// known reports whether the sender has the token.
 func (h *Hook) known(r *http.Request) bool {
-	if h.o.Token == "" && h.o.Secret == "" {
-		return loopback(r.Host)
-	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || h.o.Token == "" {
 		return false
@@ -126,18 +120,6 @@ func (h *Hook) mac(parts ...[]byte) []byte {
 		mac.Write(part)
 	}
 	return mac.Sum(nil)
-}
-
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
 }
 
 func accepted(w http.ResponseWriter, n int, replayed bool) {

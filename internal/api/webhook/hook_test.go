@@ -78,6 +78,9 @@ func (r *rows) all() []ops.Alert {
 func running(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	if o.Token == "" && o.Secret == "" {
+		o.Token = testToken
+	}
 	h := New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -92,9 +95,15 @@ func running(t *testing.T, o Options) *Hook {
 
 type header map[string]string
 
+// testToken is the token of a hook whose test is not about who may send; post sends it if no header is given.
+const testToken = "token-of-the-test-hook"
+
 func post(h http.Handler, path, body string, headers header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Host = "127.0.0.1:8080"
+	if headers == nil {
+		r.Header.Set("Authorization", "Bearer "+testToken)
+	}
 	for name, value := range headers {
 		if name == "Host" {
 			r.Host = value
@@ -143,14 +152,14 @@ func TestWhoMayTellUsSomething(t *testing.T) {
 		headers       header
 		want          int
 	}{
-		{"loopback needs nothing", "", "", nil, 202},
-		{"but not through a name of somebody's own", "", "", header{"Host": "evil.example.org"}, 401},
-		{"localhost", "", "", header{"Host": "localhost:8080"}, 202},
-		{"no token", "secret-token", "", nil, 401},
+		{"loopback without a token", "secret-token", "", header{"Host": "127.0.0.1:8080"}, 401},
+		{"localhost without a token", "secret-token", "", header{"Host": "localhost:8080"}, 401},
+		{"an empty token", "secret-token", "", header{"Authorization": "Bearer "}, 401},
+		{"no token", "secret-token", "", header{}, 401},
 		{"wrong token", "secret-token", "", header{"Authorization": "Bearer other"}, 401},
 		{"token", "secret-token", "", header{"Authorization": "Bearer secret-token"}, 202},
 		{"token from afar", "secret-token", "", header{"Authorization": "Bearer secret-token", "Host": "ops.example.org"}, 202},
-		{"no signature", "", "key", nil, 401},
+		{"no signature", "", "key", header{}, 401},
 		{"signature", "", "key", header{bodySignatureHeader: sign("key", body)}, 202},
 		{"signature beside a token", "secret-token", "key", header{bodySignatureHeader: sign("key", body)}, 202},
 		{"token beside a secret", "secret-token", "key", header{"Authorization": "Bearer secret-token"}, 202},
@@ -247,7 +256,7 @@ func TestWhatCannotBeWrittenIsNotAccepted(t *testing.T) {
 }
 
 func TestAfterTheEndNothingIsAccepted(t *testing.T) {
-	h := New(Options{Store: &rows{}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	h := New(Options{Store: &rows{}, Token: testToken, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := h.Run(ctx); err != nil {

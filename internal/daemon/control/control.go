@@ -1,49 +1,67 @@
-// Package control connects the daemon with commands on the same machine: a command writes a row and then wakes the daemon
-// through the socket in the state folder. Only wake-ups are sent here.
+// Package control connects the daemon with commands on the same machine, through the socket control.sock in the state folder. It
+// speaks HTTP: a few requests of its own, and the API for callers whose identity the kernel confirms.
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"claudeops/internal/daemon/peer"
 )
 
-const socketName = "control.sock"
+const (
+	socketName = "control.sock"
+	// base is the address that requests carry; no name is looked up for it.
+	base = "http://localhost"
+
+	pathPing   = "/control/ping"
+	pathWake   = "/control/wake"
+	pathSignIn = "/control/sign-in"
+)
 
 // ErrNoDaemon means that no daemon listens in this state folder.
 var ErrNoDaemon = errors.New("no daemon is running on this state folder")
 
-// Request asks the daemon for something.
-type Request struct {
-	Command string `json:"command"`
-}
-
 // Reply is the daemon's answer.
 type Reply struct {
-	OK    bool   `json:"ok"`
-	PID   int    `json:"pid"`
-	Error string `json:"error,omitempty"`
+	PID  int    `json:"pid"`
+	Link string `json:"link,omitempty"` // with which a browser signs in once
+}
+
+// Options are what the socket needs of the daemon.
+type Options struct {
+	Rules peer.Rules
+	// Wake makes the daemon read the journal.
+	Wake func()
+	// SignIn returns a link that signs a user in once.
+	SignIn func(user string) (string, error)
+	// Refused is told of every caller that was refused.
+	Refused func(peer.Caller)
 }
 
 // Server answers commands until it is closed.
 type Server struct {
+	Options
 	listener net.Listener
 	path     string
-	wake     func()
-	conns    sync.WaitGroup
+	http     *http.Server
+	close    func() error
 }
 
 // Listen opens the socket. The caller holds the lock of the state folder, so a socket that is there is stale.
-func Listen(stateDir string, wake func()) (*Server, error) {
+func Listen(stateDir string, o Options) (*Server, error) {
 	path := filepath.Join(stateDir, socketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove stale control socket: %w", err)
@@ -60,83 +78,221 @@ func Listen(stateDir string, wake func()) (*Server, error) {
 	if u, ok := l.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(false) // it would unlink the short path, whose descriptor is closed by then
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := protect(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("protect control socket: %w", err), l.Close())
 	}
-	return &Server{listener: l, path: path, wake: wake}, nil
+	s := &Server{Options: o, listener: l, path: path}
+	s.http = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 30 * time.Second,
+		MaxHeaderBytes: 64 << 10, ConnContext: s.identify,
+	}
+	s.close = sync.OnceValue(s.shutdown)
+	return s, nil
 }
 
-// Serve answers until Close.
-func (s *Server) Serve() error {
-	defer s.conns.Wait()
-	for {
-		c, err := s.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
+// protect opens the socket to our user, and to the group if there is one that we may give it to.
+func protect(path string) error {
+	mode := os.FileMode(0o600)
+	if group, err := user.LookupGroup(peer.Group); err == nil {
+		if gid, err := strconv.Atoi(group.Gid); err == nil && os.Lchown(path, -1, gid) == nil {
+			mode = 0o660
 		}
-		if err != nil {
-			return fmt.Errorf("accept control connection: %w", err)
-		}
-		s.conns.Go(func() { s.answer(c) })
 	}
+	return os.Chmod(path, mode)
+}
+
+// callerKey is the context key of the caller of a connection.
+type callerKey struct{}
+
+// identify asks the kernel who opened a connection, once per connection.
+func (s *Server) identify(ctx context.Context, c net.Conn) context.Context {
+	caller := sync.OnceValue(func() peer.Caller {
+		if slot, ok := c.(*slotted); ok {
+			c = slot.Conn
+		}
+		socket, ok := c.(*net.UnixConn)
+		if !ok {
+			return peer.Caller{Refusal: "it is not a Unix socket"}
+		}
+		found, err := s.Rules.OfUnix(socket)
+		if err != nil {
+			found.Refusal = err.Error()
+		}
+		if found.Refusal != "" && s.Refused != nil {
+			s.Refused(found)
+		}
+		return found
+	})
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+// Serve answers until Close. API returns the handler of the API for a user.
+func (s *Server) Serve(api func(user string) http.Handler) error {
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		find, ok := r.Context().Value(callerKey{}).(func() peer.Caller)
+		caller := peer.Caller{Refusal: "it is not known"}
+		if ok {
+			caller = find()
+		}
+		if caller.Refusal != "" {
+			w.Header().Set("Connection", "close")
+			problem(w, http.StatusForbidden, "the daemon refuses this caller: "+caller.Refusal)
+			return
+		}
+		s.answer(w, r, caller.User, api)
+	})
+	if err := s.http.Serve(limited{s.listener, make(chan struct{}, maxConnections)}); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve control socket: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, user string, api func(user string) http.Handler) {
+	reply := Reply{PID: os.Getpid()}
+	switch r.URL.Path {
+	case pathPing:
+	case pathWake:
+		s.Wake()
+	case pathSignIn:
+		link, err := s.SignIn(user)
+		if err != nil {
+			problem(w, http.StatusConflict, err.Error())
+			return
+		}
+		reply.Link = link
+	default:
+		api(user).ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(reply) // the other side may be gone
+}
+
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{http.StatusText(status), status, detail})
+}
+
+// maxConnections bounds the open connections. The next one waits; a lack of descriptors is waited out by net/http.
+const maxConnections = 64
+
+// limited accepts no more connections than there are slots.
+type limited struct {
+	net.Listener
+
+	slots chan struct{}
+}
+
+func (l limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.slots <- struct{}{}
+	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// slotted is a connection that frees its slot when it is closed.
+type slotted struct {
+	net.Conn
+
+	free func()
+}
+
+func (c *slotted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
 }
 
 // Close ends Serve and removes the socket.
-func (s *Server) Close() error {
-	return errors.Join(s.listener.Close(), os.Remove(s.path))
-}
+func (s *Server) Close() error { return s.close() }
 
-func (s *Server) answer(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-	reply := Reply{OK: true, PID: os.Getpid()}
-	var r Request
-	line, err := bufio.NewReaderSize(c, 4096).ReadSlice('\n')
-	switch {
-	case err != nil || json.Unmarshal(line, &r) != nil:
-		reply = Reply{Error: "send one line of JSON"}
-	case r.Command == "wake":
-		s.wake()
-	case r.Command == "ping":
-	default:
-		reply = Reply{Error: fmt.Sprintf("unknown command %q", r.Command)}
+func (s *Server) shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close() // an open request does not delay the end
 	}
-	_ = json.NewEncoder(c).Encode(reply) // the other side may be gone; the row is already written
+	// A server that never served does not know its listener.
+	if closed := s.listener.Close(); err == nil && !errors.Is(closed, net.ErrClosed) {
+		err = closed
+	}
+	return errors.Join(err, os.Remove(s.path))
 }
 
 // Wake asks the daemon of the state folder, if there is one, to read the journal.
-func Wake(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, "wake") }
+func Wake(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, pathWake) }
 
 // Ping returns the process id of the daemon of the state folder.
-func Ping(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, "ping") }
+func Ping(ctx context.Context, stateDir string) (Reply, error) { return ask(ctx, stateDir, pathPing) }
 
-func ask(ctx context.Context, stateDir, command string) (Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+// SignIn asks for a link that signs the caller in once.
+func SignIn(ctx context.Context, stateDir string) (Reply, error) {
+	return ask(ctx, stateDir, pathSignIn)
+}
+
+// Client returns an HTTP client whose connections all go to the daemon of the state folder, and the address to use with it.
+func Client(stateDir string) (client *http.Client, address string) {
+	return &http.Client{
+		Timeout: time.Minute,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dial(ctx, stateDir)
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, base
+}
+
+func dial(ctx context.Context, stateDir string) (net.Conn, error) {
 	short, done, err := shortPath(stateDir)
 	if err != nil {
-		return Reply{}, ErrNoDaemon
+		return nil, ErrNoDaemon
 	}
 	defer done()
-	c, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", short)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("ask daemon: %w; run this as the supervisor's user, as root, or as a member of the group %s",
+			os.ErrPermission, peer.Group)
+	}
 	if err != nil {
-		return Reply{}, ErrNoDaemon
+		return nil, ErrNoDaemon
 	}
-	defer func() { _ = c.Close() }()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(deadline)
-	}
-	if err := json.NewEncoder(c).Encode(Request{Command: command}); err != nil {
+	return c, nil
+}
+
+func ask(ctx context.Context, stateDir, path string) (Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, address := Client(stateDir)
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path, nil)
+	if err != nil {
 		return Reply{}, fmt.Errorf("ask daemon: %w", err)
 	}
-	var r Reply
-	if err := json.NewDecoder(c).Decode(&r); err != nil {
+	answer, err := client.Do(r)
+	switch {
+	case errors.Is(err, ErrNoDaemon):
+		return Reply{}, ErrNoDaemon
+	case err != nil:
+		return Reply{}, fmt.Errorf("ask daemon: %w", errors.Unwrap(err))
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var reply struct {
+		Reply
+		Detail string `json:"detail"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&reply); err != nil {
 		return Reply{}, fmt.Errorf("read daemon's answer: %w", err)
 	}
-	if !r.OK {
-		return r, fmt.Errorf("ask daemon: %s", r.Error)
+	if answer.StatusCode != http.StatusOK {
+		return Reply{}, errors.New(reply.Detail)
 	}
-	return r, nil
+	return reply.Reply, nil
 }
 
 // shortPath names the socket through a descriptor of its folder, because the path of a socket is limited to 107 bytes.

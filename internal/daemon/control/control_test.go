@@ -1,15 +1,60 @@
 package control_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"claudeops/internal/daemon/control"
+	"claudeops/internal/daemon/peer"
 )
+
+// TestMain makes this program the caller of another test.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("CONTROL_TEST_CALL"); dir != "" { //nolint:forbidigo // the test starts itself with it
+		reply, err := control.SignIn(context.Background(), dir)
+		fmt.Fprintln(os.Stdout, reply.Link, err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serve starts a server whose API names the user, and returns the refused callers once it has ended.
+func serve(t *testing.T, dir string, o control.Options) (end func() []peer.Caller) {
+	t.Helper()
+	var refused []peer.Caller
+	var mu sync.Mutex
+	o.Refused = func(c peer.Caller) { mu.Lock(); defer mu.Unlock(); refused = append(refused, c) }
+	o.SignIn = func(user string) (string, error) { return "link-for-" + user, nil }
+	s, err := control.Listen(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := s.Serve(func(user string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "api of "+user) })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return func() []peer.Caller {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		serving.Wait()
+		return refused
+	}
+}
 
 func TestWake(t *testing.T) {
 	// Longer than a socket's path may be.
@@ -21,28 +66,28 @@ func TestWake(t *testing.T) {
 		t.Fatalf("without a daemon: %v", err)
 	}
 	woken := make(chan struct{}, 1)
-	s, err := control.Listen(dir, func() { woken <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.Serve(); err != nil {
-			t.Error(err)
-		}
-	})
+	end := serve(t, dir, control.Options{Wake: func() { woken <- struct{}{} }})
 	r, err := control.Wake(t.Context(), dir)
 	if err != nil || r.PID != os.Getpid() {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	<-woken
-	if info, err := os.Stat(filepath.Join(dir, "control.sock")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, "control.sock")); err != nil || info.Mode().Perm()&^0o660 != 0 {
 		t.Errorf("the socket is %v, %v", info, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	client, address := control.Client(dir)
+	answer, err := client.Get(address + "/api/v1/cycles")
+	if err != nil {
+		t.Fatal(err)
 	}
-	serving.Wait()
+	body, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil || !strings.HasPrefix(string(body), "api of ") {
+		t.Errorf("%s, %v", body, err)
+	}
+	client.CloseIdleConnections()
+	if refused := end(); len(refused) != 0 {
+		t.Errorf("refused %+v", refused)
+	}
 	if _, err := os.Lstat(filepath.Join(dir, "control.sock")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
@@ -53,11 +98,29 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := control.Listen(dir, func() {})
+	s, err := control.Listen(dir, control.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAProcessThatTheSupervisorStartedIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	end := serve(t, dir, control.Options{})
+	for _, env := range [][]string{{"CLAUDEOPS_SESSION_KEY=0123456789abcdef"}, nil} {
+		c := exec.CommandContext(t.Context(), os.Args[0])
+		c.Env = append([]string{"CONTROL_TEST_CALL=" + dir}, env...)
+		out, err := c.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "link-for") || !strings.Contains(string(out), "refuses this caller") {
+			t.Errorf("with %v: %s, %v", env, out, err)
+		}
+	}
+	refused := end()
+	if len(refused) != 2 || !refused[0].Session || !strings.Contains(refused[0].Refusal, "session key") ||
+		!refused[1].Session || !strings.Contains(refused[1].Refusal, "started by the supervisor") {
+		t.Errorf("refused %+v", refused)
 	}
 }

@@ -27,14 +27,15 @@ var (
 //
 // The database's clock decides when a lease ends. This host measures the time itself, from before each renewal was sent, so it
 // always stops first: after the first failed renewal nothing may be changed, at two thirds of the lease the agents are stopped,
-// and only at its end may other hosts take over.
+// and only at its end may other hosts take over. Time in which this process was paused or the machine suspended counts: the others
+// count it too.
 type Lease struct {
 	LeaseOptions
 
 	mu    sync.Mutex
 	fault error           // why nothing may be changed now; nil while the lease is held
-	sent  time.Time       // when the last renewal that succeeded was sent
-	since time.Time       // when the current unbroken lease began
+	sent  time.Duration   // when the last renewal that succeeded was sent, by Uptime
+	since time.Duration   // when the current unbroken lease began, by Uptime
 	life  context.Context //nolint:containedctx // what may run only while the lease is held
 	end   context.CancelCauseFunc
 }
@@ -50,12 +51,18 @@ type LeaseOptions struct {
 	Drain func()
 	// Regained is called when work can continue: after a gap, and when cycles of another host become free.
 	Regained func()
-	Logger   *slog.Logger
+	// Uptime measures time that also passes while the machine is suspended; nil means a clock that stops then.
+	Uptime func() time.Duration
+	Logger *slog.Logger
 }
 
 // NewLease returns a lease that has just begun.
 func NewLease(o LeaseOptions) *Lease {
-	l := &Lease{LeaseOptions: o, sent: time.Now(), since: time.Now()}
+	if o.Uptime == nil {
+		start := time.Now()
+		o.Uptime = func() time.Duration { return time.Since(start) }
+	}
+	l := &Lease{LeaseOptions: o, sent: o.Uptime(), since: o.Uptime()}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	return l
 }
@@ -64,8 +71,14 @@ func NewLease(o LeaseOptions) *Lease {
 func (l *Lease) Held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.fault == nil && l.Uptime()-l.sent >= l.stopAfter() {
+		return ErrUnheld // this process was paused, and has not yet renewed
+	}
 	return l.fault
 }
+
+// stopAfter is when the agents are stopped.
+func (l *Lease) stopAfter() time.Duration { return l.Length * 2 / 3 }
 
 // Bound returns a context that also ends, with cause lease, when the agents must be stopped.
 func (l *Lease) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -101,19 +114,23 @@ func (l *Lease) interval() time.Duration { return l.Length / 12 }
 func (l *Lease) due() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fault != nil || time.Since(l.sent) >= l.Length/3
+	return l.fault != nil || l.Uptime()-l.sent >= l.Length/3
 }
 
 // renew tries once. It ends early enough to stop the agents in time.
 func (l *Lease) renew(ctx context.Context) {
 	l.mu.Lock()
-	stopAt := l.sent.Add(l.Length * 2 / 3)
+	stopAt := l.sent + l.stopAfter()
+	ended := l.fault == nil && l.Uptime()-l.sent >= l.Length
 	l.mu.Unlock()
+	if ended { // this process was paused: another host may already have taken over
+		l.lost(ErrUnheld)
+	}
 	timeout := l.Length / 4
-	if left := time.Until(stopAt); left > 0 {
+	if left := stopAt - l.Uptime(); left > 0 {
 		timeout = min(timeout, left)
 	}
-	sent := time.Now()
+	sent := l.Uptime()
 	call, cancel := context.WithTimeout(ctx, timeout)
 	draining, err := l.Hosts.Renew(call, l.Owner(), l.Length)
 	cancel()
@@ -126,7 +143,7 @@ func (l *Lease) renew(ctx context.Context) {
 		}
 	case errors.Is(err, ops.ErrFenced):
 		l.lost(errTaken)
-		sent = time.Now()
+		sent = l.Uptime()
 		if err := l.Enlist(ctx); err != nil {
 			l.Logger.ErrorContext(ctx, "re-registration after losing the lease failed; trying again", "error", err)
 			return
@@ -134,14 +151,14 @@ func (l *Lease) renew(ctx context.Context) {
 		l.held(sent)
 	default:
 		l.doubt(ctx, err)
-		if !time.Now().Before(stopAt) {
+		if l.Uptime() >= stopAt {
 			l.lost(ErrUnheld)
 		}
 	}
 }
 
 // held records that a renewal sent at that time succeeded.
-func (l *Lease) held(sent time.Time) {
+func (l *Lease) held(sent time.Duration) {
 	l.mu.Lock()
 	gap := l.fault != nil
 	l.fault, l.sent = nil, sent
@@ -184,7 +201,7 @@ func (l *Lease) lost(why error) {
 // outage of the database the leases of all hosts have ended.
 func (l *Lease) reap(ctx context.Context) {
 	l.mu.Lock()
-	fit := l.fault == nil && time.Since(l.since) >= l.Length
+	fit := l.fault == nil && l.Uptime()-l.since >= l.Length
 	l.mu.Unlock()
 	if !fit {
 		return

@@ -86,7 +86,8 @@ func (f *hostsFake) told() told {
 
 type leased struct {
 	*supervisor.Lease
-	fake *hostsFake
+	fake      *hostsFake
+	suspended atomic.Int64 // how long the machine was; timers stop then
 }
 
 // inBubble runs a lease in virtual time.
@@ -94,6 +95,7 @@ func inBubble(t *testing.T, check func(t *testing.T, l *leased)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &leased{fake: &hostsFake{}}
+		start := time.Now()
 		l.Lease = supervisor.NewLease(supervisor.LeaseOptions{
 			Hosts: l.fake, Owner: func() ops.Owner { return ops.Owner{Host: "a", Term: 1} }, Length: leaseLength,
 			Enlist: func(context.Context) error {
@@ -104,6 +106,7 @@ func inBubble(t *testing.T, check func(t *testing.T, l *leased)) {
 			},
 			Drain:    func() { l.fake.set(func(f *hostsFake) { f.drained++ }) },
 			Regained: func() { l.fake.set(func(f *hostsFake) { f.regained++ }) }, Logger: slog.New(slog.DiscardHandler),
+			Uptime: func() time.Duration { return time.Since(start) + time.Duration(l.suspended.Load()) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -271,6 +274,27 @@ func TestADutyIsDoneByWhoHoldsItAndOnlyWhileTheLeaseIsHeld(t *testing.T) {
 		after(leaseLength)
 		if began.Load() != 2 {
 			t.Errorf("begun %d times", began.Load())
+		}
+	})
+}
+
+// TestAHostThatWasPausedGivesUpItsLeaseFirst: other hosts may have taken over while a machine was suspended, although no timer of
+// this host has ended.
+func TestAHostThatWasPausedGivesUpItsLeaseFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *leased) {
+		after(20 * time.Second)
+		bound, free := l.Bound(t.Context())
+		defer free()
+		l.suspended.Store(int64(time.Hour))
+		if err := l.Held(); !errors.Is(err, supervisor.ErrUnheld) {
+			t.Errorf("right after the pause the lease is held: %v", err)
+		}
+		after(2 * time.Second)
+		if stop := (*ops.StopError)(nil); !errors.As(context.Cause(bound), &stop) || stop.Cause != ops.StopLease {
+			t.Errorf("what ran before the pause goes on: %v", context.Cause(bound))
+		}
+		if err := l.Held(); err != nil {
+			t.Errorf("the lease is not held again: %v", err)
 		}
 	})
 }

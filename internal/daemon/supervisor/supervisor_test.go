@@ -255,3 +255,33 @@ func TestFailingCyclesAreSpacedOutAndThenStopped(t *testing.T) {
 		}
 	})
 }
+
+// TestASuspendedMachineCatchesUpWithOneCycle: timers stop while a machine is suspended, its clock does not.
+func TestASuspendedMachineCatchesUpWithOneCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		suspended := time.Duration(0)
+		envs := []ops.Environment{{Name: "default", Interval: 10 * time.Minute}}
+		s := New(Options{
+			Journal: j, Failures: j, Engine: &wakes{}, Environments: envs, Scheduled: envs, Jitter: func() float64 { return 0 },
+			Clock:  func() time.Time { return time.Now().Add(suspended).Round(0) },
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		before := j.count()
+		suspended = time.Hour
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		if got := j.count() - before; got != 1 {
+			t.Errorf("%d cycles after the machine was suspended", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

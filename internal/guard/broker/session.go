@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	maxHeader     = 64 << 10
 	maxRequests   = 64 // at once
 	sweepAge      = time.Minute
+	// maxConnections is more than clients keep open for their requests.
+	maxConnections = 4 * maxRequests
 )
 
 // Ledger records a decision and reserves what it needs in one transaction. The record it returns is the one that counts: it
@@ -82,6 +85,7 @@ type Session struct {
 	cancel context.CancelFunc
 	served sync.WaitGroup
 	free   chan struct{}
+	open   atomic.Int64 // connections
 
 	mu      sync.Mutex // held while a change is judged and recorded
 	seen    map[string]map[string]container
@@ -118,11 +122,15 @@ func (b *Broker) Open(ctx context.Context, scope Scope) (*Session, error) {
 }
 
 // count lets Close wait for every connection. A new one is told here before Serve can return.
-func (s *Session) count(_ net.Conn, state http.ConnState) {
+func (s *Session) count(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		s.served.Add(1)
+		if s.open.Add(1) > maxConnections {
+			_ = conn.Close() // an agent must not use up the descriptors of the supervisor
+		}
 	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
 		s.served.Done()
 	case http.StateActive, http.StateIdle:
 	}

@@ -159,14 +159,34 @@ func (s *Scheduler) next(ctx context.Context) *item {
 			}
 		}
 		s.mu.Unlock()
+		asked := time.Now()
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-s.changed:
 		}
+		if time.Since(asked) > wait+pauseSlack {
+			s.spreadOverdue(time.Now())
+		}
 	}
 	return nil
+}
+
+// pauseSlack is how late a timer may be before this process counts as having been paused.
+const pauseSlack = 5 * time.Second
+
+// spreadOverdue spreads the probes that became due during a pause as at a start, so that they do not all run at once.
+func (s *Scheduler) spreadOverdue(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, it := range s.due {
+		if it.due.Before(now) {
+			spread := min(s.interval(it.watched.Spec), s.o.Interval)
+			it.due = now.Add(time.Duration(s.o.Random() * float64(spread)))
+		}
+	}
+	heap.Init(&s.due)
 }
 
 // once runs a probe and makes it due again after its result was taken, so that results of a probe keep their order.

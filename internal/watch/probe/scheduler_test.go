@@ -277,3 +277,27 @@ func TestASchedulerNeedsItsParts(t *testing.T) {
 		t.Error("it ran")
 	}
 }
+
+func TestProbesThatBecameDueInAPauseAreSpread(t *testing.T) {
+	var g gathered
+	random := rand.New(rand.NewPCG(1, 2))
+	s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: random.Float64})
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("s%d", i))
+	}
+	s.Watch(watch(names...))
+	now := time.Now().Add(time.Hour)
+	s.spreadOverdue(now)
+	early := 0
+	for _, it := range s.due {
+		if after := it.due.Sub(now); after < 0 || after > defaultInterval {
+			t.Errorf("%s is due %s after the pause", it.watched.Spec.Service, after)
+		} else if after < defaultInterval/10 {
+			early++
+		}
+	}
+	if early > 25 {
+		t.Errorf("%d of 100 probes run within a tenth of the interval", early)
+	}
+}

@@ -1,0 +1,238 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
+	"claudeops/test/pgtest"
+)
+
+// shortLease is the shortest lease that can be configured: the keeper kills after a third of it.
+const shortLease = "CLAUDEOPS_HOST_LEASE=3s"
+
+// withChild is a play that starts a child in a POSIX session of its own, and ignores the interrupt, as its child does.
+func withChild(p agenttest.Play, file string) agenttest.Play {
+	p = held(p, file)
+	p.OnInterrupt = "ignore"
+	p.Steps = append([]agenttest.Step{{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true}}}, p.Steps...)
+	return p
+}
+
+// keeper returns the process id of the keeper of a daemon, or 0.
+func (d *daemon) keeper() int {
+	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, e := range entries {
+		line, err := os.ReadFile(e)
+		if err != nil || !bytes.Contains(line, []byte("\x00session-keeper\x00")) {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(filepath.Dir(e), "stat"))
+		if err != nil {
+			continue
+		}
+		_, after, _ := strings.Cut(string(raw), ") ")
+		if f := strings.Fields(after); len(f) > 1 && f[0] != "Z" && f[1] == strconv.Itoa(d.cmd.Process.Pid) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+			return pid
+		}
+	}
+	return 0
+}
+
+// agents lists the processes of sessions of a box that live.
+func (b *box) agents() (out []int) {
+	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, e := range entries {
+		raw, err := os.ReadFile(e)
+		if err != nil || !bytes.Contains(raw, []byte("CLAUDEOPS_SESSION_KEY=")) || !bytes.Contains(raw, []byte("CLAUDEOPS_STATE_DIR="+b.state+"\x00")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e))); err == nil && alive(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// gone waits until no process of a session of the box lives, and returns how long that took.
+func (b *box) gone(limit time.Duration) time.Duration {
+	b.t.Helper()
+	begun := time.Now()
+	for len(b.agents()) > 0 {
+		if time.Since(begun) > limit {
+			b.t.Fatalf("%d processes of sessions still live after %s", len(b.agents()), limit)
+		}
+		pause(10 * time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+func signalTo(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// busy starts a daemon and waits until its agent has a child.
+func (b *box) busy() (*daemon, ops.Session) {
+	b.t.Helper()
+	d := b.ready()
+	s := d.working(ops.Tier1)
+	d.until("the agent has a child", func() bool { return len(b.agents()) > 1 })
+	return d, s
+}
+
+func TestAKilledSupervisorLeavesNoAgent(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(withChild(agenttest.Healthy(0.01), gateFile(t))))
+	d, _ := b.busy()
+	keeper := d.keeper()
+	if keeper == 0 {
+		t.Fatal("there is no keeper")
+	}
+	// What a terminal or a service manager sends to all processes must not end the keeper before the supervisor.
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		signalTo(t, keeper, s)
+	}
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	took := b.gone(5 * time.Second)
+	t.Logf("agent and child were gone after %s", took.Round(time.Millisecond))
+	for begun := time.Now(); alive(keeper); pause(10 * time.Millisecond) {
+		if time.Since(begun) > 5*time.Second {
+			t.Fatal("the keeper outlives what it kept")
+		}
+	}
+	if !strings.Contains(d.log.String(), "the supervisor is gone; killed ") {
+		t.Errorf("the keeper does not say what it did:\n%s", d.log)
+	}
+}
+
+func TestAPausedSupervisorLosesItsAgents(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	first := withChild(agenttest.Healthy(0.01), gate)
+	first.Attempt = 1
+	b := newBox(t, plays(first, agenttest.Healthy(0.01)), shortLease)
+	d, s := b.busy()
+	signalTo(t, d.cmd.Process.Pid, syscall.SIGSTOP)
+	took := b.gone(10 * time.Second)
+	t.Logf("agent and child were gone %s after the pause began", took.Round(time.Millisecond))
+	signalTo(t, d.cmd.Process.Pid, syscall.SIGCONT)
+	d.until("the cycle ends", func() bool { return d.ended(1) })
+	if left := d.load(s.CycleID).Journal.Session(s.ID); left.Status != ops.SessionInterrupted || left.StopCause != ops.StopLease {
+		t.Errorf("the session is %s (%s): %s", left.Status, left.StopCause, left.Error)
+	}
+	d.until("it is ready with a new keeper", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK && d.keeper() != 0 })
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("exit %d\n%s", code, d.log)
+	}
+}
+
+func TestNothingStartsWhileTheKeeperIsStopped(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	first := withChild(agenttest.Healthy(0.01), gate)
+	first.Cycle, first.Attempt = 1, 1
+	b := newBox(t, plays(first, agenttest.Healthy(0.01)), shortLease)
+	d, s := b.busy()
+	keeper := d.keeper()
+	signalTo(t, keeper, syscall.SIGSTOP)
+	t.Cleanup(func() { _ = syscall.Kill(keeper, syscall.SIGKILL) })
+	d.until("it is not ready and says why", func() bool {
+		status, body := d.get("/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, fmt.Sprintf("process %d", keeper))
+	})
+	took := b.gone(20 * time.Second) // the agent ignores the interrupt, so it ends after its grace
+	t.Logf("agent and child were gone %s after that", took.Round(time.Millisecond))
+	calls := len(b.calls())
+	if status, _ := d.post("/api/v1/cycles", map[string]string{}); status != http.StatusAccepted {
+		t.Errorf("submitting answers %d", status)
+	}
+	d.until("a session is held", func() bool { return strings.Contains(d.log.String(), "is not started: the keeper") })
+	if n := len(b.calls()); n != calls {
+		t.Errorf("%d sessions were started while the keeper was stopped", n-calls)
+	}
+	signalTo(t, keeper, syscall.SIGCONT)
+	d.until("both cycles have ended", func() bool {
+		c, ok := d.newest()
+		return ok && c.Cycle.ID >= 2 && c.Cycle.Status.Ended() && d.load(1).Cycle.Status.Ended()
+	})
+	if left := d.load(s.CycleID).Journal.Session(s.ID); left.Status != ops.SessionInterrupted {
+		t.Errorf("the session is %s: %s", left.Status, left.Error)
+	}
+	if status, body := d.get("/readyz"); status != http.StatusOK {
+		t.Errorf("readyz answers %d %s", status, body)
+	}
+}
+
+func TestAKilledKeeperIsReplacedAndKnowsTheSessions(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(withChild(agenttest.Healthy(0.01), gateFile(t))))
+	d, s := b.busy()
+	old := d.keeper()
+	signalTo(t, old, syscall.SIGKILL)
+	d.until("there is another keeper", func() bool { k := d.keeper(); return k != 0 && k != old })
+	if now := d.load(s.CycleID).Journal.Session(s.ID); now.Status != ops.SessionRunning || !alive(s.PID) {
+		t.Errorf("the session is %s", now.Status)
+	}
+	d.until("it is ready", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK })
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.gone(5 * time.Second)
+}
+
+// TestAPausedHostDoesNotWorkBesideTheNextOne stops a host in the middle of a repair: its agent must be gone before the other host
+// starts one.
+func TestAPausedHostDoesNotWorkBesideTheNextOne(t *testing.T) {
+	t.Parallel()
+	gate := gateFile(t)
+	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), withChild(tier(2, agenttest.Healthy(0.3)), gate)), "a", "b")
+	a, b := boxes[0].ready(), boxes[1].ready()
+	s := a.working(ops.Tier2)
+	stops, lives := a, b
+	if s.Owner == "b" {
+		stops, lives = b, a
+	}
+	signalTo(t, stops.cmd.Process.Pid, syscall.SIGSTOP)
+	begun := time.Now()
+	left := time.Duration(0)
+	lives.until("the other host continues", func() bool {
+		n, ok := lives.session()
+		continues := ok && n.ID != s.ID && n.Status == ops.SessionRunning
+		if now := len(stops.agents()); now == 0 && left == 0 {
+			left = time.Since(begun)
+		} else if continues && now > 0 {
+			t.Errorf("%d processes of the stopped host still live", now)
+		}
+		return continues
+	})
+	t.Logf("the agents were gone after %s, the other host continued after %s", left.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	if left == 0 || left > hostLease/2 {
+		t.Errorf("the agents of the stopped host were gone after %s with a lease of %s", left, hostLease)
+	}
+	signalTo(t, stops.cmd.Process.Pid, syscall.SIGCONT)
+	stops.until("it has noticed", func() bool { return strings.Contains(stops.log.String(), "stopping agents") })
+	open(t, gate)
+	lives.until("the cycle ends", func() bool { return lives.cycle().Cycle.Status.Ended() })
+	lives.finishedOnce(ops.CycleResolved)
+	if was := lives.cycle().Journal.Session(s.ID); was.Status != ops.SessionInterrupted || was.StopCause != ops.StopLease {
+		t.Errorf("what ran on the stopped host is %s, %s", was.Status, was.StopCause)
+	}
+	stops.until("it is ready again", func() bool { status, _ := stops.get("/readyz"); return status == http.StatusOK })
+	lives.nothingLeft()
+	stops.nothingLeft()
+}

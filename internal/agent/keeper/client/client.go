@@ -1,0 +1,313 @@
+//go:build linux
+
+// Package client starts the keeper of the sessions, tells it about them, and notices when it no longer works.
+//
+// A keeper that died is replaced at once, and the new one is told about the sessions that run. One that lives and does not answer
+// is not replaced: no session starts until it answers again or is killed, and after a third of the lease the running sessions are
+// stopped, because nobody would end them if this supervisor died now.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"claudeops/internal/agent/keeper"
+	"claudeops/internal/agent/process"
+	"claudeops/internal/ops"
+)
+
+// Options are what a Client works with.
+type Options struct {
+	Path  string        // of this program
+	Lease time.Duration // the keeper kills all sessions after a third of it without a heartbeat
+	// Shared means that other hosts take over when the lease ends, so time in which this machine was suspended counts too.
+	Shared bool
+	Logger *slog.Logger
+}
+
+// errPaused is why sessions are stopped that the keeper has killed.
+var errPaused = errors.New("this supervisor was paused for more than a third of host.lease, so its keeper ended the session")
+
+// Client is the supervisor's side.
+type Client struct {
+	o    Options
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex
+	sessions map[string][][]byte // the lines that tell a keeper about each
+	link     *link               // to the keeper that works; nil while there is none
+	quiet    time.Duration       // time without an answer, while this process ran
+	fault    error               // why no session may start
+	changed  chan struct{}       // closed at the next change
+	life     context.Context     //nolint:containedctx // what may run only while there is a keeper
+	end      context.CancelCauseFunc
+}
+
+// Start starts a keeper and watches it until Close, also after ctx has ended.
+func Start(ctx context.Context, o Options) *Client {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{
+		o: o, stop: stop, done: make(chan struct{}), sessions: map[string][][]byte{}, changed: make(chan struct{}),
+	}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	go func() {
+		defer close(c.done)
+		c.run(ctx)
+	}()
+	return c
+}
+
+// Close ends the keeper. It kills the sessions that were not released.
+func (c *Client) Close() error {
+	c.stop()
+	<-c.done
+	return nil
+}
+
+func (c *Client) silence() time.Duration { return c.o.Lease / 3 }
+
+// interval is how often the keeper hears from us.
+func (c *Client) interval() time.Duration { return c.o.Lease / 24 }
+
+// Trouble is why no session may start, or nil.
+func (c *Client) Trouble() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fault
+}
+
+// Check asks the keeper for a sign of life and waits for it.
+func (c *Client) Check(ctx context.Context) error {
+	var asked *link
+	var number int64
+	for {
+		c.mu.Lock()
+		fault, changed, l := c.fault, c.changed, c.link
+		if l != nil && l != asked {
+			asked, number = l, l.send([]byte{'\n'})
+		}
+		answered := l != nil && l.answered >= number
+		c.mu.Unlock()
+		switch {
+		case fault != nil:
+			return fault
+		case answered:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// Register tells the keeper about a session before its first process starts. Started is to be called with that process.
+func (c *Client) Register(ctx context.Context, key, group string) (started func(process.Ident), err error) {
+	line, err := keeper.Line('+', key, group)
+	if err != nil {
+		return nil, err
+	}
+	started = func(id process.Ident) { c.started(key, id) }
+	c.mu.Lock()
+	c.sessions[key] = [][]byte{line}
+	told := c.link != nil && c.fault == nil
+	if told {
+		c.link.send(line)
+	}
+	c.mu.Unlock()
+	if told {
+		return started, nil
+	}
+	if err := c.Check(ctx); err != nil { // a new keeper is told about all sessions first
+		c.Release(key)
+		return nil, err
+	}
+	return started, nil
+}
+
+// started tells the keeper about the first process of a session.
+func (c *Client) started(key string, id process.Ident) {
+	line, err := keeper.Line('=', key, strconv.Itoa(id.PID), id.Started)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions[key] = append(c.sessions[key], line)
+	if c.link != nil {
+		c.link.send(line)
+	}
+}
+
+// Release tells the keeper that a session has ended.
+func (c *Client) Release(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.sessions, key)
+	if line, err := keeper.Line('-', key); err == nil && c.link != nil {
+		c.link.send(line)
+	}
+}
+
+// Bound returns a context that also ends, with cause lease, when the session must end because of the keeper.
+func (c *Client) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	c.mu.Lock()
+	life := c.life
+	c.mu.Unlock()
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
+	return ctx, func() { stop(); end(nil) }
+}
+
+// run keeps a keeper running until ctx ends.
+func (c *Client) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		l, err := c.connect()
+		if err != nil {
+			c.failed(fmt.Errorf("the keeper, which ends agents when this supervisor dies, cannot be started, so no session starts: %w", err))
+			wait(ctx, c.interval())
+			c.pass()
+			continue
+		}
+		c.watch(ctx, l)
+		if ctx.Err() == nil && l.answered == 0 {
+			c.failed(errors.New("the keeper, which ends agents when this supervisor dies, ends at once, so no session starts"))
+			wait(ctx, c.interval())
+			c.pass()
+		}
+	}
+}
+
+// connect starts a keeper and tells it about all sessions.
+func (c *Client) connect() (*link, error) {
+	clock := keeper.ClockAwake
+	if c.o.Shared {
+		clock = keeper.ClockBoot
+	}
+	l, err := start(c.o.Path, c.silence(), clock)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, lines := range c.sessions {
+		for _, line := range lines {
+			l.send(line)
+		}
+	}
+	l.send([]byte{'\n'})
+	c.link = l
+	c.notify()
+	go func() {
+		defer close(l.gone)
+		l.read(func(n int64) { c.heard(l, n) }, func() { c.endSessions(errPaused) })
+	}()
+	return l, nil
+}
+
+// watch sends heartbeats until the keeper or ctx ends.
+func (c *Client) watch(ctx context.Context, l *link) {
+	ticker := time.NewTicker(c.interval())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.close()
+			return
+		case <-l.gone:
+			c.mu.Lock()
+			c.link = nil
+			c.notify()
+			c.mu.Unlock()
+			c.o.Logger.ErrorContext(ctx, "the keeper of the sessions ended; starting another", "pid", l.pid(), "exit", l.wait())
+			return
+		case <-ticker.C:
+			c.mu.Lock()
+			l.beat()
+			c.mu.Unlock()
+			c.pass()
+		}
+	}
+}
+
+// heard notes answers.
+func (c *Client) heard(l *link, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.answered += n
+	if l != c.link || l.answered < l.sent {
+		c.quiet = 0
+		c.notify()
+		return
+	}
+	if c.fault != nil {
+		c.o.Logger.Info("the keeper of the sessions works again", "pid", l.pid())
+	}
+	c.quiet, c.fault = 0, nil
+	c.notify()
+}
+
+// pass counts one interval without an answer. Counting intervals and not time means that a pause of this process is not held
+// against the keeper.
+func (c *Client) pass() {
+	c.mu.Lock()
+	c.quiet += c.interval()
+	late := c.quiet > c.silence()
+	stalled := late && c.fault == nil && c.link != nil
+	pid := 0
+	if c.link != nil {
+		pid = c.link.pid()
+	}
+	c.mu.Unlock()
+	if stalled {
+		c.failed(fmt.Errorf("the keeper, which ends agents when this supervisor dies, does not answer (process %d, is it stopped?): "+
+			"no session starts until it answers or is killed; then another one is started", pid))
+	}
+	if late {
+		c.endSessions(c.Trouble())
+	}
+}
+
+// failed notes why no session may start.
+func (c *Client) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fault == nil {
+		c.o.Logger.Error("no session can start", "error", err)
+	}
+	c.fault = err
+	c.notify()
+}
+
+// endSessions stops the sessions that run now.
+func (c *Client) endSessions(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions) > 0 && why != nil {
+		c.o.Logger.Error("stopping agents", "reason", why)
+		c.end(ops.Stop(ops.StopLease, why.Error()))
+		c.life, c.end = context.WithCancelCause(context.Background())
+	}
+}
+
+// notify wakes everybody who waits for a change. The caller holds the lock.
+func (c *Client) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Ident names a process. The start time keeps a reused pid from being mistaken for it.
+type Ident struct {
+	PID     int
+	Started string // as /proc shows it
+}
+
+// Stat is what /proc says about a process.
+type Stat struct {
+	Ident
+
+	Zombie bool
+	parent int
+	group  int
+}
+
+// ReadStat reads the state of one process.
+func ReadStat(pid int) (Stat, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Stat{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	// The name of the program is in parentheses and may itself contain parentheses and blanks.
+	_, rest, ok := strings.Cut(string(data[max(0, bytes.LastIndexByte(data, ')')):]), " ")
+	fields := strings.Fields(rest)
+	const state, parent, group, started = 0, 1, 2, 19
+	if !ok || len(fields) <= started {
+		return Stat{}, fmt.Errorf("read process %d: unexpected format", pid)
+	}
+	ppid, err := strconv.Atoi(fields[parent])
+	if err != nil {
+		return Stat{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	pgrp, err := strconv.Atoi(fields[group])
+	if err != nil {
+		return Stat{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	return Stat{
+		Ident:  Ident{PID: pid, Started: fields[started]},
+		Zombie: fields[state] == "Z" || fields[state] == "X",
+		parent: ppid,
+		group:  pgrp,
+	}, nil
+}
+
+// Alive reports whether the process runs, not merely waits to be reaped.
+func (id Ident) Alive() bool {
+	st, err := ReadStat(id.PID)
+	return err == nil && st.Started == id.Started && !st.Zombie
+}
+
+// PIDs lists the processes of this machine, without ourselves and the first one.
+func PIDs() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	names, err := dir.Readdirnames(-1)
+	err = errors.Join(err, dir.Close())
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	self := os.Getpid()
+	out := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 1 && pid != self {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// withDescendants returns those of the roots that live, everything they started that lives, and everything in the process groups
+// that they lead. A group outlives its leader, and its number is not given to another process before the group is empty.
+func withDescendants(all []int, roots []Ident) []Ident {
+	if len(roots) == 0 {
+		return nil
+	}
+	children := make(map[int][]Ident)
+	groups := make(map[int][]Ident)
+	live := make(map[Ident]bool)
+	leaders := make(map[int]string)
+	for _, pid := range all {
+		st, err := ReadStat(pid)
+		if err != nil {
+			continue
+		}
+		leaders[pid] = st.Started
+		if st.Zombie {
+			continue
+		}
+		live[st.Ident] = true
+		children[st.parent] = append(children[st.parent], st.Ident)
+		groups[st.group] = append(groups[st.group], st.Ident)
+	}
+	var out []Ident
+	seen := make(map[Ident]bool)
+	queue := append([]Ident{}, roots...)
+	for _, id := range roots {
+		if started, ok := leaders[id.PID]; !ok || started == id.Started {
+			queue = append(queue, groups[id.PID]...)
+		}
+	}
+	for len(queue) > 0 {
+		id := queue[0]
+		queue = queue[1:]
+		if seen[id] || !live[id] {
+			continue
+		}
+		seen[id] = true
+		out = append(out, id)
+		queue = append(queue, children[id.PID]...)
+	}
+	return out
+}
+
+// EnvironScan finds processes by an entry of their environment.
+type EnvironScan struct {
+	entry []byte
+	buf   []byte
+}
+
+// NewEnvironScan looks for the variable with this value.
+func NewEnvironScan(name, value string) *EnvironScan {
+	return &EnvironScan{entry: []byte(name + "=" + value), buf: make([]byte, 16<<10)}
+}
+
+// Holders returns the processes whose environment holds the entry.
+func (e *EnvironScan) Holders(all []int) []Ident {
+	var out []Ident
+	for _, pid := range all {
+		if !e.held(pid) {
+			continue
+		}
+		if st, err := ReadStat(pid); err == nil && !st.Zombie {
+			out = append(out, st.Ident)
+		}
+	}
+	return out
+}
+
+// held reports whether the environment of a process holds the entry. Plain system calls, because
+// this is done for every process of the machine at the end of every session.
+func (e *EnvironScan) held(pid int) bool {
+	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/environ", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	n := 0
+	for {
+		if n == len(e.buf) {
+			e.buf = append(e.buf, make([]byte, len(e.buf))...)
+		}
+		got, err := syscall.Read(fd, e.buf[n:])
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || got <= 0 {
+			return holdsEntry(e.buf[:n], e.entry)
+		}
+		n += got
+	}
+}
+
+// holdsEntry looks for one whole entry among entries that end with a NUL.
+func holdsEntry(environ, entry []byte) bool {
+	for from := 0; ; {
+		i := bytes.Index(environ[from:], entry)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(entry)
+		if (i == 0 || environ[i-1] == 0) && (end == len(environ) || environ[end] == 0) {
+			return true
+		}
+		from = i + 1
+	}
+}

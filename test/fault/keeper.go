@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	// silence is after how long without a heartbeat the keeper kills all sessions.
+	silence = lease / 3
+	// busyTime is what a busy machine may need on top.
+	busyTime = 3 * time.Second
+	// longPause is how long a supervisor is stopped: several leases.
+	longPause = 40 * time.Second
+)
+
+// inTier2Of starts the program in the box and waits until the agent of Tier 2 runs.
+func (b *box) inTier2Of(ctx context.Context, env ...string) (*process, error) {
+	p, err := b.start(ctx, modeServe, env...)
+	if err != nil {
+		return nil, err
+	}
+	err = p.until("the agent of Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) && len(b.agents(ops.Tier2)) > 0 })
+	if err != nil {
+		p.signal(syscall.SIGKILL)
+	}
+	return p, err
+}
+
+// goneWithin waits until no process of a session is left, and returns how long that took.
+func (b *box) goneWithin(limit time.Duration) (time.Duration, error) {
+	begun := time.Now()
+	for len(b.orphans()) > 0 {
+		if time.Since(begun) > limit {
+			return 0, fmt.Errorf("processes of sessions live on for more than %s: %s", limit, strings.Join(b.orphans(), ", "))
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	return time.Since(begun), nil
+}
+
+// keeper returns the process id of the keeper of the program, or 0.
+func (p *process) keeper() int {
+	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		line, err := os.ReadFile(e) //nolint:gosec // of /proc
+		if err != nil || !bytes.Contains(line, []byte("\x00session-keeper\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+		if err == nil && status(pid, "PPid:") == strconv.Itoa(p.cmd.Process.Pid) && !strings.HasPrefix(status(pid, "State:"), "Z") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// killSupervisor kills the supervisor in Tier 2 and does not start it again at once: its agents must end without it.
+func (t *trying) killSupervisor(ctx context.Context) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(5 * time.Second)})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	p, err := b.inTier2Of(ctx)
+	if err != nil {
+		return err
+	}
+	p.signal(syscall.SIGKILL)
+	gone, err := b.goneWithin(busyTime)
+	if err != nil {
+		return err
+	}
+	<-p.done
+	t.found = fmt.Sprintf("the agents were gone %s after the kill", gone.Round(time.Millisecond))
+	return t.recover(ctx, b, course{mode: modeServe, ladder: true})
+}
+
+// stopSupervisor stops the supervisor in Tier 2 for several leases. Its agents must end meanwhile, and it must not go on as if they
+// had not.
+func (t *trying) stopSupervisor(ctx context.Context) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second)})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	p, err := b.inTier2Of(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	p.signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	gone, err := b.goneWithin(silence + busyTime)
+	if err != nil {
+		return err
+	}
+	before := len(b.service.done())
+	<-time.After(longPause - time.Since(stopped))
+	if done := b.service.done(); len(done) > before {
+		return fmt.Errorf("%s was done while the supervisor was stopped", done[before].verb)
+	}
+	p.signal(syscall.SIGCONT)
+	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone %s after the stop", gone.Round(10*time.Millisecond)))
+}
+
+// goesOn waits until the chain has ended, stops the program and looks.
+func (t *trying) goesOn(ctx context.Context, b *box, p *process, found string) error {
+	back := time.Now()
+	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
+		return err
+	}
+	t.recovery = time.Since(back)
+	t.found = fmt.Sprintf("%s; %s after it was over the chain had ended: %s", found, t.recovery.Round(10*time.Millisecond), b.summary(ctx))
+	if err := p.ready(); err != nil {
+		return err
+	}
+	if err := p.stop(); err != nil {
+		return err
+	}
+	return b.verdict(ctx, true)
+}
+
+// stopKeeper stops the keeper in Tier 2: the supervisor must end its agents and start none until the keeper answers.
+func (t *trying) stopKeeper(ctx context.Context) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second)})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	p, err := b.inTier2Of(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	keeper := p.keeper()
+	if keeper == 0 {
+		return fmt.Errorf("there is no keeper\n%s", p.out.tail())
+	}
+	_ = syscall.Kill(keeper, syscall.SIGSTOP)
+	defer func() { _ = syscall.Kill(keeper, syscall.SIGCONT) }()
+	stopped := time.Now()
+	gone, err := b.goneWithin(silence + 2*busyTime)
+	if err != nil {
+		return err
+	}
+	if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable {
+		return fmt.Errorf("readyz answers %d while the keeper is stopped: %.200s", code, body)
+	}
+	for time.Since(stopped) < longPause {
+		<-time.After(20 * time.Millisecond)
+		if left := b.orphans(); len(left) > 0 {
+			return fmt.Errorf("sessions start while the keeper is stopped: %s", strings.Join(left, ", "))
+		}
+	}
+	_ = syscall.Kill(keeper, syscall.SIGCONT)
+	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone %s after the stop, and none started", gone.Round(10*time.Millisecond)))
+}
+
+// killKeeper kills the keeper in Tier 2: another one must take its place, and no session may end because of it.
+func (t *trying) killKeeper(ctx context.Context) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(5 * time.Second)})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	p, err := b.inTier2Of(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	old, begun := p.keeper(), time.Now()
+	kill(old)
+	if err := p.within(busyTime, "there is another keeper", func() bool { now := p.keeper(); return now != 0 && now != old }); err != nil {
+		return err
+	}
+	found := fmt.Sprintf("another keeper ran after %s", time.Since(begun).Round(time.Millisecond))
+	if err := t.goesOn(ctx, b, p, found); err != nil {
+		return err
+	}
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range cycles[0].Sessions {
+		if s.Status != ops.SessionCompleted {
+			return fmt.Errorf("session %d is %s: %s", s.ID, s.Status, s.Error)
+		}
+	}
+	return nil
+}
+
+// sessionKeys lists the sessions that have a living agent.
+func (b *box) sessionKeys() map[string]bool {
+	out := map[string]bool{}
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		for _, pid := range b.agents(tier) {
+			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			if err != nil {
+				continue
+			}
+			for entry := range strings.SplitSeq(string(raw), "\x00") {
+				if key, ok := strings.CutPrefix(entry, "CLAUDEOPS_SESSION_KEY="); ok {
+					out[key] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// oldHost kills or stops one of two hosts in Tier 2. The agents of both must never live at the same time.
+func (t *trying) oldHost(ctx context.Context, with syscall.Signal) (err error) {
+	d, err := newServer(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second), database: d})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	old, err := b.inTier2Of(ctx, "CLAUDEOPS_HOST=old")
+	if err != nil {
+		return err
+	}
+	defer old.signal(syscall.SIGKILL)
+	next, err := b.start(ctx, modeServe, "CLAUDEOPS_HOST=next", "CLAUDEOPS_STATE_DIR="+b.file("next"))
+	if err != nil {
+		return err
+	}
+	defer next.signal(syscall.SIGKILL)
+	if err := next.ready(); err != nil {
+		return err
+	}
+	first := b.sessionKeys()
+	old.signal(with)
+	begun := time.Now()
+	var gone, taken time.Duration
+	overlap := 0
+	err = next.until("every cycle has ended", func() bool {
+		now := b.sessionKeys()
+		both := false
+		for key := range now {
+			both = both || first[key]
+			if !first[key] && taken == 0 {
+				taken = time.Since(begun)
+			}
+		}
+		if !both && gone == 0 {
+			gone = time.Since(begun)
+		}
+		if len(now) > 1 {
+			overlap++
+		}
+		if with == syscall.SIGSTOP && taken > 0 && time.Since(begun) > longPause {
+			old.signal(syscall.SIGCONT)
+		}
+		return b.settled(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	t.recovery = time.Since(begun)
+	t.found = fmt.Sprintf("the agents of the old host were gone after %s, the next one started its own after %s: %s",
+		gone.Round(10*time.Millisecond), taken.Round(10*time.Millisecond), b.summary(ctx))
+	if overlap > 0 {
+		return fmt.Errorf("agents of both hosts lived at the same time, seen %d times (%s)", overlap, t.found)
+	}
+	if with == syscall.SIGSTOP {
+		old.signal(syscall.SIGCONT)
+		if err := old.ready(); err != nil {
+			return err
+		}
+		if err := old.stop(); err != nil {
+			return err
+		}
+	} else {
+		<-old.done
+	}
+	if err := next.until("every notice is sent", func() bool { return b.quiet(ctx) }); err != nil {
+		return err
+	}
+	if err := next.stop(); err != nil {
+		return err
+	}
+	return b.verdict(ctx, true)
+}
