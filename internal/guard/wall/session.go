@@ -218,7 +218,9 @@ func (s *Sandbox) reportUser(tier ops.Tier) Row {
 	if uid := s.c.UIDs[tier]; uid != 0 {
 		return Row{Wall: LayerUID, State: "on", Detail: fmt.Sprintf("agents run as user %d", uid)}
 	}
-	return Row{Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid"}
+	return Row{
+		Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid",
+	}
 }
 
 func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {
