@@ -88,7 +88,8 @@ func (s *Store) ForgetStates(ctx context.Context, environment string, states []h
 		for i, v := range states {
 			rows[i] = []any{environment, v.Service, v.Probe}
 		}
-		return db.ForEachRow(ctx, tx, `DELETE FROM probe_states WHERE `, `environment = ? AND service = ? AND probe = ?`, rows)
+		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
+		return db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
 	})
 	if err != nil {
 		return fmt.Errorf("forget states of %s: %w", environment, err)

@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
+	"claudeops/test/testtoken"
 )
 
 // manyServices is a site with so many services, each with a probe and results of some days; one in a hundred is down.
@@ -70,7 +71,8 @@ func manyServices(tb testing.TB, n, days int) http.Handler {
 		env.Policy.Inventory.Services = append(env.Policy.Inventory.Services, ops.Service{Name: fmt.Sprintf("service-%05d", i)})
 	}
 	return web.New(web.Options{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Environments: []ops.Environment{env},
+		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token,
+		Environments: []ops.Environment{env},
 	})
 }
 
@@ -88,6 +90,7 @@ func TestVeryManyServicesAreShownInPages(t *testing.T) {
 	get := func(path string) string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.Host = "127.0.0.1"
+		testtoken.Authorize(r)
 		w := httptest.NewRecorder()
 		site.ServeHTTP(w, r)
 		if w.Code != http.StatusOK {

@@ -62,7 +62,11 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	for _, path := range slices.Concat(s.c.ReadOnly, s.c.Own) {
+	fixed := s.c.ReadOnly
+	if s.c.UIDs[tier] == 0 { // another user may not be able to get there; Landlock still keeps them from being changed
+		fixed = slices.Concat(fixed, s.c.Own)
+	}
+	for _, path := range fixed {
 		if err := p.fix(path); err != nil {
 			return err
 		}
