@@ -59,7 +59,7 @@ func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
 }
 
 func (s *server) countServices(ctx context.Context, now time.Time, out *Stats) error {
-	services, err := Services(ctx, s.Store, s.Environments, "", now)
+	services, err := serviceStates(ctx, s.Store, s.Environments, "", now)
 	out.ServicesTotal = len(services)
 	for _, x := range services {
 		switch x.State {

@@ -154,7 +154,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 				return usage(errors.New("--for is missing: give a duration such as 2h"))
 			}
 			return a.change(c.Context(), func(s source) error {
-				i, err := s.changes.Snooze(c.Context(), id, time.Now().Add(span), reason)
+				i, err := s.changes.Snooze(c.Context(), id, s.clock().Add(span), reason)
 				if err != nil {
 					return err
 				}

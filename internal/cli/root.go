@@ -288,7 +288,7 @@ func (a *app) quietLogger() *slog.Logger {
 	if a.verbose {
 		return a.logger()
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return newLogger(a.Stderr, slog.LevelError)
 }
 
 func (a *app) logger() *slog.Logger {
@@ -299,7 +299,7 @@ func (a *app) logger() *slog.Logger {
 	case a.verbose:
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+	return newLogger(a.Stderr, level)
 }
 
 func (a *app) options() (daemon.Options, error) {
@@ -330,7 +330,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 // storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
-	o.Clock, o.Logger = time.Now, a.logger()
+	o.Host, o.Logger = failpoint.Clock(time.Now), a.logger()
 	return o
 }
 

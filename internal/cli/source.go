@@ -116,11 +116,15 @@ type source struct {
 	costs         costReader
 	hosts         hostReader
 	actions       actionSource
+	// clock tells the time by which the rows are compared.
+	clock ops.Clock
 }
 
-func localSource(l *local) source { return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l} }
+func localSource(l *local) source {
+	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
+}
 
-func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c} }
+func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now} }
 
 // read gives a command the rows it reads.
 func (a *app) read(ctx context.Context, use func(source) error) error {

@@ -77,6 +77,8 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		return nil
 	})
 
+	run("compare clocks", func() error { h.watchSkew(life); return nil })
+
 	if err = h.prepare(ctx); err == nil {
 		err = h.engine.Start(life)
 	}

@@ -83,6 +83,7 @@ type server struct {
 	feeds    *feeds
 	today    *costCache
 	markdown *markdown
+	list     serviceList
 
 	readers     readerCount // of streams
 	broadcaster *broadcaster

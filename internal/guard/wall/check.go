@@ -236,8 +236,6 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 }
 
 // try runs true in the sandbox, the same way an agent would be. It has its own time limit: its result is kept for later callers.
-//
-//nolint:contextcheck // as above
 func (s *Sandbox) try(who *person, bwrap string, args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()
