@@ -124,7 +124,9 @@ func localSource(l *local) source {
 	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
 }
 
-func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now} }
+func serverSource(c *client) source {
+	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
+}
 
 // read gives a command the rows it reads.
 func (a *app) read(ctx context.Context, use func(source) error) error {
