@@ -251,8 +251,8 @@ func ActionRunRow(r ops.ActionRun) ActionRun {
 		ID: r.ID, Environment: r.Environment, Service: r.Service, Action: r.Action, Kind: string(r.Kind), CycleID: (*int64)(r.CycleID),
 		SessionID: (*int64)(r.SessionID), By: r.By(), Why: r.Why, ApprovalID: idOrNull(r.ApprovalID), Step: stepOrNull(r.Step),
 		UndoOf: idOrNull(r.UndoOf), UndoneBy: idOrNull(r.UndoneBy), Automatic: r.Automatic, Status: r.Status, Does: r.Does,
-		Branch: text(r.Branch), Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After), Output: text(r.Output), Error: text(r.Error),
-		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
+		Branch: text(r.Branch), Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After),
+		Output: text(r.Output), Error: text(r.Error), RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 	}
 }
 

@@ -71,7 +71,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	}
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...) //nolint:contextcheck // trials have their own time limits
+	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
 func stateFolder(cfg *config.Config) finding {
