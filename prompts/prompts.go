@@ -41,6 +41,15 @@ type Data struct {
 	Hosts       []string // reachable by ssh
 	Example     string   // a valid handoff
 	Endings     []string // valid structured outcomes
+	Ask         string   // how to ask the supervisor to act; empty: it cannot be asked
+	Actions     []Action // what this session may ask for
+	Plannable   []Action // what a human can approve before the next tier starts; empty: no human is asked
+}
+
+// Action are the actions of one service.
+type Action struct {
+	Service string
+	Names   []string
 }
 
 // Service is what a prompt says about one service.

@@ -38,7 +38,7 @@ func TestConnectionsCannotTakeAllDescriptors(t *testing.T) {
 		t.Errorf("with 200 idle connections readyz answers %d %s", status, body)
 	}
 	for range 200 { // each of them is busy: the rest of its body does not come
-		connect("POST /api/v1/cycles HTTP/1.1\r\nHost: " + d.addr + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+		connect("POST /api/v1/cycles HTTP/1.1\r\nHost: " + d.addr + "\r\nAuthorization: Bearer " + d.token() + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 	}
 	if r := b.run("run", "--detach", "look"); r.code != 0 {
 		t.Errorf("run exits %d\n%s", r.code, r.stderr)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestFaults makes a short selection of what `make fault` makes in full: kills at places where an effect has happened and its
-// record has not, at random moments, of an agent, and a storm of children.
+// record has not, at random moments, of an agent, a storm of children, a deleted database file, and too much output.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it breaks a real program many times")
@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, harness, "-binary", plain, "-only", "kill,random,memory,storm", "-seed", "1", "-random", "2", "-times", "1",
+	c := exec.CommandContext(ctx, harness, "-binary", plain, "-only", "kill,random,memory,storm,deleted,output", "-seed", "1", "-random", "2", "-times", "1",
 		"-parallel", "2", "-courses", "serve,ladder", "-points", `^(spawn\.after|gate\.close\.before|record\.queue\.before|record_guard\.after)$`)
 	c.Dir = t.TempDir()
 	var out bytes.Buffer
@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, group := range []string{"| kill | 4 | 0 | 0 |", "| random | 2 |", "| memory | 2 | 0 | 0 |", "| storm | 1 | 0 | 0 |"} {
+	for _, group := range []string{"| kill | 4 | 0 | 0 |", "| random | 2 |", "| memory | 2 | 0 | 0 |", "| storm | 1 | 0 | 0 |", "| deleted | 2 | 0 | 0 |", "| output | 1 | 0 | 0 |"} {
 		if !strings.Contains(out.String(), group) {
 			t.Errorf("the report does not hold %q:\n%s", group, out.String())
 		}

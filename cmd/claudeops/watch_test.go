@@ -21,6 +21,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
+	"claudeops/test/testtoken"
 )
 
 // quickly is a configuration in which causes need not wait long.
@@ -426,7 +427,7 @@ func (m *mailbox) letters(address string) []string {
 func TestNoticesReachThoseTheyAreForAndNobodyTwice(t *testing.T) {
 	t.Parallel()
 	m := newMailbox(t)
-	b := gated(t, "CLAUDEOPS_APPRISE_API="+m.URL, "CLAUDEOPS_APPRISE_URLS=json://first").configured(`web: {public_url: "https://ops.example.org"}
+	b := gated(t, "CLAUDEOPS_APPRISE_API="+m.URL, "CLAUDEOPS_APPRISE_URLS=json://first", testtoken.Env).configured(`web: {public_url: "https://ops.example.org"}
 notify:
   routes:
     - {name: steps, kinds: [escalated], services: [web], urls: ["json://steps"]}

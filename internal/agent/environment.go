@@ -45,6 +45,10 @@ func Environment(spec ops.SessionSpec, f Folders, v Variables) []string {
 	}
 	if spec.Gate != nil {
 		maps.Copy(vars, passing(spec.Gate.Env, func(string) bool { return true }))
+		if tools := spec.Gate.Tools; tools.Folder != "" {
+			vars["PATH"] = tools.Folder + ":" + vars["PATH"]
+			vars["CLAUDEOPS_TOOL_SOCKET"] = tools.Socket
+		}
 	}
 	return vars.list()
 }

@@ -78,7 +78,8 @@ func New(o Options) http.Handler {
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
-		s.registerCooldowns, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts, s.registerHosts, s.registerStats,
+		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts,
+		s.registerHosts, s.registerStats,
 	} {
 		register(described)
 	}

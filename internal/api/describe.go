@@ -28,6 +28,7 @@ func describe(version string) huma.Config {
 		{"incidents", "Problems that need a human."},
 		{"approvals", "Steps of a cycle that wait for approval."},
 		{"services", "Watched services and their state."},
+		{"actions", "What the supervisor can do to services, and what it did."},
 		{"cooldowns", "Rate limits of restarts and redeployments."},
 		{"events", "What happened, including an audit record of every action."},
 		{"memories", "Notes that later sessions are given."},

@@ -53,7 +53,7 @@ func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[Ser
 func History(ctx context.Context, journal *store.Store, service ServiceState, days int, now time.Time) (ServiceHistory, error) {
 	out := ServiceHistory{Environment: service.Environment, Name: service.Name, Days: []ServiceDay{}}
 	found, err := journal.Health(ctx, store.HealthFilter{
-		Environment: service.Environment, Since: now.AddDate(0, 0, 1-days), Until: now, Bucket: 24 * time.Hour,
+		Environment: service.Environment, Services: []string{service.Name}, Since: now.AddDate(0, 0, 1-days), Until: now, Bucket: 24 * time.Hour,
 	})
 	if err != nil {
 		return out, err

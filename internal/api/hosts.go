@@ -21,6 +21,7 @@ type Host struct {
 	RegisteredAt time.Time  `json:"registered_at" doc:"When it was started."`
 	SeenAt       *time.Time `json:"seen_at" doc:"When it last renewed its lease, by the database's clock."`
 	LeaseEndsAt  *time.Time `json:"lease_ends_at" doc:"Null without a lease: it was stopped, or the database is not shared."`
+	ClockAheadMS int64      `json:"clock_ahead_ms" doc:"How far its clock was ahead of the database's when it last renewed its lease."`
 }
 
 func (s *server) registerHosts(api huma.API) {
@@ -41,5 +42,6 @@ func HostRow(h ops.Host) Host {
 	return Host{
 		Name: h.Name, Alive: h.Alive, Draining: h.Draining, Version: text(h.Version), Labels: h.Labels, Environments: h.Environments,
 		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt, LeaseEndsAt: h.ExpiresAt,
+		ClockAheadMS: h.ClockAhead.Milliseconds(),
 	}
 }

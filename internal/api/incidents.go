@@ -54,6 +54,31 @@ type Approval struct {
 	AnsweredAt  *time.Time         `json:"answered_at"`
 	AnsweredBy  *string            `json:"answered_by"`
 	Answer      *string            `json:"answer"`
+	Plan        []PlanStep         `json:"plan" doc:"What the supervisor does after the approval, before it starts the tier."`
+	PlanHash    *string            `json:"plan_hash" doc:"Identifies the plan. Send it with the approval."`
+	Steps       []int              `json:"steps" doc:"The approved steps of the plan, counted from 1."`
+}
+
+// PlanStep is one action of a plan.
+type PlanStep struct {
+	Service        string  `json:"service"`
+	Action         string  `json:"action"`
+	Branch         *string `json:"branch"`
+	Reason         string  `json:"reason"`
+	ExpectedEffect string  `json:"expected_effect"`
+	WayBack        string  `json:"way_back" doc:"In the words of the agent."`
+	Does           string  `json:"does" doc:"What the supervisor runs."`
+	Undo           string  `json:"undo" doc:"What the supervisor runs to undo it, or none."`
+}
+
+type approveInput struct {
+	RowPath
+	Keyed
+	Body *struct {
+		Reason   string `json:"reason,omitempty" maxLength:"500" doc:"Why, for the record."`
+		PlanHash string `json:"plan_hash,omitempty" doc:"The plan that is approved. Without it no step of a plan runs, and the tier starts."`
+		Steps    []int  `json:"steps,omitempty" maxItems:"50" doc:"The approved steps, counted from 1. Default: all."`
+	}
 }
 
 type incidentsQuery struct {
@@ -118,7 +143,8 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
 		"With the answer, if there is one.", http.StatusNotFound), s.getApproval)
 	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
-		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalApproved))
+		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
+		http.StatusNotFound), s.approve)
 	huma.Register(api, act("deny", "/approvals/{id}/deny", "Deny: the cycle ends with the reason", "approvals",
 		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
 }
@@ -214,6 +240,23 @@ func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answer
 	}
 }
 
+func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
+	var reason, hash string
+	var steps []int
+	if in.Body != nil {
+		reason, hash, steps = in.Body.Reason, in.Body.PlanHash, in.Body.Steps
+	}
+	a, err := s.Store.Approval(ctx, in.ID)
+	if err == nil {
+		a, err = s.Store.ApproveSteps(ctx, a, hash, steps, who(ctx), reason, s.Clock())
+	}
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+	}
+	s.Control.Wake(a.CycleID)
+	return &body[Approval]{ApprovalRow(a)}, nil
+}
+
 // IncidentRow is an incident.
 func IncidentRow(i ops.Incident) Incident {
 	return Incident{
@@ -231,5 +274,6 @@ func ApprovalRow(a ops.Approval) Approval {
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
 		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
+		Plan: planRows(a.Plan), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
 	}
 }

@@ -52,6 +52,10 @@ func (s *server) keyed(next http.Handler) http.Handler {
 		switch {
 		case errors.Is(err, ops.ErrConflict):
 			writeProblem(w, http.StatusConflict, err.Error())
+		case store.Unavailable(err):
+			s.Logger.WarnContext(r.Context(), "the database cannot be used to record a request", "error", err)
+			w.Header().Set("Retry-After", retryAfter)
+			writeProblem(w, http.StatusServiceUnavailable, databaseAway)
 		case err != nil:
 			s.Logger.ErrorContext(r.Context(), "cannot record a request", "error", err)
 			writeProblem(w, http.StatusInternalServerError, "the request could not be recorded, so nothing was done")

@@ -19,9 +19,13 @@ func (p Paging) after() (int64, error) {
 	}
 	id, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || id < 1 {
-		return 0, huma.Error422UnprocessableEntity("the cursor is invalid: use the next_cursor of a list")
+		return 0, errCursor()
 	}
 	return id, nil
+}
+
+func errCursor() error {
+	return huma.Error422UnprocessableEntity("the cursor is invalid: use the next_cursor of a list")
 }
 
 // list is a page of items; a null cursor means that it is the last page.

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // problem turns an error into one that the caller sees. Internal errors are logged and not shown.
@@ -20,10 +21,20 @@ func (s *server) problem(what string, err error) error {
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.Canceled):
 		return huma.Error503ServiceUnavailable("the request was cancelled")
+	case store.Unavailable(err):
+		s.Logger.Warn("the database cannot be used for an API request", "request", what, "error", err)
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(what+": "+databaseAway), http.Header{"Retry-After": {retryAfter}})
 	}
 	s.Logger.Error("cannot answer an API request", "request", what, "error", err)
 	return huma.Error500InternalServerError(what + ": internal error; see the supervisor's log")
 }
+
+const (
+	// databaseAway is told while the database is locked, full or cannot be reached.
+	databaseAway = "the database cannot be used for the moment; try again later"
+	// retryAfter is when a caller should try again, in seconds.
+	retryAfter = "5"
+)
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")

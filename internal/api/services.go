@@ -3,8 +3,10 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,6 +45,7 @@ type ServiceCheck struct {
 type servicesQuery struct {
 	Environment string `query:"environment" doc:"Filter by environment."`
 	State       string `query:"state" enum:"healthy,degraded,down,unknown" doc:"Filter by state."`
+	Paging
 }
 
 // ServicePath is the name of a service.
@@ -62,27 +65,61 @@ func (s *server) listServices(ctx context.Context, q *servicesQuery) (*body[list
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
-	found, err := Services(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	after, err := q.afterService()
+	if err != nil {
+		return nil, err
+	}
+	found, err := serviceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("list services", err)
 	}
-	if q.State != "" {
-		found = slices.DeleteFunc(found, func(x ServiceState) bool { return x.State != q.State })
+	found = slices.DeleteFunc(found, func(x ServiceState) bool {
+		return q.State != "" && x.State != q.State || q.Cursor != "" && compareServices(x, after) <= 0
+	})
+	out := list[ServiceState]{Items: found}
+	if len(found) > q.Limit {
+		out.Items = found[:q.Limit]
+		out.NextCursor = text(serviceCursor(found[q.Limit-1]))
 	}
-	return &body[list[ServiceState]]{list[ServiceState]{Items: found}}, nil
+	if err := addUptime(ctx, s.Store, out.Items, q.Environment, s.Clock()); err != nil {
+		return nil, s.problem("list services", err)
+	}
+	return &body[list[ServiceState]]{out}, nil
+}
+
+// serviceCursor names a service in the order of the list; services have no number.
+func serviceCursor(x ServiceState) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(x.Environment + "\x00" + x.Name))
+}
+
+// afterService reads such a cursor.
+func (p Paging) afterService() (ServiceState, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	environment, name, ok := strings.Cut(string(raw), "\x00")
+	if p.Cursor != "" && (err != nil || !ok) {
+		return ServiceState{}, errCursor()
+	}
+	return ServiceState{Environment: environment, Name: name}, nil
+}
+
+func compareServices(a, b ServiceState) int {
+	return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
 }
 
 func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceState], error) {
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
-	found, err := Services(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	found, err := serviceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
 	i := slices.IndexFunc(found, func(x ServiceState) bool { return x.Name == q.Name })
 	if i < 0 {
 		return nil, huma.Error404NotFound("service " + q.Name + ": not found")
+	}
+	if err := addUptime(ctx, s.Store, found[i:i+1], found[i].Environment, s.Clock()); err != nil {
+		return nil, s.problem("service "+q.Name, err)
 	}
 	return &body[ServiceState]{found[i]}, nil
 }
@@ -91,13 +128,45 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 func Services(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
-	checks, err := journal.LatestChecks(ctx, environment)
+	found, err := serviceStates(ctx, journal, environments, environment, now)
 	if err != nil {
 		return nil, err
 	}
-	history, err := journal.Health(ctx, store.HealthFilter{
-		Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour,
-	})
+	return found, addUptime(ctx, journal, found, environment, now)
+}
+
+// addUptime fills in how much of the last day the services were up.
+func addUptime(ctx context.Context, journal *store.Store, services []ServiceState, environment string, now time.Time) error {
+	const few = 200 // above, everything is read
+	f := store.HealthFilter{Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour}
+	at := map[[2]string]*ServiceState{}
+	for i := range services {
+		at[[2]string{services[i].Environment, services[i].Name}] = &services[i]
+		f.Services = append(f.Services, services[i].Name)
+	}
+	switch {
+	case len(services) == 0:
+		return nil
+	case len(services) > few:
+		f.Services = nil
+	}
+	history, err := journal.Health(ctx, f)
+	if err != nil {
+		return err
+	}
+	for _, h := range history {
+		if share, known := h.Uptime(); known && at[[2]string{h.Environment, h.Service}] != nil {
+			at[[2]string{h.Environment, h.Service}].Uptime24h = &share
+		}
+	}
+	return nil
+}
+
+// serviceStates returns the states of all services, without their uptime.
+func serviceStates(
+	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
+) ([]ServiceState, error) {
+	checks, err := journal.LatestChecks(ctx, environment)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +192,6 @@ func Services(
 	for _, c := range checks {
 		at(c.Environment, c.Service).add(c)
 	}
-	for _, h := range history {
-		if share, known := h.Uptime(); known {
-			at(h.Environment, h.Service).Uptime24h = &share
-		}
-	}
 	out := make([]ServiceState, 0, len(found))
 	for _, x := range found {
 		if every := interval[x.Environment]; x.CheckedAt != nil && every > 0 && now.Sub(*x.CheckedAt) > staleAfter*every {
@@ -135,9 +199,7 @@ func Services(
 		}
 		out = append(out, *x)
 	}
-	slices.SortFunc(out, func(a, b ServiceState) int {
-		return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, compareServices)
 	return out, nil
 }
 

@@ -79,7 +79,7 @@ type counter struct {
 }
 
 func (c counter) services(ctx context.Context, now time.Time, out *Stats) error {
-	services, err := Services(ctx, c.store, c.environments, "", now)
+	services, err := serviceStates(ctx, c.store, c.environments, "", now)
 	out.ServicesTotal = len(services)
 	for _, x := range services {
 		switch x.State {

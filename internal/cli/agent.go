@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/agent/scripted"
+	"claudeops/internal/mcp"
 )
 
 // agentCommand is the built-in agent: the supervisor starts it like any agent CLI.
@@ -13,6 +14,12 @@ func (a *app) agentCommand() *cobra.Command {
 		Use: "scripted", Short: "Play a scenario in the protocol of Claude Code", DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return quietly(scripted.Main(c.Context(), args, a.Environ, a.Stdin, a.Stdout, a.Stderr))
+		},
+	})
+	c.AddCommand(&cobra.Command{
+		Use: "tools SOCKET", Short: "Offer the supervisor's tools to an agent, as an MCP server", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return mcp.Serve(c.Context(), mcp.Options{Socket: args[0], Environ: a.Environ, Version: a.Version})
 		},
 	})
 	return c

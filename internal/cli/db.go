@@ -177,13 +177,13 @@ if you run 'claudeops once' without a daemon.`,
 					return fmt.Errorf("find database: %w", notThere(err))
 				}
 			}
-			o.Clock, o.Logger = time.Now, a.quietLogger()
+			o.Logger = a.quietLogger()
 			s, err := store.Open(c.Context(), o)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
-			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: time.Now, Logger: a.logger()}).Look(c.Context())
+			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
 			return errors.Join(err, a.audit(c.Context(), s, err))
 		},
 	}, config.RetentionFlags())

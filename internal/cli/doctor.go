@@ -65,7 +65,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	for _, n := range cfg.Notices {
 		out = append(out, finding{"configuration", "warning", n, ""})
 	}
-	out = append(out, stateFolder(cfg), a.database(ctx, cfg))
+	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
 	if p := cfg.Environments()[0].Policy; uses(p, agentClaude) || cfg.Agent.Scripted() {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
@@ -92,28 +92,43 @@ func stateFolder(cfg *config.Config) finding {
 	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
 }
 
-func (a *app) database(ctx context.Context, cfg *config.Config) finding {
+func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
 	path := daemon.DatabasePath(cfg)
 	if cfg.DatabaseURL != "" {
 		path = "the PostgreSQL database"
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
-		return finding{"database", "ok", "not created yet; the first start creates " + path, ""}
+		return []finding{{"database", "ok", "not created yet; the first start creates " + path, ""}}
 	}
 	if err != nil {
-		return finding{"database", "problem", err.Error(), ""}
+		return []finding{{"database", "problem", err.Error(), ""}}
 	}
 	defer func() { _ = s.Close() }()
 	if err := s.QuickCheck(ctx); err != nil {
-		return finding{"database", "problem", err.Error(), "Restore a backup of " + path}
+		return []finding{{"database", "problem", err.Error(), "Restore a backup of " + path}}
 	}
 	n, err := s.Counts(ctx)
 	if err != nil {
-		return finding{"database", "problem", err.Error(), ""}
+		return []finding{{"database", "problem", err.Error(), ""}}
 	}
-	return finding{"database", "ok", fmt.Sprintf("%s is not damaged: %s, %s", path,
-		plural(n.Cycles, "cycle", "cycles"), plural(n.Sessions, "session", "sessions")), ""}
+	out := []finding{{"database", "ok", fmt.Sprintf("%s is not damaged: %s, %s", path,
+		plural(n.Cycles, "cycle", "cycles"), plural(n.Sessions, "session", "sessions")), ""}}
+	if ahead, known := s.Skew(); known {
+		out = append(out, clock(ahead))
+	}
+	return out
+}
+
+// clock compares this machine's clock with the database's.
+func clock(ahead time.Duration) finding {
+	if ahead.Abs() <= ops.MaxClockSkew {
+		return finding{"clock", "ok", "agrees with the database's", ""}
+	}
+	return finding{
+		"clock", "warning", "this machine's clock is " + ops.ClockDifference(ahead) + " the database's",
+		"Claude Ops uses the database's time; synchronize the clocks (NTP), because logs and other programs use this machine's",
+	}
 }
 
 // lastCycle repeats what the newest cycle asked for, so that what only the model's API can tell, such as a wrong key, is found here too.

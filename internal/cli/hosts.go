@@ -50,14 +50,27 @@ func (a *app) hostsList() *cobra.Command {
 					return err
 				}
 				shared := slices.ContainsFunc(found, func(h api.Host) bool { return h.LeaseEndsAt != nil })
-				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN")
+				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN", "CLOCK")
 				return printRows(a, found, header, func(h api.Host) string {
 					return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
-						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt))
+						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt),
+						clockColumn(h))
 				})
 			})
 		},
 	}
+}
+
+// clockColumn shows a clock that differs from the database's.
+func clockColumn(h api.Host) string {
+	ahead := time.Duration(h.ClockAheadMS) * time.Millisecond
+	if h.LeaseEndsAt == nil {
+		return "-"
+	}
+	if ahead.Abs() <= ops.MaxClockSkew {
+		return "ok"
+	}
+	return strings.TrimSuffix(ops.ClockDifference(ahead), " of")
 }
 
 func (a *app) hostsDrain() *cobra.Command {

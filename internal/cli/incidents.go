@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,7 +155,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 				return usage(errors.New("--for is missing: give a duration such as 2h"))
 			}
 			return a.change(c.Context(), func(s source) error {
-				i, err := s.changes.Snooze(c.Context(), id, time.Now().Add(span), reason)
+				i, err := s.changes.Snooze(c.Context(), id, s.clock().Add(span), reason)
 				if err != nil {
 					return err
 				}
@@ -245,6 +246,10 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
 		}
 	}
+	for i, p := range x.Plan {
+		fmt.Fprintf(w, "\nstep %d: %s of %s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
+			i+1, p.Action, p.Service, clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
+	}
 	fmt.Fprintln(w)
 	printChain(w, cycle.Cycle)
 	if x.Status == ops.ApprovalPending {
@@ -253,7 +258,7 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 }
 
 func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {
-	var reason string
+	var reason, steps string
 	c := &cobra.Command{
 		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -262,7 +267,7 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
-				x, err := s.approvals.Answer(c.Context(), id, status, reason)
+				x, err := a.answer(c.Context(), s, id, status, reason, steps)
 				if err != nil {
 					return err
 				}
@@ -272,7 +277,44 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	if status == ops.ApprovalApproved {
+		c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
+	}
 	return c
+}
+
+// answer answers an approval. What is approved of a plan is printed first, and approved exactly as it was printed.
+func (a *app) answer(ctx context.Context, s source, id int64, status ops.ApprovalStatus, reason, steps string) (api.Approval, error) {
+	if status != ops.ApprovalApproved || steps == "none" {
+		return s.approvals.Answer(ctx, id, status, reason)
+	}
+	x, err := s.approvals.Approval(ctx, id)
+	if err != nil || x.PlanHash == nil {
+		if err == nil && steps != "all" {
+			return x, usage(fmt.Errorf("--steps is %q, and approval %d has no plan", steps, id))
+		}
+		if err != nil {
+			return x, err
+		}
+		return s.approvals.Answer(ctx, id, status, reason)
+	}
+	var chosen []int
+	for word := range strings.SplitSeq(steps, ",") {
+		if steps == "all" {
+			break
+		}
+		n, err := number(strings.TrimSpace(word))
+		if err != nil {
+			return x, usage(fmt.Errorf("--steps is %q: give all, none, or numbers such as 1,3", steps))
+		}
+		chosen = append(chosen, int(n))
+	}
+	for i, p := range x.Plan {
+		if len(chosen) == 0 || slices.Contains(chosen, i+1) {
+			fmt.Fprintf(a.Stderr, "step %d: %s of %s: %s\n", i+1, p.Action, p.Service, clean(p.Does))
+		}
+	}
+	return s.approvals.ApprovePlan(ctx, id, *x.PlanHash, chosen, reason)
 }
 
 // wake tells a running daemon that a row has changed. Without one, the next start reads it.

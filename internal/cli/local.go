@@ -77,7 +77,7 @@ func (l *local) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, err
 
 // CancelCycle asks for the end of a cycle.
 func (l *local) CancelCycle(ctx context.Context, id ops.CycleID, reason string) error {
-	_, err := l.store.RequestCancel(ctx, id, reason, time.Now())
+	_, err := l.store.RequestCancel(ctx, id, reason, l.store.Clock())
 	return err
 }
 
@@ -95,19 +95,19 @@ func (l *local) Incident(ctx context.Context, id int64) (api.Incident, error) {
 
 // Acknowledge records that somebody works on an incident.
 func (l *local) Acknowledge(ctx context.Context, id int64, reason string) (api.Incident, error) {
-	i, err := l.store.Acknowledge(ctx, id, person(), reason, time.Now())
+	i, err := l.store.Acknowledge(ctx, id, person(), reason, l.store.Clock())
 	return api.IncidentRow(i), err
 }
 
 // Resolve closes an incident.
 func (l *local) Resolve(ctx context.Context, id int64, reason string) (api.Incident, error) {
-	i, err := l.store.ResolveIncident(ctx, id, person(), reason, time.Now())
+	i, err := l.store.ResolveIncident(ctx, id, person(), reason, l.store.Clock())
 	return api.IncidentRow(i), err
 }
 
 // Snooze mutes an incident until a time.
 func (l *local) Snooze(ctx context.Context, id int64, until time.Time, reason string) (api.Incident, error) {
-	i, err := l.store.Snooze(ctx, id, person(), until, reason, time.Now())
+	i, err := l.store.Snooze(ctx, id, person(), until, reason, l.store.Clock())
 	return api.IncidentRow(i), err
 }
 
@@ -117,16 +117,81 @@ func (l *local) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Ap
 	return rowsOf(found, err, api.ApprovalRow)
 }
 
-// Approval returns one approval.
-func (l *local) Approval(ctx context.Context, id int64) (api.Approval, error) {
-	a, err := l.store.Approval(ctx, id)
-	return api.ApprovalRow(a), err
-}
-
 // Answer approves or denies.
 func (l *local) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
-	x, err := l.store.Answer(ctx, id, status, person(), reason, time.Now())
+	x, err := l.store.Answer(ctx, id, status, person(), reason, l.store.Clock())
 	return api.ApprovalRow(x), err
+}
+
+// Approval returns one approval.
+func (l *local) Approval(ctx context.Context, id int64) (api.Approval, error) {
+	x, err := l.store.Approval(ctx, id)
+	return api.ApprovalRow(x), err
+}
+
+// ApprovePlan approves steps of a plan.
+func (l *local) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+	x, err := l.store.Approval(ctx, id)
+	if err == nil {
+		x, err = l.store.ApproveSteps(ctx, x, hash, steps, person(), reason, time.Now())
+	}
+	return api.ApprovalRow(x), err
+}
+
+// Actions lists what the supervisor can do.
+func (l *local) Actions(_ context.Context, environment, service string) ([]api.Action, error) {
+	envs := slices.DeleteFunc(l.cfg.Environments(), func(e ops.Environment) bool { return environment != "" && e.Name != environment })
+	if len(envs) == 0 {
+		return nil, noEnvironment(environment, l.cfg)
+	}
+	return api.Actions(envs, service), nil
+}
+
+// ActionRuns returns a page of runs.
+func (l *local) ActionRuns(ctx context.Context, f store.ActionFilter) ([]api.ActionRun, error) {
+	found, err := l.store.ActionRuns(ctx, f)
+	return rowsOf(found, err, api.ActionRunRow)
+}
+
+// ActionRun returns one run.
+func (l *local) ActionRun(ctx context.Context, id int64) (api.ActionRun, error) {
+	r, err := l.store.ActionRun(ctx, id)
+	return api.ActionRunRow(r), err
+}
+
+// RunAction asks the daemon to run an action.
+func (l *local) RunAction(ctx context.Context, environment, service, action, branch, why string) (api.ActionRun, error) {
+	e, err := l.cfg.Environment(environment)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	r, err := api.RequestedRun(e, service, action)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	r.Person, r.Why, r.Branch = person(), why, branch
+	r, err = l.store.RequestAction(ctx, r, time.Now())
+	return api.ActionRunRow(r), err
+}
+
+// UndoAction asks the daemon to undo a run.
+func (l *local) UndoAction(ctx context.Context, id int64, why string) (api.ActionRun, error) {
+	r, err := l.store.ActionRun(ctx, id)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	undo, err := api.RequestedUndo(l.cfg.Environments(), r)
+	if err != nil {
+		return api.ActionRun{}, err
+	}
+	undo.Person, undo.Why = person(), why
+	undo, err = l.store.RequestAction(ctx, undo, time.Now())
+	return api.ActionRunRow(undo), err
+}
+
+// WithdrawAction takes a request back that nobody has taken.
+func (l *local) WithdrawAction(ctx context.Context, id int64) error {
+	return l.store.RefuseAction(ctx, id, "no daemon was running", time.Now())
 }
 
 // Events returns a page of events.
@@ -158,7 +223,7 @@ func (l *local) Cooldowns(ctx context.Context, environment string) ([]api.Cooldo
 		if environment != "" && e.Name != environment {
 			continue
 		}
-		found, err := l.store.Cooldowns(ctx, e.Name, l.cfg.Guard.Limits, time.Now())
+		found, err := l.store.Cooldowns(ctx, e.Name, l.cfg.Guard.Limits, l.store.Clock())
 		if err != nil {
 			return nil, err
 		}
@@ -171,12 +236,12 @@ func (l *local) Cooldowns(ctx context.Context, environment string) ([]api.Cooldo
 
 // ClearCooldown resets the counter of an action on a service.
 func (l *local) ClearCooldown(ctx context.Context, environment, service, action, reason string) (int, error) {
-	return l.store.ClearCooldown(ctx, environment, service, action, reason, person(), time.Now())
+	return l.store.ClearCooldown(ctx, environment, service, action, reason, person(), l.store.Clock())
 }
 
 // Silences lists silences that have not ended, or all.
 func (l *local) Silences(ctx context.Context, environment string, all bool) ([]api.Silence, error) {
-	now := time.Now()
+	now := l.store.Clock()
 	f := store.SilenceFilter{Environment: environment, Active: now, Limit: mostSilences}
 	if all {
 		f.Active = time.Time{}
@@ -191,7 +256,7 @@ func (l *local) AddSilence(ctx context.Context, q ops.Silence, span time.Duratio
 	if q.Environment != "" && !slices.ContainsFunc(l.cfg.Environments(), known) {
 		return api.Silence{}, noEnvironment(q.Environment, l.cfg)
 	}
-	now := time.Now()
+	now := l.store.Clock()
 	q.CreatedAt, q.Author = now, person()
 	if q.From.IsZero() {
 		q.From = now
@@ -205,7 +270,7 @@ func (l *local) AddSilence(ctx context.Context, q ops.Silence, span time.Duratio
 
 // EndSilence ends a silence now.
 func (l *local) EndSilence(ctx context.Context, id int64) (api.Silence, error) {
-	now := time.Now()
+	now := l.store.Clock()
 	q, err := l.store.EndSilence(ctx, id, person(), now)
 	return api.SilenceRow(q, now), err
 }
@@ -218,7 +283,7 @@ func (l *local) Notifications(ctx context.Context, f store.NoticeFilter) ([]api.
 
 // RetryNotification sends a notification again.
 func (l *local) RetryNotification(ctx context.Context, id int64) error {
-	return l.store.RetryNotice(ctx, id, time.Now())
+	return l.store.RetryNotice(ctx, id, l.store.Clock())
 }
 
 // Services returns the state of every watched service.
@@ -227,7 +292,7 @@ func (l *local) Services(ctx context.Context, environment string) ([]api.Service
 	if err != nil {
 		return nil, err
 	}
-	return api.Services(ctx, l.store, envs, environment, time.Now())
+	return api.Services(ctx, l.store, envs, environment, l.store.Clock())
 }
 
 // Service returns the state of one service.
@@ -245,12 +310,12 @@ func (l *local) Service(ctx context.Context, name, environment string) (api.Serv
 
 // History returns the last days of a service.
 func (l *local) History(ctx context.Context, service api.ServiceState, days int) (api.ServiceHistory, error) {
-	return api.History(ctx, l.store, service, days, time.Now())
+	return api.History(ctx, l.store, service, days, l.store.Clock())
 }
 
 // Costs adds up the costs since a moment.
 func (l *local) Costs(ctx context.Context, by string, f store.CostFilter) (api.Costs, error) {
-	f.Until = time.Now()
+	f.Until = l.store.Clock()
 	asked := slices.DeleteFunc(slices.Clone(l.cfg.Environments()), func(e ops.Environment) bool {
 		return f.Environment != "" && e.Name != f.Environment
 	})
@@ -263,7 +328,7 @@ func (l *local) Costs(ctx context.Context, by string, f store.CostFilter) (api.C
 
 // ExpensiveCycles lists the cycles that cost most since a moment.
 func (l *local) ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error) {
-	f.Until = time.Now()
+	f.Until = l.store.Clock()
 	found, err := l.store.ExpensiveChains(ctx, f, limit)
 	return rowsOf(found[:min(len(found), limit)], err, api.CycleCostRow)
 }
@@ -274,7 +339,7 @@ func (l *local) Stats(ctx context.Context) (api.Stats, error) {
 	if err != nil {
 		return api.Stats{}, err
 	}
-	return api.ReadStats(ctx, l.store, envs, time.Now())
+	return api.ReadStats(ctx, l.store, envs, l.store.Clock())
 }
 
 // Hosts lists the hosts of the database.

@@ -57,11 +57,11 @@ func (a *app) memoryAdd() *cobra.Command {
 			if args[0] == "" {
 				return usage(errors.New("the text is empty"))
 			}
-			m.Observation, m.CreatedAt = args[0], time.Now()
-			if keep > 0 {
-				m.ExpiresAt = ops.Ptr(m.CreatedAt.Add(keep))
-			}
+			m.Observation = args[0]
 			return a.change(c.Context(), func(s source) error {
+				if m.CreatedAt = s.clock(); keep > 0 {
+					m.ExpiresAt = ops.Ptr(m.CreatedAt.Add(keep))
+				}
 				id, err := s.memories.AddMemory(c.Context(), m)
 				if err != nil {
 					return err

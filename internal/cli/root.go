@@ -154,7 +154,7 @@ from a validated report, never the model.`,
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
-			a.cooldownsCommand(), a.silencesCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
+			a.cooldownsCommand(), a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
 			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
@@ -319,7 +319,7 @@ func (a *app) quietLogger() *slog.Logger {
 	if a.verbose {
 		return a.logger()
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return newLogger(a.Stderr, slog.LevelError)
 }
 
 func (a *app) logger() *slog.Logger {
@@ -330,7 +330,7 @@ func (a *app) logger() *slog.Logger {
 	case a.verbose:
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+	return newLogger(a.Stderr, level)
 }
 
 func (a *app) options() (daemon.Options, error) {
@@ -361,7 +361,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 // storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
-	o.Clock, o.Logger = time.Now, a.logger()
+	o.Host, o.Logger = failpoint.Clock(time.Now), a.logger()
 	return o
 }
 

@@ -47,7 +47,7 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 			}
 			n := ops.NewCycle{
 				Environment: env.Name, Trigger: ops.TriggerManual, Prompt: args[0],
-				Options: ops.CycleOptions{DryRun: dryRun}, At: time.Now(),
+				Options: ops.CycleOptions{DryRun: dryRun},
 			}
 			if err := a.useDaemon(c.Context()); err != nil {
 				return err

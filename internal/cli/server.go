@@ -105,11 +105,6 @@ func (c *client) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.A
 		query("status", string(f.Status), "environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
-// Approval returns one approval.
-func (c *client) Approval(ctx context.Context, id int64) (api.Approval, error) {
-	return get[api.Approval](ctx, c, "/approvals/"+digits(id))
-}
-
 // Answer approves or denies.
 func (c *client) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
 	verb := "deny"
@@ -118,6 +113,58 @@ func (c *client) Answer(ctx context.Context, id int64, status ops.ApprovalStatus
 	}
 	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/"+verb, because(reason))
 }
+
+// Approval returns one approval.
+func (c *client) Approval(ctx context.Context, id int64) (api.Approval, error) {
+	return get[api.Approval](ctx, c, "/approvals/"+digits(id))
+}
+
+// ApprovePlan approves steps of a plan.
+func (c *client) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+	body := map[string]any{"reason": reason, "plan_hash": hash}
+	if len(steps) > 0 {
+		body["steps"] = steps
+	}
+	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/approve", body)
+}
+
+// Actions lists what the supervisor can do.
+func (c *client) Actions(ctx context.Context, environment, service string) ([]api.Action, error) {
+	return items[api.Action](ctx, c, "/actions", query("environment", environment, "service", service), mostItems)
+}
+
+// ActionRuns returns a page of runs.
+func (c *client) ActionRuns(ctx context.Context, f store.ActionFilter) ([]api.ActionRun, error) {
+	q := query("environment", f.Environment, "service", f.Service, "status", string(f.Status), "cursor", digits(f.Before))
+	if f.CycleID != nil {
+		q.Set("cycle_id", digits(*f.CycleID))
+	}
+	return items[api.ActionRun](ctx, c, "/actions/runs", q, pageOf(f.Limit))
+}
+
+// ActionRun returns one run.
+func (c *client) ActionRun(ctx context.Context, id int64) (api.ActionRun, error) {
+	return get[api.ActionRun](ctx, c, "/actions/runs/"+digits(id))
+}
+
+// RunAction asks the daemon to run an action.
+func (c *client) RunAction(ctx context.Context, environment, service, action, branch, why string) (api.ActionRun, error) {
+	body := map[string]any{"service": service, "action": action, "why": why}
+	for name, value := range map[string]string{"environment": environment, "branch": branch} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	return post[api.ActionRun](ctx, c, "/actions/runs", body)
+}
+
+// UndoAction asks the daemon to undo a run.
+func (c *client) UndoAction(ctx context.Context, id int64, why string) (api.ActionRun, error) {
+	return post[api.ActionRun](ctx, c, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": why})
+}
+
+// WithdrawAction leaves the request to the server, which drops it by itself.
+func (c *client) WithdrawAction(context.Context, int64) error { return nil }
 
 // Events returns a page of events.
 func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {

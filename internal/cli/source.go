@@ -52,6 +52,16 @@ type (
 		Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error)
 		Approval(ctx context.Context, id int64) (api.Approval, error)
 		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error)
+		// ApprovePlan approves steps of the plan with that hash; none means all.
+		ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error)
+	}
+	actionSource interface {
+		Actions(ctx context.Context, environment, service string) ([]api.Action, error)
+		ActionRuns(ctx context.Context, f store.ActionFilter) ([]api.ActionRun, error)
+		ActionRun(ctx context.Context, id int64) (api.ActionRun, error)
+		RunAction(ctx context.Context, environment, service, action, branch, why string) (api.ActionRun, error)
+		UndoAction(ctx context.Context, id int64, why string) (api.ActionRun, error)
+		WithdrawAction(ctx context.Context, id int64) error
 	}
 	eventReader interface {
 		Events(ctx context.Context, f store.EventFilter) ([]api.Event, error)
@@ -109,11 +119,18 @@ type source struct {
 	costs         costReader
 	hosts         hostReader
 	stats         statsReader
+	actions       actionSource
+	// clock tells the time by which the rows are compared.
+	clock ops.Clock
 }
 
-func localSource(l *local) source { return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l} }
+func localSource(l *local) source {
+	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
+}
 
-func serverSource(c *client) source { return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c} }
+func serverSource(c *client) source {
+	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
+}
 
 // read gives a command the rows it reads.
 func (a *app) read(ctx context.Context, use func(source) error) error {
@@ -169,7 +186,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "status":
+			"notify", "hosts", "actions", "status":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {
@@ -183,7 +200,7 @@ func markAnywhere(root *cobra.Command) {
 // localOnly names the commands below them that are about this machine.
 func localOnly(c *cobra.Command) bool {
 	switch c.Name() {
-	case "discover", "accept", "test", "drain", "resume":
+	case "discover", "accept", "test", "drain", "resume", "trust":
 		return true
 	}
 	return false

@@ -135,7 +135,7 @@ func (a *app) printNews(x api.CycleReport, events []api.Event, seen map[int64]op
 		if s.CostUSD != nil {
 			text += "  " + money(s.CostUSD)
 		}
-		fmt.Fprintf(a.Stdout, "%-8s  %s\n", clock(at), a.screen.paintMarks(text))
+		fmt.Fprintf(a.Stdout, "%-8s  %s\n", timeOfDay(at), a.screen.paintMarks(text))
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		if e := events[i]; e.ID > last {
@@ -144,13 +144,13 @@ func (a *app) printNews(x api.CycleReport, events []api.Event, seen map[int64]op
 			if a.screen.color {
 				level = paint(level, tone(e.Level))
 			}
-			fmt.Fprintf(a.Stdout, "%-8s  %s  %s\n", clock(&e.At), level, clean(e.Message))
+			fmt.Fprintf(a.Stdout, "%-8s  %s  %s\n", timeOfDay(&e.At), level, clean(e.Message))
 		}
 	}
 	return last
 }
 
-func clock(t *time.Time) string {
+func timeOfDay(t *time.Time) string {
 	if t == nil {
 		return ""
 	}

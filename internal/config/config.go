@@ -345,6 +345,7 @@ func (c *Config) originOf(at any) origin { return c.origins[c.table.bound(at).ke
 func (l *loader) check(c *Config) {
 	l.checkTokens(c)
 	l.checkPolicy(c)
+	l.checkActionPlaces(c)
 	for _, e := range c.environments {
 		// Agents work below the state folder, which must be outside every repository.
 		if e.reposDir != "" && c.StateDir != "" && inside(c.StateDir, e.reposDir) {

@@ -18,7 +18,8 @@ import (
 type inventory struct {
 	services ops.Inventory
 	probes   []ops.ProbeSpec
-	written  []written // where the probes are configured; those of repositories have none
+	written  []written          // where the probes are configured; those of repositories have none
+	declared map[string]written // where the services are configured
 }
 
 // written is a place in the configuration file.
@@ -30,8 +31,12 @@ type written struct {
 // service is an entry of `services`.
 type service struct {
 	ops.Service
-	needs  []string // dependencies as they were written: names or aliases
-	probes []probeEntry
+	needs     []string // dependencies as they were written: names or aliases
+	probes    []probeEntry
+	container string
+	unit      string
+	compose   ops.Compose
+	actions   []action
 }
 
 func serviceFields(s *service) []field {
@@ -43,6 +48,14 @@ func serviceFields(s *service) []field {
 			"Services that it needs. While one of them is failing, this one starts no cycle."),
 		value("settle", &s.Settle, durationKind(time.Second),
 			"How long it may take to answer after a start; at most `watch.settle_max`.").orElse("learned from its last starts"),
+		value("container", &s.container, namedKind("container name", containerForm),
+			"Its container. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `container` probe"),
+		value("unit", &s.unit, namedKind("unit name", unitForm),
+			"Its systemd unit. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `systemd` probe"),
+		object("compose", &s.compose, composeFields(&s.compose),
+			"Its committed compose file. Gives the actions `redeploy` and `apply`. See [Actions](#actions)."),
+		list("actions", &s.actions, actionFields, finishAction,
+			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
 }
@@ -65,7 +78,7 @@ func servicesField(at *inventory, doc string) field {
 
 // inventory reads services in either form.
 func (l *loader) inventory(n *yaml.Node, key string) inventory {
-	var out inventory
+	out := inventory{declared: map[string]written{}}
 	if n = follow(n); n.Kind == yaml.MappingNode {
 		var services *yaml.Node
 		l.readEntry(n, key, []field{
@@ -88,6 +101,8 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 	before := len(l.problems.found)
 	for i := range services {
 		resolveNeeds(entries[i], &services[i], owners)
+		checkActions(entries[i], &services[i])
+		out.declared[services[i].Name] = written{entries[i].position(entries[i].node), entries[i].key}
 		out.add(&services[i])
 	}
 	if l.in.CheckServices != nil && len(l.problems.found) == before {

@@ -316,8 +316,8 @@ func (c *Config) sandboxSettings() []field {
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
-		value("processes", &s.Processes, intKind(0, 1<<20), "Processes that a session may have at once, where it has a cgroup; 0 means any number.").
-			or("2048"),
+		value("processes", &s.Processes, intKind(0, 1<<20),
+			"Processes that a session may have at once, where it has a cgroup; 0 means any number.").or("2048"),
 		value("memory_mb", &s.Memory, megabytesKind(1<<24),
 			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)
@@ -417,6 +417,9 @@ func (c *Config) retentionSettings() []field {
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS_MAX_MB").or("2048"),
+		value("session_max_mb", &r.SessionBytes, megabytesKind(mostMegabytes),
+			"Maximum megabytes of output of one session. Of more, the beginning and the end are kept; 0 means no limit.").
+			byEnv("CLAUDEOPS_RETENTION_SESSION_MAX_MB").or("64"),
 		value("checks", &r.Checks, waitKind(),
 			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
 			or("336h"),

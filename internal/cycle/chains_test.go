@@ -13,7 +13,7 @@ import (
 func chains() []chain {
 	var out []chain
 	for _, some := range [][]chain{
-		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(),
+		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(), planChains(),
 		ladderChains(), judgedChains(), probedChains(), moneyChains(),
 	} {
 		out = append(out, some...)

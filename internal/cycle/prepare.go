@@ -61,7 +61,8 @@ func steps(s ops.Session) []preparation {
 		return []preparation{folders, question}
 	}
 	return []preparation{
-		folders, cooldownSnapshot, report, conversation, prompt, leaveAlone, anotherAttempt, started, environmentPrompt, escalationContext,
+		folders, cooldownSnapshot, report, conversation, prompt, leaveAlone, planDone, anotherAttempt, started,
+		environmentPrompt, escalationContext,
 	}
 }
 
@@ -201,6 +202,26 @@ func escalationContext(d *draft) error {
 func leaveAlone(d *draft) error {
 	if out := d.brief.LeaveAlone(); len(out) > 0 {
 		d.append("Leave these alone", "A human has taken over these services; do not touch them: "+strings.Join(out, ", ")+".")
+	}
+	return nil
+}
+
+// planDone says what the supervisor did of an approved plan before it started this session.
+func planDone(d *draft) error {
+	var lines []string
+	for _, r := range d.now.Journal.Runs {
+		if r.ApprovalID == 0 || r.UndoOf != 0 {
+			continue
+		}
+		line := fmt.Sprintf("- %s of %s: %s", r.Action, r.Service, r.Status)
+		if r.Error != "" {
+			line += " (" + r.Error + ")"
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 0 {
+		d.append("What the supervisor did before you",
+			"A human approved these actions, and they did not solve the problem:\n\n"+strings.Join(lines, "\n"))
 	}
 	return nil
 }

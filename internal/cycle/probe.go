@@ -32,7 +32,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	specs := probesOf(env, step.Services)
 	var result ops.Result
 	switch step.Purpose {
-	case ops.ProbeVerify:
+	case ops.ProbeVerify, ops.ProbePlan:
 		result.Checks = a.verify(ctx, env, specs, step)
 		result = a.excuse(env, now, result)
 	case ops.ProbeObserve, ops.ProbeRecheck:

@@ -77,6 +77,7 @@ func promptData(d *draft) prompts.Data {
 	for _, h := range decide.Targets(policy, s.Handler) {
 		data.Targets = append(data.Targets, decide.DescribeHandler(h))
 	}
+	addActions(d, &data)
 	for _, kind := range endings(s.Tier, data.ReadOnly()) {
 		data.Endings = append(data.Endings, oneLine(outcome.Example(s.Tier, kind)))
 	}
@@ -88,6 +89,40 @@ func promptData(d *draft) prompts.Data {
 		data.Checks = measured(d.now.Journal.Checks)
 	}
 	return data
+}
+
+// addActions names what the session may ask the supervisor for, and what it may propose to a human, for the affected services.
+func addActions(d *draft, data *prompts.Data) {
+	s, policy := d.spec.Session, d.now.Cycle.Policy
+	if !d.gated || data.DryRun {
+		return
+	}
+	data.Ask = "the tool mcp__" + ops.ToolServerName + "__action_run"
+	if s.Agent == "command" {
+		data.Ask = "claudeops-act run"
+	}
+	next := decide.ApprovedTier(policy, s.Handler)
+	affected := d.brief.Services()
+	for _, v := range d.env.Policy.Inventory.Services {
+		if len(affected) > 0 && !slices.Contains(affected, v.Name) {
+			continue
+		}
+		may, plan := prompts.Action{Service: v.Name}, prompts.Action{Service: v.Name}
+		for _, a := range v.Actions {
+			if a.Tier <= s.May() && !a.Approval {
+				may.Names = append(may.Names, a.Name)
+			}
+			if a.Tier <= next {
+				plan.Names = append(plan.Names, a.Name)
+			}
+		}
+		if len(may.Names) > 0 && !data.ReadOnly() {
+			data.Actions = append(data.Actions, may)
+		}
+		if len(plan.Names) > 0 {
+			data.Plannable = append(data.Plannable, plan)
+		}
+	}
 }
 
 // oneLine writes JSON in as few tokens as possible.

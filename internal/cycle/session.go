@@ -150,7 +150,7 @@ func (a *Advancer) guarded(
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
 	if able.Ungated {
-		gate = ops.GateSpec{Env: gate.Env} // it asks no gate, but it gets the brokered sockets
+		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
 	spec.Gate, r.Gated = &gate, !able.Ungated
 	run := runner.Run(ctx, spec, rec)

@@ -40,6 +40,17 @@ func (s dockerSocket) close() error {
 	return s.session.Close()
 }
 
+// socket is the engine that the supervisor itself uses for an environment.
+func (d *dockerBrokers) socket(env ops.Environment) string {
+	c := d.h.Config.Docker
+	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket {
+		if path, local := strings.CutPrefix(own, "unix://"); local {
+			return path
+		}
+	}
+	return c.Socket
+}
+
 // engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
 func (d *dockerBrokers) engine(env ops.Environment) string {
 	c := d.h.Config.Docker
@@ -116,24 +127,34 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 		d.h.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
 		return nil
 	}
+	inventory := now.Cycle.Policy.Inventory
+	var out []broker.Service
+	for _, name := range incidentServices(now, s) {
+		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
+		if i < 0 {
+			out = append(out, broker.Service{Name: name})
+			continue
+		}
+		out = append(out, containersOf(inventory.Services[i], env.Probes))
+	}
+	return out
+}
+
+// incidentServices are the services that this cycle found in trouble and no human has taken over, by their own names.
+func incidentServices(now ops.Claimed, s ops.Session) []string {
 	for i := range now.Journal.Sessions {
 		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
 	}
 	brief := decide.BriefFor(now, s)
 	alone := brief.LeaveAlone()
 	inventory := now.Cycle.Policy.Inventory
-	var out []broker.Service
+	var out []string
 	for _, name := range brief.Services() {
 		canonical, known := inventory.Canonical(name)
 		if slices.Contains(alone, name) || slices.Contains(alone, canonical) || !known && inventory.Strict {
 			continue
 		}
-		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == canonical })
-		if i < 0 {
-			out = append(out, broker.Service{Name: canonical})
-			continue
-		}
-		out = append(out, containersOf(inventory.Services[i], env.Probes))
+		out = append(out, canonical)
 	}
 	return out
 }

@@ -26,6 +26,7 @@ type gates struct {
 	config *config.Config
 	self   string
 	docker *dockerBrokers
+	host   *Host
 
 	sandboxes map[string]*wall.Sandbox // by environment
 }
@@ -53,7 +54,7 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	}
 	docker := &dockerBrokers{h: h, redact: r.String}
 	docker.sweep(ctx)
-	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, sandboxes: h.sandboxes}, nil
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, host: h, sandboxes: h.sandboxes}, nil
 }
 
 // newJudge makes the guard with the operator's rules.
@@ -83,6 +84,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	facts := Facts(g.config, env)
 	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
 	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
+	facts.MCPTools = sessionTools()
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: strconv.FormatInt(int64(s.ID), 10)}), true
 	}
@@ -99,8 +101,12 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return &held{session: opened, docker: docker, id: s.ID, store: g.store, spec: ops.GateSpec{
-		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(),
+	tools, done, err := g.host.offerActions(ctx, opened, env, s, dryRun)
+	if err != nil {
+		return nil, errors.Join(err, docker.close(), opened.Close())
+	}
+	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
+		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
 	}}, nil
 }
 
@@ -111,13 +117,14 @@ type held struct {
 	id      ops.SessionID
 	store   *store.Store
 	spec    ops.GateSpec
+	done    func(context.Context) error
 }
 
 func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) ([]string, error) {
 	down, err := h.store.ServicesLeftDown(ctx, h.id)
-	return down, errors.Join(err, h.docker.close(), h.session.Close())
+	return down, errors.Join(err, h.docker.close(), h.session.Close(), h.done(ctx))
 }
 
 // Facts are what the guard knows about an environment.

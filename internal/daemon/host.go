@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/act"
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api/webhook"
@@ -64,6 +65,8 @@ type Host struct {
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for
 	advancer   *cycle.Advancer
+	actions    *act.Runner
+	commits    *act.Commits
 	engine     engine.Engine
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
@@ -187,12 +190,13 @@ func (h *Host) startKeeper(ctx context.Context) error {
 
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
-	where.Clock, where.Logger = h.Clock, h.Logger
+	where.Host, where.Logger, where.MaxOutput = h.Clock, h.Logger, h.Config.Retention.SessionBytes
 	s, err := store.Open(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
 	}
 	h.store = s
+	h.Clock = s.Clock // what is stored is compared by the database's time
 	h.later("close database", s.Close)
 	failpoint.Hit("boot.store.after")
 	h.checkDatabase(ctx, s)
@@ -202,7 +206,10 @@ func (h *Host) openStore(ctx context.Context) error {
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
-	h.journal = &journal{Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger}
+	h.journal = &journal{
+		Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger,
+		scarce: h.readiness.scarce, elsewhere: h.shared(),
+	}
 	return nil
 }
 
@@ -222,6 +229,7 @@ const checkAlways = 256 << 20
 // checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
+	h.readiness.present = s.Present
 	h.readiness.also = []func() error{h.sessionKeeper.Trouble, h.descriptors.trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
 	if small := err == nil && info.Size() <= checkAlways && !h.shared(); !small && !s.UncleanStop() {
@@ -309,6 +317,9 @@ func (h *Host) prepare(ctx context.Context) error {
 		}
 	}
 	if err := h.sweepFolders(ctx); err != nil {
+		return err
+	}
+	if err := h.interruptActions(ctx); err != nil {
 		return err
 	}
 	return h.warnUnconfigured(ctx)

@@ -138,6 +138,8 @@ func labelled(envs []ops.Environment, labels []string) []ops.Environment {
 // advance advances a cycle as far as possible while this host holds its lease.
 func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) error {
 	if h.lease == nil {
+		ctx, free := h.readiness.bound(ctx)
+		defer free()
 		err := h.advancer.Advance(ctx, id, environment)
 		if store.Damaged(err) {
 			h.readiness.damaged(err)

@@ -35,15 +35,18 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 	if err != nil {
 		return cycle.Parts{}, err
 	}
+	prober, health := probe.New(probing), h.newProbeHealth(envs)
+	h.actions = h.newActions(redactor, prober, health)
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
 		Environments: envs, Runners: h.runners(redactor),
-		Prober: probe.New(probing), Handoffs: handoffFiles{}, Sweep: agent.Sweep,
+		Prober: prober, Handoffs: handoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
-		Health: h.newProbeHealth(envs), Settle: failpoint.Wait("settle", settleTime),
+		Health: health, Settle: failpoint.Wait("settle", settleTime),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.hold,
+		Actions: h,
 		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
 		Changes: changes,

@@ -148,3 +148,52 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 		t.Error("no prompt names a command")
 	}
 }
+
+func TestThePromptsNameTheActionsOfTheSession(t *testing.T) {
+	judge, err := guard.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	yaml := "repos_dir: " + infrastructure(t) + "\nescalation: {approval_tier: 3}\nservices:\n  - name: web\n    container: web\n" +
+		"    compose: {repo: infra, file: compose.yaml}\n    actions:\n      - {name: clear-cache, run: [\"true\"]}\n      - {name: wipe, run: [\"true\"], approval: true}\n"
+	path := filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := c.Environments()[0]
+	const may2, may3, plan = "- web: restart, start, clear-cache", "- web: restart, start, stop, redeploy, apply, clear-cache",
+		"- web: restart, start, stop, redeploy, apply, clear-cache, wipe"
+	tool := regexp.MustCompile(`mcp__[a-z]+__[a-z_]+`)
+	for _, h := range env.Policy.Handlers {
+		for _, mode := range []ops.ContextMode{ops.ContextFresh, ops.ContextResume} {
+			for _, dry := range []bool{false, true} {
+				env.Policy.DryRun = dry
+				s := ops.Session{ID: 1, CycleID: 1, Handler: h.ID, Tier: h.Tier, Permissions: h.May(), Agent: h.Agent, ContextMode: mode, Structured: true}
+				now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Environment: env.Name, Policy: env.Policy}}
+				text, err := cycle.PreviewPrompt(env, now, s, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for line, want := range map[string]bool{
+					may2: h.Tier == ops.Tier2 && !dry, may3: h.Tier == ops.Tier3 && !dry, plan: h.Tier == ops.Tier2 && !dry,
+				} {
+					if got := strings.Contains(text+"\n", line+"\n"); got != want {
+						t.Errorf("%s, %s, dry run %v: %q is named: %v\n%s", h.ID, mode, dry, line, got, text)
+					}
+				}
+				facts := Facts(c, env)
+				facts.MCPTools, facts.DryRun = sessionTools(), dry
+				for _, name := range tool.FindAllString(text, -1) {
+					if d := judge.Check(s.May(), name, []byte(`{"service":"web","action":"restart","why":"it hangs"}`), facts); !d.Allowed() {
+						t.Errorf("%s is told to call %s, which is refused: %s", h.ID, name, d.Reason)
+					}
+				}
+			}
+		}
+	}
+}

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
-// readiness decides whether this host may start sessions at all: not while the disk is nearly full, and not after the
-// database was found damaged.
+// readiness decides whether this host may start sessions at all: not while the disk is nearly full, not after the database was found
+// damaged, and not while its file is gone.
 //
 // After an unclean stop the database is checked while the host works. Waiting for the check would leave a large installation
 // unwatched for minutes, so only sessions that may change something wait for it, in hold.
@@ -21,13 +23,22 @@ type readiness struct {
 	dir     string
 	reserve int64 // bytes; 0 switches the check off
 	free    func(dir string) (int64, error)
+	present func() error  // why the file of the database is not in its place; nil before it is open
 	checked chan struct{} // closed when the database was checked, or needs no check
 	damage  atomic.Pointer[error]
 	also    []func() error // further reasons why no session may start
+
+	mu   sync.Mutex
+	life context.Context //nolint:containedctx // what may run only while the database file is in its place
+	end  context.CancelCauseFunc
 }
 
 func newReadiness(dir string, reserve int64) *readiness {
-	return &readiness{dir: dir, reserve: reserve, free: freeSpace, checked: make(chan struct{})}
+	s := &readiness{
+		dir: dir, reserve: reserve, free: freeSpace, checked: make(chan struct{}),
+	}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	return s
 }
 
 // freeSpace is how much a program without privileges can still write.
@@ -53,14 +64,33 @@ func (s *readiness) damaged(err error) {
 	s.damage.CompareAndSwap(nil, &err)
 }
 
+// obstacle is why no session may start now. Strangers are told only what, without paths.
+type obstacle struct {
+	what string
+	error
+}
+
+func (o *obstacle) Unwrap() error { return o.error }
+
 // trouble is why no session may start now, or nil.
 func (s *readiness) trouble() error {
+	if found := s.obstacle(); found != nil {
+		return found
+	}
+	return nil
+}
+
+func (s *readiness) obstacle() *obstacle {
 	if found := s.damage.Load(); found != nil {
-		return *found
+		return &obstacle{"the database is damaged", *found}
+	}
+	if err := s.missing(); err != nil {
+		return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
+			"put the file back or restore a backup (claudeops db restore), start it again (%w)", err)}
 	}
 	for _, reason := range s.also {
 		if err := reason(); err != nil {
-			return err
+			return &obstacle{err.Error(), err}
 		}
 	}
 	if s.reserve == 0 {
@@ -68,13 +98,52 @@ func (s *readiness) trouble() error {
 	}
 	free, err := s.free(s.dir)
 	if err != nil {
-		return err
+		return &obstacle{"the free space of the disk is not known", err}
 	}
 	if free < s.reserve {
-		return fmt.Errorf("only %d MB are free in %s, and %d MB are reserved for the journal (host.disk_reserve): "+
-			"no session starts until there is more space", free>>20, s.dir, s.reserve>>20)
+		return &obstacle{"the disk is nearly full", fmt.Errorf("only %d MB are free in %s, and %d MB are reserved for the journal "+
+			"(host.disk_reserve): no session starts until there is more space", free>>20, s.dir, s.reserve>>20)}
 	}
 	return nil
+}
+
+func (s *readiness) missing() error {
+	if s.present == nil {
+		return nil
+	}
+	return s.present()
+}
+
+// scarce reports whether so little space is left that not even output may use it: half of the reserve.
+func (s *readiness) scarce() bool {
+	if s.reserve == 0 {
+		return false
+	}
+	free, err := s.free(s.dir)
+	return err == nil && free < s.reserve/2
+}
+
+// bound returns a context that also ends when the database file is gone: what a session does then cannot be recorded.
+func (s *readiness) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	s.mu.Lock()
+	life := s.life
+	s.mu.Unlock()
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
+	return ctx, func() { stop(); end(nil) }
+}
+
+// follow ends what runs when the database file is gone, and lets new work run when it is back.
+func (s *readiness) follow(trouble error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := errors.Is(trouble, store.ErrReplaced)
+	switch ended := s.life.Err() != nil; {
+	case gone && !ended:
+		s.end(ops.Stop(ops.StopLease, "the database file was removed or replaced"))
+	case !gone && ended:
+		s.life, s.end = context.WithCancelCause(context.Background())
+	}
 }
 
 // hold returns why a session of the tier must not start. A session that may change something first waits for the check of the
@@ -98,17 +167,27 @@ func (h *Host) hold(ctx context.Context, tier ops.Tier) error {
 	return h.sessionKeeper.Check(ctx)
 }
 
-// readinessInterval is how often the free space is checked while no session starts.
-const readinessInterval = 5 * time.Second
+// readinessInterval is how often the free space and the database file are looked at while no session starts.
+const readinessInterval = time.Second
 
-// watch calls tell when trouble begins and when it ends, until ctx ends.
+// watch calls tell when trouble begins, becomes another one, and ends, until ctx ends.
 func (s *readiness) watch(ctx context.Context, tell func(trouble error)) {
 	var before string
 	for {
-		now := s.trouble()
-		if text := errorText(now); (text == "") != (before == "") {
-			tell(now)
-			before = text
+		what := ""
+		now := s.obstacle()
+		if now != nil {
+			what = now.what
+		}
+		if what != before {
+			if now == nil {
+				s.follow(nil)
+				tell(nil)
+			} else {
+				s.follow(now)
+				tell(now)
+			}
+			before = what
 		}
 		timer := time.NewTimer(readinessInterval)
 		select {
@@ -135,6 +214,11 @@ func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 	errs := []error(nil)
 	if trouble != nil {
 		h.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
+		if errors.Is(trouble, store.ErrReplaced) {
+			h.rescue(ctx)
+			h.hub.Nudge()
+			return // nothing can be recorded
+		}
 		event.Level, event.Message = ops.LevelCritical, trouble.Error()
 		_, err := h.store.AddNotice(ctx, ops.Notice{
 			Kind: "host", Level: ops.LevelCritical, Title: "Claude Ops: No session can start", Body: trouble.Error() + ".\n",
@@ -189,15 +273,26 @@ func (h *Host) trouble() string {
 	return ""
 }
 
-// unfit is why this host cannot work at all, or nil.
+// unfit is why this host cannot work now, or nil. It is told to everybody, so it names no path.
 func (h *Host) unfit() error {
-	if h.readiness.damage.Load() != nil {
-		return errors.New("the database is damaged; the log says how") // everybody may read this, so it names no file
-	}
-	for _, reason := range h.readiness.also {
-		if err := reason(); err != nil {
-			return err
-		}
+	if found := h.readiness.obstacle(); found != nil {
+		return unready{found}
 	}
 	return nil
+}
+
+// unready is an obstacle as strangers are told of it.
+type unready struct{ *obstacle }
+
+func (u unready) Error() string { return u.what }
+
+// rescue writes a copy of a database whose file was removed or replaced: this process still has it open, and its end would be the end
+// of what was stored since the last backup.
+func (h *Host) rescue(ctx context.Context) {
+	target := DatabasePath(h.Config) + ".rescued-" + h.Clock().UTC().Format("20060102T150405Z")
+	if err := h.store.Rescue(ctx, target); err != nil {
+		h.Logger.ErrorContext(ctx, "cannot write a copy of the database whose file is gone", "error", err)
+		return
+	}
+	h.Logger.ErrorContext(ctx, "the database file is gone; a copy of what it held was written", "copy", target)
 }

@@ -73,11 +73,16 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
 	})
 	run("store kept output", func() error { h.journal.run(life); return nil })
+	asked, stopAsking := h.hub.Subscribe()
+	defer stopAsking()
+	run("do what people ask for", func() error { h.takeRequests(life, asked); return nil })
 
 	run("watch readiness", func() error {
 		h.readiness.watch(life, func(trouble error) { h.tellTrouble(life, trouble) })
 		return nil
 	})
+
+	run("compare clocks", func() error { h.watchSkew(life); return nil })
 
 	if err = h.prepare(ctx); err == nil {
 		err = h.engine.Start(life)

@@ -198,6 +198,10 @@ func sessionOf(p agent.Program, gates string) wall.Session {
 		s.Gate = filepath.Dir(prefix)
 	} else {
 		s.Ungated = true
+		// It asks no gate about its commands, but it reaches the supervisor's tools there.
+		if socket := agent.Variable(p.Env, "CLAUDEOPS_TOOL_SOCKET"); strings.HasPrefix(socket, gates+"/") {
+			s.Gate = filepath.Dir(socket)
+		}
 	}
 	// Another socket is one that the operator passed on; its folder is not the session's.
 	if socket, local := strings.CutPrefix(agent.Variable(p.Env, dockerHost), "unix://"+gates+"/"); local {

@@ -26,6 +26,17 @@ func BriefFor(now ops.Claimed, s ops.Session) Brief {
 // Services are the services that somebody in this cycle found in trouble.
 func (b Brief) Services() []string { return b.v.affected() }
 
+// Held are the services that nobody may change at a time, with the reason: a human has them, or they are silenced or in maintenance.
+func Held(now ops.Claimed, at time.Time) map[string]string {
+	j := now.Journal
+	v := view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, now: at, newest: j.Newest(), last: j.Last()}
+	out := map[string]string{}
+	for _, h := range v.held() {
+		out[h.Service] = h.Why
+	}
+	return out
+}
+
 // Budget is what the session asks for: what its handler may spend, and what the cycle has left.
 func (b Brief) Budget() ops.BudgetAsk {
 	p := b.v.policy

@@ -219,12 +219,22 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	if why == "" {
 		why = d.Reason
 	}
-	return ops.Step{
-		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
-		Approval: v.newQuestion(ops.ApprovalTier, target, why), Until: v.expires(),
-		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
-		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.body(p)+v.howToAnswer())},
+	question := v.newQuestion(ops.ApprovalTier, target, why)
+	step := ops.Step{
+		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Approval: question, Until: v.expires(),
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
 	}
+	plan, problem := v.plan(h, target, d.Services)
+	if problem != "" {
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, "the proposed plan is not offered: "+problem))
+	}
+	if len(plan) > 0 {
+		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
+	}
+	step.Notices = []ops.Notice{
+		v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.body(p)+planText(plan)+v.howToAnswer()),
+	}
+	return step
 }
 
 func (v view) newQuestion(kind ops.ApprovalKind, target ops.Handler, why string) *ops.Approval {

@@ -3,6 +3,7 @@ package ops
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -105,6 +106,8 @@ type Journal struct {
 	Incidents  []Incident // open ones of the environment, whichever cycle opened them, and those this cycle waited for
 	// Effects are what the gates let each session do, and what they refused.
 	Effects map[SessionID]Effects
+	// Runs are the actions that the supervisor did for this cycle.
+	Runs []ActionRun
 	// Spend and Cooldowns are read when the cycle is loaded; a decision stores them among its inputs.
 	Spend     Spend
 	Cooldowns []Cooldown
@@ -176,6 +179,12 @@ func (j Journal) With(r Result) Journal {
 	}
 	if len(r.Checks) > 0 {
 		out.Checks = append(append([]Check{}, j.Checks...), r.Checks...)
+	}
+	if len(r.Runs) > 0 {
+		out.Runs = slices.DeleteFunc(slices.Clone(j.Runs), func(o ActionRun) bool {
+			return slices.ContainsFunc(r.Runs, func(n ActionRun) bool { return n.ID == o.ID })
+		})
+		out.Runs = append(out.Runs, r.Runs...)
 	}
 	return out
 }

@@ -45,6 +45,10 @@
 //	nobody answered       the question expired                             by policy: needs_human, blocked, or continue
 //	not seen since        a wait ended, or a repair was interrupted        probe: is it still needed?
 //	recovered meanwhile   probes find every affected service healthy       finish resolved
+//	plan step in flight   a dead worker left a step of the plan running    act: mark it interrupted; never repeat it
+//	plan due              a human approved steps of a plan; one is next    act: the supervisor does it, without an agent
+//	plan unverified       the approved steps were done                     probe: did it help?
+//	plan helped           probes find every affected service healthy       finish resolved; otherwise the tier starts
 //	review passed         a human accepts the repair                       finish resolved
 //	question interrupted  first interruption of a manager, planner, judge  ask again
 //	plan made             a planner has ended                              queue the tier again with the plan, or the ladder
@@ -78,7 +82,8 @@
 //	              conversation if the mode of the route is resume, an id was captured and the context window has room.
 //	              Otherwise it gets the handoff context, and an event says why.
 //	              (a human as target: await, with an incident)
-//	approval      await a human's answer, with an incident; yes continues with exactly this step
+//	approval      await a human's answer, with an incident; yes continues with exactly this step. If the handoff has a plan,
+//	              the human may approve all or some of its steps, which are done first.
 //	refused       the ladder, up to a nudge; then finish needs_human, critical event, notice
 //	needs_human   finish needs_human, warning, notice
 //	suppressed    finish suppressed (dry run)

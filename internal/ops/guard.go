@@ -10,6 +10,7 @@ const (
 	GateHook   Gate = "hook"
 	GateShell  Gate = "shell"
 	GateDocker Gate = "docker"
+	GateAction Gate = "action" // the supervisor is asked to act
 )
 
 // GuardRecord is one judgement of a tool call, as it is recorded before the answer is given.

@@ -67,6 +67,8 @@ type Service struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Settle is how long it may take to work after a start; 0 means as long as its last starts took.
 	Settle time.Duration `json:"settle,omitempty"`
+	// Actions are what the supervisor can do to it.
+	Actions []ActionSpec `json:"actions,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.

@@ -52,4 +52,6 @@ type Handoff struct {
 	InvestigationFindings string          `json:"investigation_findings,omitempty"`
 	RemediationAttempted  string          `json:"remediation_attempted,omitempty"`
 	CooldownState         json.RawMessage `json:"cooldown_state"`
+	// Plan is what the tier proposes that the supervisor does before the next tier starts, for a human to approve.
+	Plan []PlanStep `json:"plan,omitempty"`
 }

@@ -51,6 +51,11 @@ type Approval struct {
 	AnsweredAt  *time.Time
 	AnsweredBy  string
 	Answer      string // the reason given with the answer
+	// Plan is what the supervisor does after an approval, before it starts the tier; PlanHash identifies what was shown of it.
+	Plan     []ApprovedStep
+	PlanHash string
+	// Steps are those that were approved, counted from 1.
+	Steps []int
 }
 
 // IncidentStatus is where an incident stands.

@@ -20,7 +20,8 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventAgent           EventKind = "agent" // said by an agent
+	EventAction          EventKind = "action" // done by the supervisor to a service
+	EventAgent           EventKind = "agent"  // said by an agent
 	EventAlert           EventKind = "alert"
 	EventApproval        EventKind = "approval"
 	EventAudit           EventKind = "audit" // done by a person
@@ -49,7 +50,8 @@ const (
 // EventKinds returns every kind of event, in alphabetical order.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman, EventEscalation,
+		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman,
+		EventEscalation,
 		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
 		EventRecovery, EventSession, EventSilence, EventVerify, EventWatch,
 	}
@@ -164,6 +166,7 @@ const (
 	ProbeVerify  ProbePurpose = "verify"
 	ProbeWatch   ProbePurpose = "watch"
 	ProbeRecheck ProbePurpose = "recheck" // after a wait for a human
+	ProbePlan    ProbePurpose = "plan"    // after an approved plan was carried out
 	ProbeAlert   ProbePurpose = "alert"   // no probe: what an alert says
 )
 
@@ -192,8 +195,9 @@ type Result struct {
 	Events  []Event
 	Lessons []Lesson
 	Notices []Notice
-	Effects *Effects // what the gates let the session do, where that matters
-	Gated   bool     // the session ran behind its gates, so what it did is on record
+	Runs    []ActionRun // actions that were run; they are recorded already
+	Effects *Effects    // what the gates let the session do, where that matters
+	Gated   bool        // the session ran behind its gates, so what it did is on record
 }
 
 // Cooldown is what is left of one kind of action on one service.

@@ -7,6 +7,7 @@ import "time"
 type Retention struct {
 	Transcripts     time.Duration // output of sessions, counted from their end
 	TranscriptBytes int64         // all transcripts together; the oldest go first
+	SessionBytes    int64         // the output of one session; the beginning and the end stay
 	Checks          time.Duration // results of probes that belong to no cycle; their counts by the hour and the day stay
 	Hours           time.Duration // those counts by the hour
 	Events          time.Duration // events, and the results of probes that belong to a cycle

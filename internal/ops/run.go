@@ -131,6 +131,22 @@ type GateSpec struct {
 	// Allowed reports whether a gate allowed the tool call. Nil means that nobody holds the session to it.
 	Allowed func(toolUseID string) bool
 	Env     []string // NAME=value, added to the agent's environment
+	Tools   ToolServer
+}
+
+// ToolServer is how an agent reaches the tools of the supervisor; the zero value means that it has none.
+type ToolServer struct {
+	MCP    []string // program and arguments of an MCP server over standard input and output
+	Folder string   // of a command for agents without MCP
+	Socket string   // that the command asks
+}
+
+// ToolServerName is the name of the supervisor's MCP server. The names of its tools begin with it.
+const ToolServerName = "claudeops"
+
+// SessionTools are the names of the supervisor's tools.
+func SessionTools() []string {
+	return []string{"actions_list", "action_run", "action_undo", "services_status", "probe_now", "cooldowns"}
 }
 
 // Recorder takes the redacted output of a session, in order, as it comes.

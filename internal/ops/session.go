@@ -199,4 +199,6 @@ type Line struct {
 	Seq  int64
 	At   time.Time
 	Text string
+	// Dropped is how many lines were not stored and are counted with this one, which says so.
+	Dropped int64
 }

@@ -16,6 +16,7 @@ const (
 	StepQueue     StepKind = "queue"     // write the intent to run a session
 	StepRun       StepKind = "run"       // run a queued session
 	StepPause     StepKind = "pause"     // let a short backoff pass
+	StepAct       StepKind = "act"       // run one step of an approved plan
 	StepDefer     StepKind = "defer"     // queue the cycle for later, with the environment's slot free
 	StepAwait     StepKind = "await"     // wait for a human, with the environment's slot free
 	StepFinish    StepKind = "finish"    // end the cycle
@@ -40,6 +41,7 @@ type Step struct {
 	Until     time.Time   // pause, defer: when it is over; await: when the wait is looked at again, zero for never
 	Recovery  *Recovery   // the attempt that is ordered
 	Approval  *Approval   // await: what is asked
+	Act       *PlannedAct // act: the step of the plan
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification
@@ -49,6 +51,13 @@ type Step struct {
 	Decision  *Decision
 	Events    []Event
 	Notices   []Notice
+}
+
+// PlannedAct is a step of an approved plan.
+type PlannedAct struct {
+	Approval  Approval
+	Step      int   // from 1
+	Interrupt int64 // instead: the run that a dead supervisor left; it is not repeated
 }
 
 // Transition is one journal write: the result of the last effect and the step that follows from it.
@@ -62,7 +71,7 @@ type Transition struct {
 // Empty reports whether the transition has nothing to write: the step is derived from the journal as it stands.
 func (t Transition) Empty() bool {
 	r, s := t.Result, t.Step
-	nothingDone := r.Session == nil && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
+	nothingDone := r.Session == nil && len(r.Runs) == 0 && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
 	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
 		len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
 	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait && s.Kind != StepDefer

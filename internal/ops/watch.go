@@ -215,6 +215,7 @@ type NoticeKind string
 // notice for every step between would be too much.
 const (
 	NoticeOpened     NoticeKind = "opened"
+	NoticeAction     NoticeKind = "action"
 	NoticeEscalated  NoticeKind = "escalated"
 	NoticeApproval   NoticeKind = "approval"
 	NoticeReview     NoticeKind = "review"
@@ -236,7 +237,7 @@ const (
 func NoticeKinds() []NoticeKind {
 	return []NoticeKind{
 		NoticeOpened, NoticeEscalated, NoticeApproval, NoticeReview, NoticeNeedsHuman, NoticeBlocked, NoticeFailed, NoticePartial,
-		NoticeLeftDown, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman,
+		NoticeLeftDown, NoticeAction, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman,
 	}
 }
 

@@ -19,9 +19,12 @@ type done struct {
 	at      moment
 }
 
-// selectDone finds actions that may lie inside a window: by the time of day, or by the uptime, whatever the time of day was.
-const selectDone = `SELECT service, action, reserved_at, boot, uptime_us FROM cooldown_actions
-	WHERE environment = ? AND counts AND (reserved_at > ? OR boot = ?)`
+// selectDone finds actions that may lie inside a window: by the time of day, or by the uptime, whatever the time of day was. What
+// people asked for counts with what agents did.
+const selectDone = `SELECT service, action, reserved_at, boot, uptime_us FROM (
+		SELECT environment, service, action, reserved_at, boot, uptime_us FROM cooldown_actions WHERE counts
+		UNION ALL SELECT environment, service, counts_as, requested_at, boot, uptime_us FROM action_runs WHERE counts) done
+	WHERE environment = ? AND (reserved_at > ? OR boot = ?)`
 
 func doneArgs(environment string, now moment, limits []ops.CooldownLimit) []any {
 	var longest time.Duration
@@ -146,7 +149,12 @@ func (s *Store) ClearCooldown(ctx context.Context, environment, service, action,
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		asked, err := db.Affected(ctx, tx, `UPDATE action_runs SET counts = FALSE WHERE environment = ? AND service = ?
+			AND (counts_as = ? OR ? = '') AND counts`, environment, service, action, action)
+		if err != nil {
+			return err
+		}
+		if n += asked; n == 0 {
 			return ops.ErrNotFound
 		}
 		cleared = int(n)

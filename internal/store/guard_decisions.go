@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,13 +36,43 @@ func scanGuard(r db.Row) (ops.GuardRecord, error) {
 }
 
 // RecordGuard records a judgement and, where it allows something, reserves the wanted actions in the same transaction. The
-// returned record is the answer to give: if a limit is reached it is a refusal, and nothing is reserved. With an error nothing
-// was written, and the caller must refuse.
+// returned record is the answer to give: if a limit is reached it is a refusal, and nothing is reserved. A connection that is cut is
+// replaced and the question asked again until ctx ends. With an error the caller must refuse.
 func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation,
 	limits []ops.CooldownLimit,
 ) (ops.GuardRecord, error) {
 	now := s.moment(r.At)
 	r.At, r.Took = now.at, r.Took.Truncate(time.Microsecond)
+	for again := false; ; again = true {
+		saved, err := s.recordGuard(ctx, owner, r, want, limits, now, again)
+		if err == nil {
+			return saved, nil
+		}
+		if !db.ConnectionLost(err) || !pause(ctx, retryGuard) {
+			return ops.GuardRecord{}, fmt.Errorf("record guard decision of %s in session %d: %w", r.Tool, r.SessionID, err)
+		}
+	}
+}
+
+// retryGuard is the time between two attempts to record a judgement.
+const retryGuard = 100 * time.Millisecond
+
+// pause waits, and reports false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// recordGuard is one attempt. A later one first looks whether an earlier one was written although its answer was lost.
+func (s *Store) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit,
+	now moment, again bool,
+) (ops.GuardRecord, error) {
 	err := s.db.Write(ctx, "record_guard", func(tx db.Querier) error {
 		cycle, err := fenceSession(ctx, tx, owner, r.SessionID)
 		if err != nil {
@@ -51,6 +82,14 @@ func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRec
 			return err
 		}
 		r.CycleID = cycle.id
+		if again {
+			written, err := db.One(ctx, tx, scanGuard, selectGuard+` WHERE g.session_id = ? AND g.at = ? AND g.gate = ? AND g.tool_use_id = ?
+				AND g.digest = ? ORDER BY g.id LIMIT 1`, r.SessionID, db.Time(r.At), r.Gate, r.ToolUseID, r.Digest)
+			if !errors.Is(err, ops.ErrNotFound) {
+				r = written
+				return err
+			}
+		}
 		if r.Allowed && len(want) > 0 {
 			pass := reserving{tx: tx, environment: cycle.environment, record: r, limits: limits, now: now, taken: map[int64]bool{}}
 			reason, err := pass.all(ctx, want)
@@ -64,10 +103,7 @@ func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRec
 		r.ID, err = insertGuard(ctx, tx, r)
 		return err
 	})
-	if err != nil {
-		return ops.GuardRecord{}, fmt.Errorf("record guard decision of %s in session %d: %w", r.Tool, r.SessionID, err)
-	}
-	return r, nil
+	return r, err
 }
 
 // sessionRuns refuses a write that needs a running session.

@@ -15,6 +15,7 @@ const actionTaken = "taken"
 func (p reserving) docker(ctx context.Context, w ops.Reservation) (reason string, err error) {
 	rows, err := db.List(ctx, p.tx, db.ScanInt, `SELECT a.id FROM cooldown_actions a
 		WHERE a.session_id = ? AND a.half = ? AND a.status IN (?, ?, ?, ?, ?) AND a.tool_use_id NOT LIKE 'docker:%'
+		AND a.tool_use_id NOT LIKE 'action:%'
 		AND ((a.service = ? AND a.action = ?) OR a.service = ?)
 		AND NOT EXISTS (SELECT 1 FROM cooldown_actions t
 			WHERE t.covered_by = a.id AND t.status = ? AND t.tool_use_id = ?)

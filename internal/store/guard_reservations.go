@@ -48,6 +48,8 @@ func (p reserving) all(ctx context.Context, want []ops.Reservation) (reason stri
 		take = p.use
 	case ops.GateDocker:
 		take = p.docker
+	case ops.GateAction:
+		take = p.act
 	default:
 		return "", fmt.Errorf("there is no gate %q", p.record.Gate)
 	}

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -47,14 +49,13 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 			return fmt.Errorf("end session %d: %w", r.ID, err)
 		}
 	}
-	for _, c := range t.Result.Checks {
-		if c.Environment == "" {
-			c.Environment = cycle.environment
-		}
-		c.CycleID = orOf(c.CycleID, cycle.id)
-		if err := insertCheck(ctx, tx, c, t.At); err != nil {
-			return fmt.Errorf("record check of %s: %w", c.Service, err)
-		}
+	checks := slices.Clone(t.Result.Checks)
+	for i := range checks {
+		checks[i].Environment = cmp.Or(checks[i].Environment, cycle.environment)
+		checks[i].CycleID = orOf(checks[i].CycleID, cycle.id)
+	}
+	if err := insertChecks(ctx, tx, checks, t.At); err != nil {
+		return fmt.Errorf("record checks: %w", err)
 	}
 	var source *ops.SessionID
 	if r := t.Result.Session; r != nil {
@@ -109,7 +110,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 		if err := deferCycle(ctx, tx, t); err != nil {
 			return fmt.Errorf("defer: %w", err)
 		}
-	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause:
+	case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause, ops.StepAct:
 	}
 	return nil
 }

@@ -92,8 +92,9 @@ func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration
 			return err
 		}
 		until := leaseEnd(now, length)
-		err = tx.QueryRowContext(ctx, `UPDATE hosts SET seen_at = ?, expires_at = ? WHERE host = ? AND term = ? RETURNING draining`,
-			db.Time(now), until, owner.Host, owner.Term).Scan(&draining)
+		ahead, _ := s.db.Skew()
+		err = tx.QueryRowContext(ctx, `UPDATE hosts SET seen_at = ?, expires_at = ?, clock_ahead_ms = ? WHERE host = ? AND term = ?
+			RETURNING draining`, db.Time(now), until, ahead.Milliseconds(), owner.Host, owner.Term).Scan(&draining)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("term %d of host %q is over: %w", owner.Term, owner.Host, ops.ErrFenced)
 		}
@@ -264,7 +265,7 @@ func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
 			return err
 		}
 		out, err = db.List(ctx, tx, scanHost, `SELECT h.host, h.identity, h.version, h.labels, h.environments, h.draining, h.term,
-			h.registered_at, h.seen_at,
+			h.registered_at, h.seen_at, h.clock_ahead_ms,
 			h.expires_at, (SELECT COUNT(*) FROM cycles c WHERE c.status = 'running' AND c.owner = h.host) FROM hosts h ORDER BY h.host`)
 		for i := range out {
 			out[i].Alive = out[i].ExpiresAt != nil && out[i].ExpiresAt.After(now)
@@ -279,8 +280,10 @@ func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
 
 func scanHost(r db.Row) (ops.Host, error) {
 	var h ops.Host
+	var ahead int64
 	err := r.Scan(&h.Name, &h.Identity, &h.Version, db.ToJSON(&h.Labels), db.ToJSON(&h.Environments), &h.Draining, &h.Term,
 		db.ToTime(&h.RegisteredAt),
-		db.ToOptTime(&h.SeenAt), db.ToOptTime(&h.ExpiresAt), &h.Running)
+		db.ToOptTime(&h.SeenAt), &ahead, db.ToOptTime(&h.ExpiresAt), &h.Running)
+	h.ClockAhead = time.Duration(ahead) * time.Millisecond
 	return h, err
 }

@@ -97,10 +97,12 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 	if full {
 		rules = append(rules, invariant{
 			"a transcript has all its lines",
-			`SELECT 'session ' || s.id || ' has ' || COUNT(t.seq) || ' of ' || s.transcript_lines || ' lines' FROM sessions s
+			`SELECT 'session ' || s.id || ' has ' || COUNT(t.seq) || ' of ' || (s.transcript_lines - s.transcript_dropped) || ' lines'
+				FROM sessions s
 				LEFT JOIN transcript t ON t.session_id = s.id WHERE s.transcript_removed_at IS NULL AND s.ended_at IS NOT NULL
 				AND COALESCE(s.transcript_bytes, 0) >= 0
-				GROUP BY s.id, s.transcript_lines HAVING COUNT(t.seq) <> s.transcript_lines ORDER BY s.id`,
+				GROUP BY s.id, s.transcript_lines, s.transcript_dropped
+				HAVING COUNT(t.seq) <> s.transcript_lines - s.transcript_dropped ORDER BY s.id`,
 		})
 	}
 	err = s.db.ReadLong(ctx, func(tx db.Querier) error {

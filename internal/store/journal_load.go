@@ -47,6 +47,7 @@ func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, a
 		{has.approvals, func() (err error) { j.Approvals, err = approvalsOfCycle(ctx, q, id); return err }},
 		{has.incidents, func() (err error) { j.Incidents, err = incidentsFor(ctx, q, environment, id); return err }},
 		{has.judgements, func() (err error) { j.Effects, err = effectsOfCycle(ctx, q, id); return err }},
+		{has.runs, func() (err error) { j.Runs, err = actionsOfCycle(ctx, q, id); return err }},
 		{has.silences, func() (err error) { j.Silences, err = silencesAt(ctx, q, environment, at); return err }},
 		{true, func() (err error) { j.Withheld, err = withheldFor(ctx, q, out, has.withheld, at); return err }},
 		// A session of this cycle may have used a reservation since the last load.
@@ -68,7 +69,7 @@ func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, a
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
 // trip.
 type contents struct {
-	decisions, checks, recoveries, approvals, incidents, judgements, silences, withheld, actions bool
+	decisions, checks, recoveries, approvals, incidents, judgements, silences, withheld, actions, runs bool
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
@@ -82,6 +83,8 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM silences WHERE ends_at > ?),
 	EXISTS (SELECT 1 FROM withheld WHERE environment = c.environment),
 	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
+		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts),
+	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id)
 	FROM cycles c WHERE c.id = ?`
 
 func cycleWithContents(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Cycle, contents, error) {
@@ -89,7 +92,7 @@ func cycleWithContents(ctx context.Context, q db.Querier, id ops.CycleID, at tim
 	c, err := db.One(ctx, q, func(r db.Row) (ops.Cycle, error) {
 		return scanCycle(longerRow{r, []any{
 			&has.decisions, &has.checks, &has.recoveries, &has.approvals, &has.incidents, &has.judgements, &has.silences, &has.withheld,
-			&has.actions,
+			&has.actions, &has.runs,
 		}})
 	}, selectContents, db.Time(at), id)
 	return c, has, err

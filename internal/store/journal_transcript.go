@@ -21,16 +21,18 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 		// The session's row comes first. It stays locked until the end of this transaction, and taking the cycle over needs that lock
 		// too: either these lines are stored before the takeover, or the fence, which is read after the lock, refuses them.
 		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
-		_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_lines = transcript_lines + ?,
-			transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?`,
-			len(lines), last, last, id)
+		dropped := droppedIn(lines)
+		size, err := countOutput(ctx, tx, id, int64(len(lines))+dropped, dropped, sizeOf(lines), last)
 		if err != nil {
 			return err
 		}
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		return insertLines(ctx, tx, id, lines)
+		if err := insertLines(ctx, tx, id, lines); err != nil {
+			return err
+		}
+		return s.limitOutput(ctx, tx, id, size, last)
 	})
 	if err != nil {
 		return fmt.Errorf("append transcript of session %d: %w", id, err)
@@ -90,7 +92,7 @@ func scanLine(r db.Row) (ops.Line, error) {
 	return l, err
 }
 
-// TranscriptCount returns how many lines of a session are stored.
+// TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.
 func (s *Store) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT transcript_lines FROM sessions WHERE id = ?`, id)
 	if err != nil {
@@ -125,21 +127,24 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 		if ran != host {
 			return fmt.Errorf("host %q ran it, not %q: %w", ran, host, ops.ErrFenced)
 		}
-		var last int64
-		added := 0
+		var last, added, dropped, bytes int64
 		for _, l := range lines {
 			fresh, err := db.Changed(tx.ExecContext(ctx, insertTranscript(1)+` ON CONFLICT DO NOTHING`, int64(id), l.Seq, db.Time(l.At), l.Text))
 			if err != nil {
 				return err
 			}
 			if fresh {
-				added++
+				added += 1 + l.Dropped
+				dropped += l.Dropped
+				bytes += int64(len(l.Text))
 			}
 			last = max(last, l.Seq)
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_lines = transcript_lines + ?,
-			transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?`, added, last, last, id)
-		return err
+		size, err := countOutput(ctx, tx, id, added, dropped, bytes, last)
+		if err != nil {
+			return err
+		}
+		return s.limitOutput(ctx, tx, id, size, last)
 	})
 	if err != nil {
 		return fmt.Errorf("store kept output of session %d: %w", id, err)

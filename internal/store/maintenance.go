@@ -38,6 +38,13 @@ func Copy(ctx context.Context, from, to *Store, progress func(table string, rows
 // Damaged reports whether an error means that the database itself is damaged, and not only that one call failed.
 func Damaged(err error) bool { return db.Damaged(err) }
 
+// Unavailable reports whether an error means that the database cannot be used for the moment: it is locked, full, cannot be reached, or
+// its file is gone.
+func Unavailable(err error) bool { return db.Unavailable(err) }
+
+// ErrReplaced means that the file of an open database was removed or replaced.
+var ErrReplaced = db.ErrReplaced
+
 // QuickCheck reads the whole file and reports damage as ErrCorrupt. On a server only the existence of the tables is checked.
 func (s *Store) QuickCheck(ctx context.Context) error { return s.db.QuickCheck(ctx) }
 

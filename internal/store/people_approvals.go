@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -15,12 +16,13 @@ import (
 const supervisor = "claudeops"
 
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
-	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer FROM approvals a`
+	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps FROM approvals a`
 
 func scanApproval(r db.Row) (ops.Approval, error) {
 	var a ops.Approval
 	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
-		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer)
+		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
+		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps))
 	return a, err
 }
 
@@ -95,10 +97,16 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
 	}
+	plan := ""
+	if len(a.Plan) > 0 {
+		if plan, err = db.JSON(a.Plan); err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
-		requested_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		requested_at, expires_at, plan, plan_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
-		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt))
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash)
 	return err
 }
 
@@ -129,6 +137,76 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
 	}
 	return out, nil
+}
+
+// AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
+// an ops.ErrConflict.
+func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
+	at = s.orNow(at)
+	var out ops.Approval
+	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		a, err := approvalByID(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		chosen, err := chosenSteps(a, hash, steps)
+		if err != nil {
+			return err
+		}
+		text, err := db.JSON(chosen)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
+		if err != nil {
+			return err
+		}
+		if out, err = settleApproval(ctx, tx, id, ops.ApprovalApproved, by, reason, at); err != nil {
+			return err
+		}
+		return wakeCycle(ctx, tx, out.CycleID, at)
+	})
+	if err != nil {
+		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
+// none of them.
+func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
+	if hash == "" {
+		return s.Answer(ctx, a.ID, ops.ApprovalApproved, by, reason, at)
+	}
+	if len(steps) == 0 {
+		for n := range a.Plan {
+			steps = append(steps, n+1)
+		}
+	}
+	return s.AnswerPlan(ctx, a.ID, hash, steps, by, reason, at)
+}
+
+// chosenSteps checks what a person chose of a plan.
+func chosenSteps(a ops.Approval, hash string, steps []int) ([]int, error) {
+	if len(a.Plan) == 0 {
+		return nil, errors.New("the question has no plan")
+	}
+	if hash != a.PlanHash {
+		return nil, fmt.Errorf("the plan is not the one that was shown: look at it again: %w", ops.ErrConflict)
+	}
+	chosen := slices.Clone(steps)
+	slices.Sort(chosen)
+	for i, n := range chosen {
+		if n < 1 || n > len(a.Plan) || i > 0 && n == chosen[i-1] {
+			return nil, fmt.Errorf("the plan has the steps 1 to %d, each once; got %d", len(a.Plan), n)
+		}
+	}
+	return db.OrEmpty(chosen), nil
 }
 
 // settleApproval records the answer to a pending question, with its event.

@@ -15,6 +15,7 @@ import (
 // buckets.
 type HealthFilter struct {
 	Environment string
+	Services    []string // nil: all; a few, by name
 	Since       time.Time
 	Until       time.Time
 	Bucket      time.Duration
@@ -90,6 +91,16 @@ func (s *Store) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, er
 	w.Add(`at >= ? AND at < ?`, begin.Format(layout), end.Format(layout))
 	if f.Environment != "" {
 		w.Add(`environment = ?`, f.Environment)
+	}
+	if f.Services != nil {
+		if len(f.Services) == 0 {
+			return nil, nil
+		}
+		names := make([]any, len(f.Services))
+		for i, name := range f.Services {
+			names[i] = name
+		}
+		w.Add(`service IN (`+db.Placeholders(len(names))+`)`, names...)
 	}
 	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (healthRow, error) {
 		var h healthRow

@@ -45,6 +45,9 @@ func schema() db.Schema {
 		{Name: "check_days", Key: []string{"at", "environment", "service", "status"}},
 		{Name: "guard_decisions", Key: id},
 		{Name: "cooldown_actions", Key: id, SelfReference: "closed_by"},
+		{Name: "action_runs", Key: id},
+		{Name: "repo_commits", Key: id},
+		{Name: "repo_heads", Key: []string{"host", "repo"}},
 		{Name: "memories", Key: id},
 		{Name: "silences", Key: id},
 		{Name: "api_requests", Key: []string{"caller", "key"}},
@@ -61,9 +64,12 @@ func schema() db.Schema {
 type Options struct {
 	Path   string
 	URL    string       // postgres://user:password@host:5432/name; then Path is empty
-	Clock  ops.Clock    // nil: the system's
+	Clock  ops.Clock    // nil: the database's time; see Store.Clock
+	Host   ops.Clock    // this machine's clock; nil: the system's
 	Uptime Uptime       // nil: the system's
 	Logger *slog.Logger // nil: no log
+	// MaxOutput is how many bytes of a session's output are kept: the beginning and the end. 0 means all of it.
+	MaxOutput int64
 }
 
 // Store is an open journal.
@@ -71,6 +77,9 @@ type Store struct {
 	db     *db.DB
 	clock  ops.Clock
 	uptime Uptime
+	// maxOutput is that of the options.
+	maxOutput int64
+	latest    latestChecks
 }
 
 // Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:
@@ -84,9 +93,13 @@ func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
-	s := &Store{clock: o.Clock, uptime: o.Uptime}
-	if s.clock == nil {
-		s.clock = time.Now
+	s := &Store{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput}
+	host := o.Host
+	if host == nil {
+		host = time.Now
+	}
+	if o.Clock != nil {
+		host = o.Clock
 	}
 	if s.uptime == nil {
 		s.uptime = systemUptime()
@@ -95,9 +108,12 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	s.db, err = connect(ctx, db.Options{Path: o.Path, URL: o.URL, Schema: schema(), Clock: s.clock, Logger: o.Logger})
+	s.db, err = connect(ctx, db.Options{Path: o.Path, URL: o.URL, Schema: schema(), Clock: host, Logger: o.Logger})
 	if err != nil {
 		return nil, err
+	}
+	if s.clock == nil {
+		s.clock = s.db.Clock
 	}
 	return s, nil
 }
@@ -120,6 +136,18 @@ func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) 
 // UncleanStop reports whether the last process that called MarkOpen ended without Close. For a database on a server it is always
 // false: there the lease of each host shows that.
 func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
+
+// Clock tells the time by which everything stored is compared: the server's, or for a file this machine's.
+func (s *Store) Clock() time.Time { return s.clock() }
+
+// Skew is how far this machine's clock is ahead of the database's. It is not known for a file.
+func (s *Store) Skew() (ahead time.Duration, known bool) { return s.db.Skew() }
+
+// Present is an error when the open database file was removed or replaced.
+func (s *Store) Present() error { return s.db.Present() }
+
+// Rescue writes what the open database holds into a new file, also when it was removed from its folder.
+func (s *Store) Rescue(ctx context.Context, target string) error { return s.db.Rescue(ctx, target) }
 
 // orNow is t, or the store's own time where the caller gave none.
 func (s *Store) orNow(t time.Time) time.Time {

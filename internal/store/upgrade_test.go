@@ -111,6 +111,14 @@ func released() map[int64][]string {
 		10: {
 			`INSERT INTO webhook_receipts (signature, expires_at) VALUES ('s', '2036-03-14T11:00:00.000000Z')`,
 		},
+		13: {
+			`INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, status, requested_at, started_at)
+				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 2, 'started', ` + at + `, ` + at + `)`,
+			`INSERT INTO action_runs (environment, service, action, kind, tier, undo_of, status, requested_at)
+				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 'requested', ` + at + `)`,
+			`INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES ('host-a', '/srv/r', 'c1', 'operator', ` + at + `)`,
+			`INSERT INTO repo_heads (host, repo, commit_id) VALUES ('host-a', '/srv/r', 'c1')`,
+		},
 	}
 }
 

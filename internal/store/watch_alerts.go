@@ -26,12 +26,7 @@ func (s *Store) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 		return nil
 	}
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
-		for _, a := range alerts {
-			if err := upsertAlert(ctx, tx, a, s.orNow(a.LastAt)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.upsertAll(ctx, tx, alerts)
 	})
 	if err != nil {
 		return fmt.Errorf("record alerts: %w", err)
@@ -60,10 +55,8 @@ func (s *Store) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts
 			if replayed[i] = n == 0; replayed[i] {
 				continue
 			}
-			for _, a := range r.Alerts {
-				if err := upsertAlert(ctx, tx, a, s.orNow(a.LastAt)); err != nil {
-					return err
-				}
+			if err := s.upsertAll(ctx, tx, r.Alerts); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -74,27 +67,43 @@ func (s *Store) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts
 	return replayed, nil
 }
 
-func upsertAlert(ctx context.Context, tx db.Querier, a ops.Alert, at time.Time) error {
-	if a.Labels == nil {
-		a.Labels = map[string]string{}
+// upsertAll records alerts, also when one of them comes twice.
+func (s *Store) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+	type key struct{ environment, fingerprint string }
+	for _, part := range db.Distinct(alerts, func(a ops.Alert) key { return key{a.Environment, a.Fingerprint} }) {
+		if err := s.upsertAlerts(ctx, tx, part); err != nil {
+			return err
+		}
 	}
-	labels, err := db.JSON(a.Labels)
-	if err != nil {
-		return err
+	return nil
+}
+
+// upsertAlerts records alerts that are all different.
+func (s *Store) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+	rows := make([][]any, len(alerts))
+	for i, a := range alerts {
+		at := s.orNow(a.LastAt)
+		if a.Labels == nil {
+			a.Labels = map[string]string{}
+		}
+		labels, err := db.JSON(a.Labels)
+		if err != nil {
+			return err
+		}
+		if a.StartsAt.IsZero() {
+			a.StartsAt = at
+		}
+		rows[i] = []any{
+			a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, labels,
+			a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), db.Time(at), db.Time(at),
+		}
 	}
-	if a.StartsAt.IsZero() {
-		a.StartsAt = at
-	}
-	now := db.Time(at)
-	_, err = tx.ExecContext(ctx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
-		url, starts_at, ends_at, first_at, last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (environment, fingerprint) DO UPDATE SET status = excluded.status, level = excluded.level, name = excluded.name,
+	return db.WriteRows(ctx, tx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
+		url, starts_at, ends_at, first_at, last_at) VALUES `,
+		` ON CONFLICT (environment, fingerprint) DO UPDATE SET status = excluded.status, level = excluded.level, name = excluded.name,
 			service = excluded.service, summary = excluded.summary, labels = excluded.labels, url = excluded.url,
 			starts_at = excluded.starts_at, ends_at = excluded.ends_at, last_at = excluded.last_at,
-			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`,
-		a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, labels,
-		a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), now, now)
-	return err
+			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`, rows)
 }
 
 // PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
@@ -116,10 +125,13 @@ func (s *Store) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	return n, nil
 }
 
-// settleAlert marks an alert as handled, unless it was received again since.
-func settleAlert(ctx context.Context, tx db.Querier, a ops.Alert) error {
-	_, err := tx.ExecContext(ctx, `UPDATE alerts SET pending = FALSE WHERE id = ? AND seq = ?`, a.ID, a.Seq)
-	return err
+// settleAlerts marks alerts as handled, except those that were received again since.
+func settleAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+	rows := make([][]any, len(alerts))
+	for i, a := range alerts {
+		rows[i] = []any{a.ID, a.Seq}
+	}
+	return db.ForEachRow(ctx, tx, `UPDATE alerts SET pending = FALSE WHERE `, `id = ? AND seq = ?`, rows)
 }
 
 // AlertFilter chooses alerts; the zero value means all.

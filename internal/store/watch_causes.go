@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -57,22 +56,36 @@ func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 		return insertCause(ctx, tx, &c)
 	})
 	if err != nil {
-		return ops.Cause{}, false, fmt.Errorf("open cause of %s: %w", strings.Join(c.Services, ", "), err)
+		return ops.Cause{}, false, fmt.Errorf("open cause of %s: %w", ops.Listed(c.Services), err)
 	}
 	return c, started, nil
 }
 
-// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent.
+// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. The
+// services are compared here: a cause may have more of them than a statement may have arguments.
 func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
-	args := []any{c.Environment, db.Time(since)}
-	for _, name := range c.Services {
-		args = append(args, name)
-	}
-	id, err := db.One(ctx, tx, db.ScanInt, `SELECT c.id FROM cycles c WHERE c.environment = ? AND (c.ended_at IS NULL OR c.created_at >= ?)
+	candidates, err := db.List(ctx, tx, db.ScanInt, `SELECT c.id FROM cycles c WHERE c.environment = ?
+		AND (c.ended_at IS NULL OR c.created_at >= ?)
 		AND EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id) AND NOT EXISTS (SELECT 1 FROM causes z WHERE z.cycle_id = c.id)
-		AND (SELECT COUNT(DISTINCT k.service) FROM checks k WHERE k.cycle_id = c.id AND k.purpose = 'observe' AND k.status <> 'healthy'
-			AND k.service IN (`+db.Placeholders(len(c.Services))+`)) = ? ORDER BY c.id DESC LIMIT 1`, append(args, len(c.Services))...)
-	return ops.CycleID(id), err
+		ORDER BY c.id DESC`, c.Environment, db.Time(since))
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range candidates {
+		bad, err := db.List(ctx, tx, db.ScanString, `SELECT DISTINCT service FROM checks WHERE cycle_id = ? AND purpose = 'observe'
+			AND status <> 'healthy'`, id)
+		if err != nil {
+			return 0, err
+		}
+		found := make(map[string]bool, len(bad))
+		for _, name := range bad {
+			found[name] = true
+		}
+		if !slices.ContainsFunc(c.Services, func(name string) bool { return !found[name] }) {
+			return ops.CycleID(id), nil
+		}
+	}
+	return 0, ops.ErrNotFound
 }
 
 func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
@@ -86,11 +99,12 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
-	for _, k := range checks {
-		k.CycleID = &c.Cycle
-		if err := insertCheck(ctx, tx, k, c.At); err != nil {
-			return err
-		}
+	checks = slices.Clone(checks)
+	for i := range checks {
+		checks[i].CycleID = &c.Cycle
+	}
+	if err := insertChecks(ctx, tx, checks, c.At); err != nil {
+		return err
 	}
 	_, err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -32,12 +34,7 @@ func (s *Store) AddChecks(ctx context.Context, checks []ops.Check) error {
 		return nil
 	}
 	err := s.db.Write(ctx, "checks", func(tx db.Querier) error {
-		for _, c := range checks {
-			if err := insertCheck(ctx, tx, c, s.clock()); err != nil {
-				return err
-			}
-		}
-		return nil
+		return insertChecks(ctx, tx, checks, s.clock())
 	})
 	if err != nil {
 		return fmt.Errorf("record checks: %w", err)
@@ -45,18 +42,24 @@ func (s *Store) AddChecks(ctx context.Context, checks []ops.Check) error {
 	return nil
 }
 
-func insertCheck(ctx context.Context, tx db.Querier, c ops.Check, at time.Time) error {
-	if c.At.IsZero() {
-		c.At = at
+// insertChecks records results; at is the time of those that have none.
+func insertChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
+	rows := make([][]any, len(checks))
+	for i, c := range checks {
+		if c.At.IsZero() {
+			c.At = at
+		}
+		rows[i] = []any{
+			db.Time(c.At), c.Environment, db.OptID(c.CycleID), db.OptID(c.AfterSession), c.Purpose, c.Service, c.Probe,
+			c.Type, c.Status, c.Error, c.ResponseTimeMS,
+		}
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe,
-		type, status, error, response_time_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		db.Time(c.At), c.Environment, db.OptID(c.CycleID), db.OptID(c.AfterSession), c.Purpose, c.Service, c.Probe,
-		c.Type, c.Status, c.Error, c.ResponseTimeMS)
+	err := db.WriteRows(ctx, tx, `INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe,
+		type, status, error, response_time_ms) VALUES `, ``, rows)
 	if err != nil {
 		return err
 	}
-	return countCheck(ctx, tx, c)
+	return countChecks(ctx, tx, checks, at)
 }
 
 // newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
@@ -64,7 +67,42 @@ const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMI
 
 // LatestChecks returns the newest result of every probe, in one environment or, with "", in all. Of results that change nothing only
 // few are rows; the time of the last one is in the state of its check.
+// A list of very many is read at most every few seconds.
 func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
+	s.latest.mu.Lock()
+	defer s.latest.mu.Unlock()
+	if kept := s.latest.lists[environment]; time.Now().Before(kept.until) {
+		return slices.Clone(kept.checks), nil
+	}
+	checks, err := s.readLatest(ctx, environment)
+	if err == nil && len(checks) >= manyChecks {
+		if s.latest.lists == nil {
+			s.latest.lists = map[string]keptChecks{}
+		}
+		s.latest.lists[environment] = keptChecks{time.Now().Add(keepChecks), checks}
+		checks = slices.Clone(checks)
+	}
+	return checks, err
+}
+
+const (
+	// manyChecks is from how many on LatestChecks keeps its list for keepChecks.
+	manyChecks = 2000
+	keepChecks = 3 * time.Second
+)
+
+// latestChecks are lists of very many results, by environment.
+type latestChecks struct {
+	mu    sync.Mutex
+	lists map[string]keptChecks
+}
+
+type keptChecks struct {
+	until  time.Time
+	checks []ops.Check
+}
+
+func (s *Store) readLatest(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
 	// service, else of the next environment. GROUP BY would read every result ever recorded.
 	first := `SELECT n.id FROM checks n`
@@ -91,12 +129,30 @@ func (s *Store) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	return out, nil
 }
 
-// countCheck adds a check to the counts of its hour and its day.
-func countCheck(ctx context.Context, tx db.Querier, c ops.Check) error {
-	for table, layout := range map[string]string{`check_hours`: hourLayout, `check_days`: dayLayout} {
-		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (at, environment, service, status, checks) VALUES (?, ?, ?, ?, 1)
-			ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+table+`.checks + 1`,
-			c.At.UTC().Format(layout), c.Environment, c.Service, c.Status)
+// countChecks adds checks to the counts of their hours and days.
+func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
+	type key struct {
+		at, environment, service string
+		status                   ops.Health
+	}
+	for _, t := range []struct{ table, layout string }{{`check_hours`, hourLayout}, {`check_days`, dayLayout}} {
+		counts := map[key]int{}
+		var order []key
+		for _, c := range checks {
+			if c.At.IsZero() {
+				c.At = at
+			}
+			k := key{c.At.UTC().Format(t.layout), c.Environment, c.Service, c.Status}
+			if counts[k]++; counts[k] == 1 {
+				order = append(order, k)
+			}
+		}
+		rows := make([][]any, len(order))
+		for i, k := range order {
+			rows[i] = []any{k.at, k.environment, k.service, k.status, counts[k]}
+		}
+		err := db.WriteRows(ctx, tx, `INSERT INTO `+t.table+` (at, environment, service, status, checks) VALUES `,
+			` ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+t.table+`.checks + excluded.checks`, rows)
 		if err != nil {
 			return err
 		}

@@ -33,30 +33,22 @@ func (s *Store) RecordResults(ctx context.Context, environment string, kept, cou
 ) error {
 	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
 		at := s.clock()
-		for _, c := range kept {
-			if err := insertCheck(ctx, tx, c, at); err != nil {
-				return fmt.Errorf("check of %s: %w", c.Service, err)
-			}
+		if err := insertChecks(ctx, tx, kept, at); err != nil {
+			return fmt.Errorf("checks: %w", err)
 		}
-		for _, c := range counted {
-			if err := countCheck(ctx, tx, c); err != nil {
-				return fmt.Errorf("count of %s: %w", c.Service, err)
-			}
+		if err := countChecks(ctx, tx, counted, at); err != nil {
+			return fmt.Errorf("counts: %w", err)
 		}
-		for _, v := range states {
-			if err := saveState(ctx, tx, environment, v); err != nil {
-				return fmt.Errorf("state of %s: %w", v.Service, err)
-			}
+		if err := saveStates(ctx, tx, environment, states); err != nil {
+			return fmt.Errorf("states: %w", err)
 		}
 		for _, e := range events {
 			if _, err := insertEvent(ctx, tx, e, at); err != nil {
 				return fmt.Errorf("event %s: %w", e.Kind, err)
 			}
 		}
-		for _, a := range alerts {
-			if err := settleAlert(ctx, tx, a); err != nil {
-				return fmt.Errorf("alert %d: %w", a.ID, err)
-			}
+		if err := settleAlerts(ctx, tx, alerts); err != nil {
+			return fmt.Errorf("alerts: %w", err)
 		}
 		return nil
 	})
@@ -66,15 +58,24 @@ func (s *Store) RecordResults(ctx context.Context, environment string, kept, cou
 	return nil
 }
 
-func saveState(ctx context.Context, tx db.Querier, environment string, v health.State) error {
-	text, err := db.JSON(v)
-	if err != nil {
-		return err
+func saveStates(ctx context.Context, tx db.Querier, environment string, states []health.State) error {
+	type key struct{ service, probe string }
+	for _, part := range db.Distinct(states, func(v health.State) key { return key{v.Service, v.Probe} }) {
+		rows := make([][]any, len(part))
+		for i, v := range part {
+			text, err := db.JSON(v)
+			if err != nil {
+				return err
+			}
+			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text}
+		}
+		err := db.WriteRows(ctx, tx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES `,
+			` ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`, rows)
+		if err != nil {
+			return err
+		}
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`,
-		environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text)
-	return err
+	return nil
 }
 
 // ForgetStates removes the states of checks that no longer exist.
@@ -83,14 +84,12 @@ func (s *Store) ForgetStates(ctx context.Context, environment string, states []h
 		return nil
 	}
 	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
-		for _, v := range states {
-			_, err := tx.ExecContext(ctx, `DELETE FROM probe_states WHERE environment = ? AND service = ? AND probe = ?`,
-				environment, v.Service, v.Probe)
-			if err != nil {
-				return err
-			}
+		rows := make([][]any, len(states))
+		for i, v := range states {
+			rows[i] = []any{environment, v.Service, v.Probe}
 		}
-		return nil
+		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
+		return db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
 	})
 	if err != nil {
 		return fmt.Errorf("forget states of %s: %w", environment, err)
@@ -104,18 +103,15 @@ func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops
 		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
 			return err
 		}
-		for _, h := range held {
+		rows := make([][]any, len(held))
+		for i, h := range held {
 			var until *time.Time
 			if !h.Until.IsZero() {
 				until = &h.Until
 			}
-			_, err := tx.ExecContext(ctx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES (?, ?, ?, ?, ?)`,
-				environment, h.Service, h.Why, h.Reason, db.OptTime(until))
-			if err != nil {
-				return err
-			}
+			rows[i] = []any{environment, h.Service, h.Why, h.Reason, db.OptTime(until)}
 		}
-		return nil
+		return db.WriteRows(ctx, tx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES `, ``, rows)
 	})
 	if err != nil {
 		return fmt.Errorf("record what is withheld in %s: %w", environment, err)

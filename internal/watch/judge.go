@@ -98,15 +98,17 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 
 // onlyRepeats: the cause consists of alerts that had their cycle. Their sender repeats them; another cycle would find nothing new.
 func (env *environment) onlyRepeats(c health.NewCause) bool {
-	for _, k := range c.Checks {
-		if k.Purpose != ops.ProbeAlert {
-			return false
+	had := map[string]time.Time{} // when a service last had a cycle
+	for _, o := range env.causes {
+		for _, name := range o.Services {
+			if o.At.After(had[name]) {
+				had[name] = o.At
+			}
 		}
+	}
+	for _, k := range c.Checks {
 		since := env.states[key{k.Service, k.Probe}].Since
-		had := slices.ContainsFunc(env.causes, func(o ops.Cause) bool {
-			return slices.Contains(o.Services, k.Service) && !since.After(o.At)
-		})
-		if !had {
+		if at, ok := had[k.Service]; k.Purpose != ops.ProbeAlert || !ok || since.After(at) {
 			return false
 		}
 	}
@@ -130,7 +132,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if c.ResolvedAt != nil || !over[c.Key] {
 			continue
 		}
-		how := fmt.Sprintf("%s recovered after %s", strings.Join(c.Services, ", "), now.Sub(c.Began).Round(time.Second))
+		how := fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
 		if err := w.o.Store.ResolveCause(ctx, c, how, resolvedNotice(c, how, now), now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)
 			continue
@@ -236,7 +238,8 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 		}
 		return strings.Compare(a.Service+"\x00"+a.Probe, b.Service+"\x00"+b.Probe)
 	})
-	for _, v := range rest[:min(len(rest), max(0, maxEvidence-len(checks)))] {
+	checks = checks[:min(len(checks), maxEvidence)]
+	for _, v := range rest[:min(len(rest), maxEvidence-len(checks))] {
 		last := v.Last
 		last.Purpose = ops.ProbeObserve
 		checks = append(checks, last)

@@ -24,7 +24,7 @@ func openedNotice(c ops.Cause, checks []ops.Check, now time.Time) *ops.Notice {
 		fmt.Fprintf(&b, "- **%s** is %s%s\n", literal(k.Service), k.Status, quoted(k.Error))
 	}
 	if len(c.Affected) > 0 {
-		fmt.Fprintf(&b, "\nAlso affected: %s\n", literal(strings.Join(c.Affected, ", ")))
+		fmt.Fprintf(&b, "\nAlso affected: %s\n", literal(ops.Listed(c.Affected)))
 	}
 	b.WriteString("\nA cycle was started. You will be told when it is over, or when you are needed.\n")
 	return &ops.Notice{

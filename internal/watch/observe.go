@@ -59,9 +59,7 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 			env.kept[key{c.Service, c.Probe}] = c
 		}
 	}
-	for _, r := range m.recovered {
-		w.recovered(ctx, env, r, now)
-	}
+	w.allRecovered(ctx, env, m.recovered, now)
 	return true
 }
 
@@ -218,13 +216,34 @@ func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Eve
 	return e
 }
 
-// recovered closes the incidents of a service if all its checks are good.
-func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now time.Time) {
+// allRecovered closes the incidents of services whose checks are all good.
+func (w *Watch) allRecovered(ctx context.Context, env *environment, recovered []recovery, now time.Time) {
+	if len(recovered) == 0 {
+		return
+	}
+	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	if err != nil {
+		w.logError(ctx, "read the incidents of services that recovered", err)
+		return
+	}
+	concerned := map[string]bool{}
+	for _, i := range open {
+		concerned[i.Service] = true
+	}
 	for _, v := range env.states {
-		if v.Service == r.service && v.Failing() {
-			return
+		if v.Failing() {
+			delete(concerned, v.Service)
 		}
 	}
+	for _, r := range recovered {
+		if concerned[r.service] {
+			w.recovered(ctx, env, r, now)
+		}
+	}
+}
+
+// recovered closes the incidents of a service whose checks are all good.
+func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now time.Time) {
 	closed, err := w.o.Store.ServiceRecovered(ctx, env.config.Name, r.service, r.began, r.how, now)
 	switch {
 	case err != nil:

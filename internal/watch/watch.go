@@ -109,8 +109,8 @@ const (
 	// tidyEvery is how often old rows are removed.
 	tidyEvery = 10 * time.Minute
 	// batch is how many alerts share a transaction, and batches how many follow each other; other writers get their turn in between.
-	batch   = 25
-	batches = 40
+	batch   = 100
+	batches = 20
 )
 
 // Load reads the stored states and removes those of checks that are no longer configured.

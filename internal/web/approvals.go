@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -43,6 +44,8 @@ type approvalView struct {
 	Budget      string
 	Cooldowns   []cooldownView
 	Review      bool
+	Plan        []ops.ApprovedStep
+	PlanHash    string
 
 	Ask       string // approve or deny: the answer to confirm; empty offers both
 	Conflict  string // why the answer was not accepted
@@ -119,6 +122,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		ID: a.ID, Environment: a.Environment, Cycle: refer(a.CycleID), Session: a.SessionID, Asked: m.stamp(a.RequestedAt),
 		Why: plain(a.Reason), Cost: totalCost(loaded.Journal.Sessions), Review: a.Kind == ops.ApprovalReview,
 	}
+	view.Plan, view.PlanHash = plainPlan(a.Plan), a.PlanHash
 	if a.ExpiresAt != nil {
 		at := m.stamp(*a.ExpiresAt)
 		at.Text = "now"
@@ -350,7 +354,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
 	}
-	a, err := s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
+	a, err := s.recordAnswer(r, id, status)
 	switch {
 	case errors.Is(err, ops.ErrConflict):
 		s.showApproval(w, r, http.StatusConflict, "", "")
@@ -361,4 +365,32 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Control.Wake(a.CycleID)
 	http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
+}
+
+// recordAnswer records an answer. Of a plan those steps are approved that were ticked on the page that showed it; without any, no
+// step runs, and the tier starts.
+func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStatus) (ops.Approval, error) {
+	var steps []int
+	for _, word := range r.PostForm["step"] {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return ops.Approval{}, fmt.Errorf("step %q: %w", plain(word), ops.ErrConflict)
+		}
+		steps = append(steps, n)
+	}
+	if status != ops.ApprovalApproved || len(steps) == 0 {
+		return s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
+	}
+	return s.Store.AnswerPlan(r.Context(), id, r.PostFormValue("plan_hash"), steps, s.person(r), reason(r), s.Clock())
+}
+
+// plainPlan is a plan without characters that could hide something.
+func plainPlan(steps []ops.ApprovedStep) []ops.ApprovedStep {
+	out := slices.Clone(steps)
+	for i := range out {
+		p := &out[i]
+		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
+		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
+	}
+	return out
 }

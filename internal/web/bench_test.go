@@ -19,6 +19,7 @@ import (
 	"claudeops/internal/web"
 	"claudeops/internal/web/live"
 	"claudeops/test/apitest"
+	"claudeops/test/testtoken"
 )
 
 // benchNow is when the generated journals end.
@@ -42,7 +43,7 @@ func generated(b *testing.B, sessions int) http.Handler {
 	s := open()
 	b.Cleanup(func() { _ = s.Close() })
 	return web.New(web.Options{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench",
+		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token,
 		Environments: []ops.Environment{{Name: "default", Interval: time.Hour, Policy: ops.Policy{BudgetDayUSD: 25}}},
 	})
 }
@@ -89,6 +90,7 @@ func measure(b *testing.B, site http.Handler, path string) {
 	for b.Loop() {
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
 		r.Host = "127.0.0.1"
+		testtoken.Authorize(r)
 		w := httptest.NewRecorder()
 		begin := time.Now()
 		site.ServeHTTP(w, r)
@@ -140,7 +142,7 @@ func BenchmarkLongTranscript(b *testing.B) {
 	if err := db.Close(); err != nil {
 		b.Fatal(err)
 	}
-	site := web.New(web.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench"})
+	site := web.New(web.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token})
 	for _, path := range []string{"/sessions/1", "/sessions/1?end=1", "/sessions/1/transcript?after=50000", "/sessions/1?find=line+99999"} {
 		b.Run("lines=100000"+path, func(b *testing.B) { measure(b, site, path) })
 	}

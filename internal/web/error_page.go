@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 type errorView struct {
@@ -25,6 +26,8 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 		title = "Not found"
 	case http.StatusInternalServerError:
 		title = "Something went wrong"
+	case http.StatusServiceUnavailable:
+		title = "Not available"
 	}
 	view := errorView{Status: status, Title: title, Detail: detail}
 	if r.Method == http.MethodGet && status >= http.StatusInternalServerError {
@@ -49,6 +52,11 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err e
 		s.errorPage(w, r, http.StatusConflict, "Nothing was changed: "+err.Error()+".")
 	case errors.Is(err, context.Canceled):
 		// The client has disconnected.
+	case store.Unavailable(err):
+		s.Logger.WarnContext(r.Context(), "the database cannot be used for a page", "what", what, "path", r.URL.Path, "error", err)
+		w.Header().Set("Retry-After", "5")
+		s.errorPage(w, r, http.StatusServiceUnavailable,
+			"The database cannot be used for the moment, so the "+what+" could not be read or changed. Try again later.")
 	default:
 		s.Logger.ErrorContext(r.Context(), "page request failed", "what", what, "path", r.URL.Path, "error", err)
 		s.errorPage(w, r, http.StatusInternalServerError,

@@ -17,6 +17,7 @@ type hostRow struct {
 	Environments string
 	Running      int
 	Seen         *stamp
+	Clock        string // how its clock differs from the database's; empty if it does not
 }
 
 // hosts lists the hosts that share the database; empty if there is only one.
@@ -33,6 +34,9 @@ func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
 		row := hostRow{
 			Name: plain(h.Name), Here: h.Name == s.Host, Badge: hostBadge(h), Version: plain(h.Version),
 			Labels: plain(strings.Join(h.Labels, ", ")), Environments: plain(strings.Join(h.Environments, ", ")), Running: h.Running,
+		}
+		if h.Alive && h.ClockWrong() {
+			row.Clock = ops.ClockDifference(h.ClockAhead) + " the database's clock"
 		}
 		if h.SeenAt != nil {
 			seen := m.ago(*h.SeenAt)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,11 +37,12 @@ type overviewView struct {
 	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
-	Healthy  []serviceView
-	Groups   []serviceGroup // the healthy ones, by environment
-	Activity []eventView
-	Several  bool // more than one environment, so rows show it
-	Probed   bool // some environment has probes
+	// MoreFailing is how many more there are than are listed.
+	MoreFailing int
+	Groups      []serviceGroup // the healthy ones, by environment
+	Activity    []eventView
+	Several     bool // more than one environment, so rows show it
+	Probed      bool // some environment has probes
 }
 
 // summaryView is the summary of the last cycle.
@@ -55,8 +57,12 @@ type summaryView struct {
 // serviceGroup is a collapsed group of healthy services.
 type serviceGroup struct {
 	Name     string
-	Services []serviceView
+	Count    int
+	Services []serviceView // the first of them
 }
+
+// More is how many are not listed.
+func (g serviceGroup) More() int { return g.Count - len(g.Services) }
 
 type nextView struct {
 	At          stamp
@@ -110,25 +116,28 @@ func (s *server) overviewView(ctx context.Context, counts store.PageState) (over
 		return view, err
 	}
 	view.NeedsYou = waiting
-	checks, err := s.Store.LatestChecks(ctx, "")
+	services, err := s.allServices(ctx, m.now)
 	if err != nil {
-		return view, fmt.Errorf("read checks: %w", err)
+		return view, err
 	}
-	view.addServices(s.services(m, checks))
+	view.addServices(m, services)
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
 		return view, err
 	}
-	events, err := s.Store.Events(ctx, store.EventFilter{Limit: recentEvents})
+	events, err := s.Store.Events(ctx, store.EventFilter{Limit: 2 * recentEvents})
 	if err != nil {
 		return view, fmt.Errorf("list events: %w", err)
 	}
 	for _, e := range events {
-		view.Activity = append(view.Activity, m.event(e))
+		routine := e.Kind == ops.EventGuard && e.Level == ops.LevelInfo // each session proves its walls; its own page says so
+		if !routine && len(view.Activity) < recentEvents {
+			view.Activity = append(view.Activity, m.event(e))
+		}
 	}
 	for _, e := range s.Environments {
 		view.Probed = view.Probed || len(e.Probes) > 0
 	}
-	view.First = len(cycles) == 0 && len(checks) == 0
+	view.First = len(cycles) == 0 && !slices.ContainsFunc(services, func(e serviceEntry) bool { return len(e.checks) > 0 })
 	view.Headline = view.headline()
 	return view, nil
 }
@@ -288,14 +297,17 @@ func (v *overviewView) headline() badge {
 	}
 	broken, unchecked := 0, 0
 	worst := badge{Tone: "ok"}
-	for _, service := range v.Failing {
-		if service.Badge.Tone == "unknown" {
-			unchecked++
+	for _, c := range v.Counts {
+		switch c.Badge.Tone {
+		case "ok":
+			continue
+		case "unknown":
+			unchecked += c.Count
 			continue
 		}
-		broken++
-		if urgency(service.Badge) < urgency(worst) {
-			worst = service.Badge
+		broken += c.Count
+		if urgency(c.Badge) < urgency(worst) {
+			worst = c.Badge
 		}
 	}
 	switch {
@@ -311,7 +323,7 @@ func (v *overviewView) headline() badge {
 		return badge{"unknown", "circle-question-mark", "No checks yet"}
 	case unchecked > 0:
 		return badge{"unknown", "circle-question-mark", plural(unchecked, "service was", "services were") + " not checked recently"}
-	case len(v.Healthy) > 0:
+	case len(v.Groups) > 0:
 		return badge{"ok", "circle-check", "Everything is healthy"}
 	case v.Last == nil:
 		return badge{"run", "loader", "The first check is running"}

@@ -2,7 +2,10 @@ package web
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -32,8 +35,49 @@ type checkView struct {
 	Note     string // how far it is from failing or recovery
 }
 
-// services groups the newest checks by service, worst first, and adds services that were never checked.
-func (s *server) services(m moment, checks []ops.Check) []serviceView {
+// serviceEntry is one service in the list of all, before it is made readable.
+type serviceEntry struct {
+	environment, name string // the name as it is shown
+	service           string // the name as it is stored
+	badge             badge
+	newest            time.Time // when it was checked last; zero: never
+	checks            []ops.Check
+}
+
+// serviceList is the list of all services with the time until which it is shown.
+type serviceList struct {
+	mu      sync.Mutex
+	until   time.Time
+	entries []serviceEntry
+}
+
+const (
+	// manyServices is from how many on one list serves several pages.
+	manyServices = 2000
+	// keepServices is how long it is shown then.
+	keepServices = 5 * time.Second
+)
+
+// allServices returns every service, worst first. Nobody may change the result.
+func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry, error) {
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	if time.Now().Before(s.list.until) {
+		return s.list.entries, nil
+	}
+	checks, err := s.Store.LatestChecks(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("read checks: %w", err)
+	}
+	entries := s.listServices(now, checks)
+	if len(entries) >= manyServices {
+		s.list.entries, s.list.until = entries, time.Now().Add(keepServices)
+	}
+	return entries, nil
+}
+
+// listServices groups the newest checks by service, worst first, and adds services that were never checked.
+func (s *server) listServices(now time.Time, checks []ops.Check) []serviceEntry {
 	type key struct{ environment, service string }
 	grouped := map[key][]ops.Check{}
 	for _, c := range checks {
@@ -46,15 +90,31 @@ func (s *server) services(m moment, checks []ops.Check) []serviceView {
 			grouped[k] = append(grouped[k], nil...)
 		}
 	}
-	views := make([]serviceView, 0, len(grouped))
+	entries := make([]serviceEntry, 0, len(grouped))
 	for k, group := range grouped {
-		views = append(views, m.service(k.environment, k.service, group, s.interval(k.environment)))
+		entries = append(entries, newServiceEntry(k.environment, k.service, group, s.interval(k.environment), now))
 	}
-	slices.SortFunc(views, func(a, b serviceView) int {
-		return cmp.Or(cmp.Compare(urgency(a.Badge), urgency(b.Badge)),
-			cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(entries, func(a, b serviceEntry) int {
+		return cmp.Or(cmp.Compare(urgency(a.badge), urgency(b.badge)),
+			cmp.Compare(a.environment, b.environment), cmp.Compare(a.name, b.name))
 	})
-	return views
+	return entries
+}
+
+func newServiceEntry(environment, name string, checks []ops.Check, interval time.Duration, now time.Time) serviceEntry {
+	e := serviceEntry{environment: environment, name: plain(name), service: name, badge: healthBadge(""), checks: checks}
+	for i, c := range checks {
+		if found := healthBadge(c.Status); i == 0 || urgency(found) < urgency(e.badge) {
+			e.badge = found
+		}
+		if c.At.After(e.newest) {
+			e.newest = c.At
+		}
+	}
+	if interval > 0 && !e.newest.IsZero() && now.Sub(e.newest) > staleAfter*interval {
+		e.badge = healthBadge("")
+	}
+	return e
 }
 
 func (s *server) interval(environment string) time.Duration {
@@ -66,29 +126,18 @@ func (s *server) interval(environment string) time.Duration {
 	return 0
 }
 
-func (m moment) service(environment, name string, checks []ops.Check, interval time.Duration) serviceView {
-	view := serviceView{Environment: environment, Name: plain(name), Badge: healthBadge("")}
-	var newest time.Time
-	for i, c := range checks {
-		found := healthBadge(c.Status)
-		if i == 0 || urgency(found) < urgency(view.Badge) {
-			view.Badge = found
-		}
-		if c.At.After(newest) {
-			newest = c.At
-		}
+// service makes a service readable.
+func (m moment) service(e serviceEntry) serviceView {
+	view := serviceView{Environment: e.environment, Name: e.name, Badge: e.badge}
+	for _, c := range e.checks {
 		view.Checks = append(view.Checks, checkView{
-			Badge: found, Probe: plain(c.Probe), Error: firstLine(c.Error, 300), Note: plain(c.Note),
+			Badge: healthBadge(c.Status), Probe: plain(c.Probe), Error: firstLine(c.Error, 300), Note: plain(c.Note),
 			Response: span(time.Duration(c.ResponseTimeMS) * time.Millisecond),
 		})
 	}
-	if newest.IsZero() {
-		return view
-	}
-	checked := m.ago(newest)
-	view.Checked = &checked
-	if interval > 0 && m.now.Sub(newest) > staleAfter*interval {
-		view.Badge = healthBadge("")
+	if !e.newest.IsZero() {
+		checked := m.ago(e.newest)
+		view.Checked = &checked
 	}
 	return view
 }
@@ -97,22 +146,30 @@ func urgency(b badge) int {
 	return slices.Index([]string{"bad", "warn", "unknown", "ok"}, b.Tone)
 }
 
-func (v *overviewView) addServices(services []serviceView) {
-	for _, service := range services {
-		if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == service.Badge {
+// overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
+const overviewServices = 50
+
+func (v *overviewView) addServices(m moment, services []serviceEntry) {
+	for _, e := range services {
+		if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == e.badge {
 			v.Counts[n-1].Count++
 		} else {
-			v.Counts = append(v.Counts, healthCount{service.Badge, 1})
+			v.Counts = append(v.Counts, healthCount{e.badge, 1})
 		}
-		if service.Badge.Tone == "ok" {
-			v.Healthy = append(v.Healthy, service)
-			if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != service.Environment {
-				v.Groups = append(v.Groups, serviceGroup{Name: service.Environment})
+		if e.badge.Tone != "ok" {
+			if len(v.Failing) < overviewServices {
+				v.Failing = append(v.Failing, m.service(e))
+			} else {
+				v.MoreFailing++
 			}
-			group := &v.Groups[len(v.Groups)-1]
-			group.Services = append(group.Services, service)
-		} else {
-			v.Failing = append(v.Failing, service)
+			continue
+		}
+		if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != e.environment {
+			v.Groups = append(v.Groups, serviceGroup{Name: e.environment})
+		}
+		group := &v.Groups[len(v.Groups)-1]
+		if group.Count++; len(group.Services) < overviewServices {
+			group.Services = append(group.Services, m.service(e))
 		}
 	}
 }

@@ -48,6 +48,9 @@ type servicesView struct {
 	Filtered     bool
 	Any          bool // there is at least one service
 	Clear        string
+	Page         string // which services are shown; empty if all are
+	Previous     string
+	Following    string
 }
 
 // serviceRow is one service with its health history and cooldowns.
@@ -98,57 +101,96 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	if err := view.setRange(r); err != nil {
 		return view, err
 	}
-	checks, err := s.Store.LatestChecks(ctx, environment)
+	all, err := s.allServices(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
+	view.Any = len(all) > 0
+	var matching []serviceEntry
+	search := strings.ToLower(view.Search)
+	for _, e := range all {
+		if environment != "" && e.environment != environment {
+			continue
+		}
+		view.count(e.badge)
+		if (state == "" || e.badge.Tone == state) && strings.Contains(strings.ToLower(e.name), search) {
+			matching = append(matching, e)
+		}
+	}
+	return view, s.addServiceRows(ctx, m, &view, view.turn(r, matching), environment)
+}
+
+// addServiceRows adds the services of one page with their history, incidents and cooldowns.
+func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, environment string) error {
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.service)
+	}
 	past, err := s.Store.Health(ctx, store.HealthFilter{
-		Environment: environment, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
+		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
 	})
 	if err != nil {
-		return view, err
+		return err
+	}
+	history := map[serviceKey]store.ServiceHealth{}
+	for _, h := range past {
+		history[serviceKey{h.Environment, plain(h.Service)}] = h
 	}
 	incidents, err := s.openIncidents(ctx, m, environment)
 	if err != nil {
-		return view, err
+		return err
 	}
 	cooldowns, err := s.cooldownsByService(ctx, m)
 	if err != nil {
-		return view, err
+		return err
 	}
-	all := s.services(m, checks)
-	view.Any = len(all) > 0
-	for _, service := range all {
-		if environment != "" && service.Environment != environment {
-			continue
-		}
-		view.count(service)
-		if state != "" && service.Badge.Tone != state || !strings.Contains(strings.ToLower(service.Name), strings.ToLower(view.Search)) {
-			continue
-		}
-		key := serviceKey{service.Environment, service.Name}
+	for _, e := range entries {
+		key := serviceKey{e.environment, e.name}
 		row := serviceRow{
-			serviceView: service, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
+			serviceView: m.service(e), ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
 		}
-		row.Stale = service.Badge.Tone == "unknown" && service.Checked != nil
-		for _, h := range past {
-			if h.Environment == service.Environment && plain(h.Service) == service.Name {
-				row.Health = m.healthBar("health-"+row.ID, view.Range, h)
-				row.Uptime = uptime(h)
-			}
+		row.Stale = e.badge.Tone == "unknown" && row.Checked != nil
+		if h, known := history[key]; known {
+			row.Health = m.healthBar("health-"+row.ID, view.Range, h)
+			row.Uptime = uptime(h)
 		}
 		view.Services = append(view.Services, row)
 	}
-	return view, nil
+	return nil
+}
+
+// servicesPerPage is how many services a page lists.
+const servicesPerPage = 20
+
+// turn returns the services of the page that was asked for, and sets the links to the others.
+func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceEntry {
+	pages := max(1, (len(matching)+servicesPerPage-1)/servicesPerPage)
+	at, err := strconv.Atoi(queried(r, "page"))
+	if err != nil || at < 1 {
+		at = 1
+	}
+	at = min(at, pages)
+	first := (at - 1) * servicesPerPage
+	last := min(first+servicesPerPage, len(matching))
+	if pages > 1 {
+		v.Page = fmt.Sprintf("%d–%d of %d", first+1, last, len(matching))
+	}
+	if at > 1 {
+		v.Previous = with(r, "page", strconv.Itoa(at-1))
+	}
+	if at < pages {
+		v.Following = with(r, "page", strconv.Itoa(at+1))
+	}
+	return matching[first:last]
 }
 
 // count counts a service by its state; services are sorted by state.
-func (v *servicesView) count(service serviceView) {
-	if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == service.Badge {
+func (v *servicesView) count(b badge) {
+	if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == b {
 		v.Counts[n-1].Count++
 		return
 	}
-	v.Counts = append(v.Counts, healthCount{service.Badge, 1})
+	v.Counts = append(v.Counts, healthCount{b, 1})
 }
 
 func (v *servicesView) setRange(r *http.Request) error {

@@ -50,6 +50,7 @@ type sessionView struct {
 	Recoveries []recoveryView
 	Verdicts   []verdictView
 	Guard      guardView
+	Actions    []runView
 	Handoff    string
 	HandoffWhy string
 	Result     *resultView
@@ -255,6 +256,11 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 		return fmt.Errorf("read guard decisions: %w", err)
 	}
 	view.Guard = m.guardDecisions(summary)
+	runs, err := s.Store.ActionRuns(ctx, store.ActionFilter{SessionID: &view.ID, Limit: listed})
+	if err != nil {
+		return fmt.Errorf("read actions: %w", err)
+	}
+	view.Actions = s.runViews(m, runs)
 	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)

@@ -93,6 +93,8 @@ func gateText(g ops.Gate) string {
 		return "before the shell"
 	case ops.GateDocker:
 		return "before the Docker engine"
+	case ops.GateAction:
+		return "before the supervisor acts"
 	default:
 		return plain(string(g))
 	}

@@ -93,7 +93,15 @@ func (s *server) transcript(
 	after, upTo := want.after, int64(0)
 	switch {
 	case want.before > 0:
-		after, upTo = max(0, want.before-1-int64(want.lines)), want.before
+		gap, err := s.Store.Gap(ctx, id)
+		if err != nil {
+			return view, fmt.Errorf("read dropped output: %w", err)
+		}
+		upTo = want.before
+		if gap.From > 0 && upTo > gap.From && upTo <= gap.To+1 {
+			upTo = gap.From + 1 // what is before it is the line that says what was dropped
+		}
+		after = max(0, upTo-1-int64(want.lines))
 	case want.tail:
 		after = max(0, total-int64(want.lines))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // streamEvent holds the fields that pages read from a line of an agent's stream.
@@ -87,6 +88,8 @@ func decodeLine(line string) []part {
 		return []part{resultPart(event)}
 	case "stderr":
 		return []part{{Kind: "Stderr", Icon: "terminal", Tone: "warn", Text: event.Text, Code: true}}
+	case store.OutputDropped:
+		return []part{{Kind: "Dropped", Icon: "info", Tone: "warn", Text: event.Text}}
 	case "redacted":
 		return []part{{Kind: "Withheld", Icon: "shield", Tone: "warn", Text: event.Text}}
 	}

@@ -83,6 +83,7 @@ type server struct {
 	feeds    *feeds
 	today    *costCache
 	markdown *markdown
+	list     serviceList
 
 	readers     readerCount // of streams
 	broadcaster *broadcaster
@@ -172,6 +173,11 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /services", s.servicesPage)
 	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
 	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
+	pages.HandleFunc("GET /actions", s.actions)
+	pages.HandleFunc("POST /actions", s.runAction)
+	pages.HandleFunc("GET /actions/{id}", s.action)
+	pages.HandleFunc("GET /actions/{id}/undo", s.action)
+	pages.HandleFunc("POST /actions/{id}/undo", s.undoAction)
 	pages.HandleFunc("GET /silences", s.silences)
 	pages.HandleFunc("POST /silences", s.addSilence)
 	pages.HandleFunc("GET /silences/{id}/end", s.askSilence)

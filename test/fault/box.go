@@ -68,7 +68,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	bin := b.file("bin")
 	err = errors.Join(
 		os.Mkdir(bin, 0o700), os.Symlink(self, filepath.Join(bin, ctlName)),
-		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o600), os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule), 0o600),
+		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o600), os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule+printRule), 0o600),
 		os.WriteFile(b.file("claudeops.yaml"), []byte(settings(b)), 0o600),
 	)
 	if err != nil {

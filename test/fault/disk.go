@@ -96,6 +96,9 @@ func (t *trying) diskFull(ctx context.Context, ladder bool) (err error) {
 		return err
 	}
 	t.recovery = time.Since(freed)
+	if code, body := p.get("/readyz"); code != http.StatusOK {
+		return fmt.Errorf("with space again, /readyz answers %d: %.300s", code, body)
+	}
 	if _, body := p.get("/"); strings.Contains(body, troubled) {
 		return errors.New("a page still says that the disk is full")
 	}
@@ -115,6 +118,9 @@ func (b *box) refused(ctx context.Context, p *process, length time.Duration) err
 	}); err != nil {
 		return err
 	}
+	if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "disk is nearly full") {
+		return fmt.Errorf("/readyz answers %d: %.300s", code, body)
+	}
 	// What was running may still end.
 	if err := p.until("no session runs", func() bool { return len(b.agents(ops.Tier2)) == 0 }); err != nil {
 		return err
@@ -133,4 +139,77 @@ func (b *box) refused(ctx context.Context, p *process, length time.Duration) err
 		return fmt.Errorf("%s was done on a full disk", done[acted].verb)
 	}
 	return ctx.Err()
+}
+
+// endless is a session that does not end.
+const endless = `name: endless
+tiers:
+  1:
+    cost_usd: 0.01
+    steps: [{say: I wait.}, {pause: 300s}]
+    outcome: {schema_version: 1, outcome: healthy, summary: all is well, check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}
+    result: All is well.
+`
+
+// limitsOnFullDisk fills the disk to the last byte while a session runs. Its own limit must still end it, and the program recovers.
+func (t *trying) limitsOnFullDisk(ctx context.Context) (err error) {
+	const limit = 8 * time.Second
+	disk, err := os.MkdirTemp("", "fault-disk-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(disk) }()
+	unmount, err := smallDisk(disk)
+	if err != nil {
+		return err
+	}
+	defer unmount()
+	b, err := newBox(ctx, setup{
+		program: t.program, scenario: endless, state: filepath.Join(disk, "state"),
+		more: fmt.Sprintf("observe: agent\nhost: {disk_reserve: %d}\nlimits: {session: %s}\n", diskReserve, limit),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	b.service.set(true)
+	p, err := b.start(ctx, modeServe)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	if err := p.until("Tier 1 waits", func() bool {
+		lines, err := b.transcript(ctx, 1)
+		return err == nil && strings.Contains(fmt.Sprint(lines), "I wait.")
+	}); err != nil {
+		return err
+	}
+	begun := time.Now()
+	for begun := time.Now(); time.Since(begun) < 2*time.Second; <-time.After(100 * time.Millisecond) {
+		if err := fill(disk, 0); err != nil {
+			return err
+		}
+	}
+	if err := p.within(limit+20*time.Second, "the limit ends the session", func() bool { return len(b.agents(ops.Tier1)) == 0 }); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable {
+		return fmt.Errorf("/readyz answers %d: %.300s", code, body)
+	}
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		return err
+	}
+	freed := time.Now()
+	if err := p.until("it is ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK }); err != nil {
+		return err
+	}
+	t.recovery = time.Since(freed)
+	t.found = fmt.Sprintf("a session with a limit of %s ended %s after the disk was full; ready %s after there was room: %s", limit,
+		took.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))
+	if took < limit/2 {
+		return fmt.Errorf("something else ended the session: %s", t.found)
+	}
+	p.signal(syscall.SIGTERM)
+	return p.wait()
 }

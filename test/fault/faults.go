@@ -32,6 +32,15 @@ func faults(o options) []trial {
 	for i := range 3 {
 		add("postgres", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error { return t.serverAway(ctx, time.Minute) })
 	}
+	for _, replace := range []bool{false, true} {
+		add("deleted", fmt.Sprintf("#replaced=%t", replace), func(ctx context.Context, t *trying) error { return t.deletedFile(ctx, replace) })
+	}
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		add("skew", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.skewedHost(ctx, by) })
+	}
+	add("disk", "#limits", func(ctx context.Context, t *trying) error { return t.limitsOnFullDisk(ctx) })
+	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
+	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
 	for i := range 3 {
 		name := func(fault string) string { return fmt.Sprintf("#%s=%d", fault, i) }
 		add("keeper", name("kill"), func(ctx context.Context, t *trying) error { return t.killSupervisor(ctx) })

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -135,17 +134,7 @@ func (p *process) get(path string) (int, string) {
 
 // submit asks a serving program for a cycle.
 func (p *process) submit(body string) (int, string) {
-	client := &http.Client{Timeout: 60 * time.Second, Transport: testtoken.Transport{}}
-	resp, err := client.Post("http://"+p.addr+"/api/v1/cycles", "application/json", strings.NewReader(body)) //nolint:noctx // it has a time-out
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(text)
+	return p.post("/api/v1/cycles", body)
 }
 
 func (p *process) ready() error {

@@ -30,7 +30,7 @@ const relayWord = relay.Word // importing the package makes this program one
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == confine.Word {
-		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr)) // os.Exit waits a second under the race detector
+		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr)) //nolint:forbidigo // passed on unread; os.Exit waits a second under the race detector
 	}
 	os.Exit(m.Run())
 }

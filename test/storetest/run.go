@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"guard", guardCases()},
 		{"cooldown", cooldownCases()},
 		{"redeployment", redeploymentCases()},
+		{"action", actionCases()},
 		{"ladder", ladderCases()},
 		{"budget", budgetCases()},
 		{"await", awaitCases()},

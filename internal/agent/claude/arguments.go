@@ -54,6 +54,13 @@ func arguments(
 	args = appendOption(args, "--allowedTools", strings.Join(spec.Tools.Allowed, ","))
 	args = appendOption(args, "--disallowedTools", strings.Join(spec.Tools.Disallowed, ","))
 	args = append(args, "--permission-mode", "dontAsk", "--settings", settings.path, "--setting-sources", "", "--strict-mcp-config")
+	if spec.Gate != nil && len(spec.Gate.Tools.MCP) > 0 {
+		name, err := writeServers(spec, f, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		args = append(args, "--mcp-config", name)
+	}
 	args = appendOption(args, "--json-schema", spec.OutcomeJSON)
 	if spec.BudgetUSD > 0 && can.budgets {
 		// It counts what this run spends, also where it continues a conversation, so nothing is added for what that one has
@@ -65,6 +72,20 @@ func arguments(
 		stdin, err = agent.TextFile(f.Agent, prompt)
 	}
 	return args, stdin, err
+}
+
+// writeServers writes the one MCP server of a session: the supervisor's. It names the key of the session, so it is a file and not
+// an argument, which every process can read.
+func writeServers(spec ops.SessionSpec, f agent.Folders, p *agent.Prepared) (string, error) {
+	argv := spec.Gate.Tools.MCP
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{ops.ToolServerName: map[string]any{
+		"type": "stdio", "command": argv[0], "args": argv[1:], "env": map[string]string{"CLAUDEOPS_SESSION_KEY": spec.Session.Key},
+	}}})
+	if err != nil {
+		return "", fmt.Errorf("describe the tools of the session: %w", err)
+	}
+	name := filepath.Join(f.Agent, "tools-"+fileTag(spec)+".json")
+	return name, p.WriteFile(name, string(text))
 }
 
 func appendOption(args []string, name, value string) []string {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -19,6 +20,8 @@ const (
 	providerName = "claudeops"
 	profileName  = "claudeops"
 	maxSetting   = 100_000 // longer texts do not fit into an argument
+	// toolTimeout is above the longest time limit of an action.
+	toolTimeout = 45 * time.Minute
 )
 
 // switchedOff are the parts of Codex that a session has no use for, or that reach out to other hosts, other agents or
@@ -51,6 +54,7 @@ func (c *Codex) arguments(spec ops.SessionSpec, readOnly bool, schema string) (a
 	if system != "" {
 		settings["developer_instructions"] = quote(system)
 	}
+	maps.Copy(settings, toolSettings(spec))
 	args = append(args, options(settings)...)
 	if spec.Session.Model != "" {
 		args = append(args, "--model", spec.Session.Model)
@@ -89,6 +93,22 @@ func (c *Codex) settings(spec ops.SessionSpec) map[string]string {
 				`env_http_headers={"OpenAI-Organization"="OPENAI_ORGANIZATION","OpenAI-Project"="OPENAI_PROJECT"}}`,
 			quote(url), quote(keyVariable)),
 	}
+}
+
+// toolSettings offer the supervisor's tools. The key of the session reaches them by its name, because arguments can be read by every
+// process.
+func toolSettings(spec ops.SessionSpec) map[string]string {
+	if spec.Gate == nil || len(spec.Gate.Tools.MCP) == 0 {
+		return nil
+	}
+	argv := spec.Gate.Tools.MCP
+	words := make([]string, len(argv)-1)
+	for i, word := range argv[1:] {
+		words[i] = quote(word)
+	}
+	return map[string]string{"mcp_servers." + ops.ToolServerName: fmt.Sprintf(
+		`{command=%s,args=[%s],env_vars=["CLAUDEOPS_SESSION_KEY"],startup_timeout_sec=20,tool_timeout_sec=%d}`,
+		quote(argv[0]), strings.Join(words, ","), int(toolTimeout.Seconds()))}
 }
 
 // sandboxSettings are what Codex itself puts around each command.

@@ -64,6 +64,7 @@ func flagArities() map[string]arity {
 		"--settings":                  arityOne,
 		"--setting-sources":           arityOne,
 		"--strict-mcp-config":         arityNone,
+		"--mcp-config":                arityOne,
 		"--json-schema":               arityOne,
 		"--max-budget-usd":            arityOne,
 	}

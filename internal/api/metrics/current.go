@@ -52,7 +52,19 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	for name, at := range now.LastSuccess {
 		success.add(unix(at), name)
 	}
-	return []*family{running, incidents, pending, waits, notices, success}, nil
+	clocks := &family{
+		name: "host_clock_ahead_seconds", help: "How far the clock of a host is ahead of the database's.", kind: gauge, labels: []string{"host"},
+	}
+	hosts, err := h.Store.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range hosts {
+		if host.Alive {
+			clocks.add(host.ClockAhead.Seconds(), host.Name)
+		}
+	}
+	return []*family{running, incidents, pending, waits, notices, success, clocks}, nil
 }
 
 func (f *family) addCounts(known map[string]float64, found []store.Count) {

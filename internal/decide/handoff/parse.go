@@ -125,6 +125,14 @@ func build(tree map[string]any) ops.Handoff {
 		h.ServicesAffected = append(h.ServicesAffected, text(service))
 	}
 	h.CheckResults = CheckResults(tree["check_results"])
+	plan, _ := tree["plan"].([]any)
+	for _, item := range plan {
+		step, _ := item.(map[string]any)
+		h.Plan = append(h.Plan, ops.PlanStep{
+			Service: text(step["service"]), Action: text(step["action"]), Branch: text(step["branch"]), Reason: text(step["reason"]),
+			Effect: text(step["expected_effect"]), Back: text(step["way_back"]),
+		})
+	}
 	return h
 }
 

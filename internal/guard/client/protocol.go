@@ -35,6 +35,7 @@ type Kind string
 const (
 	KindHook  Kind = "hook"
 	KindShell Kind = "shell"
+	KindTool  Kind = "tool" // one of the supervisor's own tools
 )
 
 // Verdict is the answer in one word.
@@ -52,6 +53,8 @@ type Request struct {
 	Input   json.RawMessage `json:"input,omitempty"`   // of the hook: what the CLI gave it
 	Command string          `json:"command,omitempty"` // of the shell: its one argument
 	Cwd     string          `json:"cwd,omitempty"`     // of the shell
+	Tool    string          `json:"tool,omitempty"`    // of a tool: its name; Input is what it is given
+	Key     string          `json:"key,omitempty"`     // of a tool: the key of the session
 }
 
 // Answer is the one line the supervisor writes.
@@ -59,6 +62,7 @@ type Answer struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
 	Script  string  `json:"script,omitempty"` // for the shell: the text to execute
+	Text    string  `json:"text,omitempty"`   // for a tool: its result
 	// Wall is put around the command; Env are variables that it gets.
 	Wall *confine.Wall `json:"wall,omitempty"`
 	Env  []string      `json:"env,omitempty"`

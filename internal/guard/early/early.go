@@ -27,6 +27,8 @@ func asGate(args []string) (code int, ok bool) {
 	switch {
 	case len(args) > 0 && (args[0] == client.ShellName || strings.HasSuffix(args[0], "/"+client.ShellName)):
 		return client.Shell(args[1:], os.Environ(), args[0], os.Stderr), true //nolint:forbidigo // it goes to the command, unread
+	case len(args) > 0 && (args[0] == client.ActName || strings.HasSuffix(args[0], "/"+client.ActName)):
+		return client.Act(args[1:], os.Environ(), os.Stdout, os.Stderr), true //nolint:forbidigo // it names the socket of the session
 	case len(args) == 4 && args[1] == "guard" && args[2] == "hook":
 		return client.Hook(os.Stdin, os.Stdout, os.Stderr, args[3]), true
 	case len(args) > 1 && args[1] == confine.Word:

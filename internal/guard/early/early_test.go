@@ -13,8 +13,10 @@ import (
 // TestTheGatesComeFirst keeps the imports of a gate to packages that nearly all others need as well: Go initializes packages in
 // the order of their paths as soon as what they import is ready, and with one import more a gate waits for the whole program.
 func TestTheGatesComeFirst(t *testing.T) {
-	allowed := []string{"bufio", "bytes", "encoding/json", "errors", "fmt", "io", "os", "runtime", "slices", "strings", "syscall", "time", "unsafe",
-		"claudeops/internal/guard/client", "claudeops/internal/guard/wall/confine"}
+	allowed := []string{
+		"bufio", "bytes", "encoding/json", "errors", "fmt", "io", "os", "runtime", "slices", "strings", "syscall", "time", "unsafe",
+		"claudeops/internal/guard/client", "claudeops/internal/guard/wall/confine",
+	}
 	for _, folder := range []string{".", "../client", "../wall/confine"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {

@@ -75,6 +75,8 @@ func (s *Session) answer(ctx context.Context, line []byte, tooLong error) (a cli
 		return s.answerHook(ctx, req.Input)
 	case req.Kind == client.KindShell:
 		return s.answerShell(ctx, req.Command, req.Cwd)
+	case req.Kind == client.KindTool:
+		return s.answerTool(ctx, req)
 	default:
 		return deny("The guard does not know this kind of question, so it is refused.")
 	}

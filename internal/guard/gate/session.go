@@ -38,6 +38,7 @@ type Session struct {
 	accepted sync.WaitGroup // the loop and its connections
 	checks   sync.WaitGroup // also those nobody waits for any more
 	link     func() (string, error)
+	tools    Tools
 
 	mu      sync.Mutex
 	closed  bool

@@ -71,7 +71,7 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 		switch {
 		case e.Name() == client.SocketName && e.Type() == fs.ModeSocket:
 			socket = true
-		case e.Name() == client.ShellName && e.Type() == fs.ModeSymlink:
+		case (e.Name() == client.ShellName || e.Name() == client.ActName) && e.Type() == fs.ModeSymlink:
 		case e.Name() == openingName && e.Type() == fs.ModeSocket:
 		default:
 			return false, nil
@@ -90,7 +90,7 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 
 // removeSession removes what a session put into its folder, and the folder if nothing else is in it.
 func removeSession(dir string) error {
-	for _, name := range []string{client.SocketName, client.ShellName, openingName} {
+	for _, name := range []string{client.SocketName, client.ShellName, client.ActName, openingName} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

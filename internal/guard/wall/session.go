@@ -62,7 +62,11 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	for _, path := range slices.Concat(s.c.ReadOnly, s.c.Own) {
+	fixed := s.c.ReadOnly
+	if s.c.UIDs[tier] == 0 { // another user may not be able to get there; Landlock still keeps them from being changed
+		fixed = slices.Concat(fixed, s.c.Own)
+	}
+	for _, path := range fixed {
 		if err := p.fix(path); err != nil {
 			return err
 		}
@@ -218,7 +222,9 @@ func (s *Sandbox) reportUser(tier ops.Tier) Row {
 	if uid := s.c.UIDs[tier]; uid != 0 {
 		return Row{Wall: LayerUID, State: "on", Detail: fmt.Sprintf("agents run as user %d", uid)}
 	}
-	return Row{Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid"}
+	return Row{
+		Wall: LayerUID, State: "off", Detail: "agents run as the supervisor's user; create the user claudeops-agent, or set sandbox.uid",
+	}
 }
 
 func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {

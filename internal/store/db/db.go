@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ type Options struct {
 	Path   string
 	URL    string // postgres://user:password@host:5432/name; then Path is empty
 	Schema Schema
-	Clock  ops.Clock
+	Clock  ops.Clock // this machine's
 	Logger *slog.Logger
 }
 
@@ -85,6 +86,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if d.unclean, err = d.openFlagSet(ctx); err != nil {
 		return nil, d.abandon(err)
 	}
+	if f, ok := d.dialect.connector.(*sqliteFile); ok {
+		if err := f.remember(); err != nil {
+			return nil, d.abandon(err)
+		}
+	}
 	return d, nil
 }
 
@@ -110,7 +116,7 @@ func newDB(o Options) (*DB, error) {
 	case o.URL != "" && o.Path != "":
 		return nil, errors.New("open database: both a path and an address are given: give only one of them")
 	case o.URL != "":
-		p, err := newPostgres(o.URL, o.Schema, o.Logger)
+		p, err := newPostgres(o.URL, o.Schema, o.Clock, o.Logger)
 		if err != nil {
 			return nil, err
 		}
@@ -160,6 +166,34 @@ func (d *DB) Now(ctx context.Context, tx Querier) (time.Time, error) {
 	return t, nil
 }
 
+// Clock tells that time without asking the database each time. On a server it follows the last answer to Now and does not run backwards
+// by small corrections.
+func (d *DB) Clock() time.Time { return d.dialect.clock() }
+
+// Skew is how far this machine's clock is ahead of the server's. It is not known for a file.
+func (d *DB) Skew() (ahead time.Duration, known bool) { return d.dialect.skew() }
+
+// Present is ErrReplaced when the open file was removed or replaced: nothing that is written reaches the path any more.
+func (d *DB) Present() error { return d.dialect.present() }
+
+// Rescue writes what an open database file holds into a new file, also when its path leads to it no longer.
+func (d *DB) Rescue(ctx context.Context, target string) error {
+	if d.writer == nil {
+		return errReadOnly
+	}
+	file, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // SQLite would let every user read it
+	if err == nil {
+		err = file.Close()
+	}
+	if err == nil {
+		_, err = d.writer.ExecContext(ctx, `VACUUM INTO ?`, target)
+	}
+	if err != nil {
+		return fmt.Errorf("rescue database into %s: %w", target, err)
+	}
+	return nil
+}
+
 // abandon closes what was opened before err.
 func (d *DB) abandon(err error) error {
 	return d.dialect.advise(errors.Join(err, d.closePools()))
@@ -184,7 +218,9 @@ func (d *DB) Close() error {
 	}
 	d.closed = true
 	var errs []error
-	if d.marked {
+	if gone := d.dialect.present(); gone != nil {
+		errs = append(errs, gone)
+	} else if d.marked {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		// Readers first: the log cannot be emptied while one of them still reads from it.

@@ -56,6 +56,10 @@ type readBeginner interface {
 type notifier interface {
 	// now is the time that all processes of the database share.
 	now(ctx context.Context, q Querier) (time.Time, error)
+	// clock tells the same time without asking the database.
+	clock() time.Time
+	// skew is how far this machine's clock is ahead of it.
+	skew() (ahead time.Duration, known bool)
 	// notify tells other processes that something was written.
 	notify(ctx context.Context)
 	// listen calls changed after other processes wrote, until ctx ends.
@@ -63,6 +67,8 @@ type notifier interface {
 }
 
 type checker interface {
+	// present is ErrReplaced when the path of an open file leads to another file or to none.
+	present() error
 	// advise adds to an error of opening what to do about it.
 	advise(err error) error
 	// check looks for damage and reports it as ErrCorrupt.

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -51,12 +53,13 @@ type postgres struct {
 	schema Schema
 	binder *placeholders
 	log    *slog.Logger
+	time   *serverClock
 
 	pool                              *pgxpool.Pool
 	writer, reader, unordered, urgent *pool
 }
 
-func newPostgres(address string, schema Schema, log *slog.Logger) (*postgres, error) {
+func newPostgres(address string, schema Schema, clock ops.Clock, log *slog.Logger) (*postgres, error) {
 	config, err := parseAddress(address)
 	if err != nil {
 		return nil, err
@@ -64,6 +67,7 @@ func newPostgres(address string, schema Schema, log *slog.Logger) (*postgres, er
 	c := config.ConnConfig
 	p := &postgres{
 		config: config, name: describeServer(c.Config), token: rand.Text(), schema: schema, binder: newPlaceholders(), log: log,
+		time: newServerClock(clock),
 	}
 	settings := map[string]string{
 		"application_name":                    "claudeops",
@@ -150,7 +154,8 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 	p.reader = p.connections(readers)
-	return nil
+	_, err = p.now(ctx, p.reader)
+	return err
 }
 
 // connections returns a part of the pool.
@@ -286,11 +291,20 @@ func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, e
 
 func (p *postgres) now(ctx context.Context, q Querier) (time.Time, error) {
 	var t time.Time
+	sent := p.time.host()
 	if err := q.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&t); err != nil {
 		return time.Time{}, err
 	}
+	p.time.measure(sent, p.time.host(), t)
 	return t.UTC(), nil
 }
+
+func (p *postgres) clock() time.Time { return p.time.now() }
+
+func (p *postgres) skew() (time.Duration, bool) { return p.time.skew() }
+
+// present has nothing to do: the server holds its own files.
+func (p *postgres) present() error { return nil }
 
 // foreign looks only in the schema where the tables will be created. The job queue shares it and may have been there first.
 func (p *postgres) foreign(ctx context.Context, q Querier, version int64) (bool, error) {

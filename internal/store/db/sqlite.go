@@ -24,14 +24,21 @@ import (
 type sqliteFile struct {
 	path           string
 	schema         Schema
-	clock          ops.Clock
+	host           ops.Clock
 	log            *slog.Logger
 	statements     *statements
 	writer, reader *pool
+	opened         []openFile // to notice when they are replaced
+}
+
+// openFile is a file of the database as it was when it was opened.
+type openFile struct {
+	path string
+	info os.FileInfo
 }
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
-	return &sqliteFile{path: path, schema: schema, clock: clock, log: log, statements: newStatements()}
+	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements()}
 }
 
 func (f *sqliteFile) dialect() dialect {
@@ -104,7 +111,38 @@ func (f *sqliteFile) snapshot(ctx context.Context) (transaction, error) {
 }
 
 // now is the time of this machine: all processes that use the file run on it.
-func (f *sqliteFile) now(context.Context, Querier) (time.Time, error) { return f.clock().UTC(), nil }
+func (f *sqliteFile) now(context.Context, Querier) (time.Time, error) { return f.host().UTC(), nil }
+
+func (f *sqliteFile) clock() time.Time { return f.host() }
+
+func (f *sqliteFile) skew() (time.Duration, bool) { return 0, false }
+
+// remember notes which files are open. The write-ahead log exists from the first use of the writer until it is closed.
+func (f *sqliteFile) remember() error {
+	for _, path := range []string{f.path, f.path + "-wal"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("remember the open file: %w", err)
+		}
+		f.opened = append(f.opened, openFile{path, info})
+	}
+	return nil
+}
+
+func (f *sqliteFile) present() error {
+	for _, o := range f.opened {
+		info, err := os.Stat(o.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: %s does not exist any more", ErrReplaced, o.path)
+		case err != nil:
+			return fmt.Errorf("look for the database file: %w", err)
+		case !os.SameFile(info, o.info):
+			return fmt.Errorf("%w: %s is another file now", ErrReplaced, o.path)
+		}
+	}
+	return nil
+}
 
 func (f *sqliteFile) notify(context.Context) {}
 

@@ -45,7 +45,10 @@ func (d *DB) transact(ctx context.Context, op string, begin func(context.Context
 	if d.writer == nil {
 		return errReadOnly
 	}
-	tx, err := begin(ctx)
+	if err := d.dialect.present(); err != nil {
+		return err
+	}
+	tx, err := beginAgain(ctx, begin)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -60,7 +63,17 @@ func (d *DB) transact(ctx context.Context, op string, begin func(context.Context
 		return fmt.Errorf("commit: %w", err)
 	}
 	failpoint.Hit(op, ".after")
-	return nil
+	// A file that was removed meanwhile has the rows, but no later start finds them.
+	return d.dialect.present()
+}
+
+// beginAgain begins on another connection if the first one was cut while nothing used it.
+func beginAgain(ctx context.Context, begin func(context.Context) (transaction, error)) (transaction, error) {
+	tx, err := begin(ctx)
+	if ConnectionLost(err) && ctx.Err() == nil {
+		tx, err = begin(ctx)
+	}
+	return tx, err
 }
 
 // Read runs fn on one snapshot of the database.

@@ -44,6 +44,8 @@ type line struct {
 	Seq  int64     `json:"seq"`
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
+	// Dropped is that of ops.Line.
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 // Keep adds lines to a session's file. When it returns they are safe on disk.

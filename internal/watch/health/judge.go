@@ -68,6 +68,8 @@ type view struct {
 	bad       map[string]*badService
 	unsettled map[string]*badService // those without a failing check
 	better    map[string]time.Time   // when a service last recovered
+	members   []map[string]bool      // the services of each cause
+	on        []bool                 // whether a service of the cause is still bad
 }
 
 func newView(p Picture, g ops.Grouping, now time.Time) *view {
@@ -95,6 +97,13 @@ func newView(p Picture, g ops.Grouping, now time.Time) *view {
 		}
 	}
 	maps.DeleteFunc(v.unsettled, func(name string, _ *badService) bool { return v.bad[name] != nil })
+	for i := range p.Causes {
+		members := make(map[string]bool, len(p.Causes[i].Services))
+		for _, name := range p.Causes[i].Services {
+			members[name] = true
+		}
+		v.members, v.on = append(v.members, members), append(v.on, v.ongoing(&p.Causes[i]))
+	}
 	return v
 }
 
@@ -201,7 +210,7 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 	var by *ops.Cause
 	for i := range v.Causes {
 		o := &v.Causes[i]
-		if v.belongs(s, o) && (by == nil || o.At.After(by.At)) {
+		if v.belongs(s, i) && (by == nil || o.At.After(by.At)) {
 			by = o
 		}
 	}
@@ -216,11 +225,12 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 	return h, true
 }
 
-func (v *view) belongs(s *badService, o *ops.Cause) bool {
-	if slices.Contains(o.Services, s.name) {
+func (v *view) belongs(s *badService, cause int) bool {
+	o := &v.Causes[cause]
+	if v.members[cause][s.name] {
 		return !s.began.After(o.At)
 	}
-	if s.group != o.Group || !v.ongoing(o) {
+	if s.group != o.Group || !v.on[cause] {
 		return false
 	}
 	if s.group != "" {
@@ -286,8 +296,8 @@ func (v *view) root(name string) bool {
 // recent holds a service that failed again shortly after its last cycle was started.
 func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	var last time.Time
-	for _, o := range v.Causes {
-		if slices.Contains(o.Services, s.name) && !o.At.After(v.now) && o.At.After(last) {
+	for i, o := range v.Causes {
+		if v.members[i][s.name] && !o.At.After(v.now) && o.At.After(last) {
 			last = o.At
 		}
 	}

@@ -13,7 +13,7 @@ func ValidateServices(services []ops.Service) error {
 	all := newDependencies(services)
 	for _, s := range services {
 		for _, d := range s.DependsOn {
-			if !slices.ContainsFunc(services, func(o ops.Service) bool { return o.Name == d }) {
+			if _, known := all.direct[d]; !known {
 				return fmt.Errorf("service %s depends on %s, which is not configured", s.Name, d)
 			}
 		}

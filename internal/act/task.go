@@ -1,0 +1,253 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// task is an action that is ready to run.
+type task struct {
+	image   string // of the container before
+	before  container
+	commit  string // of the repository that is read
+	perform func(ctx context.Context, key string) (output string, err error)
+	cleanup []func()
+}
+
+func (t *task) run(ctx context.Context, run ops.ActionRun) (string, error) {
+	return t.perform(ctx, Key(run.ID))
+}
+
+func (t *task) clean() {
+	for i := len(t.cleanup) - 1; i >= 0; i-- {
+		t.cleanup[i]()
+	}
+}
+
+// Key marks the processes of a run, so that they are found again.
+func Key(id int64) string { return "action-" + strconv.FormatInt(id, 10) }
+
+// prepare makes an action ready, and refuses one that cannot work. Nothing is changed.
+func (r *Runner) prepare(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string) (*task, error) {
+	t := &task{}
+	if err := r.prepareKind(ctx, env, spec, branch, t); err != nil {
+		t.clean()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (r *Runner) prepareKind(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string, t *task) error {
+	if spec.Container != "" {
+		if err := r.readImage(ctx, env, spec, t); err != nil {
+			return err
+		}
+	}
+	switch spec.Kind {
+	case ops.ActionRestart, ops.ActionStart, ops.ActionStop:
+		return r.prepareState(env, spec, spec.Kind, t)
+	case ops.ActionCommand:
+		return r.prepareCommand(ctx, env, spec, spec.Run, t)
+	case ops.ActionRedeploy, ops.ActionApply:
+		return r.prepareCompose(ctx, env, spec, t)
+	case ops.ActionPlaybook:
+		return r.preparePlaybook(ctx, env, spec, t)
+	case ops.ActionPush:
+		return r.preparePush(ctx, env, spec, branch, t)
+	}
+	return refuse(ruleUnknown, "", "There is no way to run an action of the kind %q.", spec.Kind)
+}
+
+// prepareUndo makes the way back of a run ready. Images are those of the time before the run.
+func (r *Runner) prepareUndo(ctx context.Context, env ops.Environment, spec ops.ActionSpec, run ops.ActionRun) (*task, error) {
+	t := &task{image: run.Version}
+	var err error
+	switch {
+	case spec.Kind == ops.ActionStart:
+		err = r.prepareState(env, spec, ops.ActionStop, t)
+	case spec.Kind == ops.ActionStop:
+		err = r.prepareState(env, spec, ops.ActionStart, t)
+	case len(spec.Undo) > 0:
+		err = r.prepareCommand(ctx, env, spec, spec.Undo, t)
+	default:
+		err = refuse(ruleUnknown, "", "%s of %s has no way back.", spec.Name, spec.Service)
+	}
+	if err != nil {
+		t.clean()
+		return nil, err
+	}
+	return t, nil
+}
+
+// readImage notes what the container runs now, for a later way back.
+func (r *Runner) readImage(ctx context.Context, env ops.Environment, spec ops.ActionSpec, t *task) error {
+	must := spec.Kind == ops.ActionRestart || spec.Kind == ops.ActionStop || spec.Kind == ops.ActionStart
+	socket := r.o.Docker(env)
+	if socket == "" {
+		if must {
+			return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
+		}
+		return nil
+	}
+	found, err := newEngine(socket).inspect(ctx, spec.Container)
+	switch {
+	case err != nil && must:
+		return refuse(ruleInput, "Look at the container first.", "The container %s cannot be changed: %v.", spec.Container, err)
+	case err == nil:
+		t.image, t.before = found.Config.Image, found
+	}
+	return nil
+}
+
+func (r *Runner) prepareState(env ops.Environment, spec ops.ActionSpec, verb ops.ActionKind, t *task) error {
+	if spec.Unit != "" {
+		argv, err := r.program(env, []string{r.o.Systemctl, "--no-ask-password", string(verb), "--", spec.Unit})
+		if err != nil {
+			return err
+		}
+		t.perform = func(ctx context.Context, key string) (string, error) {
+			return execute(ctx, command{argv: argv, env: r.environ(key)})
+		}
+		return nil
+	}
+	engine := newEngine(r.o.Docker(env))
+	t.perform = func(ctx context.Context, _ string) (string, error) { return engine.change(ctx, spec.Container, verb) }
+	return nil
+}
+
+func (r *Runner) prepareCommand(ctx context.Context, env ops.Environment, spec ops.ActionSpec, words []string, t *task) error {
+	words, err := r.fill(ctx, env, spec, words, t.image)
+	if err != nil {
+		return err
+	}
+	argv, err := r.program(env, words)
+	if err != nil {
+		return err
+	}
+	t.perform = func(ctx context.Context, key string) (string, error) {
+		return execute(ctx, command{argv: argv, env: r.environ(key)})
+	}
+	return nil
+}
+
+// fill replaces the names in an operator's words.
+func (r *Runner) fill(ctx context.Context, env ops.Environment, spec ops.ActionSpec, words []string, image string) ([]string, error) {
+	text := strings.Join(words, "\x00")
+	previous := ""
+	if strings.Contains(text, "{{previous}}") {
+		var err error
+		if previous, err = r.o.Ledger.LastVersion(ctx, env.Name, spec.Service, image); err != nil {
+			return nil, err
+		}
+		if previous == "" {
+			return nil, refuse(ruleInput, "A human has to name it.", "No earlier image of %s is known.", spec.Service)
+		}
+	}
+	if strings.Contains(text, "{{current}}") && image == "" {
+		return nil, refuse(ruleInput, "Look at the container first.", "The image of %s is not known.", spec.Service)
+	}
+	values := strings.NewReplacer("{{service}}", spec.Service, "{{current}}", image, "{{previous}}", previous)
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = values.Replace(w); out[i] != w && strings.HasPrefix(out[i], "-") && !strings.HasPrefix(w, "-") {
+			return nil, refuse(ruleInput, "", "%q looks like an option.", short(out[i]))
+		}
+	}
+	return out, nil
+}
+
+// program finds the program of an argv, and refuses one that an agent could have written.
+func (r *Runner) program(env ops.Environment, argv []string) ([]string, error) {
+	path, err := findProgram(argv[0], variable(r.o.Environ, "PATH"))
+	if err != nil {
+		return nil, refuse(ruleInput, "Correct the configuration.", "%v.", err)
+	}
+	found, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, refuse(ruleInput, "Correct the configuration.", "The program %s cannot be found: %v.", argv[0], err)
+	}
+	for _, dir := range r.writable(env) {
+		if inside(found, dir) || inside(path, dir) {
+			return nil, refuse(ruleInput, "Move it to another folder.", "The program %s is in %s, where agents write.", argv[0], dir)
+		}
+	}
+	info, err := os.Stat(found)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o002 != 0 {
+		return nil, refuse(ruleInput, "Correct its permissions.", "The program %s is not a file that only its owner may change.", argv[0])
+	}
+	return append([]string{path}, argv[1:]...), nil
+}
+
+// writable are the folders in which agents can write.
+func (r *Runner) writable(env ops.Environment) []string {
+	out := []string{env.WorkDir, filepath.Join(env.StateDir, "agent")}
+	if env.ReposDir != "" {
+		out = append(out, env.ReposDir)
+	}
+	for i, dir := range out {
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			out[i] = found
+		}
+	}
+	return slices.DeleteFunc(out, func(dir string) bool { return dir == "" })
+}
+
+func inside(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func findProgram(name, searched string) (string, error) {
+	if searched == "" {
+		searched = standardPath
+	}
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = nil
+		for _, dir := range filepath.SplitList(searched) {
+			if filepath.IsAbs(dir) {
+				candidates = append(candidates, filepath.Join(dir, name))
+			}
+		}
+	}
+	for _, path := range candidates {
+		if info, err := os.Stat(path); err == nil && filepath.IsAbs(path) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("the program %s is not installed", name)
+}
+
+// environ is the environment of a program: nothing of it comes from an agent.
+func (r *Runner) environ(key string) []string {
+	out := []string{"LANG=C.UTF-8", "CLAUDEOPS_SESSION_KEY=" + key}
+	path := variable(r.o.Environ, "PATH")
+	if path == "" {
+		path = standardPath
+	}
+	out = append(out, "PATH="+path)
+	for _, name := range []string{"HOME", "TZ", "USER", "LOGNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
+		if v := variable(r.o.Environ, name); v != "" {
+			out = append(out, name+"="+v)
+		}
+	}
+	return out
+}
+
+func variable(environ []string, name string) string {
+	for _, e := range environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package act
+
+import (
+	"context"
+	"fmt"
+
+	"claudeops/internal/failpoint"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// undoing says who undoes a run, and why.
+type undoing struct {
+	automatic bool
+	person    string
+	why       string
+	id        int64 // of the row that holds the request of a person
+	session   *ops.Session
+}
+
+// UndoRequest asks for the undo of a run.
+type UndoRequest struct {
+	Environment ops.Environment
+	Run         int64
+	Why         string
+	Session     *ops.Session
+	DryRun      bool
+	Scope       func(ctx context.Context) (Scope, error)
+	Person      string
+	ID          int64 // of the row that holds the request of a person
+}
+
+// Undo undoes a run. A *Refusal means that nothing was done.
+func (r *Runner) Undo(ctx context.Context, q UndoRequest) (Outcome, error) {
+	free, err := r.lock(ctx, q.Environment.Name)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer free()
+	run, spec, err := r.checkUndo(ctx, q)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.undo(ctx, q.Environment, spec, run, undoing{person: q.Person, why: q.Why, id: q.ID, session: q.Session})
+}
+
+func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, ops.ActionSpec, error) {
+	run, err := r.o.Ledger.ActionRun(ctx, q.Run)
+	if err != nil || run.Environment != q.Environment.Name {
+		return run, ops.ActionSpec{}, refuse(ruleUnknown, "List the actions first.", "There is no action %d here.", q.Run)
+	}
+	spec, known := q.Environment.Policy.Inventory.Action(run.Service, run.Action)
+	switch {
+	case !known || spec.Digest() != run.Digest:
+		return run, spec, refuse(ruleUnknown, "Undo it by hand.", "%s of %s is not configured any more as it was run.", run.Action, run.Service)
+	case run.UndoOf != 0:
+		return run, spec, refuse(ruleUnknown, fmt.Sprintf("Run %s again if it is needed.", run.Action), "Action %d is itself an undo.", run.ID)
+	case !spec.Undoable():
+		return run, spec, refuse(ruleUnknown, "Repair the service in another way.", "%s of %s has no way back.", run.Action, run.Service)
+	case run.Status == ops.ActionUndone || !run.Status.Ended() || run.Status == ops.ActionRefused:
+		return run, spec, refuse(ruleUnknown, "", "Action %d is %s.", run.ID, run.Status)
+	}
+	if q.Session != nil {
+		if run.SessionID == nil || *run.SessionID != q.Session.ID {
+			return run, spec, refuse(ruleOutside, "Report it for a human.", "Action %d was not asked for by this session.", run.ID)
+		}
+		undo := Request{Environment: q.Environment, Session: q.Session, DryRun: q.DryRun, Scope: q.Scope}
+		free := spec
+		free.Approval = false
+		if err := r.checkSession(ctx, undo, free); err != nil {
+			return run, spec, err
+		}
+	}
+	if q.DryRun || q.Environment.Policy.DryRun {
+		return run, spec, refuse(ruleDryRun, "", "This is a dry run: nothing is changed.")
+	}
+	if err := r.o.May(); err != nil {
+		return run, spec, refuse(ruleLease, "Report it for a human.", "Nothing may be changed now: %v.", err)
+	}
+	return run, spec, nil
+}
+
+// undo runs the way back of a run. It needs no cooldown: what was changed may always be changed back.
+func (r *Runner) undo(ctx context.Context, env ops.Environment, spec ops.ActionSpec, run ops.ActionRun, u undoing) (Outcome, error) {
+	task, err := r.prepareUndo(ctx, env, spec, run)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer task.clean()
+	back := run
+	back.ID, back.UndoOf, back.Automatic, back.Person, back.Why, back.ApprovalID, back.Step = u.id, run.ID, u.automatic, u.person, u.why, 0, 0
+	back.Does, back.Version, back.Output, back.Error, back.After, back.EndedAt = spec.WayBack(), task.image, "", "", nil, nil
+	if u.person != "" {
+		back.CycleID, back.SessionID = nil, nil
+	}
+	back.Before = r.look(ctx, env, watchedServices(env, spec))
+	failpoint.Hit("action.begin.before")
+	started, _, err := r.o.Ledger.BeginAction(ctx, r.o.Owner(), store.ActionIntent{Run: back, At: r.o.Clock()})
+	if err != nil {
+		return Outcome{}, fmt.Errorf("undo action %d: %w", run.ID, err)
+	}
+	failpoint.Hit("action.begin.after")
+	return r.execute(ctx, env, spec, started, task), nil
+}

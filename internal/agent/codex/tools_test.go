@@ -1,0 +1,23 @@
+package codex
+
+import (
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+)
+
+func TestTheSupervisorsToolsAreOfferedWithoutTheKeyOfTheSession(t *testing.T) {
+	c := New(Options{})
+	spec := ops.SessionSpec{Session: ops.Session{Key: "secret-key"}, Gate: &ops.GateSpec{Tools: ops.ToolServer{MCP: []string{"/bin/claudeops", "agent", "tools", "/run/g/gate.sock"}}}}
+	args, _ := c.arguments(spec, true, "")
+	line := strings.Join(args, " ")
+	const want = `mcp_servers.claudeops={command="/bin/claudeops",args=["agent","tools","/run/g/gate.sock"],env_vars=["CLAUDEOPS_SESSION_KEY"]`
+	if !strings.Contains(line, want) || strings.Contains(line, "secret-key") {
+		t.Errorf("arguments: %s", line)
+	}
+	spec.Gate = nil
+	if args, _ := c.arguments(spec, true, ""); strings.Contains(strings.Join(args, " "), "mcp_servers") {
+		t.Error("tools are offered without a gate")
+	}
+}

@@ -1,0 +1,290 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// Action is something that the supervisor can do to a service.
+type Action struct {
+	Environment    string  `json:"environment"`
+	Service        string  `json:"service"`
+	Name           string  `json:"name"`
+	Kind           string  `json:"kind" enum:"command,restart,start,stop,redeploy,apply,playbook,push"`
+	Description    *string `json:"description"`
+	Tier           int     `json:"tier" doc:"The lowest tier whose agents may ask for it."`
+	Does           string  `json:"does" doc:"What runs."`
+	Undo           string  `json:"undo" doc:"What runs to undo it, or none."`
+	Undoable       bool    `json:"undoable"`
+	Approval       bool    `json:"approval" doc:"Agents may only propose it in a plan."`
+	Counts         string  `json:"counts" doc:"The cooldown that it counts against."`
+	TimeoutSeconds int     `json:"timeout_seconds"`
+}
+
+// ServiceHealth is what the probes of a service say together.
+type ServiceHealth struct {
+	Service string  `json:"service"`
+	Status  string  `json:"status" enum:"healthy,degraded,down"`
+	Error   *string `json:"error"`
+}
+
+// ActionRun is one run of an action.
+type ActionRun struct {
+	ID          int64            `json:"id"`
+	Environment string           `json:"environment"`
+	Service     string           `json:"service"`
+	Action      string           `json:"action"`
+	Kind        string           `json:"kind"`
+	CycleID     *int64           `json:"cycle_id"`
+	SessionID   *int64           `json:"session_id"`
+	By          string           `json:"by" doc:"A person, session, or claudeops for the supervisor itself."`
+	Why         string           `json:"why"`
+	ApprovalID  *int64           `json:"approval_id" doc:"The approved plan that it belongs to."`
+	Step        *int             `json:"step" doc:"Of the plan, from 1."`
+	UndoOf      *int64           `json:"undo_of" doc:"The run that this one undoes."`
+	UndoneBy    *int64           `json:"undone_by" doc:"The run that undid this one."`
+	Automatic   bool             `json:"automatic"`
+	Status      ops.ActionStatus `json:"status" enum:"requested,started,done,failed,undone,interrupted,refused"`
+	Does        string           `json:"does"`
+	Branch      *string          `json:"branch"`
+	Commit      *string          `json:"commit" doc:"Of the repository that was read."`
+	Before      []ServiceHealth  `json:"before"`
+	After       []ServiceHealth  `json:"after"`
+	Output      *string          `json:"output"`
+	Error       *string          `json:"error"`
+	RequestedAt time.Time        `json:"requested_at"`
+	StartedAt   *time.Time       `json:"started_at"`
+	EndedAt     *time.Time       `json:"ended_at"`
+}
+
+type actionsQuery struct {
+	Environment string `query:"environment" doc:"Filter by environment."`
+	Service     string `query:"service" doc:"Filter by service."`
+}
+
+type runsQuery struct {
+	Paging
+	Environment string `query:"environment" doc:"Filter by environment."`
+	Service     string `query:"service" doc:"Filter by service."`
+	Status      string `query:"status" enum:"requested,started,done,failed,undone,interrupted,refused" doc:"Filter by status."`
+	CycleID     int64  `query:"cycle_id" doc:"Filter by cycle."`
+	SessionID   int64  `query:"session_id" doc:"Filter by session."`
+}
+
+type runActionInput struct {
+	Keyed
+	Body struct {
+		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
+		Service     string `json:"service" minLength:"1" maxLength:"200"`
+		Action      string `json:"action" minLength:"1" maxLength:"40"`
+		Branch      string `json:"branch,omitempty" maxLength:"200" doc:"For an action that pushes a branch."`
+		Why         string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is needed, for the record."`
+	}
+}
+
+type undoActionInput struct {
+	RowPath
+	Keyed
+	Body struct {
+		Why string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is undone, for the record."`
+	}
+}
+
+func (s *server) registerActions(api huma.API) {
+	huma.Register(api, look("list-actions", "/actions", "List what the supervisor can do to services", "actions",
+		"Built-in and configured actions, by environment and service."), s.listActions)
+	huma.Register(api, look("list-action-runs", "/actions/runs", "List runs of actions, newest first", "actions",
+		"Who asked, why, what ran, and how the services were before and after."), s.listRuns)
+	huma.Register(api, look("get-action-run", "/actions/runs/{id}", "Show a run of an action", "actions",
+		"With its output.", http.StatusNotFound), s.getRun)
+	huma.Register(api, start("run-action", "/actions/runs", "Run an action", "actions",
+		"The daemon checks it and runs it; the run tells how it goes. Cooldowns apply.", http.StatusNotFound), s.runAction)
+	huma.Register(api, start("undo-action", "/actions/runs/{id}/undo", "Undo a run of an action", "actions",
+		"Only if it has a way back. The answer is the run of the undo.", http.StatusNotFound), s.undoAction)
+}
+
+func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {
+	asked, err := s.environments(q.Environment)
+	if err != nil {
+		return nil, err
+	}
+	return &body[list[Action]]{list[Action]{Items: Actions(asked, q.Service)}}, nil
+}
+
+// Actions are the actions of environments, or of one service of them.
+func Actions(environments []ops.Environment, service string) []Action {
+	out := []Action{}
+	for _, e := range environments {
+		for _, v := range e.Policy.Inventory.Services {
+			if service != "" && v.Name != service {
+				continue
+			}
+			for _, a := range v.Actions {
+				out = append(out, ActionRow(e.Name, a))
+			}
+		}
+	}
+	return out
+}
+
+func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionRun]], error) {
+	before, err := q.after()
+	if err != nil {
+		return nil, err
+	}
+	f := store.ActionFilter{
+		Environment: q.Environment, Service: q.Service, Status: ops.ActionStatus(q.Status), Before: before, Limit: q.Limit + 1,
+	}
+	if q.CycleID != 0 {
+		f.CycleID = ops.Ptr(ops.CycleID(q.CycleID))
+	}
+	if q.SessionID != 0 {
+		f.SessionID = ops.Ptr(ops.SessionID(q.SessionID))
+	}
+	rows, err := s.Store.ActionRuns(ctx, f)
+	if err != nil {
+		return nil, s.problem("list actions", err)
+	}
+	return &body[list[ActionRun]]{page(rows, q.Limit, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)}, nil
+}
+
+func (s *server) getRun(ctx context.Context, in *RowPath) (*body[ActionRun], error) {
+	r, err := s.Store.ActionRun(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("action %d", in.ID), err)
+	}
+	return &body[ActionRun]{ActionRunRow(r)}, nil
+}
+
+func (s *server) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
+	e, err := s.environment(in.Body.Environment)
+	if err != nil {
+		return nil, err
+	}
+	r, err := RequestedRun(e, in.Body.Service, in.Body.Action)
+	if err != nil {
+		return nil, s.problem("action", err)
+	}
+	r.Person, r.Why, r.Branch = who(ctx), in.Body.Why, in.Body.Branch
+	return s.requestRun(ctx, r)
+}
+
+// RequestedRun is a request to run an action that is configured.
+func RequestedRun(e ops.Environment, service, name string) (ops.ActionRun, error) {
+	canonical, _ := e.Policy.Inventory.Canonical(service)
+	a, known := e.Policy.Inventory.Action(canonical, name)
+	if !known {
+		return ops.ActionRun{}, fmt.Errorf("service %s has no action %s; see the list of actions: %w", service, name, ops.ErrNotFound)
+	}
+	return ops.ActionRun{
+		Environment: e.Name, Service: canonical, Action: name, Kind: a.Kind, Tier: a.Tier, Does: a.Does(), Digest: a.Digest(),
+	}, nil
+}
+
+// RequestedUndo is a request to undo a run.
+func RequestedUndo(environments []ops.Environment, r ops.ActionRun) (ops.ActionRun, error) {
+	for _, e := range environments {
+		a, known := e.Policy.Inventory.Action(r.Service, r.Action)
+		if e.Name != r.Environment || !known {
+			continue
+		}
+		switch {
+		case !a.Undoable() || r.UndoOf != 0:
+			return ops.ActionRun{}, fmt.Errorf("%s of %s has no way back: %w", r.Action, r.Service, ops.ErrConflict)
+		case r.Status == ops.ActionUndone || r.Status == ops.ActionRefused || !r.Status.Ended():
+			return ops.ActionRun{}, fmt.Errorf("action %d is %s: %w", r.ID, r.Status, ops.ErrConflict)
+		}
+		return ops.ActionRun{
+			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID,
+			Does: a.WayBack(), Digest: a.Digest(),
+		}, nil
+	}
+	return ops.ActionRun{}, fmt.Errorf("%s of %s is not configured any more: %w", r.Action, r.Service, ops.ErrConflict)
+}
+
+func (s *server) undoAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
+	what := fmt.Sprintf("action %d", in.ID)
+	r, err := s.Store.ActionRun(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	undo, err := RequestedUndo(s.Environments, r)
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	undo.Person, undo.Why = who(ctx), in.Body.Why
+	return s.requestRun(ctx, undo)
+}
+
+func (s *server) requestRun(ctx context.Context, r ops.ActionRun) (*body[ActionRun], error) {
+	if strings.TrimSpace(r.Why) == "" {
+		return nil, huma.Error422UnprocessableEntity("why is missing: say why it is needed")
+	}
+	r, err := s.Store.RequestAction(ctx, r, s.Clock())
+	if err != nil {
+		return nil, s.problem("action", err)
+	}
+	s.changed()
+	return &body[ActionRun]{ActionRunRow(r)}, nil
+}
+
+// ActionRow is an action.
+func ActionRow(environment string, a ops.ActionSpec) Action {
+	return Action{
+		Environment: environment, Service: a.Service, Name: a.Name, Kind: string(a.Kind), Description: text(a.Description), Tier: int(a.Tier),
+		Does: a.Does(), Undo: a.WayBack(), Undoable: a.Undoable(), Approval: a.Approval, Counts: a.Counts,
+		TimeoutSeconds: int(a.Timeout.Seconds()),
+	}
+}
+
+// ActionRunRow is a run of an action.
+func ActionRunRow(r ops.ActionRun) ActionRun {
+	return ActionRun{
+		ID: r.ID, Environment: r.Environment, Service: r.Service, Action: r.Action, Kind: string(r.Kind), CycleID: (*int64)(r.CycleID),
+		SessionID: (*int64)(r.SessionID), By: r.By(), Why: r.Why, ApprovalID: idOrNull(r.ApprovalID), Step: stepOrNull(r.Step),
+		UndoOf: idOrNull(r.UndoOf), UndoneBy: idOrNull(r.UndoneBy), Automatic: r.Automatic, Status: r.Status, Does: r.Does,
+		Branch: text(r.Branch), Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After),
+		Output: text(r.Output), Error: text(r.Error), RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
+	}
+}
+
+func idOrNull(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}
+
+func stepOrNull(step int) *int {
+	if step == 0 {
+		return nil
+	}
+	return &step
+}
+
+func healthRows(all []ops.ServiceHealth) []ServiceHealth {
+	out := make([]ServiceHealth, 0, len(all))
+	for _, h := range all {
+		out = append(out, ServiceHealth{Service: h.Service, Status: string(h.Status), Error: text(h.Error)})
+	}
+	return out
+}
+
+func planRows(steps []ops.ApprovedStep) []PlanStep {
+	out := make([]PlanStep, 0, len(steps))
+	for _, p := range steps {
+		out = append(out, PlanStep{
+			Service: p.Service, Action: p.Action, Branch: text(p.Branch), Reason: p.Reason, ExpectedEffect: p.Effect, WayBack: p.Back,
+			Does: p.Does, Undo: p.WayBack,
+		})
+	}
+	return out
+}

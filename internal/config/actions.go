@@ -1,0 +1,338 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	defaultActionTimeout = 2 * time.Minute
+	longestAction        = 30 * time.Minute
+	defaultBranchPrefix  = "claudeops/"
+)
+
+// The forms of what becomes an argument of a program. None of them can look like an option.
+var (
+	actionName    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+	containerForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+	unitForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9@_.:-]*$`)
+	repoForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+	prefixForm    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`)
+	remoteForm    = regexp.MustCompile(`^(https://|ssh://|/|[a-zA-Z0-9_.-]+@[a-zA-Z0-9.-]+:)[^\s]*$`)
+	placeholder   = regexp.MustCompile(`\{\{[^}]*\}\}`)
+)
+
+// action is an entry of a service's actions.
+type action struct {
+	ops.ActionSpec
+	written
+
+	count int
+	per   time.Duration
+	off   bool
+}
+
+func namedKind(name string, form *regexp.Regexp) kind[string] {
+	return matching(name, form, "a "+name, "use letters, digits, dots and dashes, beginning with a letter or digit")
+}
+
+func actionFields(a *action) []field {
+	return []field{
+		value("name", &a.Name, matching("name", actionName, "a name for an action",
+			"use small letters, digits and dashes, beginning with a letter or digit, at most 40"),
+			"Name of the action. The name of a built-in action changes that one.").mustElse("the action has no name"),
+		value("description", &a.Description, textKind(), "What it is good for, told to agents and people."),
+		value("tier", &a.Tier, intKind(ops.Tier2, ops.LastTier), "Lowest tier whose agents may ask for it.").
+			orElse("2; that of the built-in action"),
+		value("run", &a.Run, argvKind(),
+			"Program and arguments. No shell reads them. `{{service}}`, `{{current}}` and `{{previous}}` (images of the container) are replaced."),
+		value("undo", &a.Undo, argvKind(), "Program and arguments that undo it."),
+		value("playbook", &a.Playbook, committedKind(), "Instead of `run`: Ansible playbook, as a path in `repo`."),
+		value("inventory", &a.Inventory, committedKind(), "Inventory of the playbook, as a path in `repo`."),
+		value("push", &a.Remote, matching("remote", remoteForm, "the address of a repository",
+			"give https://…, ssh://…, user@host:path or /path"),
+			"Instead of `run`: push a branch of `repo` to this address."),
+		value("prefix", &a.Prefix, namedKind("prefix", prefixForm), "How the name of a pushed branch must begin.").
+			orElse("`" + defaultBranchPrefix + "`"),
+		value("repo", &a.Repo, namedKind("folder name", repoForm), "Repository of the playbook or branch: a folder of `repos_dir`."),
+		object("cooldown", &a.count, []field{
+			value("count", &a.count, intKind(1, 1000), "Maximum runs within `per`.").must(),
+			value("per", &a.per, durationKind(time.Minute), "Sliding window.").must(),
+		}, "Its own rate limit, as `{count: 2, per: 4h}`.").
+			orElse("counts as a restart at Tier 2 and as a redeployment at Tier 3"),
+		value("timeout", &a.Timeout, durationKind(time.Second), "Time limit of one run, at most 30m.").orElse("2m"),
+		value("approval", &a.Approval, boolKind(), "Agents may only propose it, as part of a plan that a human approves.").orElse("`false`"),
+		value("off", &a.off, boolKind(), "Removes a built-in action.").orElse("`false`"),
+	}
+}
+
+func composeFields(c *ops.Compose) []field {
+	return []field{
+		value("repo", &c.Repo, namedKind("folder name", repoForm), "Repository: a folder of `repos_dir`.").must(),
+		value("file", &c.File, committedKind(), "The compose file, as a path in the repository.").must(),
+		value("service", &c.Service, namedKind("service name", containerForm), "Its name in the file.").orElse("the name of the service"),
+		value("project", &c.Project, namedKind("project name", containerForm), "Name of the compose project.").
+			orElse("the folder of the file"),
+		value("env_file", &c.EnvFile, socketKind(), "File with variables for the compose file, outside `repos_dir`."),
+		value("project_dir", &c.ProjectDir, pathKind(), "Folder that relative paths in the file mean, outside `repos_dir`.").
+			orElse("the supervisor's own copy of the repository"),
+	}
+}
+
+// committedKind reads the path of a file in a repository.
+func committedKind() kind[string] {
+	return checked("path in a repository", "give a path inside the repository, such as media/compose.yml", "not a path inside a repository",
+		true, func(s string) bool {
+			return s != "" && s == path.Clean(s) && !path.IsAbs(s) && s != ".." && !strings.HasPrefix(s, "../") && !strings.HasPrefix(s, "-") &&
+				!strings.ContainsAny(s, "\x00\n")
+		})
+}
+
+// finishAction checks one action without its service.
+func finishAction(e *entry, a *action) {
+	a.written = written{e.position(e.node), e.key}
+	ways, names := 0, []string{}
+	for _, at := range []any{&a.Run, &a.Playbook, &a.Remote} {
+		names = append(names, e.fields.bound(at).key)
+		if e.has(at) {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		e.refuseAll("keep one of them", "the action has more than one of %s", strings.Join(names, ", "))
+	case a.Playbook != "" && a.Repo == "", a.Remote != "" && a.Repo == "":
+		e.refuseAll("add repo: …, a folder of repos_dir", "the action names no repository")
+	case a.Inventory != "" && a.Playbook == "":
+		e.refuse(&a.Inventory, "remove it, or add playbook", "only a playbook has an inventory")
+	case a.Prefix != "" && a.Remote == "":
+		e.refuse(&a.Prefix, "remove it, or add push", "only a push has a prefix")
+	case a.Repo != "" && a.Playbook == "" && a.Remote == "":
+		e.refuse(&a.Repo, "remove it, or add playbook or push", "only a playbook or a push has a repository")
+	case len(a.Undo) > 0 && a.Remote != "":
+		e.refuse(&a.Undo, "remove it", "a push cannot be undone")
+	case a.Timeout > longestAction:
+		e.refuse(&a.Timeout, "give at most 30m", "%s is too long", a.Timeout)
+	}
+	for _, at := range []*[]string{&a.Run, &a.Undo} {
+		for i, word := range *at {
+			for _, p := range placeholder.FindAllString(word, -1) {
+				if !slices.Contains([]string{"{{service}}", "{{current}}", "{{previous}}"}, p) {
+					e.refuseItem(at, i, "use {{service}}, {{current}} or {{previous}}", "%s is not known", p)
+				}
+			}
+		}
+	}
+}
+
+// declared reports whether the entry says itself what to do.
+func (a action) declared() bool { return len(a.Run) > 0 || a.Playbook != "" || a.Remote != "" }
+
+// usesImage reports whether the action needs to know the image of a container.
+func (a action) usesImage() bool {
+	return slices.ContainsFunc(slices.Concat(a.Run, a.Undo), func(word string) bool {
+		return strings.Contains(word, "{{current}}") || strings.Contains(word, "{{previous}}")
+	})
+}
+
+// checkActions checks the actions of a service against the service.
+func checkActions(e *entry, s *service) {
+	fromProbes(s)
+	if e.has(&s.container) && e.has(&s.unit) {
+		e.refuse(&s.unit, "keep one of them", "a service has a container or a unit, not both")
+		return
+	}
+	known := builtIns(s)
+	seen := map[string]bool{}
+	for _, a := range s.actions {
+		built := slices.ContainsFunc(known, func(o ops.ActionSpec) bool { return o.Name == a.Name })
+		refuse := func(fix, format string, args ...any) {
+			e.problems.add(a.at, a.key, fmt.Sprintf(format, args...), fix)
+		}
+		switch {
+		case seen[a.Name]:
+			refuse("give every action of a service its own name", "%q is given twice", a.Name)
+		case built && a.declared():
+			refuse("choose another name, or remove what it runs to change the built-in action", "%q is a built-in action of this service", a.Name)
+		case !built && !a.declared():
+			refuse("add run: [program, argument]; built in here: "+listOr(known, "nothing, because it has no container, unit or compose"),
+				"the action %q does not say what it runs", a.Name)
+		case built && a.Tier != 0 && a.Tier < known[slices.IndexFunc(known, func(o ops.ActionSpec) bool { return o.Name == a.Name })].Tier:
+			refuse("raise it, or remove it", "the built-in action %q needs a higher tier", a.Name)
+		case built && len(a.Undo) > 0 && (a.Name == string(ops.ActionStart) || a.Name == string(ops.ActionStop)):
+			refuse("remove undo", "starting and stopping undo each other")
+		case a.usesImage() && s.container == "":
+			refuse("add container: … to the service", "{{current}} and {{previous}} are images of a container, and the service has none")
+		case a.off && !built:
+			refuse("remove the entry", "%q is not a built-in action", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	s.Actions = merge(known, s)
+}
+
+func listOr(specs []ops.ActionSpec, otherwise string) string {
+	if len(specs) == 0 {
+		return otherwise
+	}
+	names := make([]string, len(specs))
+	for i, a := range specs {
+		names[i] = a.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// fromProbes takes the container or unit of a service from its probes, where it has no other.
+func fromProbes(s *service) {
+	for _, p := range s.probes {
+		switch {
+		case s.container != "" || s.unit != "":
+			return
+		case p.Type == "container" && containerForm.MatchString(p.Container):
+			s.container = p.Container
+		case p.Type == "systemd" && unitForm.MatchString(p.Unit):
+			s.unit = p.Unit
+		}
+	}
+}
+
+// builtIns are the actions that follow from what a service is.
+func builtIns(s *service) []ops.ActionSpec {
+	var out []ops.ActionSpec
+	add := func(kind ops.ActionKind, tier ops.Tier, counts, does string) {
+		out = append(out, ops.ActionSpec{
+			Name: string(kind), Service: s.Name, Kind: kind, Tier: tier, Counts: counts, Timeout: defaultActionTimeout, Description: does,
+			Container: s.container, Unit: s.unit,
+		})
+	}
+	if s.container != "" || s.unit != "" {
+		what := "container " + s.container
+		if s.unit != "" {
+			what = "unit " + s.unit
+		}
+		add(ops.ActionRestart, ops.Tier2, ops.CountsRestart, "restart the "+what)
+		add(ops.ActionStart, ops.Tier2, ops.CountsRestart, "start the "+what)
+		add(ops.ActionStop, ops.Tier3, ops.CountsRedeployment, "stop the "+what)
+	}
+	if s.compose.Repo != "" {
+		c := s.compose
+		if c.Service == "" {
+			c.Service = s.Name
+		}
+		add(ops.ActionRedeploy, ops.Tier3, ops.CountsRedeployment, "make the container again from the committed compose file")
+		add(ops.ActionApply, ops.Tier3, ops.CountsRedeployment, "bring the container to the state of the committed compose file")
+		for i := range out[len(out)-2:] {
+			a := &out[len(out)-2+i]
+			a.Compose, a.Timeout = c, 2*defaultActionTimeout
+		}
+	}
+	return out
+}
+
+// merge adds an operator's entries to the built-in actions.
+func merge(known []ops.ActionSpec, s *service) []ops.ActionSpec {
+	out := slices.Clone(known)
+	for _, a := range s.actions {
+		i := slices.IndexFunc(out, func(o ops.ActionSpec) bool { return o.Name == a.Name })
+		switch {
+		case i >= 0 && a.off:
+			out = slices.Delete(out, i, i+1)
+		case i >= 0:
+			adjust(&out[i], a)
+		case a.declared():
+			out = append(out, a.spec(s))
+		}
+	}
+	return out
+}
+
+// adjust changes a built-in action as an entry says.
+func adjust(built *ops.ActionSpec, a action) {
+	if a.Tier != 0 {
+		built.Tier = a.Tier
+	}
+	if a.Timeout != 0 {
+		built.Timeout = a.Timeout
+	}
+	if a.Description != "" {
+		built.Description = a.Description
+	}
+	if len(a.Undo) > 0 {
+		built.Undo = a.Undo
+	}
+	built.Approval = a.Approval
+	if a.count > 0 {
+		// It still counts with the commands of agents; its own limit comes on top.
+		built.Limit = ops.CooldownLimit{Service: built.Service, Action: built.Name, Count: a.count, Window: a.per}
+	}
+}
+
+// spec is the action of an entry that says itself what it does.
+func (a action) spec(s *service) ops.ActionSpec {
+	out := a.ActionSpec
+	out.Service, out.Container, out.Unit = s.Name, s.container, s.unit
+	switch {
+	case a.Playbook != "":
+		out.Kind = ops.ActionPlaybook
+	case a.Remote != "":
+		out.Kind = ops.ActionPush
+		if out.Prefix == "" {
+			out.Prefix = defaultBranchPrefix
+		}
+	default:
+		out.Kind = ops.ActionCommand
+	}
+	if out.Tier == 0 {
+		out.Tier = ops.Tier2
+	}
+	if out.Timeout == 0 {
+		out.Timeout = defaultActionTimeout
+	}
+	switch {
+	case a.count > 0:
+		out.Counts = out.Name
+		out.Limit = ops.CooldownLimit{Service: s.Name, Action: out.Name, Count: a.count, Window: a.per}
+	case out.Tier >= ops.Tier3:
+		out.Counts = ops.CountsRedeployment
+	default:
+		out.Counts = ops.CountsRestart
+	}
+	return out
+}
+
+// checkActionPlaces refuses actions whose programs and files an agent could change.
+func (l *loader) checkActionPlaces(c *Config) {
+	for _, e := range c.environments {
+		for _, s := range e.inventory.services.Services {
+			for _, a := range s.Actions {
+				l.checkActionPlace(c, e, a, e.inventory.declared[s.Name])
+			}
+		}
+	}
+}
+
+func (l *loader) checkActionPlace(c *Config, e environment, a ops.ActionSpec, from written) {
+	at, key := from.at, from.key+": action "+a.Name
+	if a.Repository() != "" && e.reposDir == "" {
+		l.problems.add(at, key, "it reads the repository "+a.Repository()+", and there is no repos_dir", "set repos_dir")
+	}
+	words := slices.Concat(a.Run, a.Undo, []string{a.Compose.EnvFile, a.Compose.ProjectDir})
+	for _, word := range words {
+		if !filepath.IsAbs(word) {
+			continue
+		}
+		for _, dir := range []string{e.reposDir, filepath.Join(c.stateDir(e.name), "work"), filepath.Join(c.stateDir(e.name), "agent")} {
+			if dir != "" && inside(filepath.Clean(word), dir) {
+				l.problems.add(at, key, fmt.Sprintf("%s is in %s, where agents write", word, dir),
+					"use a path outside of it; a file of a repository can be used by playbook or compose")
+			}
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"claudeops/internal/act"
+	"claudeops/internal/agent"
+	"claudeops/internal/api"
+	"claudeops/internal/cycle"
+	"claudeops/internal/decide"
+	"claudeops/internal/guard/gate"
+	"claudeops/internal/guard/redact"
+	"claudeops/internal/ops"
+)
+
+const (
+	// requestTime is how long a request of a person waits for this daemon; an old one must not surprise anybody.
+	requestTime = 2 * time.Minute
+	// requestPoll is how often requests are looked for that another host has written.
+	requestPoll = 2 * time.Second
+)
+
+// newActions makes the runner of actions.
+func (h *Host) newActions(r *redact.Redactor, prober act.Prober, health cycle.Health) *act.Runner {
+	h.commits = &act.Commits{Trust: h.store, Host: h.Config.Host.Name, Dir: filepath.Join(h.Config.StateDir, "actions"), Clock: h.Clock}
+	docker := &dockerBrokers{h: h}
+	sockets := gateDir(h.Config)
+	if !h.Config.Guard.Enabled { // nobody has checked the shared folder
+		sockets = filepath.Join(h.Config.StateDir, "gate")
+	}
+	return act.New(act.Options{
+		Ledger: h.store, Refusals: h.store, Prober: prober, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Commits: h.commits,
+		Docker: docker.socket, Gates: sockets, Settle: health.SettleTime, Redact: r.String,
+		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
+		Clock:   h.Clock, Logger: h.Logger,
+	})
+}
+
+// sessionTools are the supervisor's tools as the guard knows them. All tiers may call them: the supervisor decides about each call.
+func sessionTools() map[ops.Tier][]string {
+	var names []string
+	for _, name := range ops.SessionTools() {
+		names = append(names, "mcp__"+ops.ToolServerName+"__"+name)
+	}
+	return map[ops.Tier][]string{ops.Tier1: names}
+}
+
+// offerActions gives a session its tools. Done notes what the session left in the repositories that actions read.
+func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Environment, s ops.Session, dryRun bool) (
+	tools ops.ToolServer, done func(context.Context) error, err error,
+) {
+	done = func(context.Context) error { return nil }
+	if h.commits != nil {
+		if done, err = h.commits.Watch(ctx, env); err != nil {
+			return tools, done, fmt.Errorf("note what is checked out: %w", err)
+		}
+	}
+	if !s.Works() || h.actions == nil || !hasActions(env) {
+		return tools, done, nil
+	}
+	if tools, err = g.Offer(&actionTools{h: h, env: env, session: s, dryRun: dryRun}); err != nil {
+		return tools, done, errors.Join(err, done(ctx))
+	}
+	return tools, done, nil
+}
+
+func hasActions(env ops.Environment) bool {
+	return slices.ContainsFunc(env.Policy.Inventory.Services, func(s ops.Service) bool { return len(s.Actions) > 0 })
+}
+
+// actionTools are the tools of one session.
+type actionTools struct {
+	h       *Host
+	env     ops.Environment
+	session ops.Session
+	dryRun  bool
+}
+
+// scope reads the services of the incident each time: they change while a cycle runs.
+func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
+	now, err := t.h.store.Load(ctx, t.session.CycleID)
+	if err != nil {
+		return act.Scope{}, err
+	}
+	services := incidentServices(now, t.session) // it reads what the sessions reported
+	return act.Scope{Services: services, Held: decide.Held(now, t.h.Clock())}, nil
+}
+
+// Call runs a tool.
+func (t *actionTools) Call(ctx context.Context, tool string, input json.RawMessage) (string, error) {
+	var in struct {
+		ID       int64    `json:"id"`
+		Service  string   `json:"service"`
+		Action   string   `json:"action"`
+		Why      string   `json:"why"`
+		Branch   string   `json:"branch"`
+		Services []string `json:"services"`
+	}
+	if len(input) > 0 {
+		if err := json.Unmarshal(input, &in); err != nil {
+			return "", errors.New("the input of the tool cannot be read: give the fields that its description names")
+		}
+	}
+	switch tool {
+	case "actions_list":
+		return t.list(ctx)
+	case "action_run":
+		out, err := t.h.actions.Run(ctx, act.Request{
+			Environment: t.env, Service: in.Service, Action: in.Action, Branch: in.Branch, Why: in.Why,
+			Session: &t.session, DryRun: t.dryRun, Scope: t.scope,
+		})
+		return t.told(ctx, out, err)
+	case "action_undo":
+		out, err := t.h.actions.Undo(ctx, act.UndoRequest{
+			Environment: t.env, Run: in.ID, Why: in.Why, Session: &t.session, DryRun: t.dryRun, Scope: t.scope,
+		})
+		return t.told(ctx, out, err)
+	case "services_status":
+		return t.status(ctx)
+	case "probe_now":
+		return t.probe(ctx, in.Services)
+	case "cooldowns":
+		return t.cooldowns(ctx)
+	}
+	return "", fmt.Errorf("there is no tool %q", tool)
+}
+
+// toldRun is what an agent is told about a run.
+type toldRun struct {
+	ID     int64               `json:"id"`
+	Status ops.ActionStatus    `json:"status"`
+	Does   string              `json:"does"`
+	Before []ops.ServiceHealth `json:"before"`
+	After  []ops.ServiceHealth `json:"after"`
+	Worse  []string            `json:"worse_than_before,omitempty"`
+	Undone string              `json:"undone,omitempty"`
+	Error  string              `json:"error,omitempty"`
+	Output string              `json:"output,omitempty"`
+}
+
+func (t *actionTools) told(ctx context.Context, out act.Outcome, err error) (string, error) {
+	var no *act.Refusal
+	switch {
+	case errors.As(err, &no):
+		return "", no
+	case err != nil:
+		t.h.Logger.ErrorContext(ctx, "an action could not be run", "session_id", t.session.ID, "error", err)
+		return "", errors.New("the action was not run because it could not be recorded: report it for a human")
+	}
+	t.h.hub.Nudge()
+	r := out.Run
+	said := toldRun{
+		ID: r.ID, Status: r.Status, Does: r.Does, Before: r.Before, After: r.After, Worse: out.Worse, Error: r.Error, Output: end(r.Output, 4000),
+	}
+	switch {
+	case out.Undo != nil && out.Undo.Status == ops.ActionDone:
+		said.Undone = "The action made things worse, so the supervisor has undone it. Do not repeat it; look for another cause."
+		said.After = out.Undo.After
+	case out.Undo != nil:
+		said.Undone = "The action made things worse, and its undo failed: " + out.Undo.Error + ". A human was told."
+	}
+	text, err := json.Marshal(said)
+	return string(text), err
+}
+
+func end(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return "…" + text[len(text)-most:]
+}
+
+// offered is one action as an agent sees it.
+type offered struct {
+	Service     string `json:"service"`
+	Action      string `json:"action"`
+	Does        string `json:"does"`
+	Description string `json:"description,omitempty"`
+	Undo        string `json:"undo"`
+	Tier        int    `json:"tier"`
+	Available   bool   `json:"available"`
+	Because     string `json:"because,omitempty"` // why it is not
+}
+
+func (t *actionTools) list(ctx context.Context) (string, error) {
+	scope, err := t.scope(ctx)
+	if err != nil {
+		return "", errors.New("the services of this incident could not be read: try again later")
+	}
+	out := []offered{}
+	for _, s := range t.env.Policy.Inventory.Services {
+		if !slices.Contains(scope.Services, s.Name) {
+			continue
+		}
+		for _, a := range s.Actions {
+			o := offered{
+				Service: s.Name, Action: a.Name, Does: a.Does(), Description: a.Description, Undo: a.WayBack(), Tier: int(a.Tier), Available: true,
+			}
+			switch why, held := scope.Held[s.Name]; {
+			case t.dryRun:
+				o.Available, o.Because = false, "dry run"
+			case held:
+				o.Available, o.Because = false, why
+			case t.session.May() < a.Tier:
+				o.Available, o.Because = false, "needs "+a.Tier.String()+": escalate"
+			case a.Approval:
+				o.Available, o.Because = false, "needs the approval of a human: propose it in the plan of your handoff"
+			}
+			out = append(out, o)
+		}
+	}
+	text, err := json.Marshal(out)
+	return string(text), err
+}
+
+func (t *actionTools) status(ctx context.Context) (string, error) {
+	found, err := api.Services(ctx, t.h.store, []ops.Environment{t.env}, t.env.Name, t.h.Clock())
+	if err != nil {
+		return "", errors.New("the state of the services could not be read: try again later")
+	}
+	type state struct {
+		Service   string     `json:"service"`
+		State     string     `json:"state"`
+		CheckedAt *time.Time `json:"checked_at"`
+	}
+	out := []state{}
+	for _, s := range found {
+		out = append(out, state{s.Name, s.State, s.CheckedAt})
+	}
+	text, err := json.Marshal(out)
+	return string(text), err
+}
+
+func (t *actionTools) probe(ctx context.Context, services []string) (string, error) {
+	var names []string
+	for _, s := range t.env.Policy.Inventory.Services {
+		names = append(names, s.Name)
+	}
+	var wanted []string
+	for _, name := range services {
+		canonical, known := t.env.Policy.Inventory.Canonical(name)
+		if !known {
+			return "", fmt.Errorf("no service of this environment is called %q", name)
+		}
+		wanted = append(wanted, canonical)
+	}
+	if len(wanted) > 0 {
+		names = wanted
+	}
+	found := t.h.actions.Look(ctx, t.env, names)
+	if found == nil {
+		found = []ops.ServiceHealth{}
+	}
+	text, err := json.Marshal(found)
+	return string(text), err
+}
+
+func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
+	limits := slices.Clone(t.h.Config.Guard.Limits)
+	for _, s := range t.env.Policy.Inventory.Services {
+		for _, a := range s.Actions {
+			if a.Limit.Action != "" {
+				limits = append(limits, a.Limit)
+			}
+		}
+	}
+	used, err := t.h.store.Cooldowns(ctx, t.env.Name, limits, t.h.Clock())
+	if err != nil {
+		return "", errors.New("the rate limits could not be read: try again later")
+	}
+	text, err := json.Marshal(map[string]any{"limits": limits, "used": append([]ops.Cooldown{}, used...)})
+	return string(text), err
+}
+
+// interruptActions ends what an earlier supervisor left running. Nothing is repeated: the probes say what is true.
+func (h *Host) interruptActions(ctx context.Context) error {
+	left, err := h.store.InterruptActions(ctx, h.Owner(), h.Clock())
+	if err != nil {
+		return err
+	}
+	for _, r := range left {
+		killed, err := agent.Sweep(ctx, act.Key(r.ID))
+		if err != nil {
+			h.Logger.WarnContext(ctx, "the processes of an interrupted action could not be ended", "action", r.ID, "error", err)
+		}
+		h.Logger.WarnContext(ctx, "an action was interrupted; it is not repeated", "action", r.ID, "service", r.Service,
+			"name", r.Action, "processes", killed)
+		env, ok := h.works(r.Environment)
+		if !ok {
+			continue
+		}
+		services := append([]string{r.Service}, env.Policy.Inventory.Dependents(r.Service)...)
+		if err := h.store.NoteAction(ctx, h.Owner(), r.ID, h.actions.Look(ctx, env, services)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// works returns an environment that this host works for.
+func (h *Host) works(name string) (ops.Environment, bool) {
+	i := slices.IndexFunc(h.mine, func(e ops.Environment) bool { return e.Name == name })
+	if i < 0 {
+		return ops.Environment{}, false
+	}
+	return h.mine[i], true
+}
+
+// takeRequests does what people ask for, until ctx ends.
+func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) {
+	var names []string
+	for _, e := range h.mine {
+		names = append(names, e.Name)
+	}
+	tick := time.NewTicker(requestPoll)
+	defer tick.Stop()
+	for {
+		waiting, err := h.store.RequestedActions(ctx, names)
+		if err != nil && ctx.Err() == nil {
+			h.Logger.WarnContext(ctx, "requested actions could not be read", "error", err)
+		}
+		for _, r := range waiting {
+			h.takeRequest(ctx, r)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-nudges:
+		case <-tick.C:
+		}
+	}
+}
+
+// takeRequest does one thing that a person asked for. What is refused or fails is told in its row.
+func (h *Host) takeRequest(ctx context.Context, r ops.ActionRun) {
+	env, _ := h.works(r.Environment)
+	var err error
+	switch {
+	case h.Clock().Sub(r.RequestedAt) > requestTime:
+		err = errors.New("no daemon took the request in time; ask again")
+	case r.UndoOf != 0:
+		_, err = h.actions.Undo(ctx, act.UndoRequest{Environment: env, Run: r.UndoOf, Why: r.Why, Person: r.Person, ID: r.ID})
+	default:
+		_, err = h.actions.Run(ctx, act.Request{
+			Environment: env, Service: r.Service, Action: r.Action, Branch: r.Branch, Why: r.Why, Person: r.Person, ID: r.ID,
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		if bad := h.store.RefuseAction(ctx, r.ID, err.Error(), h.Clock()); bad != nil && !errors.Is(bad, ops.ErrConflict) {
+			h.Logger.WarnContext(ctx, "a refused action could not be recorded", "action", r.ID, "error", bad)
+		}
+	}
+	h.hub.Nudge()
+}
+
+// Step runs one step of a plan that a human approved. What may not run any more is recorded as refused: the plan ends there.
+func (h *Host) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
+	p := a.Plan[step-1]
+	request := act.Request{
+		Environment: env, Service: p.Service, Action: p.Action, Branch: p.Branch, Why: end(p.Reason, 400), Plan: &a, Step: step,
+	}
+	out, err := h.actions.Run(ctx, request)
+	var no *act.Refusal
+	if !errors.As(err, &no) {
+		return out.Run, err
+	}
+	return h.store.RefuseStep(ctx, h.Owner(), ops.ActionRun{
+		Environment: env.Name, Service: p.Service, Action: p.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: p.Reason,
+		ApprovalID: a.ID, Step: step, Automatic: true, Does: p.Does, Digest: p.Digest, Branch: p.Branch,
+	}, no.Error(), h.Clock())
+}
+
+// Interrupted ends a run whose supervisor has ended.
+func (h *Host) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
+	if err := h.interruptActions(ctx); err != nil {
+		return ops.ActionRun{}, err
+	}
+	r, err := h.store.ActionRun(ctx, id)
+	if err == nil && !r.Status.Ended() {
+		err = fmt.Errorf("action %d still runs on host %s: %w", id, r.Owner, ops.ErrConflict)
+	}
+	return r, err
+}

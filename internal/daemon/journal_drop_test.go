@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/store/spool"
+	"claudeops/test/storetest"
+)
+
+func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	f := storetest.NewFixture(t, s)
+	session := f.RunningSession(t, "home")
+	scarce := false
+	j := &journal{
+		Store: s, spool: spool.New(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
+		scarce: func() bool { return scarce },
+	}
+	seq := int64(0)
+	add := func(n int) {
+		t.Helper()
+		var lines []ops.Line
+		for range n {
+			seq++
+			lines = append(lines, ops.Line{Seq: seq, At: f.At, Text: fmt.Sprintf("line %05d", seq)})
+		}
+		if err := j.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(10)
+	scarce = true
+	add(20)
+	add(5)
+	scarce = false
+	add(3)
+	scarce = true
+	add(7)
+	scarce = false
+	if err := j.deliver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := s.Transcript(t.Context(), session.ID, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range lines {
+		got = append(got, fmt.Sprint(l.Seq))
+	}
+	if want := "1 2 3 4 5 6 7 8 9 10 11 36 37 38 39"; strings.Join(got, " ") != want {
+		t.Errorf("stored lines %s, want %s", strings.Join(got, " "), want)
+	}
+	if !strings.Contains(lines[10].Text, "25 lines (") || !strings.Contains(lines[10].Text, "nearly full") || !strings.Contains(lines[14].Text, "7 lines") {
+		t.Errorf("the marks are %q and %q", lines[10].Text, lines[14].Text)
+	}
+	if n, err := s.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+		t.Errorf("counted %d of %d lines, %v", n, seq, err)
+	}
+}
+
+func TestAGoneDatabaseEndsWhatRuns(t *testing.T) {
+	s := readinessOf(1 << 40)
+	var gone error
+	s.present = func() error { return gone }
+	running, free := s.bound(t.Context())
+	defer free()
+	gone = fmt.Errorf("%w: it does not exist", store.ErrReplaced)
+	err := s.trouble()
+	if err == nil || !strings.Contains(err.Error(), "db restore") || s.hold(t.Context(), ops.Tier1) == nil {
+		t.Fatalf("trouble is %v", err)
+	}
+	h := &Host{readiness: s}
+	if got := h.unfit().Error(); got != "the database file was removed or replaced" {
+		t.Errorf("strangers are told %q", got)
+	}
+	s.follow(err)
+	<-running.Done()
+	gone = nil
+	s.follow(s.trouble())
+	again, freeAgain := s.bound(t.Context())
+	defer freeAgain()
+	if again.Err() != nil {
+		t.Error("with the file back, nothing may run")
+	}
+}

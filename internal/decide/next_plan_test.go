@@ -1,0 +1,101 @@
+package decide_test
+
+import (
+	"testing"
+	"time"
+
+	"claudeops/internal/decide"
+	"claudeops/internal/decide/outcome"
+	"claudeops/internal/ops"
+)
+
+func acting(p *ops.Policy) {
+	p.Inventory.Services[0].Actions = []ops.ActionSpec{{Name: "restart", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Run: []string{"/bin/restart"}}}
+}
+
+// planCases are the states after a human has approved a plan of two steps for Tier 2.
+func planCases(now time.Time) []nextCase {
+	plan := []ops.ApprovedStep{{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}}, {PlanStep: ops.PlanStep{Service: "web", Action: "clear"}}}
+	approved := ops.Approval{
+		ID: 7, SessionID: 1, Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2", Status: ops.ApprovalApproved, AnsweredBy: "ada", AnsweredAt: &now,
+		Plan: plan, Steps: []int{1, 2},
+	}
+	looked := ops.Check{Service: "web", Purpose: ops.ProbeRecheck, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(1))}
+	after := func(status ops.Health) ops.Check {
+		return ops.Check{Service: "web", Purpose: ops.ProbePlan, Status: status, AfterSession: ops.Ptr(ops.SessionID(1))}
+	}
+	run := func(step int, status ops.ActionStatus) ops.ActionRun {
+		return ops.ActionRun{ID: int64(step), ApprovalID: 7, Step: step, Status: status}
+	}
+	handedUp := []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}
+	with := func(a ops.Approval, runs ...ops.ActionRun) ops.Journal {
+		return ops.Journal{Approvals: []ops.Approval{a}, Runs: runs}
+	}
+	part := approved
+	part.Steps = []int{2}
+	none := approved
+	none.Steps = nil
+	asks := func(step int) func(*testing.T, ops.Step) {
+		return func(t *testing.T, s ops.Step) {
+			if s.Act == nil || s.Act.Step != step || s.Act.Approval.ID != 7 {
+				t.Errorf("act %+v, want step %d", s.Act, step)
+			}
+		}
+	}
+	return []nextCase{
+		{name: "the first approved step is run", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepAct, level: ops.LevelInfo, says: "ada", check: asks(1)},
+		{name: "then the second", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionDone)), kind: ops.StepAct, level: ops.LevelInfo, check: asks(2)},
+		{name: "only what was approved", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(part), kind: ops.StepAct, level: ops.LevelInfo, check: asks(2)},
+		{name: "probes look first", row: "not seen since", policy: policy(probed), sessions: handedUp, journal: with(approved), kind: ops.StepProbe},
+		{name: "a step that was cut off is not repeated", row: "plan step in flight", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionStarted)), kind: ops.StepAct, level: ops.LevelWarning, says: "not repeated"},
+		{name: "a failed step ends the plan", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionFailed)), kind: ops.StepProbe},
+		{name: "an undone step ends the plan", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionUndone)), kind: ops.StepProbe},
+		{name: "a plan that was carried out is checked", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepProbe, says: "web"},
+		{name: "a plan that helped ends the cycle", row: "plan helped", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "ada approved"},
+		{name: "a plan that did not help starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
+		{name: "a refused step starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionRefused)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
+		{name: "without an approved step the tier starts", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(none), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
+		{name: "dry run is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.DryRun = true }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo},
+		{name: "a lower maximum is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+	}
+}
+
+func TestAPlanIsShownAsTheSupervisorWouldRunIt(t *testing.T) {
+	handoffWith := func(plan string) []byte {
+		return []byte(`{"schema_version":1,"recommended_tier":2,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"cooldown_state":{},"plan":` + plan + `}`)
+	}
+	const good = `{"service":"web","action":"restart","reason":"r","expected_effect":"e","way_back":"w"}`
+	for name, c := range map[string]struct {
+		plan  string
+		steps int
+	}{
+		"good":            {`[` + good + `]`, 1},
+		"empty":           {`[]`, 0},
+		"unknown action":  {`[{"service":"web","action":"wipe","reason":"r","expected_effect":"e","way_back":"w"}]`, 0},
+		"other service":   {`[{"service":"db","action":"restart","reason":"r","expected_effect":"e","way_back":"w"}]`, 0},
+		"branch":          {`[{"service":"web","action":"restart","branch":"b","reason":"r","expected_effect":"e","way_back":"w"}]`, 0},
+		"one of two good": {`[` + good + `,{"service":"web","action":"wipe","reason":"r","expected_effect":"e","way_back":"w"}]`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffJSON = handoffWith(c.plan) })
+			outcome.Read(&s)
+			p := policy(probed, acting, func(p *ops.Policy) { p.ApprovalTier = 2 })
+			cycle := ops.Cycle{ID: 3, Status: ops.CycleRunning}
+			step := decide.Next(cycle, ops.Journal{Sessions: []ops.Session{s}}, p, time.Now())
+			if step.Approval == nil || len(step.Approval.Plan) != c.steps {
+				t.Fatalf("%s: %+v", step.Row, step.Approval)
+			}
+			if c.steps == 0 {
+				if step.Approval.PlanHash != "" {
+					t.Error("an empty plan has a hash")
+				}
+				return
+			}
+			shown := step.Approval.Plan[0]
+			a := p.Inventory.Services[0].Actions[0]
+			if shown.Does != "/bin/restart" || shown.Digest != a.Digest() || step.Approval.PlanHash != ops.PlanHash(3, 1, step.Approval.Plan) {
+				t.Errorf("%+v", step.Approval)
+			}
+		})
+	}
+}

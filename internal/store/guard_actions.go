@@ -1,0 +1,515 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const actionColumns = `r.id, r.environment, r.service, r.action, r.kind, r.tier, r.cycle_id, r.session_id, r.person, r.why,
+	COALESCE(r.approval_id, 0), r.step, COALESCE(r.undo_of, 0), r.automatic, r.status, r.does, r.digest, r.branch, r.commit_id, r.version,
+	r.states_before, r.states_after, r.output, r.error, r.owner, r.term, r.requested_at, r.started_at, r.ended_at,
+	COALESCE((SELECT MAX(u.id) FROM action_runs u WHERE u.undo_of = r.id AND u.status = 'done'), 0)`
+
+const selectActions = `SELECT ` + actionColumns + ` FROM action_runs r`
+
+func scanAction(row db.Row) (ops.ActionRun, error) {
+	var r ops.ActionRun
+	err := row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
+		&r.ApprovalID, &r.Step, &r.UndoOf, &r.Automatic, &r.Status, &r.Does, &r.Digest, &r.Branch, &r.Commit, &r.Version,
+		db.ToJSON(&r.Before), db.ToJSON(&r.After), db.ToText(&r.Output), &r.Error, &r.Owner, &r.Term,
+		db.ToTime(&r.RequestedAt), db.ToOptTime(&r.StartedAt), db.ToOptTime(&r.EndedAt), &r.UndoneBy)
+	return r, err
+}
+
+// ActionFilter chooses runs of actions; the zero value means all.
+type ActionFilter struct {
+	Environment string
+	Service     string
+	Status      ops.ActionStatus
+	CycleID     *ops.CycleID
+	SessionID   *ops.SessionID
+	Before      int64 // only older ones: the last id of the page before
+	Limit       int
+}
+
+// ActionRuns returns a page of runs, newest first.
+func (s *Store) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun, error) {
+	var w db.Filter
+	for cond, value := range map[string]string{
+		`r.environment = ?`: f.Environment, `r.service = ?`: f.Service, `r.status = ?`: string(f.Status),
+	} {
+		if value != "" {
+			w.Add(cond, value)
+		}
+	}
+	if f.CycleID != nil {
+		w.Add(`r.cycle_id = ?`, *f.CycleID)
+	}
+	if f.SessionID != nil {
+		w.Add(`r.session_id = ?`, *f.SessionID)
+	}
+	if f.Before > 0 {
+		w.Add(`r.id < ?`, f.Before)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanAction, selectActions+w.Where()+` ORDER BY r.id DESC LIMIT ?`,
+		append(w.Args, db.PageSize(f.Limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list actions: %w", err)
+	}
+	return out, nil
+}
+
+// ActionRun returns one run.
+func (s *Store) ActionRun(ctx context.Context, id int64) (ops.ActionRun, error) {
+	r, err := actionByID(ctx, s.db.Reader(), id)
+	if err != nil {
+		return ops.ActionRun{}, fmt.Errorf("read action %d: %w", id, err)
+	}
+	return r, nil
+}
+
+func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, error) {
+	return db.One(ctx, q, scanAction, selectActions+` WHERE r.id = ?`, id)
+}
+
+func actionsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.ActionRun, error) {
+	return db.List(ctx, q, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, cycle)
+}
+
+// LastVersion returns the newest image that a container of the service had before an action and that is not the current one.
+func (s *Store) LastVersion(ctx context.Context, environment, service, current string) (string, error) {
+	v, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT version FROM action_runs
+		WHERE environment = ? AND service = ? AND version <> '' AND version <> ? ORDER BY id DESC LIMIT 1`, environment, service, current)
+	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+		return "", fmt.Errorf("read earlier version of %s: %w", service, err)
+	}
+	return v, nil
+}
+
+// RequestAction records that a person wants an action to be done, or a run to be undone. The daemon takes it from there.
+func (s *Store) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time) (ops.ActionRun, error) {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "request_action", func(tx db.Querier) error {
+		if err := requireName(r.Person); err != nil {
+			return err
+		}
+		if strings.TrimSpace(r.Why) == "" {
+			return errors.New("no reason given: say why it is needed")
+		}
+		r.Status, r.RequestedAt = ops.ActionRequested, at
+		var err error
+		if r.ID, err = insertAction(ctx, tx, r); err != nil {
+			return err
+		}
+		_, err = insertEvent(ctx, tx, ops.Event{
+			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: r.Service,
+			Message: fmt.Sprintf("%s asked for %s (action %d): %s", r.Person, describeAction(r), r.ID, r.Why),
+		}, at)
+		return err
+	})
+	if err != nil {
+		return ops.ActionRun{}, fmt.Errorf("request action %s of %s: %w", r.Action, r.Service, err)
+	}
+	return r, nil
+}
+
+func describeAction(r ops.ActionRun) string {
+	if r.UndoOf != 0 {
+		return fmt.Sprintf("the undo of %s of %s (action %d)", r.Action, r.Service, r.UndoOf)
+	}
+	return r.Action + " of " + r.Service
+}
+
+// RequestedActions returns what people have asked for in these environments, oldest first.
+func (s *Store) RequestedActions(ctx context.Context, environments []string) ([]ops.ActionRun, error) {
+	all, err := db.List(ctx, s.db.Reader(), scanAction, selectActions+` WHERE r.status = ? ORDER BY r.id`, ops.ActionRequested)
+	if err != nil {
+		return nil, fmt.Errorf("list requested actions: %w", err)
+	}
+	return slices.DeleteFunc(all, func(r ops.ActionRun) bool { return !slices.Contains(environments, r.Environment) }), nil
+}
+
+// RefuseAction ends a request that is not carried out. One that was taken meanwhile is ops.ErrConflict.
+func (s *Store) RefuseAction(ctx context.Context, id int64, reason string, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "refuse_action", func(tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = ? WHERE id = ? AND status = ?`,
+			ops.ActionRefused, reason, db.Time(at), id, ops.ActionRequested))
+		if err == nil && !ok {
+			err = ops.ErrConflict
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("refuse action %d: %w", id, err)
+	}
+	return nil
+}
+
+// ActionIntent is what BeginAction writes in one transaction.
+type ActionIntent struct {
+	Run    ops.ActionRun
+	Record ops.GuardRecord // of a run that a session asks for
+	Want   []ops.Reservation
+	Limits []ops.CooldownLimit
+	At     time.Time
+}
+
+// BeginAction records that an action is about to run: the intent, its cooldown, and the approved step that it uses, or nothing of
+// it. A refusal is the reason why it must not run. After an error nothing was written, and nothing may run.
+func (s *Store) BeginAction(ctx context.Context, owner ops.Owner, in ActionIntent) (run ops.ActionRun, refusal string, err error) {
+	now := s.moment(s.orNow(in.At))
+	err = s.db.Write(ctx, "begin_action", func(tx db.Querier) error {
+		b := beginning{tx: tx, owner: owner, in: in, now: now}
+		run, refusal, err = b.write(ctx)
+		return err
+	})
+	if err != nil {
+		return ops.ActionRun{}, "", fmt.Errorf("begin action %s of %s: %w", in.Run.Action, in.Run.Service, err)
+	}
+	return run, refusal, nil
+}
+
+// beginning is one call of BeginAction.
+type beginning struct {
+	tx    db.Querier
+	owner ops.Owner
+	in    ActionIntent
+	now   moment
+}
+
+func (b *beginning) write(ctx context.Context) (ops.ActionRun, string, error) {
+	r := &b.in.Run
+	if err := b.fence(ctx); err != nil {
+		return ops.ActionRun{}, "", err
+	}
+	if r.ApprovalID != 0 && r.UndoOf == 0 {
+		if err := b.approved(ctx); err != nil {
+			return ops.ActionRun{}, "", err
+		}
+	}
+	reason, err := b.reserve(ctx)
+	if err != nil {
+		return ops.ActionRun{}, "", err
+	}
+	if b.in.Record.SessionID != 0 {
+		record := b.in.Record
+		record.At, record.CycleID, record.Allowed = b.now.at, *r.CycleID, reason == ""
+		if reason != "" {
+			record.Rule, record.Reason = ruleCooldown, reason
+		}
+		if _, err := insertGuard(ctx, b.tx, record); err != nil {
+			return ops.ActionRun{}, "", err
+		}
+	}
+	if reason != "" {
+		return ops.ActionRun{}, reason, nil
+	}
+	r.Status, r.Owner, r.Term, r.StartedAt = ops.ActionStarted, b.owner.Host, b.owner.Term, &b.now.at
+	if r.ID == 0 {
+		r.RequestedAt = b.now.at
+		r.ID, err = insertAction(ctx, b.tx, *r)
+	} else {
+		err = b.takeRequest(ctx)
+	}
+	if err != nil {
+		return ops.ActionRun{}, "", err
+	}
+	return *r, "", b.count(ctx)
+}
+
+// fence refuses a run that this host may not do any more.
+func (b *beginning) fence(ctx context.Context) error {
+	r := b.in.Run
+	switch {
+	case b.in.Record.SessionID != 0:
+		cycle, err := fenceSession(ctx, b.tx, b.owner, b.in.Record.SessionID)
+		if err != nil {
+			return err
+		}
+		return sessionRuns(ctx, b.tx, cycle, b.in.Record.SessionID)
+	case r.ApprovalID != 0 && r.UndoOf == 0:
+		cycle, err := fenceCycle(ctx, b.tx, b.owner, *r.CycleID)
+		if err != nil {
+			return err
+		}
+		return cycle.running()
+	}
+	return fenceTerm(ctx, b.tx, b.owner)
+}
+
+// approved checks that a human approved exactly this step. The index on the runs makes sure that it runs once.
+func (b *beginning) approved(ctx context.Context) error {
+	r := b.in.Run
+	a, err := approvalByID(ctx, b.tx, r.ApprovalID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.Status != ops.ApprovalApproved || a.CycleID != *r.CycleID:
+		return fmt.Errorf("approval %d does not approve it: %w", a.ID, ops.ErrConflict)
+	case ops.PlanHash(a.CycleID, a.SessionID, a.Plan) != a.PlanHash:
+		return fmt.Errorf("the plan of approval %d was changed: %w", a.ID, ops.ErrConflict)
+	case r.Step < 1 || r.Step > len(a.Plan) || !slices.Contains(a.Steps, r.Step):
+		return fmt.Errorf("step %d of approval %d was not approved: %w", r.Step, a.ID, ops.ErrConflict)
+	}
+	step := a.Plan[r.Step-1]
+	if step.Service != r.Service || step.Action != r.Action || step.Branch != r.Branch || step.Digest != r.Digest {
+		return fmt.Errorf("step %d of approval %d is something else: %w", r.Step, a.ID, ops.ErrConflict)
+	}
+	done, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM action_runs WHERE approval_id = ? AND step = ? AND undo_of IS NULL`,
+		r.ApprovalID, r.Step)
+	if err == nil && done > 0 {
+		err = fmt.Errorf("step %d of approval %d has been used: %w", r.Step, a.ID, ops.ErrConflict)
+	}
+	return err
+}
+
+// reserve reserves the cooldown, or says why not.
+func (b *beginning) reserve(ctx context.Context) (string, error) {
+	r := b.in.Run
+	if len(b.in.Want) == 0 {
+		return "", nil
+	}
+	record := b.in.Record
+	record.Gate = ops.GateAction
+	pass := reserving{tx: b.tx, environment: r.Environment, record: record, limits: b.in.Limits, now: b.now, taken: map[int64]bool{}}
+	if r.CycleID == nil || r.SessionID == nil {
+		for _, w := range b.in.Want {
+			if reason, err := pass.refusal(ctx, w); reason != "" || err != nil {
+				return reason, err
+			}
+		}
+		return "", nil
+	}
+	pass.record.CycleID, pass.record.SessionID = *r.CycleID, *r.SessionID
+	return pass.all(ctx, b.in.Want)
+}
+
+// count makes the run of a person count against its cooldown. Runs of a session count where the commands of sessions do.
+func (b *beginning) count(ctx context.Context) error {
+	r := b.in.Run
+	if r.CycleID != nil && r.SessionID != nil || len(b.in.Want) == 0 {
+		return nil
+	}
+	_, err := b.tx.ExecContext(ctx, `UPDATE action_runs SET counts = TRUE, counts_as = ?, boot = ?, uptime_us = ? WHERE id = ?`,
+		b.in.Want[0].Action, b.now.boot, b.now.up.Microseconds(), r.ID)
+	return err
+}
+
+// takeRequest starts what a person asked for, unless somebody else did.
+func (b *beginning) takeRequest(ctx context.Context) error {
+	r := b.in.Run
+	before, err := db.JSON(db.OrEmpty(r.Before))
+	if err != nil {
+		return err
+	}
+	ok, err := db.Changed(b.tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, started_at = ?, owner = ?, term = ?, kind = ?, tier = ?,
+		does = ?, digest = ?, commit_id = ?, version = ?, states_before = ? WHERE id = ? AND status = ?`,
+		r.Status, db.Time(b.now.at), r.Owner, r.Term, r.Kind, r.Tier, r.Does, r.Digest, r.Commit, r.Version, before, r.ID, ops.ActionRequested))
+	if err == nil && !ok {
+		err = fmt.Errorf("it was taken or withdrawn: %w", ops.ErrConflict)
+	}
+	return err
+}
+
+func insertAction(ctx context.Context, tx db.Querier, r ops.ActionRun) (int64, error) {
+	before, err := db.JSON(db.OrEmpty(r.Before))
+	if err != nil {
+		return 0, err
+	}
+	var id int64
+	err = tx.QueryRowContext(ctx, `INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, person, why,
+		approval_id, step, undo_of, automatic, status, does, digest, branch, commit_id, version, states_before, owner, term, requested_at,
+		started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		r.Environment, r.Service, r.Action, r.Kind, r.Tier, db.OptID(r.CycleID), db.OptID(r.SessionID), r.Person, r.Why,
+		db.OrNull(r.ApprovalID), r.Step, db.OrNull(r.UndoOf), r.Automatic, r.Status, r.Does, r.Digest, r.Branch, r.Commit, r.Version, before,
+		r.Owner, r.Term, db.Time(r.RequestedAt), db.OptTime(r.StartedAt)).Scan(&id)
+	return id, err
+}
+
+// ActionResult is what EndAction writes in one transaction.
+type ActionResult struct {
+	ID      int64
+	Status  ops.ActionStatus
+	Output  string
+	Error   string
+	After   []ops.ServiceHealth
+	Events  []ops.Event
+	Notices []ops.Notice
+	At      time.Time
+}
+
+// EndAction records how a run ended, with what the probes say. A successful undo also ends what it undid.
+func (s *Store) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) (ops.ActionRun, error) {
+	at := s.orNow(in.At)
+	var out ops.ActionRun
+	err := s.db.Write(ctx, "end_action", func(tx db.Querier) error {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return err
+		}
+		after, err := db.JSON(db.OrEmpty(in.After))
+		if err != nil {
+			return err
+		}
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, output = ?, error = ?, states_after = ?, ended_at = ?
+			WHERE id = ? AND status = ?`, in.Status, db.OptBytes([]byte(in.Output)), in.Error, after, db.Time(at), in.ID, ops.ActionStarted))
+		if err == nil && !ok {
+			err = fmt.Errorf("it is not running: %w", ops.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if out, err = actionByID(ctx, tx, in.ID); err != nil {
+			return err
+		}
+		if out.UndoOf != 0 && in.Status == ops.ActionDone {
+			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ? WHERE id = ?`, ops.ActionUndone, out.UndoOf)
+			if err != nil {
+				return err
+			}
+		}
+		return recordActionNews(ctx, tx, out, in.Events, in.Notices, at)
+	})
+	if err != nil {
+		return ops.ActionRun{}, fmt.Errorf("end action %d: %w", in.ID, err)
+	}
+	return out, nil
+}
+
+func recordActionNews(ctx context.Context, tx db.Querier, r ops.ActionRun, events []ops.Event, notices []ops.Notice, at time.Time) error {
+	for _, e := range events {
+		e.Environment, e.Service, e.CycleID, e.SessionID = r.Environment, r.Service, r.CycleID, r.SessionID
+		if _, err := insertEvent(ctx, tx, e, at); err != nil {
+			return err
+		}
+	}
+	for _, n := range notices {
+		n.Environment, n.Service, n.CycleID, n.Status = r.Environment, r.Service, r.CycleID, ops.NoticePending
+		if _, err := insertNotice(ctx, tx, n, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InterruptActions ends the runs whose supervisor has ended, and returns them. They are never repeated.
+func (s *Store) InterruptActions(ctx context.Context, owner ops.Owner, at time.Time) ([]ops.ActionRun, error) {
+	at = s.orNow(at)
+	var out []ops.ActionRun
+	err := s.db.Write(ctx, "interrupt_actions", func(tx db.Querier) error {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return err
+		}
+		now, err := s.db.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		left, err := db.List(ctx, tx, scanAction, selectActions+` WHERE r.status = ? AND NOT EXISTS (SELECT 1 FROM hosts h
+			WHERE h.host = r.owner AND h.term = r.term AND (h.expires_at IS NULL OR h.expires_at > ?)) ORDER BY r.id`,
+			ops.ActionStarted, db.Time(now))
+		if err != nil {
+			return err
+		}
+		for _, r := range left {
+			const why = "the supervisor ended while the action was running; it is not repeated"
+			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = ? WHERE id = ?`,
+				ops.ActionInterrupted, why, db.Time(at), r.ID)
+			if err != nil {
+				return err
+			}
+			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
+			message := fmt.Sprintf("%s of %s (action %d) was interrupted: %s", r.Action, r.Service, r.ID, why)
+			err = recordActionNews(ctx, tx, r, []ops.Event{{Level: ops.LevelCritical, Kind: ops.EventAction, Message: message}}, []ops.Notice{{
+				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: "Claude Ops: An action was interrupted",
+				Body: message + ".\nLook at the service before you repeat it.\n", NextAt: at, CreatedAt: at,
+			}}, at)
+			if err != nil {
+				return err
+			}
+			out = append(out, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("interrupt actions: %w", err)
+	}
+	return out, nil
+}
+
+// NoteAction records what probes say after a run that was interrupted.
+func (s *Store) NoteAction(ctx context.Context, owner ops.Owner, id int64, after []ops.ServiceHealth) error {
+	err := s.db.Write(ctx, "note_action", func(tx db.Querier) error {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return err
+		}
+		text, err := db.JSON(db.OrEmpty(after))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET states_after = ? WHERE id = ? AND status = ?`, text, id, ops.ActionInterrupted)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note action %d: %w", id, err)
+	}
+	return nil
+}
+
+// act reserves for an action of the supervisor. What a command of an agent reserved is not used for it, and the other way round.
+func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, err error) {
+	if w.Half == ops.HalfClose {
+		if covered, err := p.cover(ctx, w); covered || err != nil {
+			return "", err
+		}
+	}
+	if reason, err := p.refusal(ctx, w); reason != "" || err != nil {
+		return reason, err
+	}
+	status := actionUsed
+	if w.Half == ops.HalfOpen {
+		status = actionOpen
+	}
+	id, err := p.insert(ctx, w, status, 0)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.tx.ExecContext(ctx, `UPDATE cooldown_actions SET used_at = ? WHERE id = ?`, db.Time(p.now.at), id)
+	return "", err
+}
+
+// RefuseStep records that a step of an approved plan was not run, so that the plan goes no further.
+func (s *Store) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "refuse_step", func(tx db.Querier) error {
+		if _, err := fenceCycle(ctx, tx, owner, *r.CycleID); err != nil {
+			return err
+		}
+		r.Status, r.Error, r.RequestedAt = ops.ActionRefused, reason, at
+		id, err := insertAction(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET error = ?, ended_at = ? WHERE id = ?`, reason, db.Time(at), id)
+		if err != nil {
+			return err
+		}
+		if r, err = actionByID(ctx, tx, id); err != nil {
+			return err
+		}
+		return recordActionNews(ctx, tx, r, []ops.Event{{
+			Level: ops.LevelWarning, Kind: ops.EventAction, Message: fmt.Sprintf("step %d of the plan was not run: %s", r.Step, reason),
+		}}, nil, at)
+	})
+	if err != nil {
+		return ops.ActionRun{}, fmt.Errorf("refuse step %d of approval %d: %w", r.Step, r.ApprovalID, err)
+	}
+	return r, nil
+}

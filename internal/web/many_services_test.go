@@ -1,0 +1,142 @@
+package web_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
+	"claudeops/internal/web"
+	"claudeops/test/testtoken"
+)
+
+// manyServices is a site with so many services, each with a probe and results of some days; one in a hundred is down.
+func manyServices(tb testing.TB, n, days int) http.Handler {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "claudeops.db")
+	open := func() *store.Store {
+		s, err := store.Open(tb.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return s
+	}
+	if err := open().Close(); err != nil {
+		tb.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	state, err := json.Marshal(health.State{Probe: "http", Level: ops.Healthy, Last: ops.Check{At: benchNow().Add(-time.Minute), Status: ops.Healthy}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const name = `'service-' || substr('00000' || i, -5)`
+	numbers := fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) `, n)
+	dates := fmt.Sprintf(`, d(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM d WHERE j < %d) `, days-1)
+	for _, statement := range []string{
+		`BEGIN`,
+		numbers + `INSERT INTO checks (at, environment, purpose, service, probe, type, status, error, response_time_ms)
+			SELECT '2026-11-14T13:40:00.000000Z', 'default', 'watch', ` + name + `, 'http', 'http',
+			CASE i % 100 WHEN 0 THEN 'down' ELSE 'healthy' END, '', 12 FROM n`,
+		numbers + `INSERT INTO probe_states (environment, service, probe, level, since, state)
+			SELECT 'default', ` + name + `, 'http', 'healthy', '2026-11-14T13:00:00.000000Z',
+			json_set('` + string(state) + `', '$.Service', ` + name + `) FROM n`,
+		strings.TrimSpace(numbers) + dates + `INSERT INTO check_days (at, environment, service, status, checks)
+			SELECT date('2026-11-14', '-' || j || ' days'), 'default', ` + name + `, 'healthy', 1440 FROM n, d`,
+		`COMMIT`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			tb.Fatalf("%.80s: %v", statement, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	s := open()
+	tb.Cleanup(func() { _ = s.Close() })
+	env := ops.Environment{Name: "default", Interval: time.Hour}
+	for i := 1; i <= n; i++ {
+		env.Policy.Inventory.Services = append(env.Policy.Inventory.Services, ops.Service{Name: fmt.Sprintf("service-%05d", i)})
+	}
+	return web.New(web.Options{
+		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token,
+		Environments: []ops.Environment{env},
+	})
+}
+
+const veryMany = 40_000
+
+func BenchmarkManyServices(b *testing.B) {
+	site := manyServices(b, veryMany, 30)
+	for _, path := range []string{"/services", "/services?page=500", "/services?q=39999", "/", "/api/v1/services", "/api/v1/stats", "/metrics"} {
+		b.Run(path, func(b *testing.B) { measure(b, site, path) })
+	}
+}
+
+func TestVeryManyServicesAreShownInPages(t *testing.T) {
+	site := manyServices(t, veryMany, 2)
+	get := func(path string) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Host = "127.0.0.1"
+		testtoken.Authorize(r)
+		w := httptest.NewRecorder()
+		site.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: status %d: %.300s", path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	for _, path := range []string{"/services", "/services?page=1600", "/", "/services?state=bad&page=3", "/api/v1/services?limit=200"} {
+		if body := get(path); len(body) > 200_000 {
+			t.Errorf("%s: %d bytes", path, len(body))
+		}
+	}
+	first, last := get("/services"), get("/services?page=99999")
+	for _, want := range []string{"400 Down", "39600 Healthy", "1–20 of 40000", "service-00100", `rel="next"`} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first page lacks %q", want)
+		}
+	}
+	if !strings.Contains(last, "39981–40000 of 40000") || !strings.Contains(last, "service-39999") || strings.Contains(last, `rel="next"`) {
+		t.Error("the last page is not the last one")
+	}
+	if body := get("/services?q=39998"); !strings.Contains(body, "service-39998") || strings.Contains(body, `rel="next"`) {
+		t.Error("a search does not find the service")
+	}
+	if body := get("/"); !strings.Contains(body, "400 services need attention") || !strings.Contains(body, "350 more") {
+		t.Error("the overview does not count the services")
+	}
+
+	seen, cursor := map[string]bool{}, ""
+	for range 3 {
+		var page struct {
+			Items []struct{ Name string }
+			Next  *string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(get("/api/v1/services?state=down&limit=150&cursor="+cursor)), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range page.Items {
+			seen[x.Name] = true
+		}
+		if page.Next == nil {
+			break
+		}
+		cursor = *page.Next
+	}
+	if len(seen) != veryMany/100 {
+		t.Errorf("the pages of the API list %d services", len(seen))
+	}
+}
