@@ -58,28 +58,34 @@ services:
 `
 
 func (a *app) demoCommand() *cobra.Command {
-	var once, keep bool
+	var once, keep, docker bool
 	var addr string
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a three-tier incident on a small real service; needs no API key and no network",
 		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem and asks the
-supervisor for an action that makes it worse. The supervisor undoes that action. Tier 3 repairs the service with another one. Everything happens in a temporary folder. Costs and turns of the agent are made up;
-processes, commands, probes and decisions are real.`,
+supervisor for an action that makes it worse. The supervisor undoes that action. Tier 3 repairs the service with another one.
+Everything happens in a temporary folder. Costs and turns of the agent are made up; processes, commands, actions, probes and decisions
+are real.
+
+With --docker the incident happens on two containers. Their image is made on the engine (DOCKER_HOST, or /var/run/docker.sock) without
+a registry, and image and containers are removed at the end.`,
 		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
-  claudeops demo --once    without web pages; prints sessions and actions, exits 0`,
+  claudeops demo --once    without web pages; prints sessions and actions, exits 0
+  claudeops demo --docker  on real containers`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.demo(c.Context(), addr, once, keep)
+			return a.demo(c.Context(), addr, once, keep, docker)
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print sessions and actions, exit")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
 	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the web pages; if the port is taken, the next free one is used")
-	c.AddCommand(a.demoService(), a.demoCtl())
+	c.Flags().BoolVar(&docker, "docker", false, "run the incident on two real containers instead; needs a Docker engine and a static busybox")
+	c.AddCommand(a.demoService(), a.demoCtl(), a.demoRecreate())
 	return c
 }
 
-func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error) {
+func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (err error) {
 	dir, err := os.MkdirTemp("", "claudeops-demo-")
 	if err != nil {
 		return fmt.Errorf("create demo folder: %w", err)
@@ -93,23 +99,16 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	service := filepath.Join(dir, "mediabox")
-	if err := os.Mkdir(service, 0o700); err != nil {
-		return fmt.Errorf("create service folder: %w", err)
+	begin := a.processDemo
+	if docker {
+		begin = a.dockerDemo
 	}
-	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
-	if err != nil {
-		return fmt.Errorf("start demo service: %w", err)
-	}
-	defer func() { err = errors.Join(err, keeper.Close()) }()
-	o, err := a.demoOptions(dir, service, self, keeper.URL())
+	i, err := begin(ctx, dir, self)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", keeper.URL())
-	if _, err := keeper.Do(ctx, demo.Break); err != nil {
-		return fmt.Errorf("break demo service: %w", err)
-	}
+	defer func() { err = errors.Join(err, i.end()) }()
+	o := i.options
 	if once {
 		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0); err != nil {
 			return err
@@ -132,6 +131,40 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 			}
 		})
 	})
+}
+
+// incident is a demo that is ready: something is broken. End removes what was made for it.
+type incident struct {
+	options daemon.Options
+	end     func() error
+}
+
+// processDemo starts a small service and breaks it.
+func (a *app) processDemo(ctx context.Context, dir, self string) (i incident, err error) {
+	service, bin, rules := filepath.Join(dir, "mediabox"), filepath.Join(dir, "bin"), filepath.Join(dir, "guard.yaml")
+	if err := os.Mkdir(service, 0o700); err != nil {
+		return i, fmt.Errorf("create service folder: %w", err)
+	}
+	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
+	if err != nil {
+		return i, fmt.Errorf("start demo service: %w", err)
+	}
+	i.end = keeper.Close
+	if err := demo.InstallCtl(bin, self); err != nil {
+		return i, errors.Join(err, i.end())
+	}
+	i.options, err = a.demoOptions(dir, demoFiles{
+		config: fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL()), rules: demo.Rules,
+	}, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	if err != nil {
+		return i, errors.Join(err, i.end())
+	}
+	i.options.Self = self
+	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", keeper.URL())
+	if _, err := keeper.Do(ctx, demo.Break); err != nil {
+		return i, errors.Join(fmt.Errorf("break demo service: %w", err), i.end())
+	}
+	return i, nil
 }
 
 // printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.
@@ -180,23 +213,25 @@ func healthChanges(before, after []ops.ServiceHealth) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error) {
+// demoFiles are the texts of a demo's configuration files.
+type demoFiles struct{ config, rules string }
+
+func (a *app) demoOptions(dir string, files demoFiles, variables ...string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
-	rules, bin := filepath.Join(dir, "guard.yaml"), filepath.Join(dir, "bin")
-	for name, text := range map[string]string{rules: demo.Rules, file: fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, url)} {
+	for name, text := range map[string]string{filepath.Join(dir, "guard.yaml"): files.rules, file: files.config} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
 		}
 	}
-	if err := demo.InstallCtl(bin, self); err != nil {
-		return daemon.Options{}, err
-	}
 	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
 		kept := strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") || strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
-		return strings.HasPrefix(pair, "PATH=") || strings.HasPrefix(pair, "CLAUDEOPS_") && !kept
+		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept || slices.ContainsFunc(variables, func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return strings.HasPrefix(pair, name+"=")
+		})
 	})
-	environ = append(environ, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	environ = append(environ, variables...)
 	cfg, err := config.Load(config.Input{
 		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
 	})
@@ -204,7 +239,7 @@ func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
 	logger := a.quietLogger() // the demo prints its own progress
-	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Self: self}, nil
+	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version}, nil
 }
 
 // freeAddress returns the address, or the same host with the next free port.
