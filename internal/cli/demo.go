@@ -192,7 +192,8 @@ func (a *app) printDemoActions(ctx context.Context, w io.Writer, cfg *config.Con
 		if !r.Automatic && r.SessionID != nil {
 			by = fmt.Sprintf("session #%d", *r.SessionID)
 		}
-		fmt.Fprintln(t, tabbed(fmt.Sprintf("  #%d", r.ID), what, "by "+clean(by), string(r.Status), healthChanges(r.Before, r.After), "why: "+clean(r.Why)))
+		fmt.Fprintln(t, tabbed(fmt.Sprintf("  #%d", r.ID), what, "by "+clean(by), string(r.Status),
+			healthChanges(r.Before, r.After), "why: "+clean(r.Why)))
 	}
 	return t.Flush()
 }

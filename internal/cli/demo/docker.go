@@ -63,13 +63,14 @@ func NewDocker(socket string) *Docker {
 // Up makes the image and starts both containers. Busybox is the program that the image consists of. After an error, Down must be
 // called only when Up says that something was made.
 func (d *Docker) Up(ctx context.Context, busybox string) (made bool, err error) {
-	if _, err := d.ask(ctx, http.MethodGet, "/_ping", nil, nil); err != nil {
+	if err := d.ask(ctx, http.MethodGet, "/_ping", nil, nil); err != nil {
 		return false, fmt.Errorf("reach the Docker engine (is it running? DOCKER_HOST names its socket): %w", err)
 	}
 	for _, name := range []string{Library, Player} {
-		_, err := d.ask(ctx, http.MethodGet, "/containers/"+name+"/json", nil, nil)
+		err := d.ask(ctx, http.MethodGet, "/containers/"+name+"/json", nil, nil)
 		if err == nil {
-			return false, fmt.Errorf("the container %s exists: wait until the other demo has ended, or run: docker rm -f %s %s", name, Library, Player)
+			return false, fmt.Errorf("the container %s exists: wait until the other demo has ended, or run: docker rm -f %s %s",
+				name, Library, Player)
 		}
 		if !errors.Is(err, errNotFound) {
 			return false, err
@@ -81,7 +82,7 @@ func (d *Docker) Up(ctx context.Context, busybox string) (made bool, err error) 
 	}
 	name, tag, _ := strings.Cut(image, ":")
 	query := url.Values{"fromSrc": {"-"}, "repo": {name}, "tag": {tag}, "changes": {"ENV PATH=/bin"}}
-	if _, err := d.ask(ctx, http.MethodPost, "/images/create", query, root); err != nil {
+	if err := d.ask(ctx, http.MethodPost, "/images/create", query, root); err != nil {
 		return false, fmt.Errorf("make the image of the demo: %w", err)
 	}
 	for _, name := range []string{Library, Player} {
@@ -98,10 +99,10 @@ func (d *Docker) start(ctx context.Context, name string) error {
 		"Image": image, "Cmd": []string{"/" + startFile}, "HostConfig": map[string]any{"NetworkMode": "none"},
 	})
 	if err == nil {
-		_, err = d.ask(ctx, http.MethodPost, "/containers/create", url.Values{"name": {name}}, bytes.NewReader(spec))
+		err = d.ask(ctx, http.MethodPost, "/containers/create", url.Values{"name": {name}}, bytes.NewReader(spec))
 	}
 	if err == nil {
-		_, err = d.ask(ctx, http.MethodPost, "/containers/"+name+"/start", nil, nil)
+		err = d.ask(ctx, http.MethodPost, "/containers/"+name+"/start", nil, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("start container %s: %w", name, err)
@@ -113,10 +114,10 @@ func (d *Docker) start(ctx context.Context, name string) error {
 func (d *Docker) Break(ctx context.Context) error {
 	files, err := archive(file{startFile, startScript, 0o600})
 	if err == nil {
-		_, err = d.ask(ctx, http.MethodPut, "/containers/"+Library+"/archive", url.Values{"path": {"/"}}, files)
+		err = d.ask(ctx, http.MethodPut, "/containers/"+Library+"/archive", url.Values{"path": {"/"}}, files)
 	}
 	if err == nil {
-		_, err = d.ask(ctx, http.MethodPost, "/containers/"+Library+"/stop", url.Values{"t": {"5"}}, nil)
+		err = d.ask(ctx, http.MethodPost, "/containers/"+Library+"/stop", url.Values{"t": {"5"}}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("break the library: %w", err)
@@ -142,7 +143,7 @@ func (d *Docker) remove(ctx context.Context, path string) error {
 	if strings.HasPrefix(path, "/containers/") {
 		query.Set("v", "1")
 	}
-	if _, err := d.ask(ctx, http.MethodDelete, path, query, nil); err != nil && !errors.Is(err, errNotFound) {
+	if err := d.ask(ctx, http.MethodDelete, path, query, nil); err != nil && !errors.Is(err, errNotFound) {
 		return fmt.Errorf("remove %s: %w", filepath.Base(path), err)
 	}
 	return nil
@@ -150,11 +151,11 @@ func (d *Docker) remove(ctx context.Context, path string) error {
 
 var errNotFound = errors.New("not found")
 
-// ask calls the engine and returns its answer.
-func (d *Docker) ask(ctx context.Context, method, path string, query url.Values, body io.Reader) ([]byte, error) {
+// ask calls the engine and reports what it refuses.
+func (d *Docker) ask(ctx context.Context, method, path string, query url.Values, body io.Reader) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://docker"+path+"?"+query.Encode(), body)
 	if err != nil {
-		return nil, fmt.Errorf("ask the Docker engine: %w", err)
+		return fmt.Errorf("ask the Docker engine: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/x-tar")
@@ -164,23 +165,23 @@ func (d *Docker) ask(ctx context.Context, method, path string, query url.Values,
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the answer of the Docker engine: %w", err)
+		return fmt.Errorf("read the answer of the Docker engine: %w", err)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, errNotFound
+		return errNotFound
 	case resp.StatusCode >= http.StatusBadRequest:
-		return nil, fmt.Errorf("the Docker engine answers %s: %s", resp.Status, bytes.TrimSpace(text))
+		return fmt.Errorf("the Docker engine answers %s: %s", resp.Status, bytes.TrimSpace(text))
 	}
 	// An import answers 200 before it has begun, and tells an error as the last line.
 	if i := bytes.Index(text, []byte(`"errorDetail"`)); i >= 0 {
-		return nil, fmt.Errorf("the Docker engine says: %s", bytes.TrimSpace(text))
+		return fmt.Errorf("the Docker engine says: %s", bytes.TrimSpace(text))
 	}
-	return text, nil
+	return nil
 }
 
 // FindBusybox finds the program that the image consists of. It must work without libraries.
@@ -191,7 +192,8 @@ func FindBusybox(searched string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("no static busybox is installed, and the demo makes its image from one: install busybox-static (Debian, Ubuntu) or busybox (Alpine, Fedora)")
+	return "", errors.New("no static busybox is installed, and the demo makes its image from one: " +
+		"install busybox-static (Debian, Ubuntu) or busybox (Alpine, Fedora)")
 }
 
 func static(path string) bool {
