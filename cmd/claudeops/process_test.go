@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -124,7 +125,7 @@ func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
 func TestOneDaemonPerStateFolder(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	b.ready()
+	d := b.ready()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -137,6 +138,37 @@ func TestOneDaemonPerStateFolder(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if r := b.runWith([]string{"CLAUDEOPS_LISTEN=" + d.addr}, "serve"); r.code != 5 || !strings.Contains(r.stderr, fmt.Sprintf("already running: %s is in use by pid %d on ", b.state, d.cmd.Process.Pid)) {
+		t.Errorf("a second serve exits %d: %s", r.code, r.stderr)
+	}
+}
+
+// A drain can be undone, and /readyz says that a host drains.
+func TestADrainCanBeUndone(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	d := b.ready()
+	if r := b.run("hosts", "drain"); r.code != 0 || !strings.Contains(r.stderr, "claudeops hosts resume") {
+		t.Fatalf("drain exits %d: %s", r.code, r.stderr)
+	}
+	d.until("it says that it drains", func() bool {
+		code, body := d.get("/readyz")
+		return code == 200 && strings.Contains(body, `"draining"`)
+	})
+	if r := b.run("healthcheck", "--listen", d.addr); r.code != 0 || r.stdout != "draining\n" {
+		t.Errorf("healthcheck exits %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	r := b.run("run", "--detach", "look")
+	if r.code != 0 {
+		t.Fatalf("run exits %d: %s", r.code, r.stderr)
+	}
+	if r := b.run("hosts", "resume"); r.code != 0 || !strings.Contains(r.stderr, "takes cycles again") {
+		t.Fatalf("resume exits %d: %s", r.code, r.stderr)
+	}
+	d.until("the cycle that waited ends", func() bool { c, ok := b.newest(); return ok && c.Cycle.Status.Ended() })
+	if _, body := d.get("/readyz"); !strings.Contains(body, `"ready"`) {
+		t.Errorf("after the resume: %s", body)
+	}
 }
 
 func TestAPortInUseStartsNothing(t *testing.T) {
@@ -197,10 +229,36 @@ func TestNoAgentOnTheMachine(t *testing.T) {
 	if r.code != 8 || !strings.Contains(r.stdout+r.stderr, "npm install -g @anthropic-ai/claude-code") {
 		t.Errorf("once exits %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	contains(t, "the last line of once", lastLine(r.stdout), "To do: ", "npm install -g @anthropic-ai/claude-code", "set CLAUDEOPS_CLAUDE_BIN")
 	r = b.run("doctor")
 	if r.code != 1 || !strings.Contains(r.stdout, "claude-is-not-here") || !strings.Contains(r.stdout, "npm install") {
 		t.Errorf("doctor exits %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	d := b.ready()
+	d.until("the log says what to set", func() bool {
+		return strings.Contains(d.log.String(), "agents may not be able to run") && strings.Contains(d.log.String(), "set CLAUDEOPS_CLAUDE_BIN")
+	})
+}
+
+// A wrong or missing key is named by once, by the log and by doctor.
+func TestAWrongKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Play{
+		Steps: []agenttest.Step{{Out: `{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key · Please run /login","num_turns":1,"duration_ms":10}`}},
+		Exit:  1,
+	}))
+	r := b.run("once")
+	for what, line := range map[string]string{"once": lastLine(r.stdout), "the log": lastLine(r.stderr), "doctor": b.run("doctor").stdout} {
+		contains(t, what, line, "Set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN")
+	}
+	if r.code != 8 {
+		t.Errorf("once exits %d", r.code)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }
 
 func TestRunBesideADaemon(t *testing.T) {

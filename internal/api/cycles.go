@@ -106,6 +106,7 @@ type cancelInput struct {
 type cyclesQuery struct {
 	Paging
 	Status      cycleStatus `query:"status" doc:"Filter by status."`
+	Since       time.Time   `query:"since" doc:"Submitted since then."`
 	Environment string      `query:"environment" doc:"Filter by environment."`
 }
 
@@ -170,7 +171,7 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 	}
 	rows, err := s.Store.Cycles(ctx, store.CycleFilter{
 		Status: ops.CycleStatus(q.Status), Environment: q.Environment,
-		Before: ops.CycleID(before), Limit: q.Limit + 1,
+		Since: q.Since, Before: ops.CycleID(before), Limit: q.Limit + 1,
 	})
 	if err != nil {
 		return nil, s.problem("list cycles", err)

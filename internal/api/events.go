@@ -27,13 +27,14 @@ type Event struct {
 
 type eventsQuery struct {
 	Paging
-	After       int64  `query:"after" minimum:"0" doc:"Events after this id, oldest first."`
-	Level       string `query:"level" enum:"info,warning,critical" doc:"Filter by level."`
-	Kind        string `query:"kind" doc:"Filter by kind, such as audit or agent."`
-	Service     string `query:"service" doc:"Filter by service."`
-	Environment string `query:"environment" doc:"Filter by environment."`
-	CycleID     int64  `query:"cycle_id" minimum:"1" doc:"Filter by cycle."`
-	SessionID   int64  `query:"session_id" minimum:"1" doc:"Filter by session."`
+	After       int64     `query:"after" minimum:"0" doc:"Events after this id, oldest first."`
+	Level       string    `query:"level" enum:"info,warning,critical" doc:"Filter by level."`
+	Since       time.Time `query:"since" doc:"At this time or later."`
+	Kind        string    `query:"kind" doc:"Filter by kind, such as audit or agent."`
+	Service     string    `query:"service" doc:"Filter by service."`
+	Environment string    `query:"environment" doc:"Filter by environment."`
+	CycleID     int64     `query:"cycle_id" minimum:"1" doc:"Filter by cycle."`
+	SessionID   int64     `query:"session_id" minimum:"1" doc:"Filter by session."`
 }
 
 func (s *server) registerEvents(api huma.API) {
@@ -51,7 +52,7 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 	}
 	filter := store.EventFilter{
 		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment,
-		Limit: q.Limit + 1,
+		Since: q.Since, Limit: q.Limit + 1,
 	}
 	if q.After > 0 && before > 0 {
 		filter.After, filter.Before = max(q.After, before), 0 // the next page of newer events

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -45,9 +46,18 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
+// ErrDraining is what Options.Ready returns while the supervisor takes no new cycles. It answers and works all the same, so
+// nothing that restarts an unready program may take it for one.
+var ErrDraining = errors.New("draining")
+
 func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
+	status := "ready"
 	if s.Ready != nil {
-		if err := s.Ready(); err != nil {
+		err := s.Ready()
+		if errors.Is(err, ErrDraining) {
+			status, err = "draining", nil
+		}
+		if err != nil {
 			w.Header().Set("Retry-After", "1")
 			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
@@ -55,7 +65,7 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Status string `json:"status"`
-	}{"ready"})
+	}{status})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -83,10 +83,11 @@ type approveInput struct {
 
 type incidentsQuery struct {
 	Paging
-	Open        bool   `query:"open" doc:"Exclude resolved incidents."`
-	Status      string `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
-	Environment string `query:"environment" doc:"Filter by environment."`
-	Service     string `query:"service" doc:"Filter by service."`
+	Open        bool      `query:"open" doc:"Exclude resolved incidents."`
+	Since       time.Time `query:"since" doc:"Opened since then."`
+	Status      string    `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
+	Environment string    `query:"environment" doc:"Filter by environment."`
+	Service     string    `query:"service" doc:"Filter by service."`
 }
 
 type approvalsQuery struct {
@@ -154,7 +155,8 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 		return nil, err
 	}
 	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
-		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service, Before: before, Limit: q.Limit + 1,
+		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
+		Since: q.Since, Before: before, Limit: q.Limit + 1,
 	})
 	if err != nil {
 		return nil, s.problem("list incidents", err)

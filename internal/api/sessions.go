@@ -85,9 +85,10 @@ type stopInput struct {
 
 type sessionsQuery struct {
 	Paging
-	Status      string `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"Filter by status."`
-	Tier        int    `query:"tier" minimum:"1" maximum:"3" doc:"Filter by tier."`
-	Environment string `query:"environment" doc:"Filter by environment."`
+	Status      string    `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"By status."`
+	Tier        int       `query:"tier" minimum:"1" maximum:"3" doc:"Filter by tier."`
+	Since       time.Time `query:"since" doc:"Queued since then."`
+	Environment string    `query:"environment" doc:"Filter by environment."`
 }
 
 func (s *server) registerSessions(api huma.API) {
@@ -108,7 +109,7 @@ func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list
 	}
 	rows, err := s.Store.Sessions(ctx, store.SessionFilter{
 		Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
-		Before: ops.SessionID(before), Limit: q.Limit + 1,
+		Since: q.Since, Before: ops.SessionID(before), Limit: q.Limit + 1,
 	})
 	if err != nil {
 		return nil, s.problem("list sessions", err)

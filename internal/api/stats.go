@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // Stats are flat figures for dashboard widgets. Unknown figures are null.
@@ -41,12 +44,11 @@ func (s *server) registerStats(api huma.API) {
 
 func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
 	now := s.Clock()
-	out := Stats{Version: s.Version}
-	for _, read := range []func(context.Context, time.Time, *Stats) error{s.countServices, s.countPeople, s.countWork, s.countCosts} {
-		if err := read(ctx, now, &out); err != nil {
-			return nil, s.problem("read figures", err)
-		}
+	out, err := ReadStats(ctx, s.Store, s.Environments, now)
+	if err != nil {
+		return nil, s.problem("read figures", err)
 	}
+	out.Version = s.Version
 	for _, at := range s.NextCheck() {
 		if out.NextCheckAt == nil || at.Before(*out.NextCheckAt) {
 			out.NextCheckAt = &at
@@ -58,8 +60,26 @@ func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
 	return &body[Stats]{out}, nil
 }
 
-func (s *server) countServices(ctx context.Context, now time.Time, out *Stats) error {
-	services, err := serviceStates(ctx, s.Store, s.Environments, "", now)
+// ReadStats counts what the database holds. The version and the next check are known only to a running supervisor.
+func ReadStats(ctx context.Context, journal *store.Store, environments []ops.Environment, now time.Time) (Stats, error) {
+	c := counter{journal, environments}
+	var out Stats
+	for _, read := range []func(context.Context, time.Time, *Stats) error{c.services, c.people, c.work, c.costs} {
+		if err := read(ctx, now, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// counter reads the figures of one database.
+type counter struct {
+	store        *store.Store
+	environments []ops.Environment
+}
+
+func (c counter) services(ctx context.Context, now time.Time, out *Stats) error {
+	services, err := serviceStates(ctx, c.store, c.environments, "", now)
 	out.ServicesTotal = len(services)
 	for _, x := range services {
 		switch x.State {
@@ -76,15 +96,15 @@ func (s *server) countServices(ctx context.Context, now time.Time, out *Stats) e
 	return err
 }
 
-func (s *server) countPeople(ctx context.Context, now time.Time, out *Stats) error {
-	a, err := s.Store.Attention(ctx, now)
+func (c counter) people(ctx context.Context, now time.Time, out *Stats) error {
+	a, err := c.store.Attention(ctx, now)
 	out.NeedsYou, out.ApprovalsPending = a.NeedYou(), a.Approvals
 	out.IncidentsOpen, out.IncidentsAcknowledged, out.IncidentsSnoozed = a.Open, a.Acknowledged, a.Snoozed
 	return err
 }
 
-func (s *server) countWork(ctx context.Context, now time.Time, out *Stats) error {
-	work, err := s.Store.Work(ctx)
+func (c counter) work(ctx context.Context, now time.Time, out *Stats) error {
+	work, err := c.store.Work(ctx)
 	out.SessionsRunning, out.CyclesQueued = work.Running, work.Queued
 	out.LastCycleStatus, out.LastCycleEndedAt = text(work.LastStatus), work.LastEndedAt
 	if work.LastEndedAt != nil {
@@ -93,10 +113,10 @@ func (s *server) countWork(ctx context.Context, now time.Time, out *Stats) error
 	return err
 }
 
-func (s *server) countCosts(ctx context.Context, now time.Time, out *Stats) error {
+func (c counter) costs(ctx context.Context, now time.Time, out *Stats) error {
 	begin := today(now)
 	for days, to := range map[int]**float64{1: &out.CostTodayUSD, 7: &out.Cost7DaysUSD, 30: &out.Cost30DaysUSD} {
-		spent, known, err := s.Store.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
+		spent, known, err := c.store.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
 		if err != nil {
 			return err
 		}
@@ -104,7 +124,7 @@ func (s *server) countCosts(ctx context.Context, now time.Time, out *Stats) erro
 			*to = &spent
 		}
 	}
-	if limit := s.Environments[0].Policy.BudgetDayUSD; limit > 0 {
+	if limit := c.environments[0].Policy.BudgetDayUSD; limit > 0 {
 		out.BudgetDayUSD = &limit
 		if out.CostTodayUSD != nil {
 			share := 100 * *out.CostTodayUSD / limit

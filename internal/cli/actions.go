@@ -78,7 +78,8 @@ func (a *app) actionsHistory() *cobra.Command {
 					if x.UndoOf != nil {
 						name = fmt.Sprintf("undo of %d", *x.UndoOf)
 					}
-					return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), cycle, stamp(&x.RequestedAt), shorten(x.Why, 60))
+					return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), cycle,
+						a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
 				})
 			})
 		},

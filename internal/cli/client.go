@@ -156,6 +156,14 @@ func query(pairs ...string) url.Values {
 	return q
 }
 
+// moment is a time in a query; none is left out.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
 func digits[T ~int | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 // pageOf is how many rows a filter asks for.

@@ -25,7 +25,7 @@ func (a *app) cooldownsList() *cobra.Command {
 					return err
 				}
 				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(x api.Cooldown) string {
-					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(stamp(x.Until), "now"))
+					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
 				})
 			})
 		},

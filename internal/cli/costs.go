@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,9 +22,10 @@ func (a *app) costsCommand() *cobra.Command {
   claudeops costs --by model --days 7
   claudeops costs --by service -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if _, err := oneOf("by", by, store.CostGroups()); err != nil {
+				return err
+			}
 			switch {
-			case !slices.Contains(store.CostGroups(), store.CostGroup(by)):
-				return usage(fmt.Errorf("--by is %q: use tier, model, service or trigger", by))
 			case days < 1 || days > 3650:
 				return usage(fmt.Errorf("--days is %d: use 1 to 3650", days))
 			case most < 0 || most > 200:
@@ -38,9 +38,9 @@ func (a *app) costsCommand() *cobra.Command {
 					return err
 				}
 				switch a.output {
-				case "json":
+				case asJSON, asYAML:
 					return a.printOne(sum, nil)
-				case "jsonl":
+				case asLines:
 					return printRows(a, sum.Items, "", nil)
 				}
 				var expensive []api.CycleCost

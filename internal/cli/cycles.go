@@ -18,8 +18,8 @@ import (
 )
 
 func (a *app) cyclesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show and cancel cycles"}
-	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesCancel())
+	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show, watch and cancel cycles"}
+	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesWatch(), a.cyclesCancel())
 	return c
 }
 
@@ -44,11 +44,12 @@ func (a *app) cyclesList() *cobra.Command {
 				header := tabbed("ID", "ENVIRONMENT", "TRIGGER", "STATUS", "TIERS", "COST", "STARTED", "REASON")
 				return printRows(a, cycles, header, func(x api.Cycle) string {
 					return tabbed(fmt.Sprint(x.ID), x.Environment, x.Trigger, x.StatusText(), tiers(x.Sessions),
-						money(x.TotalCostUSD), stamp(x.StartedAt), shorten(value(x.Reason), 70))
+						money(x.TotalCostUSD), a.screen.when(x.StartedAt), shorten(value(x.Reason), 70))
 				})
 			})
 		},
 	}
+	sinceFlag(c, &f.Since, "list cycles since then")
 	c.Flags().StringVar(&status, "status", "", "list this status only")
 	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
 	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "list cycles older than this id (for paging)")

@@ -109,7 +109,7 @@ func (a *app) checkFile(ctx context.Context, path string) error {
 }
 
 func (a *app) printFlaws(flaws []store.Flaw) error {
-	if len(flaws) == 0 && a.output == "table" {
+	if len(flaws) == 0 && a.output == asTable {
 		fmt.Fprintln(a.Stdout, "no damage found")
 		return nil
 	}

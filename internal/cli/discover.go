@@ -17,9 +17,6 @@ import (
 	"claudeops/internal/watch/probe"
 )
 
-// asYAML marks the commands that can print YAML.
-const asYAML = "yaml"
-
 // discoveredRow is a service that a repository defines.
 type discoveredRow struct {
 	Environment string `json:"environment"`
@@ -42,7 +39,6 @@ func (a *app) servicesDiscover() *cobra.Command {
 watches nothing: add the services you want to your configuration, or set services_discovery: trust.`,
 		Example: `  claudeops services discover
   claudeops services discover -o yaml`,
-		Annotations: map[string]string{asYAML: "yes"},
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {

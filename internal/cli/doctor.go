@@ -69,6 +69,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	if p := cfg.Environments()[0].Policy; uses(p, agentClaude) || cfg.Agent.Scripted() {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
+	out = append(out, a.lastCycle(ctx, cfg)...)
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
@@ -130,6 +131,24 @@ func clock(ahead time.Duration) finding {
 	}
 }
 
+// lastCycle repeats what the newest cycle asked for, so that what only the model's API can tell, such as a wrong key, is found here too.
+func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []finding {
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		return nil // the check of the database says why
+	}
+	defer func() { _ = s.Close() }()
+	cycles, err := s.Cycles(ctx, store.CycleFilter{Limit: 1})
+	if err != nil || len(cycles) == 0 {
+		return nil
+	}
+	todo := adviceOf(cycles[0])
+	if todo == "" {
+		return nil
+	}
+	return []finding{{"last cycle", "warning", fmt.Sprintf("cycle %d ended %s", cycles[0].ID, cycles[0].Status), clean(todo)}}
+}
+
 func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
 	if cfg.Agent.Scripted() {
 		return finding{"agent", "ok", "the built-in scripted agent", ""}
@@ -145,7 +164,7 @@ func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
 	case claude.TooOld(version):
 		return finding{
 			"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion),
-			"Update it: npm install -g @anthropic-ai/claude-code",
+			"Update it with 'npm install -g @anthropic-ai/claude-code@latest', or set CLAUDEOPS_CLAUDE_BIN to a newer one",
 		}
 	}
 	return finding{"agent", "ok", fmt.Sprintf("%s, version %s", path, version), ""}
@@ -157,7 +176,7 @@ func credentials(cfg *config.Config) finding {
 	}
 	return finding{
 		"credentials", "warning", "neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-		"The agent has its own home folder and cannot use your login. Set one of them; 'claude setup-token' creates a token",
+		"Set one of them in the environment of claudeops; 'claude setup-token' creates a token, and the agent cannot use your own login",
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) eventsCommand() *cobra.Command {
-	var level, kind string
+	var level, kind, service, environment string
+	var since time.Time
 	var cycle int64
 	var limit int
 	var follow bool
@@ -22,9 +23,10 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "List events, newest first",
 		Example: `  claudeops events --level critical
+  claudeops events --service jellyfin --since 24h
   claudeops events --follow -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f := store.EventFilter{Limit: limit}
+			f := store.EventFilter{Limit: limit, Service: service, Environment: environment, Since: since}
 			var err error
 			if f.Level, err = oneOf("level", level, []ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical}); err != nil {
 				return err
@@ -54,6 +56,9 @@ func (a *app) eventsCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&level, "level", "", "list this level only: info, warning or critical")
 	c.Flags().StringVar(&kind, "kind", "", "list this kind only, such as audit, escalation or guard")
+	c.Flags().StringVar(&service, "service", "", "list events of this service only")
+	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
+	sinceFlag(c, &since, "list events since then")
 	c.Flags().Int64Var(&cycle, "cycle", 0, "list events of this cycle only")
 	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events, oldest first")
@@ -61,7 +66,7 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 func (a *app) printEvents(events []api.Event, header bool) error {
-	if a.output == "table" && !header {
+	if a.output == asTable && !header {
 		for _, e := range events {
 			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, clean(e.Message)); err != nil {
 				return err
@@ -70,14 +75,14 @@ func (a *app) printEvents(events []api.Event, header bool) error {
 		return nil
 	}
 	return printRows(a, events, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(e api.Event) string {
-		return tabbed(fmt.Sprint(e.ID), stamp(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
+		return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
 	})
 }
 
 // followEvents prints the newest events, oldest first, and then each new one.
 func (a *app) followEvents(ctx context.Context, s eventReader, f store.EventFilter, batch []api.Event) error {
-	if a.output == "json" {
-		a.output = "jsonl" // a list without an end is not one JSON document
+	if a.output != asTable {
+		a.output = asLines // a list without an end is not one document
 	}
 	for {
 		if f.After == 0 {

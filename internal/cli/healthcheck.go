@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -47,7 +48,11 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			if answer.StatusCode != http.StatusOK {
 				return fmt.Errorf("the daemon is not ready: %s %s", answer.Status, strings.TrimSpace(string(body)))
 			}
-			fmt.Fprintln(a.Stdout, "ready")
+			var said struct {
+				Status string `json:"status"`
+			}
+			_ = json.Unmarshal(body, &said) // another program's answer is ready, too
+			fmt.Fprintln(a.Stdout, or(said.Status, "ready"))
 			return nil
 		},
 	}, config.ListenFlags())

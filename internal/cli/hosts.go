@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
@@ -17,8 +20,8 @@ import (
 )
 
 func (a *app) hostsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "hosts", Aliases: []string{"host"}, Short: "Hosts that share this database: list, drain"}
-	c.AddCommand(a.hostsList(), a.hostsDrain())
+	c := &cobra.Command{Use: "hosts", Aliases: []string{"host"}, Short: "Hosts that share this database: list, drain, resume"}
+	c.AddCommand(a.hostsList(), a.hostsDrain(), a.hostsResume())
 	return c
 }
 
@@ -50,7 +53,7 @@ func (a *app) hostsList() *cobra.Command {
 				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN", "CLOCK")
 				return printRows(a, found, header, func(h api.Host) string {
 					return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
-						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), stamp(&h.RegisteredAt), stamp(h.SeenAt),
+						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt),
 						clockColumn(h))
 				})
 			})
@@ -72,21 +75,21 @@ func clockColumn(h api.Host) string {
 
 func (a *app) hostsDrain() *cobra.Command {
 	var timeout time.Duration
+	var yes bool
 	c := &cobra.Command{
 		Use: "drain [HOST]", Short: "Drain a host before an upgrade: it takes no new cycles; wait until none is left",
 		Long: `The host takes no new cycles. Running cycles end, or are handed over when their current session ends: another host, or the next
 start of this one, continues them. The web pages stay up. The command returns when no cycle is left; then stop and upgrade the host. The
-next start takes cycles again.`,
+next start takes cycles again, and so does 'claudeops hosts resume'. On a terminal the command asks first.`,
 		Example: `  claudeops hosts drain && systemctl restart claudeops`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load()
+			host, err := a.hostNamed(args)
 			if err != nil {
 				return err
 			}
-			host := cfg.Host.Name
-			if len(args) == 1 {
-				host = args[0]
+			if !yes && !a.agreed(fmt.Sprintf("Drain %s? It takes no new cycles until its next start or 'claudeops hosts resume'.", host)) {
+				return &codeError{exitError, errors.New("not drained")}
 			}
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
 				if err := s.Drain(c.Context(), host, true); err != nil {
@@ -100,7 +103,59 @@ next start takes cycles again.`,
 		},
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
+}
+
+func (a *app) hostsResume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume [HOST]", Short: "Undo a drain: the host takes cycles again", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			host, err := a.hostNamed(args)
+			if err != nil {
+				return err
+			}
+			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
+				if err := s.Drain(c.Context(), host, false); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "%s takes cycles again\n", host)
+				return a.wake(c.Context())
+			})
+		},
+	}
+}
+
+// hostNamed is the host that a command line names, or this one.
+func (a *app) hostNamed(args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return "", err
+	}
+	return cfg.Host.Name, nil
+}
+
+// agreed asks a person who sits at a terminal. Scripts are not asked.
+func (a *app) agreed(question string) bool {
+	f, ok := a.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return true
+	}
+	return a.yes(question)
+}
+
+// yes asks and reads the answer; only yes is one.
+func (a *app) yes(question string) bool {
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer it is no
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
 }
 
 // awaitDrained returns when no cycle runs on the host.
@@ -128,10 +183,10 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 		case hosts[i].Alive && asked == nil:
 			asked = hosts[i].SeenAt
 		case hosts[i].Running == 0 && (!hosts[i].Alive || hosts[i].SeenAt.After(*asked)):
-			fmt.Fprintf(a.Stderr, "%s is drained: stop it now; the next start takes cycles again\n", host)
+			fmt.Fprintf(a.Stderr, "%s is drained: stop it now; the next start, or 'claudeops hosts resume', takes cycles again\n", host)
 			return nil
 		case !hosts[i].Draining:
-			return errors.New("the host was restarted while it was being drained")
+			return errors.New("the host was restarted, or the drain was undone, before it had ended")
 		case hosts[i].Running != last:
 			last = hosts[i].Running
 			fmt.Fprintf(a.Stderr, "%s still runs %s\n", host, plural(last, "cycle", "cycles"))

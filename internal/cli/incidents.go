@@ -47,11 +47,12 @@ func (a *app) incidentsList() *cobra.Command {
 				header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
 				return printRows(a, found, header, func(i api.Incident) string {
 					return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
-						stamp(&i.OpenedAt), shorten(i.Title, 60))
+						a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 				})
 			})
 		},
 	}
+	sinceFlag(c, &f.Since, "list incidents opened since then")
 	c.Flags().BoolVar(&all, "all", false, "include resolved incidents")
 	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
 	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
@@ -169,7 +170,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 }
 
 func (a *app) approvalsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, approve, deny"}
+	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
 	c.AddCommand(a.approvalsList(), a.approvalsShow(),
 		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
 		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
@@ -192,8 +193,8 @@ func (a *app) approvalsList() *cobra.Command {
 				}
 				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
 				return printRows(a, found, header, func(x api.Approval) string {
-					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, stamp(&x.RequestedAt),
-						or(stamp(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
+					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
+						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
 				})
 			})
 		},
@@ -207,7 +208,7 @@ func (a *app) approvalsList() *cobra.Command {
 
 func (a *app) approvalsShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show an approval with its plan", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
 			if err != nil {
@@ -218,17 +219,41 @@ func (a *app) approvalsShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printOne(x, func(w io.Writer) { printApproval(w, x) })
+				if a.output != asTable {
+					return a.printOne(x, nil)
+				}
+				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
+				if err != nil {
+					return err
+				}
+				return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
 			})
 		},
 	}
 }
 
-func printApproval(w io.Writer, x api.Approval) {
-	fmt.Fprintf(w, "approval %d: %s (%s), cycle %d\n%s\n", x.ID, x.Handler, x.Status, x.CycleID, clean(x.Reason))
+func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
+	fmt.Fprintf(w, "Approval #%d: %s, handler %s (%s)\n", x.ID, x.Tier, x.Handler, x.Status)
+	for _, line := range [][2]string{
+		{"Environment", x.Environment},
+		{"Why", clean(x.Reason)},
+		{"Asked", stamp(&x.RequestedAt)},
+		{"Expires", or(stamp(x.ExpiresAt), "never")},
+		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},
+		{"Answer", clean(value(x.Answer))},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
+		}
+	}
 	for i, p := range x.Plan {
 		fmt.Fprintf(w, "\nstep %d: %s of %s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
 			i+1, p.Action, p.Service, clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
+	}
+	fmt.Fprintln(w)
+	printChain(w, cycle.Cycle)
+	if x.Status == ops.ApprovalPending {
+		fmt.Fprintf(w, "\nAnswer with 'claudeops approvals approve %d' or 'claudeops approvals deny %d'.\n", x.ID, x.ID)
 	}
 }
 

@@ -142,7 +142,7 @@ func (l *local) ApprovePlan(ctx context.Context, id int64, hash string, steps []
 func (l *local) Actions(_ context.Context, environment, service string) ([]api.Action, error) {
 	envs := slices.DeleteFunc(l.cfg.Environments(), func(e ops.Environment) bool { return environment != "" && e.Name != environment })
 	if len(envs) == 0 {
-		return nil, noEnvironment(environment)
+		return nil, noEnvironment(environment, l.cfg)
 	}
 	return api.Actions(envs, service), nil
 }
@@ -254,7 +254,7 @@ func (l *local) Silences(ctx context.Context, environment string, all bool) ([]a
 func (l *local) AddSilence(ctx context.Context, q ops.Silence, span time.Duration) (api.Silence, error) {
 	known := func(e ops.Environment) bool { return e.Name == q.Environment }
 	if q.Environment != "" && !slices.ContainsFunc(l.cfg.Environments(), known) {
-		return api.Silence{}, noEnvironment(q.Environment)
+		return api.Silence{}, noEnvironment(q.Environment, l.cfg)
 	}
 	now := l.store.Clock()
 	q.CreatedAt, q.Author = now, person()
@@ -320,7 +320,7 @@ func (l *local) Costs(ctx context.Context, by string, f store.CostFilter) (api.C
 		return f.Environment != "" && e.Name != f.Environment
 	})
 	if len(asked) == 0 {
-		return api.Costs{}, noEnvironment(f.Environment)
+		return api.Costs{}, noEnvironment(f.Environment, l.cfg)
 	}
 	rows, err := l.store.Costs(ctx, store.CostGroup(by), f)
 	return api.CostsOf(rows, by, f, api.DayBudget(asked)), err
@@ -333,12 +333,25 @@ func (l *local) ExpensiveCycles(ctx context.Context, f store.CostFilter, limit i
 	return rowsOf(found[:min(len(found), limit)], err, api.CycleCostRow)
 }
 
+// Stats returns the figures of the database. Only a running daemon knows when it checks next.
+func (l *local) Stats(ctx context.Context) (api.Stats, error) {
+	envs, err := trusting(ctx, l.cfg)
+	if err != nil {
+		return api.Stats{}, err
+	}
+	return api.ReadStats(ctx, l.store, envs, l.store.Clock())
+}
+
 // Hosts lists the hosts of the database.
 func (l *local) Hosts(ctx context.Context) ([]api.Host, error) {
 	found, err := l.store.Hosts(ctx)
 	return rowsOf(found, err, api.HostRow)
 }
 
-func noEnvironment(name string) error {
-	return usage(fmt.Errorf("no environment is called %q", clean(name)))
+func noEnvironment(name string, cfg *config.Config) error {
+	var names []string
+	for _, e := range cfg.Environments() {
+		names = append(names, e.Name)
+	}
+	return usage(fmt.Errorf("no environment is called %q%s", clean(name), didYouMean(name, names)))
 }

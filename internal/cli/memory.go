@@ -31,7 +31,7 @@ func (a *app) memoryList() *cobra.Command {
 				header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
 				return printRows(a, found, header, func(m api.Memory) string {
 					return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
-						or(stamp(m.ExpiresAt), "never"), shorten(m.Observation, 90))
+						or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 				})
 			})
 		},
@@ -103,7 +103,7 @@ func (a *app) memoryExport() *cobra.Command {
 		Use: "export", Short: "Print all memories as JSON lines",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.read(c.Context(), func(s source) error {
-				a.output = "jsonl"
+				a.output = asLines
 				const page = 200
 				for before := int64(0); ; {
 					found, err := s.memories.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: page})

@@ -28,7 +28,7 @@ func (a *app) notifyList() *cobra.Command {
 					return err
 				}
 				return printRows(a, found, tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR"), func(n api.Notification) string {
-					return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), stamp(&n.CreatedAt), fmt.Sprint(n.Attempts),
+					return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
 						shorten(n.Title, 60), shorten(value(n.Error), 60))
 				})
 			})

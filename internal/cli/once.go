@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/cycle"
 	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -67,7 +69,38 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	if err := a.printCycle(api.CycleRow(result)); err != nil {
 		return err
 	}
+	a.printAdvice(adviceOf(result))
 	return quietly(exitOf(result.Status))
+}
+
+// adviceOf is what a person should do after a cycle.
+func adviceOf(c store.CycleSummary) string {
+	if c.Status != ops.CyclePartial && c.Status != ops.CycleFailed {
+		return ""
+	}
+	var last *ops.Session
+	if n := len(c.Sessions); n > 0 {
+		last = &c.Sessions[n-1]
+	}
+	return cycle.Advice(last, c.Result)
+}
+
+// adviceOfReport is the same for a cycle that a server sent.
+func adviceOfReport(c api.CycleReport) string {
+	s := store.CycleSummary{Cycle: ops.Cycle{Status: c.Status, Result: json.RawMessage(c.Result)}}
+	for _, x := range c.Sessions {
+		s.Sessions = append(s.Sessions, ops.Session{
+			Agent: x.Agent, Status: x.Status, Failure: ops.FailureClass(value(x.Failure)), Error: value(x.Error),
+		})
+	}
+	return adviceOf(s)
+}
+
+// printAdvice prints it as the last line, for people only.
+func (a *app) printAdvice(text string) {
+	if text != "" && a.output == asTable {
+		fmt.Fprintf(a.Stdout, "To do: %s\n", clean(text))
+	}
 }
 
 func (a *app) printCycle(c api.Cycle) error {

@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"claudeops/internal/ops"
@@ -13,43 +12,41 @@ import (
 
 // printRows writes rows: as a table for people, or as the API sends them for programs.
 func printRows[T any](a *app, rows []T, header string, line func(T) string) error {
+	if rows == nil {
+		rows = []T{}
+	}
 	switch a.output {
-	case "json":
-		enc := json.NewEncoder(a.Stdout)
-		enc.SetIndent("", "  ")
-		if rows == nil {
-			rows = []T{}
-		}
-		return enc.Encode(rows)
-	case "jsonl":
-		enc := json.NewEncoder(a.Stdout)
+	case asJSON, asYAML:
+		return a.encode(rows)
+	case asLines:
 		for _, r := range rows {
-			if err := enc.Encode(r); err != nil {
+			if err := a.encode(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, header)
-	for _, r := range rows {
-		fmt.Fprintln(w, line(r))
+	if len(rows) == 0 {
+		fmt.Fprintf(a.Stderr, "No %s found.\n", or(a.noun, "rows"))
+		return nil
 	}
-	return w.Flush()
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = line(r)
+	}
+	_, err := io.WriteString(a.Stdout, a.screen.table(header, lines))
+	return err
 }
 
 // printOne writes one row.
 func (a *app) printOne(row any, text func(w io.Writer)) error {
-	switch a.output {
-	case "json":
-		enc := json.NewEncoder(a.Stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(row)
-	case "jsonl":
-		return json.NewEncoder(a.Stdout).Encode(row)
+	if a.output != asTable {
+		return a.encode(row)
 	}
-	text(a.Stdout)
-	return nil
+	var b bytes.Buffer
+	text(&b)
+	_, err := io.WriteString(a.Stdout, a.screen.paintMarks(b.String()))
+	return err
 }
 
 func tabbed(cells ...string) string { return strings.Join(cells, "\t") }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,8 +47,11 @@ type app struct {
 	stateDir   string            // of the configuration that was loaded
 	serverURL  string
 	tokenFile  string
-	remote     *client // nil: the local state folder is used
-	command    string  // its name, for the record
+	remote     *client  // nil: the local state folder is used
+	command    string   // its name, for the record
+	fields     []string // of --json
+	noun       string   // what the command lists
+	screen     screen
 }
 
 // Main runs the program and returns its exit code.
@@ -128,36 +132,29 @@ from a validated report, never the model.`,
   claudeops serve                    run the daemon, with web pages on http://127.0.0.1:8080
   claudeops open                     print a link that signs your browser in`,
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(c *cobra.Command, args []string) error {
-			a.command = strings.Join(append([]string{c.CommandPath()}, args...), " ")
-			switch a.output {
-			case "table", "json", "jsonl":
-				return a.chooseServer(c)
-			case "yaml":
-				if c.Annotations[asYAML] != "" {
-					return a.chooseServer(c)
-				}
-			}
-			return usage(fmt.Errorf("--output is %q: use table, json or jsonl", a.output))
-		},
+		PersistentPreRunE: a.prepare,
+		Version:           a.Version,
 	}
+	root.SetVersionTemplate("claudeops {{.Version}} (" + runtime.Version() + ")\n")
+	root.SetHelpCommand(helpCommand())
 	f := root.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
-	f.StringVarP(&a.output, "output", "o", "table", "output format: table, json or jsonl")
+	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
+	f.StringSliceVar(&a.fields, "json", nil, "print these fields only, as JSON: --json id,status")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
 	f.BoolVar(&a.noColor, "no-color", false, "disable colors (env NO_COLOR)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
-			a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(), a.cooldownsCommand(),
-			a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
+			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
+			a.cooldownsCommand(), a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
 			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
@@ -176,7 +173,38 @@ from a validated report, never the model.`,
 	root.AddCommand(a.agentCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
+	a.complete(root)
 	return root
+}
+
+// prepare checks the flags that every command has.
+func (a *app) prepare(c *cobra.Command, args []string) error {
+	a.command = strings.Join(append([]string{c.CommandPath()}, args...), " ")
+	a.noun = nounOf(c)
+	a.screen = screenOf(a.Stdout, a.noColor, a.Environ)
+	a.output = or(a.output, asTable)
+	if _, err := oneOf("output", a.output, outputs()); err != nil {
+		return err
+	}
+	if len(a.fields) > 0 && a.output == asTable {
+		a.output = asJSON
+	}
+	return a.chooseServer(c)
+}
+
+// nounOf is what a command lists.
+func nounOf(c *cobra.Command) string {
+	if c.Name() != "list" || !c.HasParent() {
+		return c.Name()
+	}
+	switch name := c.Parent().Name(); name {
+	case "memory":
+		return "memories"
+	case "notify":
+		return "notifications"
+	default:
+		return name
+	}
 }
 
 // strict makes a wrong word a usage error instead of a page of help.
@@ -187,6 +215,9 @@ func strict(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
+			if c.HasSubCommands() && len(args) > 0 {
+				err = fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), didYouMean(args[0], commandNames(c)))
+			}
 			return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 		}
 		return nil

@@ -136,6 +136,7 @@ func (a *app) follow(ctx context.Context, s cycleFollower, id ops.CycleID) error
 			if err := a.printCycle(x.Cycle); err != nil {
 				return err
 			}
+			a.printAdvice(adviceOfReport(x))
 			return quietly(exitOf(x.Status))
 		}
 		select {

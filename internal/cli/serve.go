@@ -20,7 +20,12 @@ at its first start (api-token in the state folder). On a terminal, a link that s
 			if err != nil {
 				return err
 			}
-			return daemon.Serve(c.Context(), o, func(_ string, h *daemon.Host) { a.welcome(h, o.Logger) })
+			return daemon.Serve(c.Context(), o, func(_ string, h *daemon.Host) {
+				a.welcome(h, o.Logger)
+				for _, f := range obstacles(o.Config) {
+					o.Logger.Warn("agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
+				}
+			})
 		},
 	})
 }

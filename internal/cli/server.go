@@ -28,7 +28,7 @@ var errLocalOnly = errors.New("this command works on the local state folder only
 // Sessions returns a page of sessions.
 func (c *client) Sessions(ctx context.Context, f store.SessionFilter) ([]api.Session, error) {
 	return items[api.Session](ctx, c, "/sessions", query("status", string(f.Status), "tier", digits(f.Tier),
-		"environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
+		"environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
 // Session returns one session.
@@ -49,7 +49,7 @@ func (c *client) GuardDecisions(ctx context.Context, id ops.SessionID) ([]api.Gu
 // Cycles returns a page of cycles.
 func (c *client) Cycles(ctx context.Context, f store.CycleFilter) ([]api.Cycle, error) {
 	return items[api.Cycle](ctx, c, "/cycles",
-		query("status", string(f.Status), "environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
+		query("status", string(f.Status), "environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
 // Cycle returns one cycle with everything that was decided in it.
@@ -73,7 +73,7 @@ func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string)
 // Incidents returns a page of incidents.
 func (c *client) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
 	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "status", string(f.Status),
-		"environment", f.Environment, "service", f.Service, "cursor", digits(f.Before)), pageOf(f.Limit))
+		"environment", f.Environment, "service", f.Service, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
 // Incident returns one incident.
@@ -169,7 +169,7 @@ func (c *client) WithdrawAction(context.Context, int64) error { return nil }
 // Events returns a page of events.
 func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {
 	q := query("level", string(f.Level), "kind", f.Kind, "service", f.Service, "environment", f.Environment,
-		"after", digits(f.After), "cursor", digits(f.Before))
+		"since", moment(f.Since), "after", digits(f.After), "cursor", digits(f.Before))
 	if f.CycleID != nil {
 		q.Set("cycle_id", digits(*f.CycleID))
 	}
@@ -283,6 +283,11 @@ func (c *client) Costs(ctx context.Context, by string, f store.CostFilter) (api.
 func (c *client) ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error) {
 	q := query("environment", f.Environment, "since", f.Since.Format(time.RFC3339))
 	return items[api.CycleCost](ctx, c, "/costs/chains", q, limit)
+}
+
+// Stats returns the figures of the server.
+func (c *client) Stats(ctx context.Context) (api.Stats, error) {
+	return get[api.Stats](ctx, c, "/stats")
 }
 
 // Hosts lists the hosts of the database.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,8 +27,8 @@ func (a *app) servicesList() *cobra.Command {
 		Example: `  claudeops services list
   claudeops services list --state down -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if state != "" && severity(state) < 0 {
-				return usage(fmt.Errorf("--state is %q: use healthy, degraded, down or unknown", state))
+			if _, err := oneOf("state", state, states()); err != nil {
+				return err
 			}
 			return a.read(c.Context(), func(s source) error {
 				found, err := s.services.Services(c.Context(), environment)
@@ -36,7 +38,8 @@ func (a *app) servicesList() *cobra.Command {
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
 				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
-					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(stamp(x.CheckedAt), "never"), shorten(problem(x), 70))
+					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(a.screen.when(x.CheckedAt), "never"),
+						shorten(problem(x), 70))
 				})
 			})
 		},
@@ -54,9 +57,9 @@ func (a *app) servicesShow() *cobra.Command {
 			return a.read(c.Context(), func(s source) error {
 				x, err := s.services.Service(c.Context(), args[0], environment)
 				if err != nil {
-					return fmt.Errorf("%w; claudeops services list names them", err)
+					return noService(c.Context(), s.services, args[0], environment, err)
 				}
-				if a.output != "table" {
+				if a.output != asTable {
 					return a.printOne(x, nil)
 				}
 				past, err := s.services.History(c.Context(), x, shownDays)
@@ -74,6 +77,20 @@ func (a *app) servicesShow() *cobra.Command {
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one with this service)")
 	return c
+}
+
+// noService proposes a service that exists.
+func noService(ctx context.Context, s serviceReader, name, environment string, err error) error {
+	if !errors.Is(err, ops.ErrNotFound) {
+		return err
+	}
+	var names []string
+	if found, failed := s.Services(ctx, environment); failed == nil {
+		for _, x := range found {
+			names = append(names, clean(x.Name))
+		}
+	}
+	return fmt.Errorf("%w%s; claudeops services list names them", err, didYouMean(name, names))
 }
 
 // shownDays is how many days of a service's history are shown.
@@ -128,8 +145,11 @@ func drawn(days []api.ServiceDay) string {
 
 // severity orders states, the worst highest; -1 means that it is not a state.
 func severity(state string) int {
-	return slices.Index([]string{"healthy", "unknown", "degraded", "down"}, state)
+	return slices.Index(states(), state)
 }
+
+// states lists the states of a service, the best first.
+func states() []string { return []string{"healthy", "unknown", "degraded", "down"} }
 
 // problem is the first problem that a check found.
 func problem(x api.ServiceState) string {

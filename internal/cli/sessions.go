@@ -49,11 +49,12 @@ func (a *app) sessionsList() *cobra.Command {
 				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
 				return printRows(a, sessions, header, func(x api.Session) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
-						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), stamp(x.StartedAt))
+						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
 				})
 			})
 		},
 	}
+	sinceFlag(c, &f.Since, "list sessions since then")
 	c.Flags().StringVar(&status, "status", "", "list this status only")
 	c.Flags().IntVar(&tier, "tier", 0, "list this tier only")
 	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
@@ -159,9 +160,11 @@ func childOf(id int64, chain []api.Session) *api.Session {
 }
 
 func (a *app) sessionsLogs() *cobra.Command {
-	var follow bool
+	var follow, raw bool
 	c := &cobra.Command{
 		Use: "logs ID", Short: "Print a session's transcript", Args: cobra.ExactArgs(1),
+		Long: `Prints what the agent said, called and got, as the session's page shows it. --raw prints the lines of the agent's stream as they
+were recorded.`,
 		Example: `  claudeops sessions logs 18
   claudeops sessions logs 18 --follow`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -169,14 +172,15 @@ func (a *app) sessionsLogs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error { return a.logs(c.Context(), s.sessions, id, follow) })
+			return a.read(c.Context(), func(s source) error { return a.logs(c.Context(), s.sessions, id, follow, raw) })
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the session ends")
+	c.Flags().BoolVar(&raw, "raw", false, "print the recorded lines unchanged")
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follow bool) error {
+func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follow, raw bool) error {
 	var after int64
 	for {
 		// The state is read first: whatever a session that has ended wrote is then found by the read below.
@@ -193,7 +197,7 @@ func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follo
 				break
 			}
 			for _, l := range lines {
-				if err := a.logLine(l); err != nil {
+				if err := a.logLine(l, raw); err != nil {
 					return err
 				}
 				after = l.Seq
@@ -210,12 +214,17 @@ func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follo
 	}
 }
 
-func (a *app) logLine(l api.Line) error {
-	if a.output == "table" {
-		_, err := fmt.Fprintf(a.Stdout, "%s  %s\n", l.At.Local().Format("15:04:05.000"), clean(l.Line))
+func (a *app) logLine(l api.Line, raw bool) error {
+	switch {
+	case a.output == asYAML:
+		return a.encode([]api.Line{l}) // the items of one list
+	case a.output != asTable:
+		return a.printOne(l, nil)
+	case raw:
+		_, err := fmt.Fprintln(a.Stdout, clean(l.Line))
 		return err
 	}
-	return a.printOne(l, nil)
+	return a.screen.printLine(a.Stdout, l)
 }
 
 func (a *app) sessionsStop() *cobra.Command {

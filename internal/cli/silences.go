@@ -49,7 +49,7 @@ func (a *app) silencesList() *cobra.Command {
 					return err
 				}
 				return printRows(a, found, tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON"), func(q api.Silence) string {
-					return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), stamp(&q.From), stamp(&q.Until),
+					return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
 						clean(q.Author), shorten(q.Reason, 60))
 				})
 			})

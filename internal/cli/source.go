@@ -95,6 +95,9 @@ type (
 		Costs(ctx context.Context, by string, f store.CostFilter) (api.Costs, error)
 		ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error)
 	}
+	statsReader interface {
+		Stats(ctx context.Context) (api.Stats, error)
+	}
 	hostReader interface {
 		Hosts(ctx context.Context) ([]api.Host, error)
 	}
@@ -115,17 +118,18 @@ type source struct {
 	services      serviceReader
 	costs         costReader
 	hosts         hostReader
+	stats         statsReader
 	actions       actionSource
 	// clock tells the time by which the rows are compared.
 	clock ops.Clock
 }
 
 func localSource(l *local) source {
-	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
+	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
 }
 
 func serverSource(c *client) source {
-	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
+	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
 }
 
 // read gives a command the rows it reads.
@@ -182,7 +186,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "actions":
+			"notify", "hosts", "actions", "status":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {
@@ -196,7 +200,7 @@ func markAnywhere(root *cobra.Command) {
 // localOnly names the commands below them that are about this machine.
 func localOnly(c *cobra.Command) bool {
 	switch c.Name() {
-	case "discover", "accept", "test", "drain", "trust":
+	case "discover", "accept", "test", "drain", "resume", "trust":
 		return true
 	}
 	return false

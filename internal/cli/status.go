@@ -31,7 +31,7 @@ type progress struct {
 
 // newStatus returns nil where stderr is not a terminal: the log then shows one line per step.
 func (a *app) newStatus() *status {
-	if a.quiet || a.output != "table" || !terminal(a.Stderr) {
+	if a.quiet || a.output != asTable || !terminal(a.Stderr) {
 		return nil
 	}
 	return &status{app: a, lines: map[int64]progress{}}

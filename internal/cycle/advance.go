@@ -273,18 +273,3 @@ func (a *Advancer) release(ctx context.Context, id ops.CycleID, cause error) err
 	}
 	return cause
 }
-
-func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, step ops.Step) {
-	attrs := []any{"cycle", id, "step", step.Kind, "row", step.Row}
-	if done.Session != nil {
-		attrs = append(attrs, "session", done.Session.ID, "status", done.Session.Status)
-	} else if step.Target != 0 {
-		attrs = append(attrs, "session", step.Target)
-	}
-	for _, e := range append(append([]ops.Event{}, done.Events...), step.Events...) {
-		if e.Level != ops.LevelInfo {
-			a.Logger.WarnContext(ctx, "event", append([]any{"message", e.Message, "kind", e.Kind, "severity", e.Level}, attrs...)...)
-		}
-	}
-	a.Logger.InfoContext(ctx, "next step", append([]any{"reason", step.Reason}, attrs...)...)
-}

@@ -60,6 +60,7 @@ type Host struct {
 	owner      atomic.Pointer[ops.Owner]
 	lease      *supervisor.Lease // nil if the database is not shared
 	draining   atomic.Bool
+	drainGate  sync.Mutex // held from reading the row until it is obeyed
 	readiness  *readiness
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for

@@ -50,7 +50,12 @@ func (h *Host) keepLease(ctx context.Context) error {
 		return nil
 	}
 	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
-		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin, Drain: h.drain,
+		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin,
+		Drain: func(asked bool) {
+			if asked != h.draining.Load() {
+				h.checkDrain(context.WithoutCancel(ctx)) // the answer may be older than a request that was made since
+			}
+		},
 		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Uptime: uptime, Logger: h.Logger,
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -157,25 +162,38 @@ func (h *Host) onOneHost(ctx context.Context, duty string, f func(ctx context.Co
 	return h.lease.Duty(ctx, duty, f)
 }
 
-// drain stops taking cycles; running ones are handed over when their session ends.
-func (h *Host) drain() {
-	if h.draining.CompareAndSwap(false, true) {
+// drain stops taking cycles, or takes them again; running ones are handed over when their session ends.
+func (h *Host) drain(asked bool) {
+	switch {
+	case asked && !h.draining.Load():
+		h.draining.Store(true)
 		h.Logger.Info("draining: this host takes no new cycles and hands running ones over when their session ends")
 		h.engine.Drain()
-		h.hub.Nudge()
+	case !asked && h.draining.Load():
+		if err := h.engine.Resume(); err != nil {
+			h.Logger.Warn("this host cannot take cycles again; trying again after the next renewal", "error", err)
+			return
+		}
+		h.draining.Store(false)
+		h.Logger.Info("no longer draining: this host takes cycles again")
+	default:
+		return
 	}
+	h.hub.Nudge()
 }
 
-// checkDrain reads whether this host was asked to drain.
+// checkDrain reads whether this host was asked to drain. One call at a time: an older row must not win.
 func (h *Host) checkDrain(ctx context.Context) {
+	h.drainGate.Lock()
+	defer h.drainGate.Unlock()
 	hosts, err := h.store.Hosts(ctx)
 	if err != nil {
 		h.Logger.WarnContext(ctx, "cannot read whether this host should drain; run 'claudeops hosts drain' again", "error", err)
 		return
 	}
 	for _, other := range hosts {
-		if other.Name == h.Config.Host.Name && other.Draining {
-			h.drain()
+		if other.Name == h.Config.Host.Name {
+			h.drain(other.Draining)
 		}
 	}
 }

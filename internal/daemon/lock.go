@@ -24,9 +24,7 @@ func takeLock(stateDir string) (*lock, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder := readHolder(path)
-		err := fmt.Errorf("%w: %s is in use by %s; stop it first or use another state folder", ops.ErrConflict, stateDir, holder)
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(inUse(stateDir), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
@@ -35,6 +33,27 @@ func takeLock(stateDir string) (*lock, error) {
 		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
 	}
 	return &lock{file: f}, nil
+}
+
+// inUse names the supervisor that has the state folder.
+func inUse(stateDir string) error {
+	return fmt.Errorf("%w: claudeops is already running: %s is in use by %s; stop it first or use another state folder",
+		ops.ErrConflict, stateDir, readHolder(filepath.Join(stateDir, "lock")))
+}
+
+// lockHolder returns an error that names the supervisor which has the state folder, or nil. It creates nothing.
+func lockHolder(stateDir string) error {
+	f, err := os.Open(filepath.Join(stateDir, "lock"))
+	if err != nil {
+		return nil //nolint:nilerr // there is none, or opening the state folder says what is wrong
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = inUse(stateDir)
+	} else {
+		err = nil
+	}
+	return errors.Join(err, f.Close()) // closing releases the lock
 }
 
 func writeHolder(f *os.File) error {

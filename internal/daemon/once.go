@@ -70,7 +70,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {
 	loaded, err := h.store.Load(ctx, id)
 	if err != nil {
-		return store.CycleSummary{}, fmt.Errorf("read cycle %d: %w", id, err)
+		return store.CycleSummary{}, err
 	}
 	return store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions}, nil
 }
@@ -85,7 +85,7 @@ func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fmt.Errorf("read cycle %d: %w", id, err)
+			return err
 		case c.Status.Ended() || h.waits(c):
 			return nil
 		}

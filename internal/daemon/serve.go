@@ -28,6 +28,11 @@ const stopWithin = 18 * time.Second
 // runs.
 func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
 	ln, err := listen(ctx, o.Config.Listen)
+	if errors.Is(err, ops.ErrConflict) {
+		if other := lockHolder(o.Config.StateDir); other != nil {
+			return other // the program that has the address is probably the same
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -147,7 +152,13 @@ func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
 			if !ready.Load() {
 				return errors.New("starting or stopping")
 			}
-			return h.unfit()
+			if err := h.unfit(); err != nil {
+				return err
+			}
+			if h.draining.Load() {
+				return api.ErrDraining
+			}
+			return nil
 		}),
 		ConnContext:       h.checkConnection,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,

@@ -23,6 +23,8 @@ type Engine interface {
 	// Drain starts no more cycles here. Running ones continue; a worker that reads Draining may hand its cycle over
 	// between two sessions.
 	Drain()
+	// Resume takes cycles again after Drain. If it fails, the engine still drains.
+	Resume() error
 	// Draining reports whether no more cycles are started here.
 	Draining() bool
 	// Stop ends all workers with cause shutdown and waits for them until ctx ends.

@@ -186,13 +186,6 @@ const (
 	ActionRefused     ActionStatus = "refused"     // the request of a person was not carried out
 )
 
-// ActionStatuses returns every status of a run.
-func ActionStatuses() []ActionStatus {
-	return []ActionStatus{
-		ActionRequested, ActionStarted, ActionDone, ActionFailed, ActionUndone, ActionInterrupted, ActionRefused,
-	}
-}
-
 // Ended reports whether nothing more happens in the run itself.
 func (s ActionStatus) Ended() bool { return s != ActionRequested && s != ActionStarted }
 

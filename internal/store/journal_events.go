@@ -28,6 +28,7 @@ type EventFilter struct {
 	Environment string
 	CycleID     *ops.CycleID
 	SessionID   *ops.SessionID
+	Since       time.Time // at this moment or later
 	Limit       int
 }
 
@@ -59,6 +60,9 @@ func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) 
 	}
 	if f.SessionID != nil {
 		w.Add(`v.session_id = ?`, *f.SessionID)
+	}
+	if !f.Since.IsZero() {
+		w.Add(`v.at >= ?`, db.Time(f.Since))
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, selectEvents+w.Where()+` ORDER BY v.id `+order+` LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)

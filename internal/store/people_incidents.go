@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -51,7 +52,8 @@ type IncidentFilter struct {
 	Status      ops.IncidentStatus
 	Environment string
 	Service     string
-	Before      int64 // only older ones: the last id of the page before
+	Before      int64     // only older ones: the last id of the page before
+	Since       time.Time // opened since then
 	Limit       int
 }
 
@@ -72,6 +74,9 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident
 	}
 	if f.Before > 0 {
 		w.Add(`i.id < ?`, f.Before)
+	}
+	if !f.Since.IsZero() {
+		w.Add(`i.opened_at >= ?`, db.Time(f.Since))
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+w.Where()+` ORDER BY i.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)

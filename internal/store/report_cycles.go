@@ -15,6 +15,7 @@ type CycleFilter struct {
 	Status      ops.CycleStatus
 	Environment string
 	Before      ops.CycleID // only older ones: the last id of the page before
+	Since       time.Time   // submitted since then
 	Limit       int
 }
 
@@ -35,6 +36,9 @@ func (s *Store) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, erro
 	}
 	if f.Before > 0 {
 		w.Add(`c.id < ?`, f.Before)
+	}
+	if !f.Since.IsZero() {
+		w.Add(`c.created_at >= ?`, db.Time(f.Since))
 	}
 	var out []CycleSummary
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -80,6 +84,7 @@ type SessionFilter struct {
 	Tier        ops.Tier
 	Environment string
 	Before      ops.SessionID // only older ones: the last id of the page before
+	Since       time.Time     // queued since then
 	Limit       int
 }
 
@@ -97,6 +102,9 @@ func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, e
 	}
 	if f.Before > 0 {
 		w.Add(`s.id < ?`, f.Before)
+	}
+	if !f.Since.IsZero() {
+		w.Add(`s.created_at >= ?`, db.Time(f.Since))
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+w.Where()+` ORDER BY s.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)

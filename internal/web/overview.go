@@ -124,12 +124,15 @@ func (s *server) overviewView(ctx context.Context, counts store.PageState) (over
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
 		return view, err
 	}
-	events, err := s.Store.Events(ctx, store.EventFilter{Limit: recentEvents})
+	events, err := s.Store.Events(ctx, store.EventFilter{Limit: 2 * recentEvents})
 	if err != nil {
 		return view, fmt.Errorf("list events: %w", err)
 	}
 	for _, e := range events {
-		view.Activity = append(view.Activity, m.event(e))
+		routine := e.Kind == ops.EventGuard && e.Level == ops.LevelInfo // each session proves its walls; its own page says so
+		if !routine && len(view.Activity) < recentEvents {
+			view.Activity = append(view.Activity, m.event(e))
+		}
 	}
 	for _, e := range s.Environments {
 		view.Probed = view.Probed || len(e.Probes) > 0

@@ -184,6 +184,21 @@ func drains(t *testing.T, s suite) {
 		t.Errorf("the running cycle was stopped: %v", end.Cause)
 	}
 	s.quiet(t, h)
+	if err := e.Resume(); err != nil || e.Draining() {
+		t.Fatalf("it cannot be undone: %v", err)
+	}
+	begun := map[bool]int{}
+	for range 2 {
+		begun[s.any(t, h) == 3]++
+	}
+	if begun[true] != 1 || begun[false] != 1 {
+		t.Errorf("both environments should have begun a cycle: %v", begun)
+	}
+	e.Drain()
+	h.Add(ops.Cycle{ID: 4, Environment: "b"})
+	h.Finish["b"] <- nil
+	<-h.Ended
+	s.quiet(t, h)
 }
 
 // census counts who works where at the same time.

@@ -47,8 +47,8 @@ type LeaseOptions struct {
 	Length time.Duration
 	// Enlist registers this host again after other hosts took over its cycles.
 	Enlist func(ctx context.Context) error
-	// Drain is called when this host was asked to take no new cycles.
-	Drain func()
+	// Drain is called after every renewal with whether this host was asked to take no new cycles.
+	Drain func(asked bool)
 	// Regained is called when work can continue: after a gap, and when cycles of another host become free.
 	Regained func()
 	// Uptime measures time that also passes while the machine is suspended; nil means a clock that stops then.
@@ -138,9 +138,7 @@ func (l *Lease) renew(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err == nil:
 		l.held(sent)
-		if draining {
-			l.Drain()
-		}
+		l.Drain(draining)
 	case errors.Is(err, ops.ErrFenced):
 		l.lost(errTaken)
 		sent = l.Uptime()

@@ -104,7 +104,11 @@ func inBubble(t *testing.T, check func(t *testing.T, l *leased)) {
 				l.fake.enlisted++
 				return l.fake.enlist
 			},
-			Drain:    func() { l.fake.set(func(f *hostsFake) { f.drained++ }) },
+			Drain: func(asked bool) {
+				if asked {
+					l.fake.set(func(f *hostsFake) { f.drained++ })
+				}
+			},
 			Regained: func() { l.fake.set(func(f *hostsFake) { f.regained++ }) }, Logger: slog.New(slog.DiscardHandler),
 			Uptime: func() time.Duration { return time.Since(start) + time.Duration(l.suspended.Load()) },
 		})

@@ -70,6 +70,7 @@ type wakes struct {
 func (w *wakes) Start(context.Context) error { return nil }
 func (w *wakes) Stop(context.Context) error  { return nil }
 func (w *wakes) Drain()                      {}
+func (w *wakes) Resume() error               { return nil }
 func (w *wakes) Draining() bool              { return false }
 func (w *wakes) Cancel(_ ops.CycleID, s string) {
 	w.mu.Lock()

@@ -91,6 +91,13 @@ func (e *Engine) Drain() {
 	e.draining.Store(true)
 }
 
+// Resume starts cycles again.
+func (e *Engine) Resume() error {
+	e.draining.Store(false)
+	e.nudge()
+	return nil
+}
+
 // Draining reports whether no more cycles are started.
 func (e *Engine) Draining() bool { return e.draining.Load() }
 

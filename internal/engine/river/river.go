@@ -88,13 +88,13 @@ type Engine struct {
 	loop    sync.WaitGroup
 	workers sync.WaitGroup
 	closing sync.WaitGroup // of the client
-	close   func()
-	gate    sync.Mutex // held while the client starts
+	gate    sync.Mutex     // held while the client starts
 	closed  bool
 
 	mu       sync.Mutex
 	work     func() (context.Context, context.CancelCauseFunc) // what a worker lives in; nil before Start
 	draining bool
+	leaving  bool               // the client was told to close
 	busy     map[string]*worker // by environment
 	ended    []attempt          // since the last look
 	pace     *engine.Pace
@@ -126,8 +126,18 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e.client = client
-	e.close = sync.OnceFunc(func() { e.closing.Go(e.closeClient) })
 	return e, nil
+}
+
+// close closes the client, once until it is started again.
+func (e *Engine) close() {
+	e.mu.Lock()
+	already := e.leaving
+	e.leaving = true
+	e.mu.Unlock()
+	if !already {
+		e.closing.Go(e.closeClient)
+	}
 }
 
 // closeClient fetches no more wake-ups. It returns when those that were fetched are delivered.
@@ -231,6 +241,29 @@ func (e *Engine) Drain() {
 	e.draining = true
 	e.mu.Unlock()
 	e.close()
+}
+
+// Resume lets cycles begin here again: the client fetches wake-ups as after a start.
+func (e *Engine) Resume() error {
+	e.mu.Lock()
+	work := e.work
+	e.mu.Unlock()
+	e.closing.Wait() // of the drain
+	e.gate.Lock()
+	e.closed = false
+	e.gate.Unlock()
+	if work != nil {
+		life, free := work()
+		defer free(nil)
+		if err := e.startClient(context.WithoutCancel(life)); err != nil {
+			return fmt.Errorf("resume engine: %w", err)
+		}
+	}
+	e.mu.Lock()
+	e.draining, e.leaving = false, false
+	e.mu.Unlock()
+	e.nudge()
+	return nil
 }
 
 // Draining reports whether no cycle begins here any more.

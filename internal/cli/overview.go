@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"claudeops/internal/agent/process"
+	"claudeops/internal/api"
+	"claudeops/internal/daemon/control"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// overview is what status prints.
+type overview struct {
+	Daemon    string             `json:"daemon"`
+	Stats     api.Stats          `json:"stats"`
+	Services  []api.ServiceState `json:"services"`
+	Cycles    []api.Cycle        `json:"cycles"`
+	Incidents []api.Incident     `json:"incidents"`
+	Approvals []api.Approval     `json:"approvals"`
+	Walls     []finding          `json:"walls"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show services, running cycles, what needs you, cost and next check on one screen",
+		Example: `  claudeops status
+  claudeops status --server http://ops.lan:8080`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			daemon, walls := a.surroundings(ctx)
+			return a.read(ctx, func(s source) error {
+				o, err := overviewOf(ctx, s)
+				if err != nil {
+					return err
+				}
+				o.Daemon, o.Walls = daemon, walls
+				return a.printOne(o, func(w io.Writer) { a.printOverview(w, o) })
+			})
+		},
+	}
+}
+
+// surroundings are what only this machine knows. A daemon of the state folder becomes the server: only it knows the next check.
+func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding) {
+	if a.remote != nil {
+		return "at " + strings.TrimSuffix(a.remote.base, "/api/v1"), []finding{}
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return "unknown", []finding{} // the command that follows says why
+	}
+	daemon = "not running; start it with 'claudeops serve'"
+	if reply, err := control.Ping(ctx, cfg.StateDir); err == nil {
+		daemon = fmt.Sprintf("running, pid %d", reply.PID)
+		if !process.InSession() {
+			_ = a.useDaemon(ctx) // without it, the rows come from the database
+		}
+	}
+	return daemon, wallLayers(cfg) //nolint:contextcheck // doctor shows the same
+}
+
+// mostShown is how many rows of each kind fit on the screen.
+const mostShown = 5
+
+func overviewOf(ctx context.Context, s source) (o overview, err error) {
+	if o.Stats, err = s.stats.Stats(ctx); err != nil {
+		return o, err
+	}
+	if o.Services, err = s.services.Services(ctx, ""); err != nil {
+		return o, err
+	}
+	slices.SortStableFunc(o.Services, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
+	if o.Cycles, err = unfinished(ctx, s.cycles); err != nil {
+		return o, err
+	}
+	o.Cycles = append([]api.Cycle{}, o.Cycles...)
+	if o.Incidents, err = s.incidents.Incidents(ctx, store.IncidentFilter{Status: ops.IncidentOpen, Limit: 50}); err != nil {
+		return o, err
+	}
+	o.Approvals, err = s.approvals.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
+	return o, err
+}
+
+// printOverview prints one line per subject, with the rows that matter below it.
+func (a *app) printOverview(w io.Writer, o overview) {
+	row := func(name, text string) { fmt.Fprintf(w, "%-11s %s\n", name, text) }
+	row("Services", servicesLine(o.Stats))
+	bad := slices.DeleteFunc(slices.Clone(o.Services), func(x api.ServiceState) bool { return x.State != "down" && x.State != "degraded" })
+	below(row, bad, func(x api.ServiceState) string {
+		state := x.State
+		if a.screen.color {
+			state = paint(state, tone(state))
+		}
+		return a.fitted(fmt.Sprintf("%s  %s  %s", state, clean(x.Name), problem(x)))
+	})
+	row("Cycles", cyclesLine(o.Cycles))
+	below(row, o.Cycles, func(x api.Cycle) string {
+		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s", x.ID, x.StatusText(), or(tiers(x.Sessions), "no session yet"),
+			money(x.TotalCostUSD), ranFor(x.StartedAt)))
+	})
+	row("Needs you", needsLine(o))
+	below(row, o.Incidents, func(x api.Incident) string {
+		return a.fitted(fmt.Sprintf("incident %d  %s  (claudeops incidents show %d)", x.ID, clean(x.Title), x.ID))
+	})
+	below(row, o.Approvals, func(x api.Approval) string {
+		return a.fitted(fmt.Sprintf("approval %d  %s: %s  (claudeops approvals show %d)", x.ID, x.Handler, clean(x.Reason), x.ID))
+	})
+	row("Spend", spendLine(o.Stats))
+	if s := o.Stats; s.LastCycleEndedAt != nil {
+		row("Last cycle", fmt.Sprintf("%s, %s ago", value(s.LastCycleStatus), roughly(time.Duration(value(s.LastCycleAgeSeconds))*time.Second)))
+	}
+	next := "–"
+	if s := o.Stats.NextCheckInSeconds; s != nil {
+		next = "in " + roughly(time.Duration(max(0, *s))*time.Second)
+	}
+	row("Next check", next)
+	row("Walls", wallsLine(o.Walls))
+	row("Daemon", o.Daemon)
+}
+
+// fitted cuts a line that stands under a subject.
+func (a *app) fitted(text string) string {
+	if a.screen.width < 40 || a.screen.color && strings.Contains(text, "\x1b") {
+		return text
+	}
+	return shorten(text, a.screen.width-12)
+}
+
+func below[T any](row func(name, text string), rows []T, line func(T) string) {
+	for i, r := range rows {
+		if i == mostShown {
+			row("", fmt.Sprintf("… and %d more", len(rows)-i))
+			return
+		}
+		row("", line(r))
+	}
+}
+
+func servicesLine(s api.Stats) string {
+	if s.ServicesTotal == 0 {
+		return "none are watched"
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{s.ServicesDown, "down"}, {s.ServicesDegraded, "degraded"}, {s.ServicesUnknown, "unknown"}, {s.ServicesHealthy, "healthy"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func cyclesLine(cycles []api.Cycle) string {
+	if len(cycles) == 0 {
+		return "none is running"
+	}
+	return plural(len(cycles), "has", "have") + " not ended"
+}
+
+func needsLine(o overview) string {
+	if o.Stats.NeedsYou == 0 {
+		return "nothing"
+	}
+	return plural(o.Stats.IncidentsOpen, "open incident", "open incidents") + ", " +
+		plural(o.Stats.ApprovalsPending, "approval", "approvals") + " pending"
+}
+
+func spendLine(s api.Stats) string {
+	text := money(s.CostTodayUSD) + " today"
+	if s.BudgetDayUSD != nil {
+		text += fmt.Sprintf(" of %s", money(s.BudgetDayUSD))
+	}
+	return text + fmt.Sprintf(", %s in 7 days, %s in 30 days (estimates)", money(s.Cost7DaysUSD), money(s.Cost30DaysUSD))
+}
+
+func wallsLine(walls []finding) string {
+	if len(walls) == 0 {
+		return "–"
+	}
+	var on, missing []string
+	for _, f := range walls {
+		name := strings.TrimPrefix(f.Check, "wall ")
+		switch {
+		case f.State != "ok":
+			missing = append(missing, name+" ("+f.Detail+")")
+		case strings.HasPrefix(f.Detail, "on"):
+			on = append(on, name)
+		}
+	}
+	text := "on: " + or(strings.Join(on, ", "), "none")
+	if len(missing) > 0 {
+		text += "; missing: " + plural(len(missing), "wall", "walls") + ", see 'claudeops doctor'"
+	}
+	return text
+}
+
+// ranFor is how long something has run.
+func ranFor(t *time.Time) string {
+	if t == nil {
+		return "not started"
+	}
+	return "for " + roughly(time.Since(*t))
+}

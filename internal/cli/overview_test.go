@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/api"
+	"claudeops/internal/ops"
+	"claudeops/test/apitest"
+)
+
+// status shows the same rows from the local database and from a server.
+func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
+	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second).Add(-10*time.Minute))
+	e.fill()
+	e.Now = time.Now()
+	server := e.environ
+	local := []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path), "CLAUDEOPS_BUDGET_DAY_USD=0"}
+	for _, from := range [][]string{server, local} {
+		e.environ = from
+		out := e.shows("status", "Services    1 down, 1 healthy", "down  jellyfin  HTTP 502", "cycle 2  waiting_human", "cycle 3  running",
+			"1 open incident, 1 approval pending", "claudeops approvals show 1", "$0.75 today", "Next check", "Walls", "Daemon")
+		if lines := strings.Count(out, "\n"); lines > 30 {
+			t.Errorf("%d lines are more than a screen:\n%s", lines, out)
+		}
+	}
+	var o overview
+	if err := json.Unmarshal([]byte(e.must("status", "-o", "json")), &o); err != nil || len(o.Services) != 2 || len(o.Cycles) != 2 || len(o.Approvals) != 1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if !strings.Contains(o.Daemon, "not running") || len(o.Walls) == 0 {
+		t.Errorf("this machine: %q, %v", o.Daemon, o.Walls)
+	}
+}
+
+func TestStatusOfAnEmptyDatabase(t *testing.T) {
+	e := newElsewhere(t)
+	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Next check  –")
+}
+
+func TestACycleIsWatchedUntilItEnds(t *testing.T) {
+	e := newElsewhere(t)
+	e.chain()
+	out := e.shows("cycles watch 1", "Session #1  Tier 1  haiku  ✓ completed · escalate", "warning   is down", "Escalation Chain for Cycle #1", "Result: resolved")
+	if strings.Index(out, "is down") > strings.Index(out, "Escalation Chain") {
+		t.Errorf("the events come after the end:\n%s", out)
+	}
+	if code, _, errs := e.run("cycles", "watch"); code != exitNotFound || !strings.Contains(errs, "no cycle is running") {
+		t.Errorf("without a running cycle: exit %d, %s", code, errs)
+	}
+	e.Await(ops.NewCycle{Prompt: "look"}, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, ops.Step{
+		Reason: "it is down", Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: "it is down"},
+	}, apitest.Run{Tier: 2, For: time.Second, Outcome: ops.OutcomeEscalate})
+	if code, out, _ := e.run("cycles", "watch"); code != exitNeedsHuman || !strings.Contains(out, "Cycle #2") {
+		t.Errorf("one that waits for a human: exit %d\n%s", code, out)
+	}
+}
+
+func TestAnApprovalIsShown(t *testing.T) {
+	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
+	e.fill()
+	e.shows("approvals show 1", "Approval #1: Tier 3, handler tier3 (pending)", "it is down", "Escalation Chain for Cycle #2", "claudeops approvals approve 1")
+	if got, want := compact(t, []byte(e.must("approvals", "show", "1", "-o", "json"))), compact(t, e.api("/approvals/1")); got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+	if code, _, errs := e.run("approvals", "show", "9"); code != exitNotFound || strings.Count(errs, "approval 9") != 1 {
+		t.Errorf("one that is not there: exit %d, %s", code, errs)
+	}
+}
+
+func TestListsBeginAtSince(t *testing.T) {
+	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second).Add(-48*time.Hour))
+	e.fill()
+	e.Now = time.Now()
+	for _, command := range []string{"sessions list", "cycles list", "incidents list --all", "events"} {
+		if out := e.must(append(strings.Fields(command), "--since", "1h", "-o", "json")...); out != "[]\n" {
+			t.Errorf("%s of the last hour: %s", command, out)
+		}
+		if out := e.must(append(strings.Fields(command), "--since", "3d", "-o", "json")...); out == "[]\n" {
+			t.Errorf("%s of three days is empty", command)
+		}
+	}
+	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Kind: "probe", Service: "jellyfin", Message: "is up"}); err != nil {
+		t.Fatal(err)
+	}
+	var found []api.Event
+	if err := json.Unmarshal([]byte(e.must("events", "--service", "jellyfin", "--kind", "probe", "--since", "1h", "-o", "json")), &found); err != nil || len(found) != 1 {
+		t.Errorf("events of a service: %v, %v", found, err)
+	}
+	if code, _, errs := e.run("events", "--since", "yesterday"); code != exitUsage || !strings.Contains(errs, "use a duration such as 2h") {
+		t.Errorf("a wrong time: exit %d, %s", code, errs)
+	}
+}
+
+func TestLogsAreReadable(t *testing.T) {
+	e := newElsewhere(t)
+	long := strings.Repeat("line\\n", 60)
+	e.Chain(ops.NewCycle{}, ops.CycleHealthy, "", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: []string{
+		`{"type":"system","subtype":"init","model":"haiku","tools":["Bash","Read"]}`,
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"I look at redis."},{"type":"tool_use","name":"Bash","input":{"command":"redis-cli ping"}}]}}`,
+		`{"type":"user","message":{"content":[{"type":"tool_result","content":"` + long + `"}]}}`,
+		`{"type":"user","message":{"content":[{"type":"tool_result","is_error":true,"content":"Exit code 1"}]}}`,
+		`{"type":"result","result":"All is well.","num_turns":2,"duration_ms":1500,"total_cost_usd":0.25}`,
+		"a bare \x1b[31mline",
+	}})
+	out := e.shows("sessions logs 1", "start     haiku with 2 tools", "text      I look at redis.", "call      Bash redis-cli ping", "output    line",
+		"… 40 more lines; --raw shows them", "failed    Exit code 1", "result    All is well.", "2 turns · 1.5s · $0.25", "stdout    a bare")
+	if strings.Contains(out, "\x1b") || strings.Contains(out, `"type"`) {
+		t.Errorf("raw output:\n%s", out)
+	}
+	raw := e.shows("sessions logs 1 --raw", `{"type":"assistant"`)
+	if strings.Count(raw, "\n") != 6 {
+		t.Errorf("lines are missing:\n%s", raw)
+	}
+}
+
+func TestShellsGetIdsNamesAndValues(t *testing.T) {
+	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
+	e.fill()
+	for args, want := range map[string]string{
+		"sessions show":          "1\tTier 1, completed",
+		"cycles watch":           "3\trunning",
+		"incidents ack":          "1\topen, jellyfin is <down>",
+		"approvals approve":      "1\ttier3, it is down",
+		"services show":          "jellyfin\tdown",
+		"events --service":       "web\thealthy",
+		"sessions list --status": "timed_out",
+		"cycles list --status":   "needs_human",
+		"events --kind":          "audit",
+		"events --level":         "critical",
+		"services list --state":  "degraded",
+		"costs --by":             "model",
+		"sessions list --output": "yaml",
+		"silences rm":            "1\tservice=web",
+		"memory rm":              "1\tslow",
+		"help sessions":          "logs",
+	} {
+		out := e.must(append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
+		if !strings.Contains("\n"+out, "\n"+want) {
+			t.Errorf("%s: no %q in\n%s", args, want, out)
+		}
+	}
+	e.environ = []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + t.TempDir()}
+	if out := e.must("__complete", "sessions", "show", ""); !strings.HasPrefix(out, fmt.Sprintf(":%d", 4)) {
+		t.Errorf("without a database: %s", out)
+	}
+	e.environ = []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path)}
+	if out := e.must("__complete", "memory", "list", "--environment", ""); !strings.HasPrefix(out, "default\t") {
+		t.Errorf("environments: %s", out)
+	}
+}
