@@ -463,7 +463,10 @@ func TestTheDemoRepairsARealService(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	contains(t, "the chain", r.stdout, "Tier 1", "haiku", "$0.02", "Tier 2", "sonnet", "$0.31", "Tier 3", "opus", "$1.20", "Total: $1.53", "resolved", "confirmed by our own probes")
+	contains(t, "the chain", r.stdout, "Tier 1", "haiku", "$0.02", "Tier 2", "sonnet", "$0.31", "Tier 3", "opus", "$1.20", "Total: $1.53", "resolved", "confirmed by our own probes",
+		"Actions:", "rebuild-cache of mediabox", "by session #2", "undone", "player: healthy → down",
+		"undo of #1", "by claudeops", "player: down → healthy",
+		"restore-config of mediabox", "by session #3", "mediabox: down → healthy", "why: the upstream in service.conf is wrong")
 }
 
 // shortTemp is a folder whose path leaves room for a socket.

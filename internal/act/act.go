@@ -288,7 +288,7 @@ func (r *Runner) execute(ctx context.Context, env ops.Environment, spec ops.Acti
 		result.Status, result.Error = ops.ActionFailed, r.o.Redact(err.Error())
 	}
 	watched := watchedServices(env, spec)
-	result.After = r.settled(ctx, env, watched, result.Status == ops.ActionDone && !stops(spec, run))
+	result.After = r.settled(ctx, env, watched, task.goal, result.Status == ops.ActionDone && !stops(spec, run))
 	worse := ops.Worse(run.Before, result.After)
 	if stops(spec, run) {
 		worse = without(worse, spec.Service)

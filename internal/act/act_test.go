@@ -153,6 +153,25 @@ func TestWhatMadeThingsWorseIsUndone(t *testing.T) {
 	}
 }
 
+func TestAnAutomaticUndoDoesNotWaitForWhatWasDownBefore(t *testing.T) {
+	w := newWorld(t)
+	w.options.Settle, w.options.Round = func(context.Context, string, []string) time.Duration { return time.Hour }, time.Hour
+	w.runner = act.New(w.options)
+	w.breakIt(t, "web")
+	spec := ops.ActionSpec{Name: "fix", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: time.Minute}
+	spec.Run = []string{w.script(t, "fix", "rm "+w.health+"/shop; exit 1")}
+	spec.Undo = []string{w.script(t, "back", "touch "+w.health+"/shop")}
+	w.env.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{spec}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := w.runner.Run(ctx, w.ask(w.session(t, ops.Tier2), "fix"))
+	must(t, err)
+	if out.Run.Status != ops.ActionUndone || out.Undo == nil || out.Undo.Status != ops.ActionDone || len(out.Undo.After) != 2 {
+		t.Errorf("%+v, undo %+v", out, out.Undo)
+	}
+	must(t, ctx.Err())
+}
+
 func TestAPersonUndoesARun(t *testing.T) {
 	w := newWorld(t)
 	w.env.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{

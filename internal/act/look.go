@@ -54,8 +54,11 @@ func summarize(services []string, checks []ops.Check) []ops.ServiceHealth {
 	return out
 }
 
-// settled looks until all services are healthy, or the time that they may take to start is over.
-func (r *Runner) settled(ctx context.Context, env ops.Environment, services []string, wait bool) []ops.ServiceHealth {
+// settled looks until no service is worse than in goal (healthy, where goal does not name it), or the time that they may take to
+// start is over.
+func (r *Runner) settled(ctx context.Context, env ops.Environment, services []string, goal []ops.ServiceHealth,
+	wait bool,
+) []ops.ServiceHealth {
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx) // what ran has run, and what is true is recorded
 		wait = false
@@ -68,8 +71,7 @@ func (r *Runner) settled(ctx context.Context, env ops.Environment, services []st
 	defer cancel()
 	for {
 		found := r.look(ctx, env, services)
-		well := !slices.ContainsFunc(found, func(h ops.ServiceHealth) bool { return h.Status != ops.Healthy })
-		if well || !pause(until, r.o.Round) {
+		if len(ops.Worse(goal, found)) == 0 || !pause(until, r.o.Round) {
 			return found
 		}
 	}

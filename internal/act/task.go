@@ -16,7 +16,8 @@ import (
 type task struct {
 	image   string // of the container before
 	before  container
-	commit  string // of the repository that is read
+	commit  string              // of the repository that is read
+	goal    []ops.ServiceHealth // the state that is waited for; nil: all services healthy
 	perform func(ctx context.Context, key string) (output string, err error)
 	cleanup []func()
 }

@@ -87,6 +87,9 @@ func (r *Runner) undo(ctx context.Context, env ops.Environment, spec ops.ActionS
 		return Outcome{}, err
 	}
 	defer task.clean()
+	if u.automatic {
+		task.goal = run.Before // what was down before the run is not expected to recover by its undo
+	}
 	back := run
 	back.ID, back.UndoOf, back.Automatic, back.Person, back.Why, back.ApprovalID, back.Step = u.id, run.ID, u.automatic, u.person, u.why, 0, 0
 	back.Does, back.Version, back.Output, back.Error, back.After, back.EndedAt = spec.WayBack(), task.image, "", "", nil, nil

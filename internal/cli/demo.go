@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// demoConfig is an ordinary configuration; the rules file of the guard and the address of the demo's service are filled in.
+// demoConfig is an ordinary configuration. The rules file of the guard, the program and folder of the demo's service, and its address
+// are filled in.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
 notes: This is a demonstration on one small service, mediabox.
@@ -32,37 +34,58 @@ agent:
   scenario: builtin:demo
   env: [CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
 guard:
-  rules: %q
+  rules: %[1]q
 services:
   - name: mediabox
     aliases: [media, jellyfin]
     probes:
-      - {type: http, url: "%s/health", timeout: 2s}
+      - {type: http, url: "%[4]s/health", timeout: 2s}
+    actions:
+      - name: rebuild-cache
+        description: empty the cache and fill it again from the library
+        tier: 2
+        run: [%[2]q, --dir, %[3]q, rebuild-cache]
+        undo: [%[2]q, --dir, %[3]q, restore-cache]
+      - name: restore-config
+        description: put back the last good configuration and restart mediabox
+        tier: 3
+        run: [%[2]q, --dir, %[3]q, redeploy]
+        undo: [%[2]q, --dir, %[3]q, previous]
+  - name: player
+    depends_on: [mediabox]
+    probes:
+      - {type: http, url: "%[4]s/player", timeout: 2s}
 `
 
 func (a *app) demoCommand() *cobra.Command {
-	var once, keep bool
+	var once, keep, docker bool
 	var addr string
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a three-tier incident on a small real service; needs no API key and no network",
-		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem, fails to repair it
-with a restart, escalates, and repairs it at Tier 3. Everything happens in a temporary folder. Costs and turns of the agent are made up;
-processes, commands, probes and decisions are real.`,
+		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem and asks the
+supervisor for an action that makes it worse. The supervisor undoes that action. Tier 3 repairs the service with another one.
+Everything happens in a temporary folder. Costs and turns of the agent are made up; processes, commands, actions, probes and decisions
+are real.
+
+With --docker the incident happens on two containers. Their image is made on the engine (DOCKER_HOST, or /var/run/docker.sock) without
+a registry, and image and containers are removed at the end.`,
 		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
-  claudeops demo --once    without web pages; prints the sessions and exits 0`,
+  claudeops demo --once    without web pages; prints sessions and actions, exits 0
+  claudeops demo --docker  on real containers`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.demo(c.Context(), addr, once, keep)
+			return a.demo(c.Context(), addr, once, keep, docker)
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print the sessions, exit")
+	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print sessions and actions, exit")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
 	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the web pages; if the port is taken, the next free one is used")
-	c.AddCommand(a.demoService(), a.demoCtl())
+	c.Flags().BoolVar(&docker, "docker", false, "run the incident on two real containers instead; needs a Docker engine and a static busybox")
+	c.AddCommand(a.demoService(), a.demoCtl(), a.demoRecreate())
 	return c
 }
 
-func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error) {
+func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (err error) {
 	dir, err := os.MkdirTemp("", "claudeops-demo-")
 	if err != nil {
 		return fmt.Errorf("create demo folder: %w", err)
@@ -76,25 +99,21 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	service := filepath.Join(dir, "mediabox")
-	if err := os.Mkdir(service, 0o700); err != nil {
-		return fmt.Errorf("create service folder: %w", err)
+	begin := a.processDemo
+	if docker {
+		begin = a.dockerDemo
 	}
-	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
-	if err != nil {
-		return fmt.Errorf("start demo service: %w", err)
-	}
-	defer func() { err = errors.Join(err, keeper.Close()) }()
-	o, err := a.demoOptions(dir, service, self, keeper.URL())
+	i, err := begin(ctx, dir, self)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken: a restart will not help.\n", keeper.URL())
-	if _, err := keeper.Do(ctx, demo.Break); err != nil {
-		return fmt.Errorf("break demo service: %w", err)
-	}
+	defer func() { err = errors.Join(err, i.end()) }()
+	o := i.options
 	if once {
-		return a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0)
+		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0); err != nil {
+			return err
+		}
+		return a.printDemoActions(ctx, a.Stdout, o.Config)
 	}
 	if o.Config.Listen, err = freeAddress(ctx, addr, a.Stderr); err != nil {
 		return err
@@ -105,27 +124,115 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 			link = "http://" + addr
 		}
 		fmt.Fprintf(a.Stderr, "\n  Open %s to watch.\n  The link works once, within ten minutes. Ctrl-C ends the demo.\n\n", link)
-		h.OnEnd(func(c store.CycleSummary) { printChain(a.Stderr, api.CycleRow(c)) })
+		h.OnEnd(func(c store.CycleSummary) {
+			printChain(a.Stderr, api.CycleRow(c))
+			if err := a.printDemoActions(ctx, a.Stderr, o.Config); err != nil {
+				fmt.Fprintf(a.Stderr, "error: %v\n", err)
+			}
+		})
 	})
 }
 
-func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error) {
+// incident is a demo that is ready: something is broken. End removes what was made for it.
+type incident struct {
+	options daemon.Options
+	end     func() error
+}
+
+// processDemo starts a small service and breaks it.
+func (a *app) processDemo(ctx context.Context, dir, self string) (i incident, err error) {
+	service, bin, rules := filepath.Join(dir, "mediabox"), filepath.Join(dir, "bin"), filepath.Join(dir, "guard.yaml")
+	if err := os.Mkdir(service, 0o700); err != nil {
+		return i, fmt.Errorf("create service folder: %w", err)
+	}
+	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
+	if err != nil {
+		return i, fmt.Errorf("start demo service: %w", err)
+	}
+	i.end = keeper.Close
+	if err := demo.InstallCtl(bin, self); err != nil {
+		return i, errors.Join(err, i.end())
+	}
+	i.options, err = a.demoOptions(dir, demoFiles{
+		config: fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL()), rules: demo.Rules,
+	}, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	if err != nil {
+		return i, errors.Join(err, i.end())
+	}
+	i.options.Self = self
+	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", keeper.URL())
+	if _, err := keeper.Do(ctx, demo.Break); err != nil {
+		return i, errors.Join(fmt.Errorf("break demo service: %w", err), i.end())
+	}
+	return i, nil
+}
+
+// printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.
+func (a *app) printDemoActions(ctx context.Context, w io.Writer, cfg *config.Config) (err error) {
+	if a.output == "json" || a.output == "jsonl" {
+		return nil // the output is the cycle
+	}
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		return fmt.Errorf("read actions: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	runs, err := s.ActionRuns(ctx, store.ActionFilter{Limit: 20})
+	if err != nil {
+		return fmt.Errorf("read actions: %w", err)
+	}
+	slices.Reverse(runs) // the oldest first
+	fmt.Fprintln(w, "Actions:")
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, r := range runs {
+		what, by := r.Action+" of "+r.Service, r.By()
+		if r.UndoOf != 0 {
+			what = fmt.Sprintf("undo of #%d", r.UndoOf)
+		}
+		if !r.Automatic && r.SessionID != nil {
+			by = fmt.Sprintf("session #%d", *r.SessionID)
+		}
+		fmt.Fprintln(t, tabbed(fmt.Sprintf("  #%d", r.ID), what, "by "+clean(by), string(r.Status),
+			healthChanges(r.Before, r.After), "why: "+clean(r.Why)))
+	}
+	return t.Flush()
+}
+
+// healthChanges names the services whose state an action changed.
+func healthChanges(before, after []ops.ServiceHealth) string {
+	var out []string
+	for _, b := range before {
+		for _, x := range after {
+			if x.Service == b.Service && x.Status != b.Status {
+				out = append(out, fmt.Sprintf("%s: %s → %s", b.Service, b.Status, x.Status))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return "no change"
+	}
+	return strings.Join(out, ", ")
+}
+
+// demoFiles are the texts of a demo's configuration files.
+type demoFiles struct{ config, rules string }
+
+func (a *app) demoOptions(dir string, files demoFiles, variables ...string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
-	rules, bin := filepath.Join(dir, "guard.yaml"), filepath.Join(dir, "bin")
-	for name, text := range map[string]string{rules: demo.Rules, file: fmt.Sprintf(demoConfig, rules, url)} {
+	for name, text := range map[string]string{filepath.Join(dir, "guard.yaml"): files.rules, file: files.config} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
 		}
 	}
-	if err := demo.InstallCtl(bin, self); err != nil {
-		return daemon.Options{}, err
-	}
 	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
 		kept := strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") || strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
-		return strings.HasPrefix(pair, "PATH=") || strings.HasPrefix(pair, "CLAUDEOPS_") && !kept
+		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept || slices.ContainsFunc(variables, func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return strings.HasPrefix(pair, name+"=")
+		})
 	})
-	environ = append(environ, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	environ = append(environ, variables...)
 	cfg, err := config.Load(config.Input{
 		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
 	})
@@ -133,7 +240,7 @@ func (a *app) demoOptions(dir, service, self, url string) (daemon.Options, error
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
 	logger := a.quietLogger() // the demo prints its own progress
-	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Self: self}, nil
+	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version}, nil
 }
 
 // freeAddress returns the address, or the same host with the next free port.

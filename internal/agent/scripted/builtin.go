@@ -38,6 +38,7 @@ func builtinNames() []string {
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(f, "scenarios/"), ".yaml"))
 	}
+	slices.Sort(names)
 	return names
 }
 

@@ -130,6 +130,29 @@ func (c *conversation) bash(ctx context.Context, command string) (int, error) {
 	if refused, err := c.refused(ctx, toolBash, command, id, input); refused || err != nil {
 		return -1, err
 	}
+	return c.command(ctx, id, command)
+}
+
+// act asks the supervisor for an action, as a call of the tool that Claude Code has for it.
+func (c *conversation) act(ctx context.Context, a Act) error {
+	id, input, err := c.toolCall(toolAct, map[string]string{"service": a.Service, "action": a.Action, "why": a.Why})
+	if err != nil {
+		return err
+	}
+	// The tools of a server are not in --tools; only the hook decides.
+	if why := c.askHook(ctx, toolAct, id, input); why != "" {
+		c.denials = append(c.denials, ops.Denial{Tool: toolAct, UseID: id, Input: input})
+		return c.toolAnswer(id, why, true, nil)
+	}
+	_, err = c.command(ctx, id, "claudeops-act run "+quote(a.Service)+" "+quote(a.Action)+" --why "+quote(a.Why))
+	return err
+}
+
+// quote makes one word of a text for a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// command runs a command and answers a tool call with its output.
+func (c *conversation) command(ctx context.Context, id, command string) (int, error) {
 	end, err := runCommand(ctx, command, c.cwd, c.env)
 	switch {
 	case ctx.Err() != nil:

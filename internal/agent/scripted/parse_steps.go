@@ -10,6 +10,7 @@ import (
 func (d *decoder) stepKinds(depth int) map[string]func(*yaml.Node) (Step, error) {
 	return map[string]func(*yaml.Node) (Step, error){
 		"say":    d.say,
+		"act":    d.act,
 		"bash":   d.bash,
 		"pause":  d.pause,
 		"write":  d.write,
@@ -34,6 +35,25 @@ func (d *decoder) bash(n *yaml.Node) (Step, error) {
 		"expect_failure": func(n *yaml.Node) error {
 			s.ExpectFailure = new(bool)
 			return d.flag(s.ExpectFailure)(n)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *decoder) act(n *yaml.Node) (Step, error) {
+	var s Act
+	err := d.object(n, "an act step", map[string]func(*yaml.Node) error{
+		"act": func(n *yaml.Node) error {
+			err := d.object(n, "act", map[string]func(*yaml.Node) error{
+				"service": d.text(&s.Service), "action": d.text(&s.Action), "why": d.text(&s.Why),
+			})
+			if err == nil && (s.Service == "" || s.Action == "" || s.Why == "") {
+				err = d.fail(n, `act needs "service", "action" and "why"`)
+			}
+			return err
 		},
 	})
 	if err != nil {

@@ -73,6 +73,9 @@ type Bash struct {
 	Line          int // in the scenario file, for the message
 }
 
+// Act is an action that the agent asks the supervisor for.
+type Act struct{ Service, Action, Why string }
+
 // Pause makes the agent slow enough to be watched.
 type Pause struct{ Duration time.Duration }
 

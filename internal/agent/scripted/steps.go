@@ -35,6 +35,8 @@ func (s Bash) play(ctx context.Context, c *conversation) (*Ending, error) {
 	return nil, fmt.Errorf("scenario line %d: the command was expected to succeed and did not: %s", s.Line, s.Command)
 }
 
+func (s Act) play(ctx context.Context, c *conversation) (*Ending, error) { return nil, c.act(ctx, s) }
+
 func (s Pause) play(ctx context.Context, c *conversation) (*Ending, error) {
 	timer := time.NewTimer(time.Duration(float64(s.Duration) * c.pace))
 	defer timer.Stop()

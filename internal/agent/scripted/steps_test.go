@@ -73,6 +73,23 @@ tiers:
 	}
 }
 
+func TestAnActionIsAskedForAsATool(t *testing.T) {
+	bin := t.TempDir()
+	program := "#!/bin/sh\nprintf '<%s>' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "claudeops-act"), []byte(program), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	p := &play{
+		env: []string{"PATH=" + bin}, tools: "Read",
+		scenario: `tiers: {1: {steps: [{act: {service: web, action: restart, why: "it's $slow"}}], result: done}}`,
+	}
+	p.run(t)
+	call := p.events[1].Message.Content[0]
+	if p.code != 0 || call.Name != "mcp__claudeops__action_run" || !slices.Equal(p.answers(), []string{"<run><web><restart><--why><it's $slow>"}) {
+		t.Errorf("code %d, call %+v, answers %q", p.code, call, p.answers())
+	}
+}
+
 func TestABackgroundChildThatHoldsTheOutputDoesNotDelayTheAnswer(t *testing.T) {
 	dir := t.TempDir()
 	p := (&play{env: []string{"DIR=" + dir}, scenario: `

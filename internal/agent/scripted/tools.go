@@ -3,6 +3,8 @@ package scripted
 import (
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // The tools a scenario can use.
@@ -10,6 +12,7 @@ const (
 	toolBash       = "Bash"
 	toolWrite      = "Write"
 	toolStructured = "StructuredOutput"
+	toolAct        = "mcp__" + ops.ToolServerName + "__action_run"
 )
 
 // knownTools is what an agent has when no list is given.

@@ -11,6 +11,9 @@ import (
 const (
 	confFile     = "service.conf"
 	goodConfFile = "service.conf.good"
+	lastConfFile = "service.conf.last" // what the last redeployment replaced
+	cacheFile    = "cache"
+	oldCacheFile = "cache.old" // what the last rebuild replaced
 	logFile      = "service.log"
 	pidFile      = "service.pid"
 	urlFile      = "service.url"

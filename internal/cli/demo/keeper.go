@@ -79,8 +79,10 @@ func StartKeeper(ctx context.Context, cfg KeeperConfig) (*Keeper, error) {
 	if err := k.open(life); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
-	if _, err := k.Do(ctx, Redeploy); err != nil {
-		return nil, errors.Join(err, k.Close())
+	for _, verb := range []Verb{Redeploy, RebuildCache} {
+		if _, err := k.Do(ctx, verb); err != nil {
+			return nil, errors.Join(err, k.Close())
+		}
 	}
 	return k, nil
 }

@@ -18,10 +18,31 @@ import (
 	"claudeops/internal/agent/scripted"
 )
 
+// actName is the command by which agents ask the supervisor.
+const actName = "claudeops-act"
+
+// actLikeTheSupervisor runs the action that an agent asks for, and undoes it when it fails.
+func actLikeTheSupervisor(words []string) int {
+	dir := os.Getenv("CLAUDEOPS_DEMO_DIR") //nolint:forbidigo // the test binary is the program here
+	switch strings.Join(words[:3], " ") {
+	case "run mediabox rebuild-cache":
+		if Ctl(context.Background(), dir, string(RebuildCache), nil, os.Stdout, os.Stdout) == 0 {
+			return 0
+		}
+		return Ctl(context.Background(), dir, string(RestoreCache), nil, os.Stdout, os.Stderr)
+	case "run mediabox restore-config":
+		return Ctl(context.Background(), dir, string(Redeploy), nil, os.Stdout, os.Stderr)
+	}
+	return 2
+}
+
 // The test binary is the program of the demo too: as `demo service`, `demo ctl`, and two more for the tests.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == CtlName {
 		os.Exit(Ctl(context.Background(), os.Getenv("CLAUDEOPS_DEMO_DIR"), os.Args[1], os.Args[2:], os.Stdout, os.Stderr)) //nolint:forbidigo // as the program does
+	}
+	if filepath.Base(os.Args[0]) == actName {
+		os.Exit(actLikeTheSupervisor(os.Args[1:]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "demo" {
 		os.Exit(program(os.Args[2], os.Args[3:]))

@@ -1,6 +1,6 @@
 package demo
 
-// Rules are the guard rules of the demo: what each tier may do with the program of its service.
+// Rules are the guard rules of the demo: agents may look with the program of its service. To change something, they ask the supervisor.
 const Rules = `# Written by claudeops demo: operator rules for a program that the guard does not know.
 rules:
   - id: mediabox-get
@@ -9,7 +9,7 @@ rules:
     tier: 1
     reason: Reading from mediabox changes nothing.
     match: [mediaboxctl get /health]
-    not_match: [mediaboxctl restart, mediaboxctl get]
+    not_match: [mediaboxctl redeploy, mediaboxctl get]
   - id: mediabox-status
     program: mediaboxctl
     args: [status]
@@ -31,24 +31,6 @@ rules:
     reason: Every tier may read the configuration.
     match: [mediaboxctl config]
     not_match: [mediaboxctl break]
-  - id: mediabox-restart
-    program: mediaboxctl
-    args: [restart]
-    tier: 2
-    cooldown: restart
-    service: mediabox
-    reason: A restart is safe remediation.
-    match: [mediaboxctl restart]
-    not_match: [mediaboxctl redeploy]
-  - id: mediabox-redeploy
-    program: mediaboxctl
-    args: [redeploy]
-    tier: 3
-    cooldown: redeployment
-    service: mediabox
-    reason: A redeployment is full remediation.
-    match: [mediaboxctl redeploy]
-    not_match: [mediaboxctl restart]
   - id: mediabox-break
     program: mediaboxctl
     args: [break]

@@ -43,7 +43,7 @@ func Service(ctx context.Context, dir string, ln net.Listener) (err error) {
 	client, done := upstreamClient()
 	defer done()
 	server := &http.Server{
-		Handler:           routes(c, client, log),
+		Handler:           routes(dir, c, client, log),
 		ReadHeaderTimeout: upstreamTimeout,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
@@ -86,7 +86,7 @@ func upstreamClient() (client *http.Client, done func()) {
 	return &http.Client{Transport: transport, Timeout: upstreamTimeout}, transport.CloseIdleConnections
 }
 
-func routes(c conf, client *http.Client, log *slog.Logger) http.Handler {
+func routes(dir string, c conf, client *http.Client, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "mediabox")
@@ -98,6 +98,14 @@ func routes(c conf, client *http.Client, log *slog.Logger) http.Handler {
 			return
 		}
 		answer(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /player", func(w http.ResponseWriter, _ *http.Request) {
+		page, err := os.ReadFile(filepath.Join(dir, cacheFile))
+		if err != nil {
+			answer(w, http.StatusServiceUnavailable, "the cache is empty")
+			return
+		}
+		answer(w, http.StatusOK, string(page))
 	})
 	return mux
 }

@@ -17,16 +17,24 @@ type Verb string
 
 // The verbs of the keeper.
 const (
-	Status   Verb = "status"   // whether the service is running
-	Restart  Verb = "restart"  // a new process with the same configuration
-	Break    Verb = "break"    // a wrong configuration, and a restart
-	Redeploy Verb = "redeploy" // the good configuration, and a restart
-	Log      Verb = "log"      // the end of the service's log
-	Config   Verb = "config"   // the service's configuration
+	Status       Verb = "status"        // whether the service is running
+	Restart      Verb = "restart"       // a new process with the same configuration
+	Break        Verb = "break"         // a wrong configuration, and a restart
+	Redeploy     Verb = "redeploy"      // the good configuration, and a restart
+	Previous     Verb = "previous"      // the configuration before the last redeployment, and a restart
+	RebuildCache Verb = "rebuild-cache" // an empty cache, filled from the library
+	RestoreCache Verb = "restore-cache" // the cache before the last rebuild
+	Log          Verb = "log"           // the end of the service's log
+	Config       Verb = "config"        // the service's configuration
 )
 
 // Verbs lists the verbs of Control.
-func Verbs() []Verb { return []Verb{Status, Restart, Break, Redeploy, Log, Config} }
+func Verbs() []Verb {
+	return []Verb{Status, Restart, Break, Redeploy, Previous, RebuildCache, RestoreCache, Log, Config}
+}
+
+// cacheText is the page of the player, as the library gives it.
+const cacheText = "player: 3 films ready to watch"
 
 // logLines is how much of the log is shown.
 const logLines = 12
@@ -68,22 +76,66 @@ func (s *worker) do(ctx context.Context, verb Verb) (string, error) {
 	case Restart:
 		return s.restart(ctx)
 	case Break:
-		if err := replaceFile(filepath.Join(dir, confFile), confText("rolled out by config-sync", brokenUpstream)); err != nil {
-			return "", err
-		}
-		return s.restart(ctx)
+		return s.deploy(ctx, confText("rolled out by config-sync", brokenUpstream))
 	case Redeploy:
 		good, err := os.ReadFile(filepath.Join(dir, goodConfFile))
 		if err != nil {
 			return "", fmt.Errorf("read good configuration: %w", err)
 		}
-		if err := replaceFile(filepath.Join(dir, confFile), string(good)); err != nil {
-			return "", err
+		return s.deploy(ctx, string(good))
+	case Previous:
+		last, err := os.ReadFile(filepath.Join(dir, lastConfFile))
+		if err != nil {
+			return "", fmt.Errorf("read previous configuration: %w", err)
 		}
-		return s.restart(ctx)
+		return s.deploy(ctx, string(last))
+	case RebuildCache:
+		return s.rebuildCache(ctx)
+	case RestoreCache:
+		if err := os.Rename(filepath.Join(dir, oldCacheFile), filepath.Join(dir, cacheFile)); err != nil {
+			return "", fmt.Errorf("restore cache: %w", err)
+		}
+		return "the cache is back", nil
 	default:
 		return "", fmt.Errorf("unknown verb %q: want one of %s", verb, verbList())
 	}
+}
+
+// deploy keeps the configuration that it replaces, and restarts the service.
+func (s *worker) deploy(ctx context.Context, text string) (string, error) {
+	path := filepath.Join(s.keeper.dir, confFile)
+	old, err := os.ReadFile(path)
+	if err == nil {
+		err = replaceFile(filepath.Join(s.keeper.dir, lastConfFile), string(old))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("keep configuration: %w", err)
+	}
+	if err := replaceFile(path, text); err != nil {
+		return "", err
+	}
+	return s.restart(ctx)
+}
+
+// rebuildCache empties the cache before it asks the library. While the library does not answer, the cache stays empty.
+func (s *worker) rebuildCache(ctx context.Context) (string, error) {
+	dir := s.keeper.dir
+	c, err := readConf(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(filepath.Join(dir, cacheFile), filepath.Join(dir, oldCacheFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("empty cache: %w", err)
+	}
+	client, done := upstreamClient()
+	defer done()
+	if err := askLibrary(ctx, client, c.upstream); err != nil {
+		return "", fmt.Errorf("fill cache: the library does not answer: %w", err)
+	}
+	if err := replaceFile(filepath.Join(dir, cacheFile), cacheText); err != nil {
+		return "", err
+	}
+	return "the cache is filled from the library", nil
 }
 
 func verbList() string {
