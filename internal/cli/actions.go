@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 	// takenWithin is how long a daemon may take to begin with a request.
 	takenWithin = 10 * time.Second
 	actionPoll  = 300 * time.Millisecond
+	undoRounds  = 400 // of polls in which the supervisor may undo what made things worse
 )
 
 func (a *app) actionsCommand() *cobra.Command {
@@ -223,7 +225,15 @@ func follow(ctx context.Context, s source, run api.ActionRun) (api.ActionRun, er
 	defer tick.Stop()
 	late := time.NewTimer(takenWithin)
 	defer late.Stop()
-	for !run.Status.Ended() {
+	known, err := s.actions.Actions(ctx, run.Environment, run.Service)
+	if err != nil {
+		return run, err
+	}
+	back := slices.ContainsFunc(known, func(a api.Action) bool { return a.Name == run.Action && a.Undoable })
+	for rounds := 0; !run.Status.Ended() || back && awaitsUndo(run) && rounds < undoRounds; {
+		if run.Status.Ended() {
+			rounds++
+		}
 		select {
 		case <-ctx.Done():
 			return run, context.Cause(ctx)
@@ -236,12 +246,22 @@ func follow(ctx context.Context, s source, run api.ActionRun) (api.ActionRun, er
 			}
 		case <-tick.C:
 		}
-		var err error
 		if run, err = s.actions.ActionRun(ctx, run.ID); err != nil {
 			return run, err
 		}
 	}
 	return run, nil
+}
+
+// awaitsUndo reports whether a run made something worse: if there is a way back, the supervisor takes it next.
+func awaitsUndo(run api.ActionRun) bool {
+	rank := map[string]int{string(ops.Healthy): 0, string(ops.Degraded): 1, string(ops.Down): 2}
+	before := map[string]int{}
+	for _, s := range run.Before {
+		before[s.Service] = rank[s.Status]
+	}
+	worse := slices.ContainsFunc(run.After, func(s api.ServiceHealth) bool { return rank[s.Status] > before[s.Service] })
+	return worse && (run.Status == ops.ActionDone || run.Status == ops.ActionFailed) && run.UndoOf == nil
 }
 
 // actionsTrust works on the clones of this machine, so it is local only.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,11 +262,11 @@ func TestFailingCyclesAreSpacedOutAndThenStopped(t *testing.T) {
 func TestASuspendedMachineCatchesUpWithOneCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
-		suspended := time.Duration(0)
+		var suspended atomic.Int64
 		envs := []ops.Environment{{Name: "default", Interval: 10 * time.Minute}}
 		s := New(Options{
 			Journal: j, Failures: j, Engine: &wakes{}, Environments: envs, Scheduled: envs, Jitter: func() float64 { return 0 },
-			Clock:  func() time.Time { return time.Now().Add(suspended).Round(0) },
+			Clock:  func() time.Time { return time.Now().Add(time.Duration(suspended.Load())).Round(0) },
 			Logger: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -274,7 +275,7 @@ func TestASuspendedMachineCatchesUpWithOneCycle(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		before := j.count()
-		suspended = time.Hour
+		suspended.Store(int64(time.Hour))
 		<-time.After(5 * time.Minute)
 		synctest.Wait()
 		if got := j.count() - before; got != 1 {

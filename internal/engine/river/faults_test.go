@@ -311,7 +311,7 @@ func TestNoMoreCyclesThanWorkers(t *testing.T) {
 			defer here.Add(-1)
 			for old := worst.Load(); now > old && !worst.CompareAndSwap(old, now); old = worst.Load() {
 			}
-			<-time.After(10 * time.Millisecond)
+			<-time.After(60 * time.Millisecond)
 			return nil
 		}
 		o := options(t, url, h)
