@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -50,9 +51,8 @@ func (r *Runner) check(ctx context.Context, q *Request) (ops.ActionSpec, error) 
 			"%s has no action %q.", service, short(q.Action))
 	}
 	q.Why = strings.TrimSpace(q.Why)
-	if q.Why == "" || len(q.Why) > longestWhy {
-		return spec, refuse(ruleReason, "Say in one or two sentences why it is needed.",
-			"The action needs a reason of at most %d characters.", longestWhy)
+	if err := checkReason(q.Why, q.Session != nil); err != nil {
+		return spec, err
 	}
 	if err := checkBranch(spec, q.Branch); err != nil {
 		return spec, err
@@ -70,6 +70,18 @@ func (r *Runner) check(ctx context.Context, q *Request) (ops.ActionSpec, error) 
 		return spec, checkPlan(*q, spec)
 	}
 	return spec, nil
+}
+
+// checkReason refuses a reason that is missing, too long, or, from an agent, could change what a person reads beside it.
+func checkReason(why string, agent bool) error {
+	const instead = "Say in one or two sentences why it is needed."
+	if strings.TrimSpace(why) == "" || len(why) > longestWhy {
+		return refuse(ruleReason, instead, "The action needs a reason of at most %d characters.", longestWhy)
+	}
+	if agent && strings.ContainsFunc(why, unicode.IsControl) {
+		return refuse(ruleReason, instead, "The reason contains control characters or several lines.")
+	}
+	return nil
 }
 
 // checkSession refuses what this session may not ask for.

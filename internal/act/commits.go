@@ -187,6 +187,31 @@ func checkClone(repo string) error {
 			return fmt.Errorf("%s borrows from another repository (%s)", name, part)
 		}
 	}
+	return checkLinks(root, path.Join(name, ".git"))
+}
+
+// checkLinks refuses links among what git reads: one to a branch or to objects of a private repository would be followed.
+func checkLinks(root *os.Root, dir string) error {
+	for _, part := range []string{"HEAD", "config", "config.worktree", "packed-refs", "shallow", "objects", "refs", "reftable"} {
+		top := path.Join(dir, part)
+		if info, err := root.Lstat(top); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a plain file or folder", top)
+		}
+		err := fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil // it is not in every repository, or git has just removed it
+			case err != nil:
+				return fmt.Errorf("read repository: %w", err)
+			case !e.IsDir() && !e.Type().IsRegular():
+				return fmt.Errorf("%s is not a plain file or folder", name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -61,6 +61,9 @@ func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, o
 		return run, spec, refuse(ruleUnknown, "", "Action %d is %s.", run.ID, run.Status)
 	}
 	if q.Session != nil {
+		if err := checkReason(q.Why, true); err != nil {
+			return run, spec, err
+		}
 		if run.SessionID == nil || *run.SessionID != q.Session.ID {
 			return run, spec, refuse(ruleOutside, "Report it for a human.", "Action %d was not asked for by this session.", run.ID)
 		}
@@ -98,7 +101,11 @@ func (r *Runner) undo(ctx context.Context, env ops.Environment, spec ops.ActionS
 	}
 	back.Before = r.look(ctx, env, watchedServices(env, spec))
 	failpoint.Hit("action.begin.before")
-	started, _, err := r.o.Ledger.BeginAction(ctx, r.o.Owner(), store.ActionIntent{Run: back, At: r.o.Clock()})
+	intent := store.ActionIntent{Run: back, At: r.o.Clock()}
+	if u.session != nil {
+		intent.Record = Request{Session: u.session}.record() // only a session that still runs may undo
+	}
+	started, _, err := r.o.Ledger.BeginAction(ctx, r.o.Owner(), intent)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("undo action %d: %w", run.ID, err)
 	}

@@ -174,6 +174,9 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 		// The CLI runs its hook by way of its shell too.
 		return client.Answer{Verdict: client.Allow, Script: s.hook}
 	}
+	if script, ok := s.startsTools(text); ok {
+		return client.Answer{Verdict: client.Allow, Script: script}
+	}
 	q := question{gate: ops.GateShell, tool: toolBash, cwd: cwd}
 	o, ok := takeApart(text)
 	command := o.command

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"claudeops/internal/guard/client"
 	"claudeops/internal/ops"
@@ -25,7 +26,25 @@ func (s *Session) Offer(tools Tools) (ops.ToolServer, error) {
 	if err := os.Symlink(s.g.o.Self, filepath.Join(s.dir, client.ActName)); err != nil {
 		return ops.ToolServer{}, fmt.Errorf("link the command of the session: %w", err)
 	}
-	return ops.ToolServer{MCP: []string{s.g.o.Self, "agent", "tools", s.Socket()}, Folder: s.dir, Socket: s.Socket()}, nil
+	return ops.ToolServer{MCP: s.toolServer(), Folder: s.dir, Socket: s.Socket()}, nil
+}
+
+func (s *Session) toolServer() []string { return []string{s.g.o.Self, "agent", "tools", s.Socket()} }
+
+// startsTools reports whether a command starts the server of the session's tools, and returns it in quotes: the CLI starts its MCP
+// servers by way of its shell too, with their words joined.
+func (s *Session) startsTools(text string) (script string, ok bool) {
+	s.mu.Lock()
+	offered := s.tools != nil
+	s.mu.Unlock()
+	argv := s.toolServer()
+	if !offered || text != strings.Join(argv, " ") {
+		return "", false
+	}
+	for i, word := range argv {
+		argv[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return "exec " + strings.Join(argv, " "), true
 }
 
 // answerTool runs a tool. The key keeps one session from using the socket of another.
