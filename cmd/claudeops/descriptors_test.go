@@ -42,11 +42,15 @@ func TestConnectionsCannotTakeAllDescriptors(t *testing.T) {
 	busy := "POST /api/v1/cycles HTTP/1.1\r\nHost: " + d.addr + "\r\nAuthorization: Bearer " + d.token() +
 		"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{" // the rest of its body does not come
 	refused := func() bool {
-		connect(busy)
-		last := conns[len(conns)-1]
-		_ = last.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		line, _ := bufio.NewReader(last).ReadString('\n')
-		return strings.Contains(line, "503")
+		for range 50 {
+			connect(busy)
+			last := conns[len(conns)-1]
+			_ = last.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			if line, _ := bufio.NewReader(last).ReadString('\n'); strings.Contains(line, "503") {
+				return true
+			}
+		}
+		return false
 	}
 	d.until("a connection is refused", refused)
 	if r := b.run("run", "--detach", "look"); r.code != 0 {

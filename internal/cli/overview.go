@@ -64,7 +64,7 @@ func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding)
 			_ = a.useDaemon(ctx) // without it, the rows come from the database
 		}
 	}
-	return daemon, wallLayers(cfg) //nolint:contextcheck // doctor shows the same
+	return daemon, wallLayers(cfg)
 }
 
 // mostShown is how many rows of each kind fit on the screen.

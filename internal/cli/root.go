@@ -154,7 +154,8 @@ from a validated report, never the model.`,
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
-			a.cooldownsCommand(), a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(), a.servicesCommand(), a.hostsCommand(),
+			a.cooldownsCommand(), a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(),
+			a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
 			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),

@@ -24,15 +24,21 @@ import (
 // stopWithin bounds a shutdown; agents get most of it to end in good order.
 const stopWithin = 18 * time.Second
 
-// Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
-// runs.
-func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+// listen opens the address of the pages. If another program has it, that is probably the daemon of this state folder.
+func (o Options) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := listen(ctx, o.Config.Listen)
 	if errors.Is(err, ops.ErrConflict) {
 		if other := lockHolder(o.Config.StateDir); other != nil {
-			return other // the program that has the address is probably the same
+			return nil, other
 		}
 	}
+	return ln, err
+}
+
+// Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
+// runs.
+func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+	ln, err := o.listen(ctx)
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,11 @@ func New(o Options) *Claude {
 }
 
 // InstallHint says how to get Claude Code.
-const InstallHint = "Install it with 'npm install -g @anthropic-ai/claude-code', or set CLAUDEOPS_CLAUDE_BIN to its path in the environment of claudeops"
+const InstallHint = "Install it with 'npm install -g @anthropic-ai/claude-code', " + whereItIs
 
-const hint = "install it with npm install -g @anthropic-ai/claude-code, or set CLAUDEOPS_CLAUDE_BIN to its path in the environment of claudeops"
+const hint = "install it with npm install -g @anthropic-ai/claude-code, " + whereItIs
+
+const whereItIs = "or set CLAUDEOPS_CLAUDE_BIN to its path in the environment of claudeops"
 
 // Able tells what the program can do. Only a version that is known promises anything.
 func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
