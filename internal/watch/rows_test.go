@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,6 +211,7 @@ func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
 
 // ends is a store of ends.
 type ends struct {
+	mu      sync.Mutex
 	last    time.Time
 	open    []ops.Cycle
 	events  []string
@@ -220,11 +223,15 @@ func (e *ends) LastEnded(context.Context, string) (time.Time, bool, error) {
 }
 func (e *ends) Unfinished(context.Context) ([]ops.Cycle, error) { return e.open, nil }
 func (e *ends) AddEvent(_ context.Context, v ops.Event) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.events = append(e.events, string(v.Level))
 	return 1, nil
 }
 
 func (e *ends) AddNotice(_ context.Context, n ops.Notice) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.notices = append(e.notices, n.Key)
 	return 1, nil
 }
@@ -274,22 +281,24 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 func TestASuspendedMachineMissedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &ends{last: time.Now()}
-		suspended := time.Duration(0) // timers stop then, the clock does not
+		var suspended atomic.Int64 // timers stop then, the clock does not
 		d := &watch.DeadMan{
 			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: 10 * time.Minute, Limits: ops.Limits{Wall: time.Minute}}}, Missed: 2,
-			Clock: func() time.Time { return time.Now().Add(suspended).Round(0) }, Logger: slog.New(slog.DiscardHandler),
+			Clock: func() time.Time { return time.Now().Add(time.Duration(suspended.Load())).Round(0) }, Logger: slog.New(slog.DiscardHandler),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx, nil) }()
 		<-time.After(5 * time.Minute)
 		synctest.Wait()
-		suspended = time.Hour
+		suspended.Store(int64(time.Hour))
 		<-time.After(19 * time.Minute)
 		synctest.Wait()
+		e.mu.Lock()
 		if len(e.events) != 0 || len(e.notices) != 0 {
 			t.Errorf("told %v, %v after the machine was suspended", e.events, e.notices)
 		}
+		e.mu.Unlock()
 		<-time.After(5 * time.Minute) // what stays away from then on is missed
 		cancel()
 		if err := <-ended; err != nil || fmt.Sprint(e.events) != "[critical]" || len(e.notices) != 1 {
