@@ -280,7 +280,7 @@ func rightAttempts() []attempt {
 		{"undo with a huge reason", func(t *testing.T, a *abuse) error {
 			return undo(t, a, first(t, a), a.session, strings.Repeat("x", 1<<20))
 		}, "reason of at most"},
-		{"undo of nothing", func(t *testing.T, a *abuse) error { return undo(t, a, -1, a.session, "x") }, "There is no action"},
+		{"undo of nothing", func(t *testing.T, a *abuse) error { return undo(t, a, -1, a.session, "x") }, "No action has the number"},
 		{"program where agents write", func(t *testing.T, a *abuse) error {
 			a.env.Policy.Inventory.Services[0].Actions[2].Run = []string{a.evil}
 			return a.run(t, "fix", nil)

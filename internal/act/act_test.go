@@ -112,6 +112,21 @@ func TestWhatMayNotBeAskedForIsRefusedWithAnAlternative(t *testing.T) {
 	}
 }
 
+func TestARefusedUndoOfASessionIsRecorded(t *testing.T) {
+	w := newWorld(t, ops.ActionSpec{Name: "fix", Run: []string{"true"}})
+	session := w.session(t, ops.Tier2)
+	_, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: 7, Why: "it did not help", Session: session})
+	var no *act.Refusal
+	if !errors.As(err, &no) {
+		t.Fatalf("error %v", err)
+	}
+	judged, err := w.Store.GuardDecisions(t.Context(), session.ID)
+	must(t, err)
+	if len(judged) != 1 || judged[0].Allowed || judged[0].Rule != "action.unknown" || judged[0].Input != "undo 7" {
+		t.Errorf("recorded %+v", judged)
+	}
+}
+
 func TestWhatMadeThingsWorseIsUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks, undo string

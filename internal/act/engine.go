@@ -108,7 +108,7 @@ func (e engine) ask(ctx context.Context, method, name, what string, query url.Va
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("there is no container %s", name)
+		return nil, fmt.Errorf("container %s does not exist", name)
 	case resp.StatusCode == http.StatusNotModified: // it is in this state already
 		return text, nil
 	case resp.StatusCode/100 != 2:

@@ -63,7 +63,7 @@ func (r *Runner) prepareKind(ctx context.Context, env ops.Environment, spec ops.
 	case ops.ActionPush:
 		return r.preparePush(ctx, env, spec, branch, t)
 	}
-	return refuse(ruleUnknown, "", "There is no way to run an action of the kind %q.", spec.Kind)
+	return refuse(ruleUnknown, "", "Actions of the kind %q cannot be run.", spec.Kind)
 }
 
 // prepareUndo makes the way back of a run ready. Images are those of the time before the run.

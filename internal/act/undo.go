@@ -2,7 +2,9 @@ package act
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
@@ -38,16 +40,21 @@ func (r *Runner) Undo(ctx context.Context, q UndoRequest) (Outcome, error) {
 	}
 	defer free()
 	run, spec, err := r.checkUndo(ctx, q)
-	if err != nil {
-		return Outcome{}, err
+	var out Outcome
+	if err == nil {
+		out, err = r.undo(ctx, q.Environment, spec, run, undoing{person: q.Person, why: q.Why, id: q.ID, session: q.Session})
 	}
-	return r.undo(ctx, q.Environment, spec, run, undoing{person: q.Person, why: q.Why, id: q.ID, session: q.Session})
+	var no *Refusal
+	if errors.As(err, &no) {
+		r.note(ctx, Request{Environment: q.Environment, Session: q.Session, Action: "undo " + strconv.FormatInt(q.Run, 10)}, no)
+	}
+	return out, err
 }
 
 func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, ops.ActionSpec, error) {
 	run, err := r.o.Ledger.ActionRun(ctx, q.Run)
 	if err != nil || run.Environment != q.Environment.Name {
-		return run, ops.ActionSpec{}, refuse(ruleUnknown, "List the actions first.", "There is no action %d here.", q.Run)
+		return run, ops.ActionSpec{}, refuse(ruleUnknown, "List the actions first.", "No action has the number %d here.", q.Run)
 	}
 	spec, known := q.Environment.Policy.Inventory.Action(run.Service, run.Action)
 	switch {

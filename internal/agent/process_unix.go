@@ -162,7 +162,7 @@ func startRetrying(program Program, attr *os.ProcAttr) (*os.Process, error) {
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 200*time.Millisecond {
 			return proc, err
 		}
-		time.Sleep(pause) //nolint:forbidigo // there is no event for the end of the write
+		time.Sleep(pause) //nolint:forbidigo // the kernel does not report when the write has ended
 	}
 }
 

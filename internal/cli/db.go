@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/supervisor"
@@ -137,6 +138,9 @@ which repair was interrupted.`,
 				return fmt.Errorf("the database is on a PostgreSQL server; stop every claudeops, then restore it with: %s",
 					serverTool("pg_restore --clean --if-exists --exit-on-error "+quoted(args[0]), cfg.DatabaseURL))
 			}
+			if process.InSession() {
+				return errInSession
+			}
 			if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 				return fmt.Errorf("create state folder: %w", err)
 			}
@@ -211,6 +215,9 @@ It needs as much free disk space as the size of the database.`,
 }
 
 func (a *app) vacuum(ctx context.Context, o store.Options) (err error) {
+	if process.InSession() {
+		return errInSession
+	}
 	before := fileSize(o.Path)
 	o.Logger = a.quietLogger()
 	s, err := store.Open(ctx, o)
@@ -218,7 +225,8 @@ func (a *app) vacuum(ctx context.Context, o store.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.Vacuum(ctx); err != nil {
+	err = s.Vacuum(ctx)
+	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
 		return err
 	}
 	row := struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -43,6 +44,9 @@ Then set CLAUDEOPS_DATABASE_URL, or unset it, and start claudeops.`,
 			target, err := databaseAt(to)
 			if err != nil {
 				return usage(fmt.Errorf("--to: %w", err))
+			}
+			if process.InSession() {
+				return errInSession
 			}
 			return a.copyDatabase(c.Context(), source, target)
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/ops"
@@ -145,8 +146,11 @@ the next start.`,
 			if cfg.Discovery != config.DiscoveryTrust {
 				return &codeError{exitConfig, errors.New("services of repositories are not watched: set services_discovery: trust")}
 			}
+			if process.InSession() {
+				return errInSession
+			}
 			all, err := daemon.AcceptServices(c.Context(), cfg, names)
-			if err != nil {
+			if err := errors.Join(err, a.auditIn(c.Context(), cfg, err)); err != nil {
 				return err
 			}
 			var rows []discoveredRow

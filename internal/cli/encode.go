@@ -98,7 +98,7 @@ func pick(text []byte, of reflect.Type, fields []string) ([]byte, error) {
 func checkFields(known, asked []string) error {
 	for _, name := range asked {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			return usage(fmt.Errorf("--json: there is no field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
+			return usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
 		}
 	}
 	return nil

@@ -321,7 +321,7 @@ func (l *loader) checkActionPlaces(c *Config) {
 func (l *loader) checkActionPlace(c *Config, e environment, a ops.ActionSpec, from written) {
 	at, key := from.at, from.key+": action "+a.Name
 	if a.Repository() != "" && e.reposDir == "" {
-		l.problems.add(at, key, "it reads the repository "+a.Repository()+", and there is no repos_dir", "set repos_dir")
+		l.problems.add(at, key, "it reads the repository "+a.Repository()+", but repos_dir is not set", "set repos_dir")
 	}
 	words := slices.Concat(a.Run, a.Undo, []string{a.Compose.EnvFile, a.Compose.ProjectDir})
 	for _, word := range words {

@@ -131,7 +131,7 @@ func (t *actionTools) Call(ctx context.Context, tool string, input json.RawMessa
 	case "cooldowns":
 		return t.cooldowns(ctx)
 	}
-	return "", fmt.Errorf("there is no tool %q", tool)
+	return "", fmt.Errorf("unknown tool %q", tool)
 }
 
 // toldRun is what an agent is told about a run.

@@ -240,7 +240,7 @@ func (s *server) runAction(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/actions?done=requested", http.StatusSeeOther)
 		return
 	}
-	s.showActions(w, r, http.StatusUnprocessableEntity, "There is no such action. Nothing was run.")
+	s.showActions(w, r, http.StatusUnprocessableEntity, "This action does not exist. Nothing was run.")
 }
 
 // requestRun records a request, or says what is wrong with it.

@@ -74,7 +74,7 @@ func MakeCgroup(key string) *Cgroup {
 	return nil
 }
 
-// Limits bound what the processes of a session may use together. Zero is no limit.
+// Limits are what the processes of a session may use together. Zero means any amount.
 type Limits struct {
 	Processes int
 	Memory    int64 // bytes
