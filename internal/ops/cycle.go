@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,23 @@ const (
 	TriggerAlert     Trigger = "alert"
 	TriggerProbe     Trigger = "probe"
 )
+
+// Title returns the trigger in words.
+func (t Trigger) Title() string {
+	switch t {
+	case TriggerScheduled:
+		return "Scheduled check"
+	case TriggerManual:
+		return "Manual run"
+	case TriggerAPI:
+		return "API run"
+	case TriggerAlert:
+		return "Alert"
+	case TriggerProbe:
+		return "Failed probe"
+	}
+	return string(t)
+}
 
 // CycleStatus is where a cycle stands. Everything but queued, running and waiting_human is an end.
 type CycleStatus string
@@ -73,6 +91,7 @@ type Cycle struct {
 	Policy            Policy
 	Options           CycleOptions
 	Prompt            string
+	Problem           string // what is wrong, in one line, such as "redis: connection refused"; empty until known
 	WakeAt            *time.Time
 	WakeSeq           int64
 	CancelRequestedAt *time.Time
@@ -85,11 +104,23 @@ type Cycle struct {
 	EndedAt           *time.Time
 }
 
+// Title names the cycle for people: its problem, else the first line of what was asked, else its trigger.
+func (c Cycle) Title() string {
+	if c.Problem != "" {
+		return c.Problem
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n"); line != "" {
+		return strings.TrimSpace(line)
+	}
+	return c.Trigger.Title()
+}
+
 // NewCycle is what a trigger submits.
 type NewCycle struct {
 	Environment string
 	Trigger     Trigger
 	Prompt      string
+	Problem     string
 	Options     CycleOptions
 	At          time.Time
 	// Key names the request. The same request with the same key gives the same cycle; empty for none.

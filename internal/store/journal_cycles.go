@@ -11,15 +11,15 @@ import (
 	"claudeops/internal/store/db"
 )
 
-const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.wake_at,
-	c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at, c.ended_at`
+const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.problem,
+	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at, c.ended_at`
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
 func scanCycle(r db.Row) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
-		&c.Prompt, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
+		&c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt),
 		db.ToOptTime(&c.EndedAt))
 	return c, err
@@ -41,9 +41,9 @@ func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 			id = known
 			return err
 		}
-		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at, request_key)
-			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
+			request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("submit cycle: %w", err)

@@ -93,9 +93,9 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, created_at)
-		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
-		n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, db.Time(s.orNow(n.At))).Scan(&c.Cycle)
+	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At))).Scan(&c.Cycle)
 	if err != nil {
 		return err
 	}

@@ -248,7 +248,7 @@ func keyWord(by store.CostGroup, key string) string {
 			return ops.Tier(n).String()
 		}
 	case by == store.CostByTrigger:
-		return triggerText(ops.Trigger(key))
+		return ops.Trigger(key).Title()
 	case by == store.CostByService && key == "":
 		return "No service"
 	case key == "":

@@ -259,13 +259,8 @@ func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 	return line
 }
 
-// cycleTitle is the prompt of the cycle, or else its trigger.
-func cycleTitle(c ops.Cycle) string {
-	if title := firstLine(c.Prompt, 90); title != "" {
-		return title
-	}
-	return triggerText(c.Trigger)
-}
+// cycleTitle is the title of the cycle, short enough for a list.
+func cycleTitle(c ops.Cycle) string { return firstLine(c.Title(), 90) }
 
 func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.PageState) error {
 	// A budget day starts at midnight UTC.

@@ -41,7 +41,7 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 	lasts := figureFact("Duration", row.Duration)
 	lasts.Since = row.Since
 	return append(facts, lasts, figureFact("Turns", row.Turns), tokenFact(s),
-		fact{Name: "Model", Value: plain(s.Model)}, fact{Name: "Trigger", Value: triggerText(cycle.Trigger)})
+		fact{Name: "Model", Value: plain(s.Model)}, fact{Name: "Trigger", Value: cycle.Trigger.Title()})
 }
 
 // details are the less common facts.

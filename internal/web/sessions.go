@@ -213,7 +213,7 @@ func (v *sessionsView) addViews(all []savedView) {
 func triggerChoices() []choice {
 	choices := []choice{{Word: "Any trigger"}}
 	for _, t := range []ops.Trigger{ops.TriggerScheduled, ops.TriggerManual, ops.TriggerAPI, ops.TriggerAlert, ops.TriggerProbe} {
-		choices = append(choices, choice{Value: string(t), Word: triggerText(t)})
+		choices = append(choices, choice{Value: string(t), Word: t.Title()})
 	}
 	return choices
 }

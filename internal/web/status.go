@@ -166,22 +166,6 @@ func stopText(c ops.StopCause) string {
 	return string(c)
 }
 
-func triggerText(t ops.Trigger) string {
-	switch t {
-	case ops.TriggerScheduled:
-		return "Scheduled check"
-	case ops.TriggerManual:
-		return "Manual run"
-	case ops.TriggerAPI:
-		return "API run"
-	case ops.TriggerAlert:
-		return "Alert"
-	case ops.TriggerProbe:
-		return "Failed probe"
-	}
-	return string(t)
-}
-
 func contextText(m ops.ContextMode) string {
 	switch m {
 	case ops.ContextFresh:
