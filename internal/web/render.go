@@ -49,7 +49,7 @@ func loadPages(assets assetSet) pageSet {
 	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := template.Must(template.New("shell").Funcs(template.FuncMap{
 		"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
-		"asset": assets.path, "link": link, "field": field, "selecting": selecting,
+		"asset": assets.path, "link": link, "field": field, "selecting": selecting, "servicePath": servicePath,
 		"inc": func(i int) int { return i + 1 },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	set := pageSet{}

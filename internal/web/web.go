@@ -171,6 +171,8 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /approvals/{id}/{answer}", s.approval)
 	pages.HandleFunc("POST /approvals/{id}/{answer}", s.answer)
 	pages.HandleFunc("GET /services", s.servicesPage)
+	pages.HandleFunc("GET /services/{environment}/{name}", s.servicePage)
+	pages.HandleFunc("GET /services/page", s.servicePage)
 	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
 	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
 	pages.HandleFunc("GET /actions", s.actions)
