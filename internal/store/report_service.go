@@ -146,3 +146,12 @@ func (s *Store) CyclesOf(ctx context.Context, environment, service string, limit
 	}
 	return out, nil
 }
+
+// Maintained reports whether a maintenance is going on, and until when. One that cannot be read is not: the configuration refuses it.
+func Maintained(m ops.Maintenance, now time.Time) (until time.Time, open bool) {
+	w, err := health.ParseMaintenance(m)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return w.Active(now)
+}
