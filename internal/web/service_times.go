@@ -59,7 +59,11 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), plural(int(b.Checks), "check", "checks"))
 		}
 		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(plot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
-		if i%every == every/2 {
+		labelled := i%every == every/2
+		if days := over.Bucket > time.Hour; days && over.Bucket < 24*time.Hour {
+			labelled = b.From.Hour() == 0
+		}
+		if labelled {
 			class := "chart-text"
 			if i/every%2 == 1 {
 				class += " chart-optional" // hidden on narrow screens
