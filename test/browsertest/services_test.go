@@ -130,7 +130,7 @@ func TestTimesAreTheReadersOwn(t *testing.T) {
 		}
 	}
 	b.visit("/services/default/paperless?range=24h")
-	if !eval[bool](b, `[...document.querySelectorAll('#times text[data-at]')].every((e) => e.textContent.endsWith(':30'))`) {
+	if !eval[bool](b, `[...document.querySelectorAll('#times text[data-time]')].every((e) => e.textContent.endsWith(':30'))`) {
 		t.Error("the axis is in another zone")
 	}
 	if !eval[bool](b, `[...document.querySelectorAll('#history rect[data-begin] title')].every((e) => /:30 to /.test(e.textContent))`) {
