@@ -23,8 +23,10 @@ func withServices(o *web.Options) {
 		Tier: ops.Tier2, Counts: "restart",
 	}}
 	inventory := ops.Inventory{Services: []ops.Service{
-		{Name: "jellyfin", Probed: true, DependsOn: []string{"postgres"}}, {Name: "grafana", Probed: true, DependsOn: []string{"postgres", "paperless"}},
-		{Name: "paperless", Probed: true, Group: "home", DependsOn: []string{"postgres"}, Actions: restart}, {Name: "postgres", Probed: true},
+		{Name: "jellyfin", Probed: true, DependsOn: []string{"postgres"}},
+		{Name: "grafana", Probed: true, DependsOn: []string{"postgres", "paperless"}},
+		{Name: "paperless", Probed: true, Group: "home", DependsOn: []string{"postgres"}, Actions: restart},
+		{Name: "postgres", Probed: true},
 	}}
 	o.Environments = slices.Clone(o.Environments)
 	o.Environments[0].Policy.Inventory = inventory
