@@ -123,7 +123,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		}
 		p.Environments = environmentNames(s.Environments)
 		p.Counts = counts(r)
-		p.Seen = revision(p.Counts)
+		p.Seen = s.counters.revision(p.Counts)
 	}
 	p.MadeAt = moment{s.Clock()}.precise(s.Clock())
 	p.Back = "/"

@@ -46,8 +46,8 @@ func at(t time.Time) Part { return Part{At: &t} }
 
 func lasting(t time.Time) Part { return Part{Since: &t} }
 
-// Text is the sentence at a time, in the zone of that time.
-func (l Line) Text(now time.Time) string {
+// Sentence is the line at a time, in the zone of that time.
+func (l Line) Sentence(now time.Time) string {
 	var out strings.Builder
 	for _, p := range l.Parts {
 		switch {

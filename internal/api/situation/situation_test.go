@@ -75,7 +75,7 @@ func incident(i ops.Incident) func(*situation.Facts) {
 func texts(lines []situation.Line) []string {
 	var out []string
 	for _, l := range lines {
-		out = append(out, l.Text(now()))
+		out = append(out, l.Sentence(now()))
 	}
 	return out
 }
