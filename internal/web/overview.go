@@ -17,6 +17,7 @@ import (
 const (
 	recentCycles = 25
 	recentEvents = 14
+	openServices = 10 // failing services that are not folded
 	// needsYouFor is how long a cycle that ended with needs_human stays on the overview.
 	needsYouFor = 24 * time.Hour
 	// longSummary and longReason are how much of a text is shown at once.
@@ -47,6 +48,8 @@ type overviewView struct {
 	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
+	// Folded are those after the first few; a long list would hide everything below it.
+	Folded []serviceView
 	// MoreFailing is how many more there are than are listed.
 	MoreFailing int
 	Groups      []serviceGroup // the healthy ones, by environment
@@ -54,6 +57,15 @@ type overviewView struct {
 	Several     bool // more than one environment, so rows show it
 	Probed      bool // some environment has probes
 }
+
+// serviceListing is a list of services in one template.
+type serviceListing struct {
+	Several  bool
+	Services []serviceView
+}
+
+// Listing passes services to the template of the list.
+func (v overviewView) Listing(services []serviceView) serviceListing { return serviceListing{v.Several, services} }
 
 // summaryView is the summary of the last cycle.
 type summaryView struct {
@@ -131,6 +143,9 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 		return view, err
 	}
 	view.addServices(m, services)
+	if len(view.Failing) > openServices {
+		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
+	}
 	if err := s.addSituation(ctx, m, &view, services, caller(r).ReadOnly); err != nil {
 		return view, err
 	}

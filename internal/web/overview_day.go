@@ -11,8 +11,9 @@ import (
 
 const (
 	hoursShown  = 24
-	sparkHeight = 44
-	sparkFoot   = 2
+	sparkHeight = 36 // of the bars
+	sparkFoot   = 2  // of an hour without a cycle
+	sparkLabels = 18
 )
 
 // hourly is how the cycles of one hour ended.
@@ -73,16 +74,19 @@ func (c *dayCache) upTo(ctx context.Context, s *store.Store, since time.Time, en
 
 // dayPicture draws how the cycles of the last 24 hours ended; nil if there were none.
 func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture {
-	most, sum := 0, 0
+	most := 0
+	var total hourly
 	for i := range hoursShown {
-		n := hours[first.Add(time.Duration(i)*time.Hour)].all()
-		most, sum = max(most, n), sum+n
+		h := hours[first.Add(time.Duration(i)*time.Hour)]
+		most = max(most, h.all())
+		total = hourly{total.well + h.well, total.trouble + h.trouble, total.asked + h.asked}
 	}
+	sum := total.all()
 	if sum == 0 {
 		return nil
 	}
 	title := fmt.Sprintf("%s in the last %d hours, by hour and result", plural(sum, "cycle", "cycles"), hoursShown)
-	p := &picture{ID: "day", Title: title, Head: []string{"From", "Well", "Not repaired", "Needed a person"}}
+	p := &picture{ID: "day", Title: title, Head: []string{"From", "Ended well", "Repaired nothing", "Needed a person"}}
 	var d drawing
 	width := 100 / float64(hoursShown)
 	for i := range hoursShown {
@@ -94,7 +98,7 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 			d.rect(x, px(y), pc(width*0.76), px(sparkFoot), "health-bar tone-unknown", label)
 			continue
 		}
-		label += fmt.Sprintf(", %d well, %d not repaired, %d needed a person", h.well, h.trouble, h.asked)
+		label += fmt.Sprintf(", %d ended well, %d repaired nothing, %d needed a person", h.well, h.trouble, h.asked)
 		for _, part := range []struct {
 			n    int
 			tone string
@@ -108,7 +112,11 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 		}
 		p.Rows = append(p.Rows, []string{m.stamp(at).Text, thousands(int64(h.well)), thousands(int64(h.trouble)), thousands(int64(h.asked))})
 	}
-	p.SVG = d.svg(sparkHeight, title)
+	d.text("0", px(sparkHeight+sparkLabels-4), "start", "chart-text", m.stamp(first).Text)
+	d.text("100%", px(sparkHeight+sparkLabels-4), "end", "chart-text", "now")
+	p.SVG = d.svg(sparkHeight+sparkLabels, title)
+	p.Note = fmt.Sprintf("%s: %d ended well, %d repaired nothing, %d needed a person", plural(sum, "cycle", "cycles"), total.well, total.trouble,
+		total.asked)
 	return p
 }
 
