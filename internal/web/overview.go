@@ -65,7 +65,9 @@ type serviceListing struct {
 }
 
 // Listing passes services to the template of the list.
-func (v overviewView) Listing(services []serviceView) serviceListing { return serviceListing{v.Several, services} }
+func (v overviewView) Listing(services []serviceView) serviceListing {
+	return serviceListing{v.Several, services}
+}
 
 // summaryView is the summary of the last cycle.
 type summaryView struct {

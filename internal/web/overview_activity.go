@@ -208,7 +208,9 @@ func (a activity) start(c ops.Cycle, by starter) (activityView, bool) {
 	return view, true
 }
 
-func (a activity) cycleLink(id ops.CycleID) *pageLink { return &pageLink{cyclePath(id), fmt.Sprintf("C-%d", id)} }
+func (a activity) cycleLink(id ops.CycleID) *pageLink {
+	return &pageLink{cyclePath(id), fmt.Sprintf("C-%d", id)}
+}
 
 // who names a person at the beginning of a sentence.
 func (a activity) who(actor string, you bool) string {

@@ -144,7 +144,7 @@ func (f Facts) cycleOf(s Service) *store.CycleSummary {
 			}
 		}
 		for _, i := range f.Incidents {
-			if i.Service == s.Name && i.Waiting != nil && *i.Waiting == c.ID {
+			if i.Environment == s.Environment && i.Service == s.Name && (i.LastCycle == c.ID || i.Waiting != nil && *i.Waiting == c.ID) {
 				return c
 			}
 		}
