@@ -17,6 +17,8 @@ import (
 const (
 	recentCycles = 25
 	recentEvents = 14
+	// readEvents is how many are read for them: some say what another line says.
+	readEvents   = 3 * recentEvents
 	openServices = 10 // failing services that are not folded
 	// needsYouFor is how long a cycle that ended with needs_human stays on the overview.
 	needsYouFor = 24 * time.Hour
@@ -170,7 +172,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 
 // addActivity adds the newest events.
 func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary, incidents []ops.Incident) error {
-	events, err := s.Store.Events(r.Context(), store.EventFilter{Limit: 3 * recentEvents})
+	events, err := s.Store.Events(r.Context(), store.EventFilter{Limit: readEvents})
 	if err != nil {
 		return fmt.Errorf("list events: %w", err)
 	}

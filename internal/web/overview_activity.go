@@ -87,8 +87,8 @@ func (a activity) lines(events []ops.Event, cycles []store.CycleSummary, limit i
 			found = append(found, activityLine{e.At, e.ID, view})
 		}
 	}
-	oldest := time.Time{}
-	if len(events) > 0 {
+	oldest := time.Time{} // before it there may be events that were not read
+	if len(events) >= readEvents {
 		oldest = events[len(events)-1].At
 	}
 	for _, c := range cycles {

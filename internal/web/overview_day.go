@@ -86,7 +86,7 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 		return nil
 	}
 	title := fmt.Sprintf("%s in the last %d hours, by hour and result", plural(sum, "cycle", "cycles"), hoursShown)
-	p := &picture{ID: "day", Title: title, Head: []string{"From", "Ended well", "Repaired nothing", "Needed a person"}}
+	p := &picture{ID: "day", Title: title, Head: []string{"From", "Ended well", "Without a repair", "Needed a person"}}
 	var d drawing
 	width := 100 / float64(hoursShown)
 	for i := range hoursShown {
@@ -98,7 +98,7 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 			d.rect(x, px(y), pc(width*0.76), px(sparkFoot), "health-bar tone-unknown", label)
 			continue
 		}
-		label += fmt.Sprintf(", %d ended well, %d repaired nothing, %d needed a person", h.well, h.trouble, h.asked)
+		label += fmt.Sprintf(", %d ended well, %d without a repair, %d needed a person", h.well, h.trouble, h.asked)
 		for _, part := range []struct {
 			n    int
 			tone string
@@ -115,7 +115,7 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 	d.text("0", px(sparkHeight+sparkLabels-4), "start", "chart-text", m.stamp(first).Text)
 	d.text("100%", px(sparkHeight+sparkLabels-4), "end", "chart-text", "now")
 	p.SVG = d.svg(sparkHeight+sparkLabels, title)
-	p.Note = fmt.Sprintf("%s: %d ended well, %d repaired nothing, %d needed a person", plural(sum, "cycle", "cycles"), total.well, total.trouble,
+	p.Note = fmt.Sprintf("%s: %d ended well, %d without a repair, %d needed a person", plural(sum, "cycle", "cycles"), total.well, total.trouble,
 		total.asked)
 	return p
 }

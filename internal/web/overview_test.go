@@ -149,5 +149,5 @@ func TestTheDayIsDrawn(t *testing.T) {
 	mustContain(t, body, "Cycles in the last 24 hours", "<title>1 cycle in the last 24 hours, by hour and result</title>", "View as table")
 	s.Now = s.Now.Add(30 * time.Hour)
 	s.Chain(ops.NewCycle{}, ops.CycleFailed, "", apitest.Run{Tier: 1, For: time.Second})
-	mustContain(t, content(s.page("/")), "1 cycle: 0 ended well, 1 repaired nothing, 0 needed a person")
+	mustContain(t, content(s.page("/")), "1 cycle: 0 ended well, 1 without a repair, 0 needed a person")
 }
