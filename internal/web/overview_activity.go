@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
@@ -245,8 +247,15 @@ func (a activity) event(e ops.Event, you bool) (activityView, bool) {
 		message, view.Badge.Icon = text, "user"
 	} else if text, ok := a.personal(e, message, you); ok {
 		message, view.Badge.Icon = text, "user"
-	} else if view.Service != "" { // the name is already shown before the message
-		message = strings.TrimPrefix(message, view.Service+" ")
+	} else if text, ok := strings.CutPrefix(message, view.Service+" "); ok && view.Service != "" {
+		message = text // the name is shown before the message
+	} else {
+		if view.Service != "" && strings.Contains(message, view.Service) {
+			view.Service = "" // the sentence names it
+		}
+		if view.Service == "" {
+			message = capital(message)
+		}
 	}
 	if view.Badge.Icon == "user" {
 		view.Service = "" // the sentence names it
@@ -321,4 +330,10 @@ func (a activity) personal(e ops.Event, message string, you bool) (string, bool)
 		return a.who(actor, you) + verb + rest, true
 	}
 	return "", false
+}
+
+// capital begins a sentence with a capital letter.
+func capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
 }

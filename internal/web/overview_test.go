@@ -142,6 +142,18 @@ func TestActivityIsInTheWordsOfPeople(t *testing.T) {
 	mustContain(t, overview(second), "An operator started a cycle: Is the disk full?", "An operator acknowledged incident")
 }
 
+// The walls of this host are in the API, for commands on other machines.
+func TestStatsTellTheSameAsTheOverview(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Walls = []web.Wall{{Name: "landlock", State: "on"}}
+		o.Environments[0].Policy.DryRun = true
+	})
+	s.down("web", "HTTP 502")
+	body := s.page("/api/v1/stats")
+	mustContain(t, body, `"walls":"Walls: on for all sessions"`, `"walls_missing":false`, `"dry_run":true`,
+		`"text":"web is down: C-1 is queued for 0 s"`, `"ahead":[]`)
+}
+
 func TestTheDayIsDrawn(t *testing.T) {
 	s := newSite(t)
 	s.threeTiers()
