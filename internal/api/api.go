@@ -82,7 +82,7 @@ func New(o Options) http.Handler {
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts,
-		s.registerHosts, s.registerStats,
+		s.registerHosts, s.registerStats, s.registerSituation,
 	} {
 		register(described)
 	}

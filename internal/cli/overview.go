@@ -22,6 +22,7 @@ import (
 type overview struct {
 	Daemon    string             `json:"daemon"`
 	Stats     api.Stats          `json:"stats"`
+	Situation api.Situation      `json:"situation"`
 	Services  []api.ServiceState `json:"services"`
 	Cycles    []api.Cycle        `json:"cycles"`
 	Incidents []api.Incident     `json:"incidents"`
@@ -75,6 +76,9 @@ func overviewOf(ctx context.Context, s source) (o overview, err error) {
 	if o.Stats, err = s.stats.Stats(ctx); err != nil {
 		return o, err
 	}
+	if o.Situation, err = s.stats.Situation(ctx); err != nil {
+		return o, err
+	}
 	if o.Services, err = s.services.Services(ctx, ""); err != nil {
 		return o, err
 	}
@@ -103,10 +107,10 @@ func (a *app) printOverview(w io.Writer, o overview) {
 		return a.fitted(fmt.Sprintf("%s  %s  %s", state, clean(x.Name), problem(x)))
 	})
 	now := time.Now()
-	row("Doing", or(first(o.Stats.Doing, now), "nothing to do"))
-	below(row, tail(o.Stats.Doing), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
-	row("Ahead", or(first(o.Stats.Ahead, now), "–"))
-	below(row, tail(o.Stats.Ahead), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
+	row("Doing", or(first(o.Situation.Doing, now), "nothing to do"))
+	below(row, tail(o.Situation.Doing), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
+	row("Ahead", or(first(o.Situation.Ahead, now), "–"))
+	below(row, tail(o.Situation.Ahead), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
 	row("Cycles", cyclesLine(o.Cycles))
 	below(row, o.Cycles, func(x api.Cycle) string {
 		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s", x.ID, x.StatusText(), or(tiers(x.Sessions), "no session yet"),

@@ -151,7 +151,8 @@ func TestStatsTellTheSameAsTheOverview(t *testing.T) {
 	s.down("web", "HTTP 502")
 	body := s.page("/api/v1/stats")
 	mustContain(t, body, `"walls":"Walls: on for all sessions"`, `"walls_missing":false`, `"dry_run":true`,
-		`"text":"web is down: C-1 is queued for 0 s"`, `"ahead":[]`)
+		`"services_down":1`)
+	mustContain(t, s.page("/api/v1/situation"), `"text":"web is down: C-1 is queued for 0 s"`, `"ahead":[]`)
 }
 
 func TestTheDayIsDrawn(t *testing.T) {

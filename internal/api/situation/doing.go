@@ -421,7 +421,8 @@ func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour
 func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
 		if i.Environment == s.Environment && i.Service == s.Name {
-			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID, parts: []Part{text("its incident is open; it needs you")}}
+			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
+			d.parts = []Part{text("its incident is open; it needs you")}
 			d.manyOf = []Part{text("their incidents are open; they need you")}
 			return d, true
 		}
