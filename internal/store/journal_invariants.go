@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"claudeops/internal/store/db"
 )
@@ -86,6 +87,17 @@ func invariants() []invariant {
 	}
 }
 
+// wrongCosts finds the rows of cost_days that differ from the sessions.
+func wrongCosts() string {
+	var differ []string
+	for _, column := range costFigures() {
+		differ = append(differ, `SUM(`+column+`) <> 0`)
+	}
+	return `SELECT 'the costs of tier ' || tier || ' in ' || environment || ' on ' || day || ' differ by ' || SUM(sessions) || ' sessions and '
+		|| SUM(cost) || ' billionths of a dollar' FROM (SELECT ` + costKey + `, ` + strings.Join(costFigures(), `, `) + ` FROM cost_days
+		UNION ALL ` + addedCosts(`TRUE`, `-`) + `) AS d GROUP BY ` + costKey + ` HAVING ` + strings.Join(differ, ` OR `) + ` ORDER BY ` + costKey
+}
+
 // Verify looks for damage and for rows that break a rule of the journal. With full it reads every page and index and counts every
 // line of output.
 func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
@@ -103,6 +115,12 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 				AND COALESCE(s.transcript_bytes, 0) >= 0
 				GROUP BY s.id, s.transcript_lines, s.transcript_dropped
 				HAVING COUNT(t.seq) <> s.transcript_lines - s.transcript_dropped ORDER BY s.id`,
+		}, invariant{"the costs of a day are those of its sessions", wrongCosts()}, invariant{
+			"the cost of a cycle is that of its sessions",
+			`SELECT 'cycle ' || cycle_id || ' is counted with ' || cost || ' billionths of a dollar on ' || day FROM (
+				SELECT day, cost, cycle_id, environment, 1 AS n FROM cycle_cost_days
+				UNION ALL SELECT day, cost, id, environment, -1 FROM (` + endedCycleCosts(`TRUE`) + `) AS r) AS d
+				GROUP BY day, cost, cycle_id, environment HAVING SUM(n) <> 0 ORDER BY cycle_id, day`,
 		})
 	}
 	err = s.db.ReadLong(ctx, func(tx db.Querier) error {

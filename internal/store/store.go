@@ -56,6 +56,8 @@ func schema() db.Schema {
 		{Name: "webhook_receipts", Key: []string{"signature"}},
 		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
 		{Name: "causes", Key: id},
+		{Name: "cost_days", Key: []string{"day", "environment", "tier", "model", "trigger", "services"}},
+		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 	}}
 }

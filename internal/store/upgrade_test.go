@@ -119,6 +119,11 @@ func released() map[int64][]string {
 			`INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES ('host-a', '/srv/r', 'c1', 'operator', ` + at + `)`,
 			`INSERT INTO repo_heads (host, repo, commit_id) VALUES ('host-a', '/srv/r', 'c1')`,
 		},
+		19: {
+			`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 1, 'haiku', 'manual', '', 1, 250000000, 1, 0, 0, 0, 0, 0, 0, 0, 0)`,
+			`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 2, 'sonnet', 'manual', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`,
+			`INSERT INTO cycle_cost_days VALUES ('2026-03-14', 250000000, 1, 'home')`,
+		},
 	}
 }
 
