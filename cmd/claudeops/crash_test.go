@@ -193,7 +193,7 @@ func actionPlaces(b *box) (out []place) {
 	passed := map[string]int{}
 	for _, name := range strings.Fields(string(raw)) {
 		passed[name]++
-		if strings.Contains(name, "action") {
+		if strings.Contains(name, "action") && !strings.HasPrefix(name, "interrupt_") { // there is nothing to interrupt yet
 			out = append(out, place{name, passed[name]})
 		}
 	}
@@ -206,7 +206,7 @@ func TestKillAtEveryWriteOfAnAction(t *testing.T) {
 	t.Parallel()
 	b, _ := countingBox(t, looking("second"), "")
 	places := actionPlaces(b)
-	if len(places) < 7 {
+	if len(places) < 9 {
 		t.Fatalf("only %d places: %v", len(places), places)
 	}
 	kill := func(t *testing.T, action, failpoint string) {
@@ -272,7 +272,7 @@ func TestKillAtEveryWriteOfAPlan(t *testing.T) {
 	}
 	b, dir := approved(t, "second")
 	places := actionPlaces(b)
-	if got := b.ran(dir); got != "first\nsecond\n" || len(places) < 14 {
+	if got := b.ran(dir); got != "first\nsecond\n" || len(places) < 18 {
 		t.Fatalf("it ran %q, and %d places: %v", got, len(places), places)
 	}
 	kill := func(t *testing.T, last, failpoint string) {
@@ -280,6 +280,11 @@ func TestKillAtEveryWriteOfAPlan(t *testing.T) {
 		b, dir := approved(t, last)
 		if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=" + failpoint}, "once"); r.code != -1 {
 			t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+		}
+		if last == "deadly" { // the start that finds the interrupted step dies as well
+			if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=interrupt_actions.after:1"}, "once"); r.code != -1 {
+				t.Fatalf("the second supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+			}
 		}
 		r := b.run("once")
 		got := b.ran(dir)

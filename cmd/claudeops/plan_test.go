@@ -54,7 +54,7 @@ func planner(t *testing.T, services []string, plan []map[string]string) string {
 // planBox is a box in which such an agent works at all tiers, and a human is asked before Tier 3.
 func planBox(t *testing.T, agent, config string) *box {
 	t.Helper()
-	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_APPROVAL_TIER=3").configured(fmt.Sprintf(`agent: {command_trusted: true}
+	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_APPROVAL_TIER=3", "CLAUDEOPS_FAULT_WAITS=settle=200ms").configured(fmt.Sprintf(`agent: {command_trusted: true}
 handlers:
   - {id: look, tier: 1, agent: command, command: [%[1]s], model: m, family: a, hands_to: [repair]}
   - {id: repair, tier: 2, agent: command, command: [%[1]s], model: m, family: b, hands_to: [rebuild]}
