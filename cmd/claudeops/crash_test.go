@@ -304,6 +304,9 @@ func TestKillAtEveryWriteOfAPlan(t *testing.T) {
 		b.nothingLeft()
 	}
 	for _, p := range places {
+		if p.time == 1 && strings.HasPrefix(p.name, "action.") {
+			continue // of the first step only the transactions themselves
+		}
 		t.Run(fmt.Sprintf("%s-%d", p.name, p.time), func(t *testing.T) { kill(t, "second", fmt.Sprintf("%s:%d", p.name, p.time)) })
 	}
 	t.Run("inside", func(t *testing.T) { kill(t, "deadly", "none:1") })
