@@ -29,7 +29,8 @@ func (b *box) actionSettings() string {
 		return fmt.Sprintf("      - {name: %s, tier: %d, run: [/usr/bin/env, %q, %q, %q, %s]}\n",
 			name, tier, serviceVar+"="+b.service.url, "FAULT_DIR="+b.dir, b.file("bin/"+ctlName), verb)
 	}
-	return "    actions:\n" + action("patch", 2, "restart") + action("rebuild", 3, "redeploy")
+	// An interrupted action stays counted. Two of them must not use up what is allowed.
+	return "    actions:\n" + action("patch", 2, "restart") + action("rebuild", 3, "redeploy") + "cooldown: {restarts: 5, redeployments: 5}\n"
 }
 
 // actingChain is the chain whose agents ask the supervisor to act.
