@@ -223,7 +223,7 @@ func (l *local) Cooldowns(ctx context.Context, environment string) ([]api.Cooldo
 		if environment != "" && e.Name != environment {
 			continue
 		}
-		found, err := l.store.Cooldowns(ctx, e.Name, l.cfg.Guard.Limits, l.store.Clock())
+		found, err := l.store.Cooldowns(ctx, e.Name, e.Policy.AllCooldowns(), l.store.Clock())
 		if err != nil {
 			return nil, err
 		}
