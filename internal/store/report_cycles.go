@@ -125,7 +125,7 @@ type ChainFilter struct {
 	Trigger     ops.Trigger
 	Tier        ops.Tier  // that the cycle reached
 	Service     string    // that the cycle was about
-	Text        string    // in its prompt or its reason
+	Text        string    // in its problem, its prompt or its reason
 	Since       time.Time // submitted since then
 	Before      ops.CycleID
 	Limit       int
@@ -167,7 +167,8 @@ func (f ChainFilter) where() db.Filter {
 			OR EXISTS (SELECT 1 FROM events v WHERE v.cycle_id = c.id AND v.service = ?))`, db.Contains(`"`+f.Service+`"`), f.Service)
 	}
 	if f.Text != "" {
-		w.Add(`(LOWER(c.prompt) LIKE ? ESCAPE '\' OR LOWER(c.reason) LIKE ? ESCAPE '\')`, db.Contains(f.Text), db.Contains(f.Text))
+		text := db.Contains(f.Text)
+		w.Add(`(LOWER(c.problem) LIKE ? ESCAPE '\' OR LOWER(c.prompt) LIKE ? ESCAPE '\' OR LOWER(c.reason) LIKE ? ESCAPE '\')`, text, text, text)
 	}
 	return w
 }
