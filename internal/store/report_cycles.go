@@ -228,3 +228,25 @@ func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.Cycle
 	out.Next, out.Searched = lowest, lowest
 	return nil
 }
+
+// maxCycleIncidents bounds the incidents that the page of a cycle lists.
+const maxCycleIncidents = 20
+
+// CycleIncidents returns the incidents that a cycle worked on or waited for, newest first.
+func (s *Store) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incident, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (SELECT incident_id FROM incident_cycles WHERE cycle_id = ?
+		UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
+	if err != nil {
+		return nil, fmt.Errorf("list incidents of cycle %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// CycleApprovals returns the questions to people in a cycle, oldest first.
+func (s *Store) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
+	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
+	if err != nil {
+		return nil, fmt.Errorf("list approvals of cycle %d: %w", id, err)
+	}
+	return out, nil
+}

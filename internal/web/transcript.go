@@ -49,8 +49,9 @@ type transcriptView struct {
 
 // resultView is the final message of the agent.
 type resultView struct {
-	Text  passage
-	Error bool
+	Text     passage
+	Error    bool
+	Document bool // it is the structured outcome itself
 }
 
 // window selects lines.
@@ -330,7 +331,9 @@ func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total i
 			continue
 		}
 		words := part{Text: event.finalMessage(), Prose: true}
-		return &resultView{Text: s.entries(m, id, nil).passage(words, lines[i].Seq, 0), Error: event.IsError}, nil
+		return &resultView{
+			Text: s.entries(m, id, nil).passage(words, lines[i].Seq, 0), Error: event.IsError, Document: isDocument(words.Text),
+		}, nil
 	}
 	return nil, nil //nolint:nilnil // a session may have no result
 }

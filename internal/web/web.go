@@ -113,7 +113,11 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", s.overview)
-	pages.HandleFunc("GET /sessions", s.sessions)
+	pages.HandleFunc("GET /sessions", s.cycles) // the same list: other programs and people know this address
+	pages.HandleFunc("GET /cycles", s.cycles)
+	pages.HandleFunc("GET /cycles/{id}", s.cycle)
+	pages.HandleFunc("POST /cycles/{id}/stop", s.stopCycle)
+	pages.HandleFunc("POST /cycles/{id}/run", s.runAgain)
 	pages.HandleFunc("POST "+viewsPath, s.saveView)
 	pages.HandleFunc("POST "+viewsPath+"/remove", s.removeView)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
