@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,7 +18,7 @@ import (
 const (
 	cyclesPerPage = 20
 	// maxChips is how many sessions a line of the list links.
-	maxChips  = 6
+	maxChips  = 4
 	cyclesURL = "/cycles"
 	// navCycles is the entry of the navigation for cycles and their sessions.
 	navCycles = "sessions"
@@ -296,19 +297,16 @@ func (m moment) cycleDuration(c ops.Cycle) (took figure, since string) {
 func chips(sessions []ops.Session) []chip {
 	out := make([]chip, 0, len(sessions))
 	for i, s := range sessions {
-		c := chip{ID: s.ID, Tier: s.Tier}
+		c := chip{ID: s.ID, Tier: s.Tier, How: s.Tier.String() + " " + cmp.Or(roleText(s.Role), s.Tier.Title())}
 		switch {
 		case s.RetryOf != nil:
-			c.Link, c.How = "↻", fmt.Sprintf("Retry of session #%d", *s.RetryOf)
+			c.Link, c.How = "↻", fmt.Sprintf("Retry of session #%d: %s", *s.RetryOf, c.How)
 		case s.ParentID != nil:
-			c.Link, c.How = "→", fmt.Sprintf("Escalated from session #%d", *s.ParentID)
+			c.Link, c.How = "→", fmt.Sprintf("Escalated from session #%d: %s", *s.ParentID, c.How)
 		case i > 0:
-			c.Link, c.How = "·", s.Tier.Title()
-		default:
-			c.How = "First session of the cycle"
-		}
-		if role := roleText(s.Role); role != "" {
-			c.How = role + ". " + c.How
+			c.Link = "·"
+		case len(sessions) > 1:
+			c.How = "First session of the cycle: " + c.How
 		}
 		out = append(out, c)
 	}
