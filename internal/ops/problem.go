@@ -59,7 +59,8 @@ func troubleReason(t Trouble) string {
 }
 
 var (
-	goError    = regexp.MustCompile(`(?:\b(?:dial|read|write) (?:tcp|udp|unix)[46]?\b|\blookup \S+|^(?:Get|Head|Post|Put) "?https?:|\bconnect: )`)
+	goError = regexp.MustCompile(`(?:\b(?:dial|read|write) (?:tcp|udp|unix)[46]?\b|\blookup \S+|` +
+		`^(?:Get|Head|Post|Put) "?https?:|\bconnect: )`)
 	httpStatus = regexp.MustCompile(`^HTTP (\d{3})(?: [A-Za-z' -]+)?$`)
 	within     = regexp.MustCompile(`^no answer within (\S+)$`)
 )

@@ -68,7 +68,8 @@ func TestAProblemIsOneShortLine(t *testing.T) {
 	t.Parallel()
 	long := []ops.Trouble{
 		{Service: strings.Repeat("s", 300) + "\nsecond", Error: strings.Repeat("überlang ", 200) + "\nsecond"},
-		{Service: "web", Error: "HTTP 502"}, {Service: "db", Error: "HTTP 503"},
+		{Service: "web", Error: "HTTP 502"},
+		{Service: "db", Error: "HTTP 503"},
 	}
 	got := ops.ProblemOf(long)
 	if utf8.RuneCountInString(got) > 90 || strings.ContainsAny(got, "\n\r") || !strings.HasSuffix(got, " and 2 more") || !utf8.ValidString(got) {

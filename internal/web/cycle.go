@@ -263,7 +263,8 @@ func (s *server) runAgain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !slices.Contains(environmentNames(s.Environments), c.Environment) {
-		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("The environment %q is not configured any more. Nothing was started.", plain(c.Environment)))
+		s.errorPage(w, r, http.StatusConflict,
+			fmt.Sprintf("The environment %q is not configured any more. Nothing was started.", plain(c.Environment)))
 		return
 	}
 	n := ops.NewCycle{Environment: c.Environment, Trigger: ops.TriggerManual, Prompt: c.Prompt, Options: c.Options, At: s.Clock()}

@@ -38,7 +38,9 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 	}
 	for _, v := range verdicts {
 		shown := judgeBadge(v.Verdict)
-		l.add(v.At, happened{Badge: shown, Text: "The judge scored the repair: " + shown.Word, Reason: firstLine(v.Reasoning, 300), Session: v.SessionID})
+		l.add(v.At, happened{
+			Badge: shown, Text: "The judge scored the repair: " + shown.Word, Reason: firstLine(v.Reasoning, 300), Session: v.SessionID,
+		})
 	}
 	l.addApprovals(j.Approvals)
 	for _, r := range j.Runs {

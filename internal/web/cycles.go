@@ -308,6 +308,9 @@ func chips(sessions []ops.Session) []chip {
 		case len(sessions) > 1:
 			c.How = "First session of the cycle: " + c.How
 		}
+		if s.Model != "" {
+			c.How += ", " + plain(s.Model)
+		}
 		out = append(out, c)
 	}
 	return out

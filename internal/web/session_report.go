@@ -70,7 +70,9 @@ func (s *server) outcomeReport(session ops.Session) *reportView {
 		view.Actions = append(view.Actions, reportedAction{Title: firstLine(a.Action+" "+a.Service, 200), Badge: done, Detail: plain(a.Detail)})
 	}
 	for _, e := range o.Events[:min(len(o.Events), maxReported)] {
-		view.Remarks = append(view.Remarks, reportedRemark{Badge: levelBadge(e.Level), Service: firstLine(e.Service, 80), Message: plain(e.Message)})
+		view.Remarks = append(view.Remarks, reportedRemark{
+			Badge: levelBadge(e.Level), Service: firstLine(e.Service, 80), Message: plain(e.Message),
+		})
 	}
 	for _, l := range o.Memories[:min(len(o.Memories), maxReported)] {
 		view.Lessons = append(view.Lessons, ops.Lesson{Category: plain(l.Category), Service: plain(l.Service), Observation: plain(l.Observation)})
@@ -99,7 +101,9 @@ func (v *reportView) addHandoff(s *server, h ops.Handoff) {
 	}
 	v.Findings, v.Tried = s.prose(h.InvestigationFindings), s.prose(h.RemediationAttempted)
 	for _, p := range h.Plan[:min(len(h.Plan), maxReported)] {
-		v.Plan = append(v.Plan, ops.PlanStep{Service: plain(p.Service), Action: plain(p.Action), Reason: plain(p.Reason), Effect: plain(p.Effect)})
+		v.Plan = append(v.Plan, ops.PlanStep{
+			Service: plain(p.Service), Action: plain(p.Action), Reason: plain(p.Reason), Effect: plain(p.Effect),
+		})
 	}
 }
 
@@ -115,7 +119,8 @@ func reportedChecks(all []ops.CheckResult) []reportedCheck {
 	var out []reportedCheck
 	for _, c := range all[:min(len(all), maxReported)] {
 		view := reportedCheck{
-			Service: firstLine(c.Service, 80), Type: firstLine(string(c.CheckType), 40), Badge: healthBadge(c.Status), Error: firstLine(c.Error, 300),
+			Service: firstLine(c.Service, 80), Type: firstLine(string(c.CheckType), 40), Badge: healthBadge(c.Status),
+			Error: firstLine(c.Error, 300),
 		}
 		if c.ResponseTimeMS != nil {
 			view.Response = span(time.Duration(*c.ResponseTimeMS) * time.Millisecond)
