@@ -21,7 +21,7 @@ const (
 	maxChips  = 4
 	cyclesURL = "/cycles"
 	// navCycles is the entry of the navigation for cycles and their sessions.
-	navCycles = "sessions"
+	navCycles = "cycles"
 )
 
 type cyclesView struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,8 @@ type Options struct {
 	Trouble func() string
 	// Ready returns why the supervisor is not ready, or nil.
 	Ready func() error
+	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
+	DrainAsked func(ctx context.Context)
 	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
 	Database func() string
 }
@@ -82,6 +85,8 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
+	day      *dayCache
+	actors   *actors
 	markdown *markdown
 	list     serviceList
 
@@ -95,9 +100,10 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), counters: &counterCache{store: o.Store}, feeds: newFeeds(), today: &costCache{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
+	s.counters = &counterCache{store: o.Store, state: s.hostState}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
@@ -140,7 +146,7 @@ func (s *server) routes() http.Handler {
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load, Process: s.Process,
+		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAPI(r.URL.Path) {
@@ -175,6 +181,12 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /approvals/{id}/{answer}", s.approval)
 	pages.HandleFunc("POST /approvals/{id}/{answer}", s.answer)
 	pages.HandleFunc("GET /services", s.servicesPage)
+	pages.HandleFunc("GET /services/{environment}/{name}", s.servicePage)
+	pages.HandleFunc("GET /services/page", s.servicePage)
+	pages.HandleFunc("GET /approvals", s.approvals)
+	pages.HandleFunc("GET /hosts", s.hostsPage)
+	pages.HandleFunc("POST /hosts/{change}", s.drainHost)
+	pages.HandleFunc("GET /guard", s.guardPage)
 	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
 	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
 	pages.HandleFunc("GET /actions", s.actions)
@@ -196,6 +208,9 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
 	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
 	pages.HandleFunc("GET /config", s.config)
+	if _, pattern := pages.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/cycles"}}); pattern == "" {
+		pages.Handle("GET /cycles", http.RedirectHandler("/sessions", http.StatusTemporaryRedirect))
+	}
 }
 
 func otherMethod(pages *http.ServeMux, r *http.Request) string {
