@@ -146,7 +146,7 @@ func (m moment) lastOf(s ops.Session) time.Time {
 	return m.now
 }
 
-// waterfall is the drawing. The script moves what has data-from or data-at while the cycle runs.
+// waterfall is the drawing. The script moves what has data-from or data-place while the cycle runs.
 type waterfall struct {
 	drawing
 	moment
@@ -173,7 +173,7 @@ func (w *waterfall) axis(high int) {
 	for d := time.Duration(0); d <= whole; d += step {
 		at := w.begin.Add(d)
 		x := w.place(at)
-		moves := fmt.Sprintf(` data-at="%d"`, at.UnixMilli())
+		moves := fmt.Sprintf(` data-place="%d"`, at.UnixMilli())
 		w.bar(pc(x), strconv.Itoa(axisHigh-5), "1", strconv.Itoa(high-axisHigh+5), "tick", "", moves)
 		anchor := "middle"
 		switch {
@@ -312,7 +312,7 @@ func (w *waterfall) mark(calls []ops.GuardRecord, refused bool, top int) {
 	}
 	title += ", " + w.precise(first.At).Text
 	w.bar(pc(w.place(first.At)), strconv.Itoa(y), width, strconv.Itoa(high), class, title,
-		fmt.Sprintf(` data-at="%d"`, first.At.UnixMilli()))
+		fmt.Sprintf(` data-place="%d"`, first.At.UnixMilli()))
 }
 
 // hatched adds the pattern for bars that failed, run or wait.

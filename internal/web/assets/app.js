@@ -284,7 +284,7 @@ setInterval(() => {
     bar.setAttribute('x', Math.max(0, Math.min(place(from), 100 - width)).toFixed(2) + '%');
     bar.setAttribute('width', Math.min(100, width).toFixed(2) + '%');
   }
-  for (const mark of all('#waterfall [data-at]')) mark.setAttribute('x', Math.max(0, place(Number(mark.dataset.at))).toFixed(2) + '%');
+  for (const mark of all('#waterfall [data-place]')) mark.setAttribute('x', Math.max(0, place(Number(mark.dataset.place))).toFixed(2) + '%');
 }, 1000);
 
 // ---- Tabs: all tabs are in the page, and the root element names the visible one ----
