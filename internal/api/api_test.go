@@ -196,6 +196,19 @@ func TestTheChainIsTheSameFromEverySession(t *testing.T) {
 	}
 }
 
+func TestACycleIsNamedByItsProblem(t *testing.T) {
+	c := newClient(t)
+	c.Chain(ops.NewCycle{Problem: "redis: connection refused", Prompt: "look"}, ops.CycleResolved, "done")
+	c.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine")
+	for path, want := range map[string][2]any{
+		"/api/v1/cycles/1": {"redis: connection refused", "redis: connection refused"}, "/api/v1/cycles/2": {"Scheduled check", nil},
+	} {
+		if body := c.get(path); body["title"] != want[0] || body["problem"] != want[1] {
+			t.Errorf("%s: title %v, problem %v", path, body["title"], body["problem"])
+		}
+	}
+}
+
 func TestATotalOfUnknownCostsIsNull(t *testing.T) {
 	c := newClient(t)
 	_, ids := c.Chain(ops.NewCycle{}, ops.CycleFailed, "failed", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionFailed})

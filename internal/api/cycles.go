@@ -16,6 +16,8 @@ import (
 type Cycle struct {
 	ID                int64           `json:"id"`
 	Environment       string          `json:"environment"`
+	Title             string          `json:"title" doc:"The problem, or else the first line of the prompt, or else the trigger in words."`
+	Problem           *string         `json:"problem" doc:"What is wrong, in one line. Null until it is known."`
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
 	Verified          *bool           `json:"verified" doc:"Resolved: whether probes, a judge or a person confirmed it. Else null."`
@@ -207,8 +209,8 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 // CycleRow is a cycle in a list, with what its sessions add up to.
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
-		ID: int64(c.ID), Environment: c.Environment, Trigger: string(c.Trigger), Status: c.Status, Verified: c.Verified,
-		Reason: text(c.Reason), Prompt: text(c.Prompt),
+		ID: int64(c.ID), Environment: c.Environment, Title: c.Title(), Problem: text(c.Problem), Trigger: string(c.Trigger),
+		Status: c.Status, Verified: c.Verified, Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,

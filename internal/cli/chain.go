@@ -15,6 +15,9 @@ import (
 // printChain draws the sessions of a cycle as a tree with the cost of each, and the total.
 func printChain(w io.Writer, c api.Cycle) {
 	fmt.Fprintf(w, "Escalation Chain for Cycle #%d\n", c.ID)
+	if c.Problem != nil {
+		fmt.Fprintf(w, "Problem: %s\n", shorten(*c.Problem, 120))
+	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for i, s := range c.Sessions {
 		branch := "├──"

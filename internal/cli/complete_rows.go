@@ -15,7 +15,7 @@ func sessionIDs(ctx context.Context, s source) ([]string, error) {
 
 func cycleIDs(ctx context.Context, s source) ([]string, error) {
 	rows, err := s.cycles.Cycles(ctx, store.CycleFilter{Limit: proposed})
-	return described(rows, err, func(x api.Cycle) (string, string) { return numbered(x.ID), x.StatusText() + ", " + value(x.Reason) })
+	return described(rows, err, func(x api.Cycle) (string, string) { return numbered(x.ID), x.StatusText() + ", " + x.Title })
 }
 
 func incidentIDs(ctx context.Context, s source) ([]string, error) {

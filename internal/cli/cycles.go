@@ -43,10 +43,10 @@ func (a *app) cyclesList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := tabbed("ID", "ENVIRONMENT", "TRIGGER", "STATUS", "TIERS", "COST", "STARTED", "REASON")
+				header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
 				return printRows(a, cycles, header, func(x api.Cycle) string {
-					return tabbed(fmt.Sprint(x.ID), x.Environment, x.Trigger, x.StatusText(), tiers(x.Sessions),
-						money(x.TotalCostUSD), a.screen.when(x.StartedAt), shorten(value(x.Reason), 70))
+					return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), money(x.TotalCostUSD),
+						a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(value(x.Reason), 70))
 				})
 			})
 		},

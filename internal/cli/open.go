@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,15 +18,25 @@ import (
 
 func (a *app) openCommand() *cobra.Command {
 	return a.withFlags(&cobra.Command{
-		Use:   "open",
+		Use:   "open [CYCLE]",
 		Short: "Print a link that signs your browser in to the web pages",
+		Args:  cobra.MaximumNArgs(1),
 		Long: `Asks the running daemon for a link to the web pages and prints it. Open it in your browser: it signs you in, without the token. The
-link works once, within ten minutes; treat it like a password until then. The command must run as the user of the daemon, as root, or as a
-member of the group claudeops, on the machine of the daemon.`,
+link works once, within ten minutes; treat it like a password until then. With the id of a cycle it leads to the page of that cycle. The
+command must run as the user of the daemon, as root, or as a member of the group claudeops, on the machine of the daemon.`,
 		Example: `  claudeops open
+  claudeops open 57
   xdg-open "$(claudeops open)"
   ssh ops.lan -L 8080:127.0.0.1:8080 claudeops open`,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			next := ""
+			if len(args) == 1 {
+				id, err := number(strings.TrimPrefix(strings.ToUpper(args[0]), "C-"))
+				if err != nil {
+					return err
+				}
+				next = "&next=" + url.QueryEscape(fmt.Sprintf("/cycles/%d", id))
+			}
 			if process.InSession() {
 				return errInSession
 			}
@@ -39,7 +51,8 @@ member of the group claudeops, on the machine of the daemon.`,
 			if err != nil {
 				return err
 			}
-			return a.printOne(map[string]string{"link": reply.Link}, func(w io.Writer) { fmt.Fprintln(w, reply.Link) })
+			link := reply.Link + next
+			return a.printOne(map[string]string{"link": link}, func(w io.Writer) { fmt.Fprintln(w, link) })
 		},
 	}, config.StateFlags())
 }

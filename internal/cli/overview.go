@@ -113,8 +113,8 @@ func (a *app) printOverview(w io.Writer, o overview) {
 	below(row, tail(o.Situation.Ahead), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
 	row("Cycles", cyclesLine(o.Cycles))
 	below(row, o.Cycles, func(x api.Cycle) string {
-		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s", x.ID, x.StatusText(), or(tiers(x.Sessions), "no session yet"),
-			money(x.TotalCostUSD), ranFor(x.StartedAt)))
+		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s  %s", x.ID, x.StatusText(), shorten(x.Title, 60),
+			or(tiers(x.Sessions), "no session yet"), money(x.TotalCostUSD), ranFor(x.StartedAt)))
 	})
 	row("Needs you", needsLine(o))
 	below(row, o.Incidents, func(x api.Incident) string {

@@ -46,10 +46,17 @@ func (a *app) sessionsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
+				titles := map[int64]string{}
+				if a.output == asTable {
+					if titles, err = cycleTitles(c.Context(), s.cycles, sessions); err != nil {
+						return err
+					}
+				}
+				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED", "TITLE")
 				return printRows(a, sessions, header, func(x api.Session) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
-						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
+						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt),
+						shorten(or(titles[x.CycleID], "–"), 60))
 				})
 			})
 		},
@@ -61,6 +68,36 @@ func (a *app) sessionsList() *cobra.Command {
 	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "list sessions older than this id (for paging)")
 	c.Flags().IntVar(&f.Limit, "limit", 20, "maximum number to list, up to 200")
 	return c
+}
+
+// mostTitlePages bounds the pages of cycles that are read to name the cycles of a list of sessions.
+const mostTitlePages = 5
+
+// cycleTitles returns the titles of the cycles of sessions.
+func cycleTitles(ctx context.Context, s cycleSource, sessions []api.Session) (map[int64]string, error) {
+	titles := map[int64]string{}
+	if len(sessions) == 0 {
+		return titles, nil
+	}
+	lowest, highest := sessions[0].CycleID, sessions[0].CycleID
+	for _, x := range sessions {
+		lowest, highest = min(lowest, x.CycleID), max(highest, x.CycleID)
+	}
+	const size = 200
+	for before, page := highest+1, 0; before > lowest && page < mostTitlePages; page++ {
+		found, err := s.Cycles(ctx, store.CycleFilter{Before: ops.CycleID(before), Limit: size})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			titles[c.ID] = c.Title
+			before = c.ID
+		}
+		if len(found) < size {
+			break
+		}
+	}
+	return titles, nil
 }
 
 func (a *app) sessionsShow() *cobra.Command {

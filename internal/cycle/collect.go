@@ -45,6 +45,15 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	}
 }
 
+// problem names what the session found. The agent wrote the texts, so they are redacted before they are cut.
+func (a *Advancer) problem(s ops.Session) string {
+	found := decide.Troubles(s)
+	for i := range found {
+		found[i].Service, found[i].Error = a.Redact(found[i].Service), a.Redact(found[i].Error)
+	}
+	return ops.ProblemOf(found)
+}
+
 // structured takes the structured outcome of a session and reports whether there was one that counts.
 func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 	s := r.Session

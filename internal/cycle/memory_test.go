@@ -64,6 +64,9 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 			}
 		}
 	}
+	if m.cycle.Problem == "" {
+		m.cycle.Problem = t.Result.Problem
+	}
 	m.lessons = append(m.lessons, t.Result.Lessons...)
 	m.journal.Checks = append(m.journal.Checks, t.Result.Checks...)
 	m.events = append(append(m.events, t.Result.Events...), t.Step.Events...)

@@ -55,6 +55,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
 		a.collect(env, &result)
+		result.Problem = a.problem(s)
 	} else {
 		outcome.Read(&s)
 	}

@@ -186,7 +186,7 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	return o
 }
 
-// link is the page on which a person can act on a notice: the question, the incident, or the session.
+// link is the page on which a person can act on a notice: the question, the incident, or the cycle.
 func (h *Host) link(ctx context.Context, n ops.Notice) string {
 	base := h.Config.Edges.PublicURL
 	if n.CycleID == nil {
@@ -206,8 +206,5 @@ func (h *Host) link(ctx context.Context, n ops.Notice) string {
 			return fmt.Sprintf("%s/incidents/%d", base, i.ID)
 		}
 	}
-	if s := loaded.Journal.Newest(); s != nil {
-		return fmt.Sprintf("%s/sessions/%d", base, s.ID)
-	}
-	return base + "/"
+	return fmt.Sprintf("%s/cycles/%d", base, *n.CycleID)
 }

@@ -150,5 +150,9 @@ func (v view) known(r *ops.IncidentReport) bool {
 }
 
 func (v view) where() string {
-	return fmt.Sprintf("\nCycle %d, environment %s. Details: claudeops cycles show %d\n", v.cycle.ID, v.cycle.Environment, v.cycle.ID)
+	name := fmt.Sprintf("Cycle %d", v.cycle.ID)
+	if v.cycle.Problem != "" {
+		name += " (`" + strings.ReplaceAll(v.cycle.Problem, "`", "'") + "`)" // as code: others may have written it
+	}
+	return fmt.Sprintf("\n%s, environment %s. Details: claudeops cycles show %d\n", name, v.cycle.Environment, v.cycle.ID)
 }

@@ -195,6 +195,7 @@ type Result struct {
 	Events  []Event
 	Lessons []Lesson
 	Notices []Notice
+	Problem string      // what the session found, in one line; kept as the problem of a cycle that has none
 	Runs    []ActionRun // actions that were run; they are recorded already
 	Effects *Effects    // what the gates let the session do, where that matters
 	Gated   bool        // the session ran behind its gates, so what it did is on record

@@ -186,6 +186,64 @@ func (s *Store) GuardSummary(ctx context.Context, session ops.SessionID, limit i
 	return out, nil
 }
 
+// maxMarks bounds how many tool calls of a cycle a page draws.
+const maxMarks = 2000
+
+// CallCounts are the tool calls of a session that the guard saw, and those it refused.
+type CallCounts struct {
+	Calls, Refusals int64
+}
+
+// CycleCalls are the tool calls of a cycle, as far as a page shows them.
+type CycleCalls struct {
+	Counts  map[ops.SessionID]CallCounts // only of sessions of which the guard saw something
+	Records []ops.GuardRecord            // the newest calls and refusals, oldest first; a call that passed two gates once
+}
+
+// CycleCalls returns what the guard saw of the sessions of a cycle.
+func (s *Store) CycleCalls(ctx context.Context, cycle ops.CycleID) (CycleCalls, error) {
+	out := CycleCalls{Counts: map[ops.SessionID]CallCounts{}}
+	type counted struct {
+		session              ops.SessionID
+		hooked, all, refused int64
+	}
+	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (counted, error) {
+		var c counted
+		err := r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
+		return c, err
+	}, `SELECT g.session_id, COALESCE(SUM(CASE WHEN g.gate = ? THEN 1 ELSE 0 END), 0), COUNT(*),
+		COALESCE(SUM(CASE WHEN g.verdict = ? THEN 1 ELSE 0 END), 0)
+		FROM guard_decisions g WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) GROUP BY g.session_id`,
+		ops.GateHook, verdictDeny, cycle)
+	if err != nil {
+		return out, fmt.Errorf("count calls of cycle %d: %w", cycle, err)
+	}
+	for _, c := range counts {
+		if c.hooked == 0 {
+			c.hooked = c.all // an agent without the hook is seen by the shell alone
+		}
+		out.Counts[c.session] = CallCounts{Calls: c.hooked, Refusals: c.refused}
+	}
+	if len(counts) == 0 {
+		return out, nil
+	}
+	found, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+`
+		WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, cycle, maxMarks)
+	if err != nil {
+		return out, fmt.Errorf("list calls of cycle %d: %w", cycle, err)
+	}
+	hooked := map[ops.SessionID]bool{}
+	for _, g := range found {
+		hooked[g.SessionID] = hooked[g.SessionID] || g.Gate == ops.GateHook
+	}
+	for _, g := range found {
+		if g.Gate == ops.GateHook || !g.Allowed || !hooked[g.SessionID] {
+			out.Records = append(out.Records, g)
+		}
+	}
+	return out, nil
+}
+
 // maxEffects is how many judgements of a kind the next attempt is given.
 const maxEffects = 20
 

@@ -64,6 +64,12 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 			return fmt.Errorf("end session %d: %w", r.ID, err)
 		}
 	}
+	if t.Result.Problem != "" {
+		// The problem that started a cycle stays its name.
+		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
+			return fmt.Errorf("name the problem: %w", err)
+		}
+	}
 	checks := slices.Clone(t.Result.Checks)
 	for i := range checks {
 		checks[i].Environment = cmp.Or(checks[i].Environment, cycle.environment)

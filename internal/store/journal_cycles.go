@@ -12,7 +12,8 @@ import (
 )
 
 const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.problem,
-	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at, c.ended_at`
+	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at,
+	c.ended_at`
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 

@@ -125,7 +125,7 @@ type ChainFilter struct {
 	Trigger     ops.Trigger
 	Tier        ops.Tier  // that the cycle reached
 	Service     string    // that the cycle was about
-	Text        string    // in its prompt or its reason
+	Text        string    // in its problem, its prompt or its reason
 	Since       time.Time // submitted since then
 	Before      ops.CycleID
 	Limit       int
@@ -167,7 +167,8 @@ func (f ChainFilter) where() db.Filter {
 			OR EXISTS (SELECT 1 FROM events v WHERE v.cycle_id = c.id AND v.service = ?))`, db.Contains(`"`+f.Service+`"`), f.Service)
 	}
 	if f.Text != "" {
-		w.Add(`(LOWER(c.prompt) LIKE ? ESCAPE '\' OR LOWER(c.reason) LIKE ? ESCAPE '\')`, db.Contains(f.Text), db.Contains(f.Text))
+		text := db.Contains(f.Text)
+		w.Add(`(LOWER(c.problem) LIKE ? ESCAPE '\' OR LOWER(c.prompt) LIKE ? ESCAPE '\' OR LOWER(c.reason) LIKE ? ESCAPE '\')`, text, text, text)
 	}
 	return w
 }
@@ -226,4 +227,26 @@ func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.Cycle
 	}
 	out.Next, out.Searched = lowest, lowest
 	return nil
+}
+
+// maxCycleIncidents bounds the incidents that the page of a cycle lists.
+const maxCycleIncidents = 20
+
+// CycleIncidents returns the incidents that a cycle worked on or waited for, newest first.
+func (s *Store) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incident, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (
+		SELECT incident_id FROM incident_cycles WHERE cycle_id = ? UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
+	if err != nil {
+		return nil, fmt.Errorf("list incidents of cycle %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// CycleApprovals returns the questions to people in a cycle, oldest first.
+func (s *Store) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
+	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
+	if err != nil {
+		return nil, fmt.Errorf("list approvals of cycle %d: %w", id, err)
+	}
+	return out, nil
 }

@@ -174,6 +174,7 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	if len(alerts) > 0 {
 		n.Prompt = alert.Prompt(c.Reason, alerts)
 	}
+	n.Problem = problemOf(c)
 	row := c.Cause
 	row.At = now
 	pause := env.grouping.Pause
@@ -196,6 +197,19 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 			"environment", env.config.Name)
 	}
 	w.o.Changed()
+}
+
+// problemOf names a cause by its services and the reason of their failed checks.
+func problemOf(c health.NewCause) string {
+	var all []ops.Trouble
+	for _, name := range c.Services {
+		found := ops.Trouble{Service: name, Status: c.Level}
+		if i := slices.IndexFunc(c.Checks, func(k ops.Check) bool { return k.Service == name && k.Status != ops.Healthy }); i >= 0 {
+			found.Status, found.Error = c.Checks[i].Status, c.Checks[i].Error
+		}
+		all = append(all, found)
+	}
+	return ops.ProblemOf(all)
 }
 
 // maxEvidence is how many results a cycle is given; the bad ones come first.

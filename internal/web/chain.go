@@ -1,10 +1,7 @@
 package web
 
 import (
-	"fmt"
-	"html/template"
 	"strconv"
-	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -17,7 +14,14 @@ type chainView struct {
 	Since     string // start time that gives the total duration while one session runs; else empty
 	Turns     figure
 	Cost      figure
+	Lines     []chainLine // the sessions and the waits for a person, in order
 	Waterfall picture
+}
+
+// chainLine is one line of the waterfall and of its table: a session, or a wait for a person.
+type chainLine struct {
+	Session *sessionRow
+	Wait    *waitRow
 }
 
 // sessionRow is one session in a list or in its cycle.
@@ -37,7 +41,9 @@ type sessionRow struct {
 	Since     string // when it started, while it runs
 	Parent    *ops.SessionID
 	RetryOf   *ops.SessionID
-	Current   bool // the session of this page
+	Current   bool   // the session of this page
+	Calls     figure // of tools, as far as the guard saw them
+	Refusals  figure // by the guard
 }
 
 func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
@@ -80,7 +86,7 @@ func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
 		Level: string(s.RecoveryLevel.Action()), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
 		Cost:    sessionFigure(s, dollars(s.CostUSD)),
 		Started: m.maybe(s.StartedAt), Parent: s.ParentID, RetryOf: s.RetryOf,
-		Duration: unknown(),
+		Duration: unknown(), Calls: unknown(), Refusals: unknown(),
 	}
 	if s.Status == ops.SessionQueued {
 		row.Duration.Exact = "Not started"
@@ -115,100 +121,6 @@ func (m moment) duration(s ops.Session) (time.Duration, bool) {
 		return m.now.Sub(*s.StartedAt), true
 	}
 	return 0, false
-}
-
-// extent returns the first start and the last end.
-func (m moment) extent(sessions []ops.Session) (begin, end time.Time) {
-	for _, s := range sessions {
-		if s.StartedAt == nil {
-			continue
-		}
-		if begin.IsZero() || s.StartedAt.Before(begin) {
-			begin = *s.StartedAt
-		}
-		if last := m.lastOf(s); last.After(end) {
-			end = last
-		}
-	}
-	return begin, end
-}
-
-func (m moment) lastOf(s ops.Session) time.Time {
-	if s.EndedAt != nil {
-		return *s.EndedAt
-	}
-	return m.now
-}
-
-const (
-	barRow  = 34 // height of a row of the waterfall
-	barTop  = 18 // top of its bar, below the label
-	barHigh = 10
-)
-
-// waterfall draws when each session of a cycle ran.
-func (m moment) waterfall(sessions []ops.Session, rows []sessionRow) picture {
-	begin, end := m.extent(sessions)
-	p := picture{
-		ID: "waterfall", Title: "When each session of the cycle ran",
-		Head: []string{"Session", "Tier", "Outcome", "Started", "After the start of the cycle", "Duration", "Turns", "Est. cost"},
-	}
-	var d drawing
-	for i, s := range sessions {
-		row := rows[i]
-		top := i * barRow
-		label := fmt.Sprintf("T%d  #%d", int(s.Tier), s.ID)
-		for _, more := range []string{row.Role, row.Level, row.Model} {
-			if more != "" {
-				label += "  " + more
-			}
-		}
-		after, started := "–", "Not started"
-		class := "label"
-		if row.Current {
-			class = "label current"
-		}
-		d.text("0", strconv.Itoa(top+11), "start", class, label)
-		d.rect("0", strconv.Itoa(top+barTop+barHigh/2), "100%", "1", "fill-line", "")
-		if s.StartedAt != nil && end.After(begin) {
-			m.drawBar(&d, s, row, begin, end, top)
-			after, started = span(s.StartedAt.Sub(begin)), row.Started.Exact
-		}
-		p.Rows = append(p.Rows, []string{
-			fmt.Sprintf("#%d", s.ID), s.Tier.String(), row.Badge.Word, started, after, row.Duration.Text, row.Turns.Text, row.Cost.Text,
-		})
-	}
-	p.SVG = hatched(d.svg(max(barRow, len(sessions)*barRow-2), p.Title))
-	return p
-}
-
-func (m moment) drawBar(d *drawing, s ops.Session, row sessionRow, begin, end time.Time, top int) {
-	whole := float64(end.Sub(begin))
-	width := max(0.8, 100*float64(m.lastOf(s).Sub(*s.StartedAt))/whole)
-	x := max(0, min(100*float64(s.StartedAt.Sub(begin))/whole, 100-width))
-	title := fmt.Sprintf("%s, session #%d: %s, %s", s.Tier, s.ID, row.Badge.Word, row.Duration.Text)
-	// A higher tier has a higher bar, so that the chart is readable without colours.
-	high := barHigh + 2*(int(min(s.Tier, ops.LastTier))-2)
-	y := strconv.Itoa(top + barTop + (barHigh-high)/2)
-	// The script updates the bars of a running cycle.
-	until := int64(0)
-	if s.EndedAt != nil {
-		until = s.EndedAt.UnixMilli()
-	}
-	lasting := fmt.Sprintf(` data-from="%d" data-until="%d"`, s.StartedAt.UnixMilli(), until)
-	d.bar(pc(x), y, pc(width), strconv.Itoa(high), "bar fill-"+row.Badge.Tone, title, lasting)
-	if row.Badge.Tone == "run" || row.Badge.Tone == "bad" {
-		d.bar(pc(x), y, pc(width), strconv.Itoa(high), "hatched", "", lasting)
-	}
-}
-
-// hatched adds the pattern for failed and running bars.
-func hatched(svg template.HTML) template.HTML {
-	const pattern = `<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
-		`<rect class="hatch-line" width="2.5" height="6"/></pattern></defs></svg>`
-	text := strings.TrimSuffix(string(svg), "</svg>") + pattern
-	//nolint:gosec // the drawing was escaped when it was written
-	return template.HTML(strings.ReplaceAll(text, `class="hatched"`, `class="hatched" fill="url(#hatch)"`))
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }

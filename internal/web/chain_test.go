@@ -61,9 +61,9 @@ func TestScenario_SessionsListShowsEscalationIndicator(t *testing.T) {
 		"First session of the cycle",
 		fmt.Sprintf("Escalated from session #%d:", ids[0]),
 		fmt.Sprintf("Escalated from session #%d:", ids[1]),
-		"#corner-down-right", "#link", `class="indent level-2"`, `class="indent level-3"`)
+		`<span class="arrow" aria-hidden="true">→</span><a class="tier tier-2"`, `<span class="arrow" aria-hidden="true">→</span><a class="tier tier-3"`)
 	for _, id := range append(ids, alone...) {
-		mustContain(t, body, fmt.Sprintf(`<a href="/sessions/%d">#%d</a>`, id, id))
+		mustContain(t, body, fmt.Sprintf(`href="/sessions/%d" title=`, id), fmt.Sprintf(`<span class="hidden"> #%d</span></a>`, id))
 	}
 	if n := strings.Count(body, "First session of the cycle:"); n != 1 {
 		t.Errorf("%d chains are marked, want only the one with more than one session", n)

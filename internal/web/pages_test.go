@@ -17,8 +17,8 @@ import (
 func TestEmptyPagesSayWhatToDo(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/"), "No checks yet", "Run first check", `action="/run"`)
-	mustContain(t, s.page("/sessions"), "No sessions yet")
-	mustContain(t, s.page("/sessions?status=failed"), "No sessions match", "Clear filters")
+	mustContain(t, s.page("/sessions"), "No cycles yet")
+	mustContain(t, s.page("/sessions?status=failed"), "No cycles match", "Clear filters")
 }
 
 func TestOverviewPutsFailingServicesOnTop(t *testing.T) {
@@ -247,7 +247,7 @@ func TestSessionsAreFilteredByTheAddress(t *testing.T) {
 	if got := s.get(fmt.Sprintf("/sessions?q=%%23%d", ids[1])).Header.Get("Location"); got != fmt.Sprintf("/sessions/%d", ids[1]) {
 		t.Errorf("a search for a session leads to %q", got)
 	}
-	if got := s.get("/sessions?q=c-1").Header.Get("Location"); got != "/sessions?cursor=2#c1" {
+	if got := s.get("/sessions?q=c-1").Header.Get("Location"); got != "/cycles/1" {
 		t.Errorf("a search for a chain leads to %q", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	viewsPath   = "/sessions/views"
+	viewsPath   = "/cycles/views"
 	viewsCookie = "claudeops_views"
 	// A browser sends its cookies with every request, so their size is limited.
 	maxViews     = 12
@@ -26,7 +26,7 @@ type savedView struct {
 }
 
 // Path is the URL of the filtered list.
-func (v savedView) Path() string { return "/sessions?" + v.Query }
+func (v savedView) Path() string { return cyclesURL + "?" + v.Query }
 
 // savedViews reads the saved views of the visitor from a cookie.
 func savedViews(r *http.Request) []savedView {
@@ -54,7 +54,7 @@ func usableView(name, query string) (savedView, bool) {
 	if err != nil || name == "" {
 		return savedView{}, false
 	}
-	_, query, _ = strings.Cut(readSessionsQuery(fields).path(0), "?")
+	_, query, _ = strings.Cut(readCyclesQuery(fields).path(cyclesURL, 0), "?")
 	return savedView{Name: name, Query: query}, query != "" && len(query) <= maxViewQuery
 }
 
@@ -78,12 +78,12 @@ func (s *server) saveView(w http.ResponseWriter, r *http.Request) {
 func (s *server) removeView(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("name")
 	setViews(w, r, slices.DeleteFunc(savedViews(r), func(v savedView) bool { return v.Name == name }))
-	http.Redirect(w, r, "/sessions", http.StatusSeeOther)
+	http.Redirect(w, r, cyclesURL, http.StatusSeeOther)
 }
 
 func setViews(w http.ResponseWriter, r *http.Request, all []savedView) {
 	cookie := http.Cookie{
-		Name: viewsCookie, Path: "/sessions", MaxAge: themeLifetime, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
+		Name: viewsCookie, Path: "/", MaxAge: themeLifetime, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
 	}
 	raw, err := json.Marshal(all)
 	if cookie.Value = base64.RawURLEncoding.EncodeToString(raw); err != nil || len(all) == 0 {

@@ -51,10 +51,12 @@ type sessionView struct {
 	Verdicts   []verdictView
 	Guard      guardView
 	Actions    []runView
-	Handoff    string
+	Handoff    string      // as it was written
+	Handed     *reportView // the same, readable
 	HandoffWhy string
 	Result     *resultView
-	Outcome    string
+	Outcome    string      // as it was written
+	Report     *reportView // the same, readable
 	Events     []eventView
 	Transcript transcriptView
 }
@@ -108,7 +110,7 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: "sessions", Stream: "/stream", Tab: tab, Body: view}
+	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: navCycles, Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
 		p.Stream = streamPath(id, view.Transcript, revision(counts(r)))
 	}
@@ -155,7 +157,17 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read cycle: %w", err)
 	}
+	approvals, err := s.Store.CycleApprovals(ctx, cycle.ID)
+	if err != nil {
+		return sessionView{}, fmt.Errorf("read approvals: %w", err)
+	}
+	calls, err := s.Store.CycleCalls(ctx, cycle.ID)
+	if err != nil {
+		return sessionView{}, fmt.Errorf("read tool calls: %w", err)
+	}
 	view := m.sessionView(session, chain, cycle)
+	m.addWaterfall(&view.Chain, chain, m.waits(approvals), calls)
+	view.Handed, view.Report = s.handoffReport(session), s.outcomeReport(session)
 	if s.Trace != nil {
 		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(cycle), Code: true, Broad: true, Copy: true})
 	}
@@ -209,7 +221,6 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),
 		Outcome: document(session.OutcomeJSON),
 	}
-	view.Chain.Waterfall = m.waterfall(chain, view.Chain.Rows)
 	if session.Status == ops.SessionRunning && row.Duration.Known {
 		view.For = row.Duration.Text
 	}

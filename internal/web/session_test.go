@@ -137,8 +137,8 @@ func TestFiltersAreSavedAsViews(t *testing.T) {
 	s.threeTiers()
 	mustNotContain(t, s.page("/sessions"), "Save view")
 	mustContain(t, s.page("/sessions?status=failed&tier=2"), "Save view", `name="query" value="status=failed&amp;tier=2"`, "Filters (2)")
-	got := s.do(form(t, "/sessions/views", url.Values{"name": {" Failed <b> "}, "query": {"status=failed&tier=2&cursor=9&evil=1"}}))
-	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/sessions?status=failed&tier=2" || len(got.Cookies()) != 1 {
+	got := s.do(form(t, "/cycles/views", url.Values{"name": {" Failed <b> "}, "query": {"status=failed&tier=2&cursor=9&evil=1"}}))
+	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/cycles?status=failed&tier=2" || len(got.Cookies()) != 1 {
 		t.Fatalf("%d to %s", got.StatusCode, got.Header.Get("Location"))
 	}
 	cookie := got.Cookies()[0]
@@ -146,9 +146,9 @@ func TestFiltersAreSavedAsViews(t *testing.T) {
 		t.Errorf("cookie %+v", cookie)
 	}
 	body := s.with("GET", "/sessions?tier=2&status=failed", "", cookie).body
-	mustContain(t, body, "Failed &lt;b&gt;", `href="/sessions?status=failed&amp;tier=2" aria-current="page"`, "Remove view")
+	mustContain(t, body, "Failed &lt;b&gt;", `href="/cycles?status=failed&amp;tier=2" aria-current="page"`, "Remove view")
 	mustNotContain(t, body, "commandfor=\"save-view\"", "evil")
-	remove := form(t, "/sessions/views/remove", url.Values{"name": {"Failed <b>"}})
+	remove := form(t, "/cycles/views/remove", url.Values{"name": {"Failed <b>"}})
 	remove.AddCookie(cookie)
 	if cookies := s.do(remove).Cookies(); len(cookies) != 1 || cookies[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", cookies)
@@ -158,7 +158,7 @@ func TestFiltersAreSavedAsViews(t *testing.T) {
 		{"name": {"x"}, "query": {"evil=1"}},
 		{"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}},
 	} {
-		if got := s.do(form(t, "/sessions/views", bad)).StatusCode; got != http.StatusUnprocessableEntity {
+		if got := s.do(form(t, "/cycles/views", bad)).StatusCode; got != http.StatusUnprocessableEntity {
 			t.Errorf("%v: %d", bad, got)
 		}
 	}

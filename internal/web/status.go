@@ -118,7 +118,7 @@ func levelBadge(l ops.Level) badge {
 func verdictBadge(v ops.Verdict) badge {
 	switch v {
 	case ops.VerdictEscalate:
-		return badge{"ok", "trending-up", "Escalated"}
+		return badge{"warn", "trending-up", "Escalated"}
 	case ops.VerdictRefused:
 		return badge{"bad", "octagon-x", "Refused"}
 	case ops.VerdictSuppressed:

@@ -50,8 +50,9 @@ type transcriptView struct {
 
 // resultView is the final message of the agent.
 type resultView struct {
-	Text  passage
-	Error bool
+	Text     passage
+	Error    bool
+	Document bool // it is the structured outcome itself
 }
 
 // window selects lines.
@@ -336,7 +337,9 @@ func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total i
 			}
 			if p.Kind == transcript.Result || ended && p.Kind == transcript.Text {
 				p.Figures = transcript.Figures{}
-				return &resultView{Text: s.entries(m, id, nil).passage(p, lines[i].Seq, n), Error: p.Failed}, nil
+				return &resultView{
+					Text: s.entries(m, id, nil).passage(p, lines[i].Seq, n), Error: p.Failed, Document: isDocument(p.Text),
+				}, nil
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -119,7 +118,11 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", s.overview)
-	pages.HandleFunc("GET /sessions", s.sessions)
+	pages.HandleFunc("GET /sessions", s.cycles) // the same list: other programs and people know this address
+	pages.HandleFunc("GET /cycles", s.cycles)
+	pages.HandleFunc("GET /cycles/{id}", s.cycle)
+	pages.HandleFunc("POST /cycles/{id}/stop", s.stopCycle)
+	pages.HandleFunc("POST /cycles/{id}/run", s.runAgain)
 	pages.HandleFunc("POST "+viewsPath, s.saveView)
 	pages.HandleFunc("POST "+viewsPath+"/remove", s.removeView)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
@@ -204,9 +207,6 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
 	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
 	pages.HandleFunc("GET /config", s.config)
-	if _, pattern := pages.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/cycles"}}); pattern == "" {
-		pages.Handle("GET /cycles", http.RedirectHandler("/sessions", http.StatusTemporaryRedirect))
-	}
 }
 
 func otherMethod(pages *http.ServeMux, r *http.Request) string {

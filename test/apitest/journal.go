@@ -41,6 +41,7 @@ type Run struct {
 	Status   ops.SessionStatus // completed unless given
 	Outcome  ops.OutcomeKind
 	Handoff  string
+	Report   string // the structured outcome, as JSON
 	Error    string
 	Failure  string
 	Stop     ops.StopCause
@@ -176,6 +177,9 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 	session.CLISessionID = "75da0b1e-0000-4000-8000-" + session.Key[:12]
 	if run.Handoff != "" {
 		session.HandoffJSON = []byte(run.Handoff)
+	}
+	if run.Report != "" {
+		session.OutcomeJSON = []byte(run.Report)
 	}
 	return session
 }

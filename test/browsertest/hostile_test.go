@@ -88,7 +88,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 
 	query := url.QueryEscape(texts[1])
 	paths := []string{
-		"/", "/sessions", "/sessions?q=" + query, "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze",
+		"/", "/sessions", "/sessions?q=" + query, "/cycles/1", path("/cycles/%d", question.CycleID), "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze",
 		path("/approvals/%d", question.ID), "/services",
 		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory",
 		"/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",

@@ -58,8 +58,8 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	d.pass("hand-up")
 	first.sees("Escalated to Session #2 (Tier 2)", "web is down, Tier 2 should restart it.", "$0.02")
 	first.wait("the stop button is gone", `!document.querySelector('#session-head button[commandfor]')`)
-	first.wait("the handoff is there", `document.querySelector('#session-records .document')?.innerText.includes('recommended_tier')`)
-	first.wait("the waterfall names both", `document.querySelectorAll('#session-chain table.waterfall tbody tr').length === 2`)
+	first.wait("the handoff is there", `document.querySelector('#session-records .document')?.textContent.includes('recommended_tier')`)
+	first.wait("the waterfall names both", `document.querySelectorAll('#session-chain table.waterfall tbody tr[id^="chain-"]').length === 2`)
 	overview.sees("Session #2")
 
 	d.pass("give-up")
@@ -73,7 +73,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	person.sees("Approval 1 is granted.")
 
 	third := d.open(t)
-	first.wait("the third tier is in the chain", `document.querySelectorAll('#session-chain table.waterfall tbody tr').length === 3`)
+	first.wait("the third tier is in the chain", `document.querySelectorAll('#session-chain table.waterfall tbody tr[id^="chain-"]').length === 3`)
 	third.visit("/sessions/3")
 	third.live()
 	third.sees("I repair the database.", "Escalated from Session #2 (Tier 2)")

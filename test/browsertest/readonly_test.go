@@ -19,7 +19,7 @@ func TestThoseWhoMayOnlyLookSeeNothingToPress(t *testing.T) {
 		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && !['keys', 'save-view'].includes(e.getAttribute('commandfor')))
 		.map((e) => e.outerHTML)`
 	for _, p := range []string{
-		"/", "/sessions", path("/sessions/%d", f.running), "/incidents", "/incidents?tab=open", path("/incidents/%d",
+		"/", "/sessions", path("/sessions/%d", f.running), "/cycles", path("/cycles/%d", f.approval.CycleID), "/incidents", "/incidents?tab=open", path("/incidents/%d",
 			f.incident.ID), path("/approvals/%d", f.approval.ID),
 		"/services", "/silences", "/notifications", "/memory", "/config",
 	} {

@@ -31,7 +31,7 @@ func TestPicturesOfTheDemo(t *testing.T) {
 	b.visit(signIn)
 	b.visit("/sessions")
 	repaired := time.Now().Add(10 * deadline) // it plays at the pace of its audience
-	for !eval[bool](b, `Boolean(document.querySelector('table.chains')?.innerText.includes('Resolved'))`) {
+	for !eval[bool](b, `Boolean(document.querySelector('table.cycles')?.innerText.includes('Resolved'))`) {
 		if time.Now().After(repaired) {
 			t.Fatal("the incident is not repaired\n" + b.text())
 		}

@@ -67,7 +67,7 @@ func TestHostileWebhooksNeverRun(t *testing.T) {
 	}
 	b := d.open(t)
 	b.visit("/sessions")
-	b.wait("a cycle starts for them", `[...document.querySelectorAll('table.chains tbody')].length > 1`)
+	b.wait("a cycle starts for them", `[...document.querySelectorAll('table.cycles tbody tr')].length > 1`)
 	b.visit("/sessions/2")
 	b.wait("and ends", `document.querySelector('#session-head').dataset.status !== 'Running'`)
 	for _, p := range []string{

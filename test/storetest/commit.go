@@ -24,6 +24,7 @@ func commitCases() []testCase {
 		{"an intent that never ran ends with its cycle", intentEndsWithItsCycle},
 		{"a rest writes nothing and needs no owner", restWritesNothing},
 		{"rows that say whose they are keep it", rowsKeepTheirOwn},
+		{"the first problem names the cycle", firstProblemNamesTheCycle},
 	}
 }
 
@@ -229,4 +230,18 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 		ID: notices[0].ID, CycleID: &first.CycleID, Environment: "office", Kind: "k", Level: ops.LevelInfo, Status: ops.NoticePending,
 		CreatedAt: at, NextAt: Start.Add(time.Hour),
 	}})
+}
+
+func firstProblemNamesTheCycle(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	tr := f.Escalation(session, 1)
+	tr.Result.Problem = "redis: connection refused"
+	got := f.Commit(t, tr)
+	equal(t, "problem", got.Cycle.Problem, "redis: connection refused")
+	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{
+		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Kind: ops.EventCycle, Message: "later"}},
+	}})
+	stored, err := f.Store.Cycle(t.Context(), session.CycleID)
+	must(t, err)
+	equal(t, "problem afterwards", stored.Problem, "redis: connection refused")
 }

@@ -24,6 +24,9 @@ func reportCases() []testCase {
 		{"unresolved incidents are those of the environment", unresolvedIncidents},
 		{"notices are listed by status", noticesAreListed},
 		{"what is withheld is replaced", withheldIsReplaced},
+		{"chains are found by their problem", chainsAreFoundByProblem},
+		{"the calls of a cycle are counted once", callsAreCountedOnce},
+		{"the incidents of a cycle are found", cycleIncidentsAreFound},
 	}
 }
 
@@ -253,6 +256,50 @@ func withheldIsReplaced(t *testing.T, f *Fixture) {
 	got, err := f.Store.Withheld(t.Context(), "home")
 	must(t, err)
 	equal(t, "withheld", got, want)
+}
+
+func chainsAreFoundByProblem(t *testing.T, f *Fixture) {
+	id, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, Problem: "Redis: 100% busy"})
+	must(t, err)
+	f.Submit(t, "home")
+	equal(t, "by problem", f.chains(t, store.ChainFilter{Text: "redis: 100%"}), []ops.CycleID{id})
+	equal(t, "no pattern", f.chains(t, store.ChainFilter{Text: "red%100"}), []ops.CycleID{})
+}
+
+func callsAreCountedOnce(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	f.hook(t, session, "toolu_1", restart("web")...)
+	f.shell(t, session, restart("web")...)
+	refused := f.judged(session, "toolu_2")
+	refused.Allowed = false
+	_, err := f.Store.RecordGuard(t.Context(), f.Owner, refused, nil, nil)
+	must(t, err)
+	got, err := f.Store.CycleCalls(t.Context(), session.CycleID)
+	must(t, err)
+	equal(t, "counts", got.Counts, map[ops.SessionID]store.CallCounts{session.ID: {Calls: 2, Refusals: 1}})
+	equal(t, "drawn", ids(got.Records, func(g ops.GuardRecord) string { return g.ToolUseID }), []string{"toolu_1", "toolu_2"})
+	none, err := f.Store.CycleCalls(t.Context(), session.CycleID+1)
+	must(t, err)
+	equal(t, "none", len(none.Counts)+len(none.Records), 0)
+}
+
+func cycleIncidentsAreFound(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	other := f.Claim(t, "office").Cycle.ID
+	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{Kind: ops.StepRest, Incident: &ops.IncidentReport{
+		Title: "It is down", Level: ops.LevelCritical, Services: []string{"web", "db"},
+	}}})
+	got, err := f.Store.CycleIncidents(t.Context(), cycle)
+	must(t, err)
+	equal(t, "services", ids(got, func(i ops.Incident) string { return i.Service }), []string{"web", "db"})
+	_, err = f.Store.ResolveIncident(t.Context(), got[0].ID, "ann", "repaired", f.At)
+	must(t, err)
+	got, err = f.Store.CycleIncidents(t.Context(), cycle)
+	must(t, err)
+	equal(t, "with the resolved one", len(got), 2)
+	got, err = f.Store.CycleIncidents(t.Context(), other)
+	must(t, err)
+	equal(t, "of another cycle", len(got), 0)
 }
 
 func situationIsRead(t *testing.T, f *Fixture) {

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,11 +15,19 @@ import (
 	"claudeops/internal/store"
 )
 
-const chainsPerPage = 20
+const (
+	cyclesPerPage = 20
+	// maxChips is how many sessions a line of the list links.
+	maxChips  = 4
+	cyclesURL = "/cycles"
+	// navCycles is the entry of the navigation for cycles and their sessions.
+	navCycles = "cycles"
+)
 
-type sessionsView struct {
-	Chains       []chainRow
-	Query        sessionsQuery
+type cyclesView struct {
+	Base         string // the address of this list
+	Cycles       []cycleRow
+	Query        cyclesQuery
 	Statuses     []choice
 	Tiers        []choice
 	Triggers     []choice
@@ -36,25 +46,31 @@ type sessionsView struct {
 	Set          int    // number of filters, without the search text
 }
 
-// chainRow is one cycle with its sessions below it.
-type chainRow struct {
+// cycleRow is one cycle in the list.
+type cycleRow struct {
 	ID          ops.CycleID
 	Environment string
 	Title       string
-	Tiers       []ops.Tier
+	Chips       []chip
+	More        int // sessions that are not shown
 	Badge       badge
-	Reason      string
 	Duration    figure
 	Since       string // when it started, while it runs
 	Turns       figure
 	Cost        figure
 	Started     stamp
-	Sessions    []sessionRow
-	Open        bool // its sessions are expanded
 }
 
-// sessionsQuery holds the filters in the URL.
-type sessionsQuery struct {
+// chip links to a session of a cycle and says how the session came to be.
+type chip struct {
+	ID   ops.SessionID
+	Tier ops.Tier
+	Link string // what connects it to the one before it: empty for the first, an arrow, or a turn for a retry
+	How  string
+}
+
+// cyclesQuery holds the filters in the URL.
+type cyclesQuery struct {
 	Status      ops.CycleStatus
 	Environment string
 	Tier        string
@@ -75,17 +91,17 @@ func rangeChoices() []choice {
 	}
 }
 
-func readSessionsQuery(query url.Values) sessionsQuery {
-	return sessionsQuery{
+func readCyclesQuery(query url.Values) cyclesQuery {
+	return cyclesQuery{
 		Status: ops.CycleStatus(query.Get("status")), Environment: query.Get("environment"), Tier: query.Get("tier"),
 		Trigger: ops.Trigger(query.Get("trigger")), Service: query.Get("service"), Range: query.Get("range"),
 		Text: strings.TrimSpace(query.Get("q")),
 	}
 }
 
-func (q sessionsQuery) filter(now time.Time) store.ChainFilter {
+func (q cyclesQuery) filter(now time.Time) store.ChainFilter {
 	f := store.ChainFilter{
-		Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: chainsPerPage,
+		Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: cyclesPerPage,
 	}
 	if tier, err := strconv.Atoi(q.Tier); err == nil {
 		f.Tier = ops.Tier(tier)
@@ -96,8 +112,8 @@ func (q sessionsQuery) filter(now time.Time) store.ChainFilter {
 	return f
 }
 
-// path is the URL of a page of the list.
-func (q sessionsQuery) path(before ops.CycleID) string {
+// path is the URL of a page of the list at an address.
+func (q cyclesQuery) path(base string, before ops.CycleID) string {
 	query := url.Values{}
 	for name, value := range map[string]string{
 		"status": string(q.Status), "environment": q.Environment, "tier": q.Tier, "trigger": string(q.Trigger),
@@ -111,19 +127,20 @@ func (q sessionsQuery) path(before ops.CycleID) string {
 		query.Set("cursor", strconv.FormatInt(int64(before), 10))
 	}
 	if len(query) == 0 {
-		return "/sessions"
+		return base
 	}
-	return "/sessions?" + query.Encode()
+	return base + "?" + query.Encode()
 }
 
-func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
+// cycles lists cycles. The same list is served at two addresses.
+func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	before, err := strconv.ParseInt(query.Get("cursor"), 10, 64)
 	if query.Get("cursor") != "" && (err != nil || before < 1) {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of sessions.")
+		s.errorPage(w, r, http.StatusNotFound, "No such page of cycles.")
 		return
 	}
-	asked := readSessionsQuery(query)
+	asked := readCyclesQuery(query)
 	if there := namedRow(asked.Text); there != "" {
 		http.Redirect(w, r, there, http.StatusSeeOther)
 		return
@@ -133,13 +150,13 @@ func (s *server) sessions(w http.ResponseWriter, r *http.Request) {
 	f.Before = ops.CycleID(before)
 	found, err := s.Store.Chains(r.Context(), f)
 	if err != nil {
-		s.fail(w, r, "list of sessions", err)
+		s.fail(w, r, "list of cycles", err)
 		return
 	}
-	view := s.sessionsView(m, asked, found)
+	view := s.cyclesView(m, r.URL.Path, asked, found)
 	view.Paged = before > 0
 	view.addViews(savedViews(r))
-	s.render(w, r, http.StatusOK, "sessions", page{Title: "Sessions", Nav: "sessions", Body: view})
+	s.render(w, r, http.StatusOK, "cycles", page{Title: "Cycles", Nav: navCycles, Body: view})
 }
 
 // rowName matches the number of a cycle or a session, such as C-57 or #118.
@@ -161,10 +178,10 @@ func namedRow(text string) string {
 	return "/sessions/" + found[2]
 }
 
-func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPage) sessionsView {
-	view := sessionsView{
-		Query: asked, Several: len(s.Environments) > 1, Filtered: asked != sessionsQuery{},
-		Newest:   asked.path(0),
+func (s *server) cyclesView(m moment, base string, asked cyclesQuery, found store.ChainPage) cyclesView {
+	view := cyclesView{
+		Query: asked, Several: len(s.Environments) > 1, Filtered: asked != cyclesQuery{},
+		Base: base, Newest: asked.path(base, 0),
 		Statuses: statusChoices(asked.Status),
 		Tiers: choose(asked.Tier, choice{Word: "Any tier"}, choice{Value: "1", Word: "Tier 1"}, choice{Value: "2", Word: "Tier 2"},
 			choice{Value: "3", Word: "Tier 3"}),
@@ -180,10 +197,10 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 		view.Environments = choose(asked.Environment, view.Environments...)
 	}
 	for _, c := range found.Chains {
-		view.Chains = append(view.Chains, m.chainRow(c))
+		view.Cycles = append(view.Cycles, m.cycleRow(c))
 	}
 	if found.Next > 1 {
-		view.Older = asked.path(found.Next)
+		view.Older = asked.path(base, found.Next)
 	}
 	if found.Searched > 1 && len(found.Chains) > 0 {
 		at := m.stamp(found.Chains[len(found.Chains)-1].CreatedAt)
@@ -195,8 +212,8 @@ func (s *server) sessionsView(m moment, asked sessionsQuery, found store.ChainPa
 }
 
 // addViews adds the saved views of the visitor.
-func (v *sessionsView) addViews(all []savedView) {
-	_, v.Filters, _ = strings.Cut(v.Query.path(0), "?")
+func (v *cyclesView) addViews(all []savedView) {
+	_, v.Filters, _ = strings.Cut(v.Query.path(cyclesURL, 0), "?")
 	for i := range all {
 		all[i].Current = all[i].Query == v.Filters
 		v.Saved = v.Saved || all[i].Current
@@ -240,30 +257,17 @@ func (s *server) serviceChoices(asked string) []choice {
 	return choices
 }
 
-func (m moment) chainRow(c store.CycleSummary) chainRow {
+func (m moment) cycleRow(c store.CycleSummary) cycleRow {
 	chain := m.chain(c.Sessions, 0)
-	row := chainRow{
-		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c.Cycle), Badge: badgeOf(c.Cycle),
-		Reason: plain(c.Reason), Turns: chain.Turns, Cost: chain.Cost,
-		Started: m.stamp(c.CreatedAt), Sessions: chain.Rows, Duration: unknown(),
-		Open: !c.Status.Ended() || c.Status == ops.CycleNeedsHuman,
+	row := cycleRow{
+		ID: c.ID, Environment: plain(c.Environment), Title: cycleTitle(c.Cycle), Badge: badgeOf(c.Cycle), Turns: chain.Turns, Cost: chain.Cost,
+		Started: m.stamp(c.CreatedAt),
 	}
-	for _, session := range c.Sessions {
-		if !slices.Contains(row.Tiers, session.Tier) {
-			row.Tiers = append(row.Tiers, session.Tier)
-		}
-	}
+	row.Duration, row.Since = m.cycleDuration(c.Cycle)
+	row.Chips = chips(c.Sessions[:min(len(c.Sessions), maxChips)])
+	row.More = len(c.Sessions) - len(row.Chips)
 	if c.StartedAt != nil {
-		end := m.now
-		if c.EndedAt != nil {
-			end = *c.EndedAt
-		}
-		d := end.Sub(*c.StartedAt)
 		row.Started = m.stamp(*c.StartedAt)
-		row.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
-		if c.Status == ops.CycleRunning {
-			row.Since = c.StartedAt.UTC().Format(time.RFC3339)
-		}
 	}
 	if !c.Status.Ended() && !row.Cost.Known {
 		row.Cost = notYet()
@@ -272,6 +276,44 @@ func (m moment) chainRow(c store.CycleSummary) chainRow {
 		row.Turns = notYet()
 	}
 	return row
+}
+
+// cycleDuration is how long a cycle took or has been running, and since when it runs.
+func (m moment) cycleDuration(c ops.Cycle) (took figure, since string) {
+	if c.StartedAt == nil {
+		return unknown(), ""
+	}
+	end := m.now
+	if c.EndedAt != nil {
+		end = *c.EndedAt
+	}
+	if c.Status == ops.CycleRunning {
+		since = c.StartedAt.UTC().Format(time.RFC3339)
+	}
+	d := end.Sub(*c.StartedAt)
+	return figure{Known: true, Text: span(d), Exact: d.String()}, since
+}
+
+func chips(sessions []ops.Session) []chip {
+	out := make([]chip, 0, len(sessions))
+	for i, s := range sessions {
+		c := chip{ID: s.ID, Tier: s.Tier, How: s.Tier.String() + " " + cmp.Or(roleText(s.Role), s.Tier.Title())}
+		switch {
+		case s.RetryOf != nil:
+			c.Link, c.How = "↻", fmt.Sprintf("Retry of session #%d: %s", *s.RetryOf, c.How)
+		case s.ParentID != nil:
+			c.Link, c.How = "→", fmt.Sprintf("Escalated from session #%d: %s", *s.ParentID, c.How)
+		case i > 0:
+			c.Link = "·"
+		case len(sessions) > 1:
+			c.How = "First session of the cycle: " + c.How
+		}
+		if s.Model != "" {
+			c.How += ", " + plain(s.Model)
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 func statusChoices(chosen ops.CycleStatus) []choice {
@@ -283,9 +325,4 @@ func statusChoices(chosen ops.CycleStatus) []choice {
 		choices = append(choices, choice{Value: string(status), Word: cycleBadge(status).Word})
 	}
 	return choose(string(chosen), choices...)
-}
-
-// cyclePath is the URL of the list that begins with that cycle.
-func cyclePath(id ops.CycleID) string {
-	return sessionsQuery{}.path(id+1) + "#c" + strconv.FormatInt(int64(id), 10)
 }
