@@ -62,7 +62,7 @@ func literal(text string) string {
 		return c
 	}, strings.ToValidUTF8(text, ""))
 	text = strings.NewReplacer(
-		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "<", `&lt;`, ">", `&gt;`,
+		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "<", `&lt;`, ">", `&gt;`,
 		"#", `\#`, "|", `\|`, "!", `\!`, "~", `\~`, "&", `&amp;`, "://", `\://`, "www.", `www\.`, "@", "(at)",
 	).Replace(strings.TrimSpace(text))
 	if text != "" && strings.ContainsRune("-+=", rune(text[0])) {

@@ -239,7 +239,7 @@ func incidentBadge(i ops.Incident, now time.Time) badge {
 	switch i.Status {
 	case ops.IncidentOpen:
 		if i.Handled {
-			return badge{"running", "loader", "Being repaired"}
+			return badge{"run", "loader", "Being repaired"}
 		}
 		return badge{"hand", "hand", "Open"}
 	case ops.IncidentAcknowledged:
