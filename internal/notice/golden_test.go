@@ -99,7 +99,8 @@ func all() []struct {
 		{"action made things worse", notice.ActionWorse(run, []string{"web", "shop"})},
 		{"action interrupted", notice.ActionInterrupted(run)},
 		{"digest: several at once", notice.Digest([]ops.Notice{
-			{Title: opened.Title, Body: opened.Body}, {Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
+			{Title: opened.Title, Body: opened.Body},
+			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
 			{Title: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Body},
 			{Title: notice.BudgetSpent(budget).Title, Body: notice.BudgetSpent(budget).Body},
 		})},

@@ -96,6 +96,7 @@
 // agent process: one handler, one model, one set of figures. A tier is a permission level. A handler is a registered owner
 // of work: an agent with its model and limits, or a human. A chain is the sessions of one cycle, linked parent to child. A
 // handoff is the facts that a session passes to the next tier. A decision records what the supervisor did with a proposal,
-// and why. A recovery is one attempt that the ladder ordered. An incident is an outage that a tier works on, or a problem that needs a human. An
+// and why. A recovery is one attempt that the ladder ordered. An incident is an outage that a tier works on, or a problem
+// that needs a human. An
 // approval is a yes-or-no question to a human. A probe is a check in Go that costs no tokens.
 package ops

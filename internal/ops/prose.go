@@ -3,7 +3,6 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -74,12 +73,13 @@ func valueWords(value any) string {
 // unquoted is what is left of an object that was cut off, without its marks.
 func unquoted(text string) string {
 	name, rest, found := strings.Cut(text[1:], `"`)
-	if value, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(rest, ":"), " "), `"`); found && ok && slices.Contains(telling(), name) {
+	value, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(rest, ":"), " "), `"`)
+	if found && ok && slices.Contains(telling(), name) {
 		text = value
 	}
 	d := json.NewDecoder(strings.NewReader(`"` + strings.TrimRight(strings.TrimSuffix(text, "…"), `\`) + `"`))
 	var plain string
-	if err := d.Decode(&plain); err == nil || err == io.EOF { //nolint:errorlint // Decode returns io.EOF itself
+	if d.Decode(&plain) == nil {
 		text = plain
 	}
 	return strings.NewReplacer(`{`, "", `}`, "", `"`, "", `\n`, " ").Replace(text)

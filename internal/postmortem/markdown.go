@@ -307,7 +307,8 @@ func (r *report) followUps() {
 			refused += count
 		}
 		if refused > 0 {
-			add("The guard refused %s in cycle %d: check whether a rule or an instruction should change.", plural(refused, "call", "calls"), c.Cycle.ID)
+			add("The guard refused %s in cycle %d: check whether a rule or an instruction should change.",
+				plural(refused, "call", "calls"), c.Cycle.ID)
 		}
 		if c.Cycle.Status == ops.CyclePartial || c.Cycle.Status == ops.CycleFailed {
 			add("Cycle %d did not finish: %s", c.Cycle.ID, r.say(c.Cycle.Reason))

@@ -70,7 +70,9 @@ func Timeline(s ops.IncidentStory) []Entry {
 		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human was called"})
 	}
 	if i.ResolvedAt != nil {
-		out = append(out, Entry{At: *i.ResolvedAt, Kind: Resolved, Level: ops.LevelInfo, Text: "Resolved by " + with(name(i.ResolvedBy), i.Resolution)})
+		out = append(out, Entry{
+			At: *i.ResolvedAt, Kind: Resolved, Level: ops.LevelInfo, Text: "Resolved by " + with(name(i.ResolvedBy), i.Resolution),
+		})
 	}
 	for n := range out {
 		out[n].Text = cut(ops.Prose(out[n].Text), maxEntry)
@@ -328,6 +330,9 @@ func with(text, more string) string {
 	more = cut(strings.Join(strings.Fields(more), " "), longest)
 	if more == "" {
 		return text
+	}
+	if strings.HasSuffix(text, "?") {
+		return text + " " + more
 	}
 	return text + separator + more
 }
