@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -339,22 +340,20 @@ func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.Actio
 	}
 	events := []ops.Event{event}
 	var notices []ops.Notice
-	notice := func(level ops.Level, title, body string) {
+	say := func(level ops.Level, text notice.Text) {
 		notices = append(notices, ops.Notice{
-			Kind: ops.NoticeAction, Level: level, Title: "Claude Ops: " + title,
-			Body:   body + "\nDetails: claudeops actions show " + fmt.Sprint(run.ID) + "\n",
-			NextAt: r.o.Clock(), CreatedAt: r.o.Clock(),
+			Kind: ops.NoticeAction, Level: level, Title: text.Title, Body: text.Body, NextAt: r.o.Clock(), CreatedAt: r.o.Clock(),
 		})
 	}
 	switch {
 	case run.UndoOf != 0 && run.Automatic && result.Status == ops.ActionDone:
-		notice(ops.LevelWarning, "An action was undone", sentence(what+" is done, because it had made things worse")+"\nReason: "+run.Why+".\n")
+		say(ops.LevelWarning, notice.ActionUndone(run))
 	case run.UndoOf != 0 && result.Status != ops.ActionDone:
-		notice(ops.LevelCritical, "An action could not be undone", sentence(event.Message))
+		say(ops.LevelCritical, notice.ActionNotUndone(run, result.Status, result.Error))
 	case len(worse) > 0 && !spec.Undoable():
 		text := fmt.Sprintf("%s made things worse and has no way back. Worse than before: %s", what, strings.Join(worse, ", "))
 		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelCritical, Kind: ops.EventAction, Message: text})
-		notice(ops.LevelCritical, "An action made things worse", sentence(text))
+		say(ops.LevelCritical, notice.ActionWorse(run, worse))
 	case len(worse) > 0:
 		text := fmt.Sprintf("%s made things worse: %s. It is undone", what, strings.Join(worse, ", "))
 		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelWarning, Kind: ops.EventAction, Message: text})

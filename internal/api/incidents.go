@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -29,6 +30,8 @@ type Incident struct {
 	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
+	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
+	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
 	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
 	AcknowledgedBy *string            `json:"acknowledged_by"`
 	SnoozedUntil   *time.Time         `json:"snoozed_until"`
@@ -131,6 +134,9 @@ func (s *server) registerPeople(api huma.API) {
 		"One incident is one problem, however often it occurs while it is open."), s.listIncidents)
 	huma.Register(api, look("get-incident", "/incidents/{id}", "Show an incident", "incidents",
 		"With its report: checks, findings, attempts, cost.", http.StatusNotFound), s.getIncident)
+	huma.Register(api, reportOperation(), s.reportIncident)
+	huma.Register(api, start("run-incident", "/incidents/{id}/run", "Start another cycle for an incident", "incidents",
+		"It starts at Tier 1 for the same environment and service. The answer has the id of the cycle.", http.StatusNotFound), s.runIncident)
 	huma.Register(api, act("ack-incident", "/incidents/{id}/ack", "Acknowledge an incident", "incidents",
 		"Nothing escalates for it, and reminders stop. An incident that is already acknowledged or resolved is a conflict.",
 		http.StatusNotFound), s.ackIncident)
@@ -166,6 +172,50 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
 	return s.incident(in.ID, func() (ops.Incident, error) { return s.Store.Incident(ctx, in.ID) })
+}
+
+// reportOperation describes the report, which is text and not JSON.
+func reportOperation() huma.Operation {
+	o := look("report-incident", "/incidents/{id}/report", "Report of an incident as Markdown", "incidents",
+		"What happened, what was tried, what it cost and how it ended, from the records alone.", http.StatusNotFound)
+	o.Responses = map[string]*huma.Response{"200": {
+		Description: "The report.", Content: map[string]*huma.MediaType{"text/markdown": {Schema: &huma.Schema{Type: "string"}}},
+	}}
+	return o
+}
+
+type markdownOutput struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
+	story, err := s.Store.IncidentStory(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
+	}
+	return &markdownOutput{"text/markdown; charset=utf-8", []byte(postmortem.Markdown(story, nil, s.Clock()))}, nil
+}
+
+type runIncidentInput struct {
+	RowPath
+	Keyed
+}
+
+func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submitOutput, error) {
+	i, err := s.Store.Incident(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
+	}
+	n := i.Again()
+	n.Trigger, n.At, n.Key = trigger(ctx), s.Clock(), in.scoped(ctx)
+	id, err := s.Control.Submit(ctx, n)
+	if err != nil {
+		return nil, s.problem("run a cycle", err)
+	}
+	return &submitOutput{
+		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: accepted{ID: int64(id), Status: string(ops.CycleQueued)},
+	}, nil
 }
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
@@ -263,6 +313,7 @@ func IncidentRow(i ops.Incident) Incident {
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
 		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
+		CalledAt: i.CalledAt, Handled: i.Handled,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
 	}

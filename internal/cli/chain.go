@@ -143,17 +143,17 @@ func printApprovals(w io.Writer, approvals []api.Approval) {
 func printPartial(w io.Writer, result api.Document) {
 	ending, report := recovery.ParseForceDone(result)
 	if !report.OK() {
-		fmt.Fprintf(w, "\nPartial result\n%s\n", result.Text())
+		fmt.Fprintf(w, "\nPartial result\n  %s\n", clean(ops.Prose(result.Text())))
 		return
 	}
 	fmt.Fprintf(
 		w,
 		"\nPartial result\n  Failed at: %s\n  Why:       %s\n  To do:     %s\n",
 		clean(ending.FailedAt),
-		clean(ending.FailureReason),
-		clean(ending.Recommendation),
+		clean(ops.Prose(ending.FailureReason)),
+		clean(ops.Prose(ending.Recommendation)),
 	)
 	for _, step := range ending.CompletedSteps {
-		fmt.Fprintf(w, "  Done:      %s\n", clean(step))
+		fmt.Fprintf(w, "  Done:      %s\n", clean(ops.Prose(step)))
 	}
 }

@@ -75,6 +75,10 @@ func (c *client) ask(ctx context.Context, method, path string, body, out any) er
 	if answer.StatusCode/100 != 2 {
 		return refused(answer, text)
 	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = text
+		return nil
+	}
 	if out == nil || len(text) == 0 {
 		return nil
 	}

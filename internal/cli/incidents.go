@@ -19,8 +19,8 @@ import (
 )
 
 func (a *app) incidentsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "incidents", Aliases: []string{"incident"}, Short: "Problems that need a human: list, show, ack, snooze, resolve"}
-	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsSnooze(),
+	c := &cobra.Command{Use: "incidents", Aliases: []string{"incident"}, Short: "Outages and problems: list, show, report, run, ack, snooze, resolve"}
+	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
 		a.incidentChange("ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop",
 			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
 				return s.Acknowledge(ctx, id, reason)
@@ -80,6 +80,51 @@ func (a *app) incidentsShow() *cobra.Command {
 	}
 }
 
+func (a *app) incidentsReport() *cobra.Command {
+	return &cobra.Command{
+		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
+		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost, how it ended and a timeline in UTC. The report
+is made from the records alone; no model is asked.`,
+		Example: `  claudeops incidents report 3 > incident-3.md`,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.read(c.Context(), func(s source) error {
+				text, err := s.incidents.IncidentReport(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				return a.printOne(map[string]any{"id": id, "markdown": text}, func(w io.Writer) { fmt.Fprint(w, text) })
+			})
+		},
+	}
+}
+
+func (a *app) incidentsRun() *cobra.Command {
+	return &cobra.Command{
+		Use: "run ID", Short: "Start another cycle for the service of an incident, at Tier 1", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), func(s source) error {
+				cycle, err := s.changes.RunAgain(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "cycle %d is queued; follow it with 'claudeops cycles show %d'\n", cycle, cycle)
+				if err := a.printOne(map[string]any{"id": cycle, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, cycle) }); err != nil {
+					return err
+				}
+				return a.wake(c.Context())
+			})
+		},
+	}
+}
+
 func printIncident(w io.Writer, i api.Incident) {
 	fmt.Fprintf(w, "Incident #%d: %s\n", i.ID, clean(i.Title))
 	fmt.Fprintf(w, "Status: %s", i.Status)
@@ -94,6 +139,9 @@ func printIncident(w io.Writer, i api.Incident) {
 	}
 	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s, cycles %d to %d\n",
 		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt), i.FirstCycleID, i.LastCycleID)
+	if i.Handled {
+		fmt.Fprintf(w, "Cycle %d repairs it; nobody was called.\n", i.LastCycleID)
+	}
 	if i.WaitingCycleID != nil {
 		fmt.Fprintf(w, "Cycle %d waits for the answer.\n", *i.WaitingCycleID)
 	}

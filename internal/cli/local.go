@@ -10,6 +10,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -91,6 +92,26 @@ func (l *local) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.In
 func (l *local) Incident(ctx context.Context, id int64) (api.Incident, error) {
 	i, err := l.store.Incident(ctx, id)
 	return api.IncidentRow(i), err
+}
+
+// IncidentReport returns the report of an incident as Markdown.
+func (l *local) IncidentReport(ctx context.Context, id int64) (string, error) {
+	story, err := l.store.IncidentStory(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return postmortem.Markdown(story, nil, l.store.Clock()), nil
+}
+
+// RunAgain queues another cycle for an incident.
+func (l *local) RunAgain(ctx context.Context, id int64) (ops.CycleID, error) {
+	i, err := l.store.Incident(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	n := i.Again()
+	n.At = l.store.Clock()
+	return l.store.SubmitCycle(ctx, n)
 }
 
 // Acknowledge records that somebody works on an incident.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/daemon"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -23,9 +24,9 @@ func (a *app) notifyCommand() *cobra.Command {
 			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
+			text := notice.Test()
 			err = daemon.Sender(cfg.AppriseURLs, cfg.AppriseAPI, cfg.StateDir).Send(c.Context(), ops.Notice{
-				Kind: "test", Level: ops.LevelInfo, Title: "Claude Ops: test",
-				Body: "This is a test notification. If you can read it, notifications work.", CreatedAt: time.Now(),
+				Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now(),
 			})
 			if err != nil {
 				return fmt.Errorf("send test notification: %w", err)

@@ -81,6 +81,20 @@ func (c *client) Incident(ctx context.Context, id int64) (api.Incident, error) {
 	return get[api.Incident](ctx, c, "/incidents/"+digits(id))
 }
 
+// IncidentReport returns the report of an incident as Markdown.
+func (c *client) IncidentReport(ctx context.Context, id int64) (string, error) {
+	text, err := get[[]byte](ctx, c, "/incidents/"+digits(id)+"/report")
+	return string(text), err
+}
+
+// RunAgain queues another cycle for an incident.
+func (c *client) RunAgain(ctx context.Context, id int64) (ops.CycleID, error) {
+	got, err := post[struct {
+		ID ops.CycleID `json:"id"`
+	}](ctx, c, "/incidents/"+digits(id)+"/run", nil)
+	return got.ID, err
+}
+
 // because is the body of a request that only gives a reason. The server records the name that belongs to the token.
 func because(reason string) map[string]any { return map[string]any{"reason": reason} }
 

@@ -42,8 +42,10 @@ type (
 	incidentReader interface {
 		Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error)
 		Incident(ctx context.Context, id int64) (api.Incident, error)
+		IncidentReport(ctx context.Context, id int64) (string, error)
 	}
 	incidentChanger interface {
+		RunAgain(ctx context.Context, id int64) (ops.CycleID, error)
 		Acknowledge(ctx context.Context, id int64, reason string) (api.Incident, error)
 		Resolve(ctx context.Context, id int64, reason string) (api.Incident, error)
 		Snooze(ctx context.Context, id int64, until time.Time, reason string) (api.Incident, error)

@@ -13,6 +13,7 @@ import (
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/outcome"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -176,9 +177,9 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	event := a.warn(env, *r.Session, ops.EventGuard, message)
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
+	text := notice.LeftDown(*r.Session, down)
 	r.Notices = append(r.Notices, ops.Notice{
-		CycleID: &r.Session.CycleID, Kind: ops.NoticeLeftDown, Level: ops.LevelCritical,
-		Title: "Claude Ops: A service was left down", Body: message + ".\n",
+		CycleID: &r.Session.CycleID, Kind: ops.NoticeLeftDown, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,
 		Status: ops.NoticePending, NextAt: a.Clock(), CreatedAt: a.Clock(),
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -220,8 +221,9 @@ func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 			return // nothing can be recorded
 		}
 		event.Level, event.Message = ops.LevelCritical, trouble.Error()
+		text := notice.CannotStart(trouble.Error())
 		_, err := h.store.AddNotice(ctx, ops.Notice{
-			Kind: "host", Level: ops.LevelCritical, Title: "Claude Ops: No session can start", Body: trouble.Error() + ".\n",
+			Kind: ops.NoticeHost, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,
 			Status: ops.NoticePending, NextAt: at, CreatedAt: at,
 		})
 		errs = append(errs, err)

@@ -9,6 +9,7 @@ import (
 	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -160,15 +161,16 @@ func judged(v view) ops.Step {
 	if r.Verdict == judge.Conditional {
 		target := v.worker()
 		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
-		report := v.report(
-			problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"},
-		)
+		p := problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"}
+		report := v.report(p)
 		report.Waits = true
 		step = ops.Step{
 			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
 			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
 			Notices: []ops.Notice{
-				v.notice(ops.NoticeReview, ops.LevelWarning, "A repair needs your review", reason+".\n"+v.howToAnswer()+v.where()),
+				v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), notice.Question{
+					Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now,
+				})),
 			},
 		}
 	} else {

@@ -22,7 +22,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 		Mutating: effects.Mutating || (!known && s.May() > ops.Tier1 && (s.ExitCode != nil || s.Status == ops.SessionInterrupted)),
 	}
 	for _, g := range effects.Done {
-		f.Started = append(f.Started, g.Input)
+		f.Started = append(f.Started, ops.Prose(g.Input))
 	}
 	for _, g := range effects.Denied {
 		f.Denials = append(f.Denials, recovery.Denial{Tool: g.Tool, Rule: g.Rule, Reason: g.Reason})

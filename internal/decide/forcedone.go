@@ -3,10 +3,10 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -34,12 +34,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
-		title := p.title
-		if v.last.Tier == ops.Tier1 {
-			title = "Tier 1 cannot check the services"
-		}
-		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, title, fmt.Sprintf("%s\nTo do: %s\n\nDone: %s\n%s",
-			sentence(ending.FailureReason), ending.Recommendation, orNothing(ending.CompletedSteps), v.where())))
+		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
 	}
 	return step
 }
@@ -55,13 +50,6 @@ func (v view) lifts(c recovery.Class) time.Time {
 // nextDay is when the budget of a day starts anew.
 func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
-func orNothing(steps []string) string {
-	if len(steps) == 0 {
-		return "nothing"
-	}
-	return strings.Join(steps, "; ")
-}
-
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
 func (v view) failedBefore() bool {
 	return len(v.journal.Before) > 0 && slices.Contains([]ops.CycleStatus{ops.CycleFailed, ops.CyclePartial}, v.journal.Before[0].Status)
@@ -75,7 +63,7 @@ func (v view) completed() []string {
 			out = append(out, fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
-			out = append(out, fmt.Sprintf("session %d was allowed: %s", s.ID, g.Input))
+			out = append(out, fmt.Sprintf("session %d was allowed: %s", s.ID, ops.Prose(g.Input)))
 		}
 	}
 	for _, c := range v.journal.Checks {

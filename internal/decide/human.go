@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -38,12 +39,72 @@ func (v view) report(p problem) ops.IncidentReport {
 		r.Services, r.Checks, r.Findings, r.Tried = h.ServicesAffected, h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
 	} else {
 		r.Services = v.affected()
+		r.Checks = v.badChecks(r.Services)
 		r.Findings = summary(*v.last)
 	}
 	if len(r.Services) == 0 {
 		r.Class = ops.ClassAgent // nothing is known to be wrong but the agent itself
 	}
+	r.Titles = titles(r)
 	return r
+}
+
+// longestTitle limits the title of an incident.
+const longestTitle = 160
+
+// titles name the problem of each service by what its failing check says.
+func titles(r ops.IncidentReport) map[string]string {
+	out := map[string]string{}
+	for _, c := range r.Checks {
+		if c.Status == ops.Healthy || out[c.Service] != "" || !slices.Contains(r.Services, c.Service) {
+			continue
+		}
+		what := []rune(ops.Prose(c.Error))
+		if len(what) > longestTitle {
+			what = append(what[:longestTitle-1], '…')
+		}
+		out[c.Service] = c.Service + ": " + string(what)
+		if len(what) == 0 {
+			out[c.Service] = c.Service + " is " + string(c.Status)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// badChecks are the last results of this cycle that found one of the services bad.
+func (v view) badChecks(services []string) []ops.CheckResult {
+	latest := map[string]ops.Check{}
+	var order []string
+	for _, c := range v.journal.Checks {
+		key := c.Service + "\x00" + c.Probe
+		if _, seen := latest[key]; !seen {
+			order = append(order, key)
+		}
+		latest[key] = c
+	}
+	var out []ops.CheckResult
+	for _, key := range order {
+		if c := latest[key]; c.Status != ops.Healthy && slices.Contains(services, c.Service) {
+			out = append(out, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
+		}
+	}
+	return out
+}
+
+// handled is the incident of an outage that a tier takes over: it is open while the outage lasts, and calls nobody.
+func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
+	r := v.report(problem{
+		title: "down or degraded", level: ops.LevelWarning, facts: h,
+		todo: fmt.Sprintf("nothing yet: %s (%s) works on it", target.Tier, target.ID),
+	})
+	if len(r.Services) == 0 {
+		return nil
+	}
+	r.Handled = true
+	return &r
 }
 
 // agentReason is why the agent asks for help, in its own words, or the checks that made it ask.
@@ -66,43 +127,23 @@ func (v view) agentReason(h *ops.Handoff) string {
 	return strings.Join(bad, "; ")
 }
 
-// body is the text of a notice. The notice alone is enough to start from: what is wrong, what to do, what is known.
-func (v view) body(p problem) string {
-	var b strings.Builder
+// told is what a notice says of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
+func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
-	if why := v.agentReason(p.facts); why != "" {
-		fmt.Fprintf(&b, "%s: %s\n", strings.Join(r.Services, ", "), why)
-	} else {
-		b.WriteString(sentence(p.reason) + "\n")
+	out := notice.Problem{
+		Services: r.Services, Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason, CostUSD: v.chainUSD(),
+		Environment: v.cycle.Environment, Cycle: v.cycle.ID,
 	}
-	if p.todo != "" {
-		fmt.Fprintf(&b, "To do: %s\n", p.todo)
-	}
-	if h := p.facts; h != nil {
-		fmt.Fprintf(&b, "\nAffected: %s\n", strings.Join(h.ServicesAffected, ", "))
-		for _, c := range h.CheckResults {
-			if c.Status != ops.Healthy {
-				fmt.Fprintf(&b, "- %s %s: %s %s\n", c.Service, c.CheckType, c.Status, c.Error)
-			}
+	out.What = r.Reason
+	for _, c := range r.Checks {
+		if c.Status != ops.Healthy && out.What == "" && slices.Contains(r.Services, c.Service) {
+			out.What = c.Error
 		}
-		if h.InvestigationFindings != "" {
-			fmt.Fprintf(&b, "\nFindings: %s\n", h.InvestigationFindings)
-		}
-		if h.RemediationAttempted != "" {
-			fmt.Fprintf(&b, "\nTried: %s\n", h.RemediationAttempted)
-		}
-		fmt.Fprintf(&b, "\nDecision: %s\n", sentence(p.reason))
 	}
-	b.WriteString(v.where())
-	return b.String()
-}
-
-// sentence ends a text with a full stop.
-func sentence(text string) string {
-	if strings.HasSuffix(text, ".") {
-		return text
+	if out.What == "" {
+		out.What = p.reason
 	}
-	return text + "."
+	return out
 }
 
 // advice is what a human should do about a decision that ended or stopped the chain.
@@ -144,15 +185,7 @@ func (v view) known(r *ops.IncidentReport) bool {
 	return !slices.ContainsFunc(r.Services, func(service string) bool {
 		name, _ := v.policy.Inventory.Canonical(service)
 		return !slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
-			return i.ResolvedAt == nil && i.Service == name && i.Class == r.Class && i.LastCycle != v.cycle.ID
+			return i.ResolvedAt == nil && i.CalledAt != nil && i.Service == name && i.Class == r.Class && i.LastCycle != v.cycle.ID
 		})
 	})
-}
-
-func (v view) where() string {
-	name := fmt.Sprintf("Cycle %d", v.cycle.ID)
-	if v.cycle.Problem != "" {
-		name += " (`" + strings.ReplaceAll(v.cycle.Problem, "`", "'") + "`)" // as code: others may have written it
-	}
-	return fmt.Sprintf("\n%s, environment %s. Details: claudeops cycles show %d\n", name, v.cycle.Environment, v.cycle.ID)
 }

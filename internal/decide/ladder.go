@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -39,7 +40,7 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
 		p := problem{title: "An escalation was refused", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
-		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, p.title, v.body(p)))
+		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 	}
 	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
 }

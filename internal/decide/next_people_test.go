@@ -58,7 +58,12 @@ func peopleCases(now time.Time) []nextCase {
 		}
 	}
 	held := func(status ops.IncidentStatus) ops.Journal {
-		return ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Class: "down", Status: status, AcknowledgedBy: "ada", SnoozedUntil: ops.Ptr(now.Add(time.Hour))}}}
+		return ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Class: "down", Status: status, AcknowledgedBy: "ada", SnoozedUntil: ops.Ptr(now.Add(time.Hour)), CalledAt: &now}}}
+	}
+	handled := func() ops.Journal {
+		j := held(ops.IncidentOpen)
+		j.Incidents[0].CalledAt = nil
+		return j
 	}
 	asked := func(answer ops.ApprovalStatus, incident ops.IncidentStatus) ops.Journal {
 		j := approval(answer, func(a *ops.Approval) { a.AnsweredAt = ops.Ptr(now.Add(-time.Minute)) })
@@ -84,7 +89,7 @@ func peopleCases(now time.Time) []nextCase {
 			if s.Approval.Reason != "web answers 502" || s.Incident.Reason != "web answers 502" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
 				t.Errorf("asked %q, reported %+v", s.Approval.Reason, s.Incident)
 			}
-			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web: web answers 502" {
+			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web answers 502. Approve or deny Tier 2 (tier2)." {
 				t.Errorf("the notice starts %q", first)
 			}
 		}},
@@ -118,6 +123,7 @@ func peopleCases(now time.Time) []nextCase {
 		{name: "what only follows a failing dependency starts no tier", row: "escalation proposed", policy: policy(), sessions: tier1, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: "dependency", Reason: "db is down"}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "db is down"},
 		{name: "an open problem is worked on", row: "escalation proposed", policy: policy(), sessions: tier1, journal: held(ops.IncidentOpen), kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "what people know of is not told again", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.MaxTier = 1 }), sessions: tier1, journal: held(ops.IncidentOpen), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning},
+		{name: "what a cycle repaired alone is told", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.MaxTier = 1 }), sessions: tier1, journal: handled(), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a healthy cycle closes what is open", row: "healthy", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted)}, journal: held(ops.IncidentOpen), kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
 			if len(s.Recovered) != 1 {
 				t.Errorf("closed %+v", s.Recovered)

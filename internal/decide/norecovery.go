@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -52,7 +53,7 @@ func (v view) giveUp(reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical {
 		step := v.finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
-			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, "Tier 1 cannot look", reason)}
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, v.cannotCheck(reason))}
 		}
 		return step
 	}
@@ -60,7 +61,14 @@ func (v view) giveUp(reason string, level ops.Level) ops.Step {
 		title: "Repair did not finish", level: level, reason: reason,
 		todo: "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand",
 	}
-	return v.notifyOnce(v.finishForHuman(ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, p.title, v.body(p)))
+	return v.notifyOnce(v.finishForHuman(ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
+}
+
+// cannotCheck is the notice of a cycle that did not see its services.
+func (v view) cannotCheck(reason string) notice.Text {
+	told := v.toldOf(reason)
+	told.Todo = "find the cause, then run a cycle: until then agents do not check the services"
+	return notice.Partial(told, ops.Tier1, nil)
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
@@ -78,5 +86,5 @@ func (v view) refutedWithoutRecovery() ops.Step {
 		title: "A claimed repair did not hold", level: ops.LevelCritical, reason: reason,
 		todo: fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(v.affected(), ", ")),
 	}
-	return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, p.title, v.body(p)))
+	return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -186,7 +187,7 @@ func withdraw(v view) ops.Step {
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 	step.Confirmed = ops.Ptr(true)
 	if q.Status == ops.ApprovalPending {
-		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, "No answer needed", reason+".\nNothing was started.\n"+v.where())}
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(v.closed())))}
 	}
 	return step
 }
@@ -231,9 +232,8 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
 	}
-	step.Notices = []ops.Notice{
-		v.notice(ops.NoticeApproval, ops.LevelCritical, "Your approval is needed", v.body(p)+planText(plan)+v.howToAnswer()),
-	}
+	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now, Plan: plan}
+	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.Approval(v.told(p), asked))}
 	return step
 }
 
@@ -255,12 +255,9 @@ func (v view) expires() time.Time {
 	return v.now.Add(v.policy.Approval.Expiry)
 }
 
-func (v view) howToAnswer() string {
-	text := "\nAnswer on the page Incidents, or with: claudeops approvals list, then claudeops approvals approve ID or deny ID --reason TEXT\n"
-	if at := v.expires(); !at.IsZero() {
-		text += "Without an answer it expires at " + stamp(at) + ".\n"
-	}
-	return text
+// toldOf is what a notice says where only a reason is known.
+func (v view) toldOf(reason string) notice.Problem {
+	return notice.Problem{What: reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID}
 }
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
@@ -274,7 +271,7 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	}
 	return v.notifyOnce(
 		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
-		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "Human attention required", v.body(p)),
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))),
 	)
 }
 
@@ -319,7 +316,11 @@ func unanswered(v view) ops.Step {
 		status = ops.CycleBlocked
 	}
 	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
-	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, "A question expired", reason+".\n"+v.where())}
+	told := v.toldOf(reason)
+	if services := strings.Join(v.affected(), ", "); services != "" {
+		told.Todo = fmt.Sprintf("repair %s by hand, or run a cycle and answer in time", services)
+	}
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
 	return step
 }
 

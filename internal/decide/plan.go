@@ -34,21 +34,6 @@ func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps
 	return steps, ""
 }
 
-// planText is a plan in a notice.
-func planText(steps []ops.ApprovedStep) string {
-	if len(steps) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("\nPlan. If you approve, the supervisor does this first, without an agent, and stops at the first failure:\n")
-	for i, p := range steps {
-		fmt.Fprintf(&b, "%d. %s of %s %s\n   runs: %s\n   undo: %s\n   reason: %s\n   expected: %s\n   way back: %s\n",
-			i+1, p.Action, p.Service, p.Branch, p.Does, p.WayBack, p.Reason, p.Effect, p.Back)
-	}
-	b.WriteString("Approve a part with: claudeops approvals approve ID --steps 1,2\n")
-	return b.String()
-}
-
 // approvedPlan is the question whose plan a human approved, at least in part, or nil.
 func (v view) approvedPlan() *ops.Approval {
 	q := v.question()

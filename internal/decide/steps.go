@@ -8,6 +8,7 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -84,7 +85,7 @@ func run(v view) ops.Step {
 
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
-	reason := fmt.Sprintf("%s was not started: %s; the day's budget starts anew at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
+	reason := fmt.Sprintf("%s was not started: %s; the next day's budget starts at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
 	p := problem{
 		title: "The budget is spent", level: ops.LevelWarning, reason: reason,
 		todo: "raise the budget and run a cycle, or wait until the next day's budget starts",
@@ -93,7 +94,7 @@ func budgetSpent(v view) ops.Step {
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, p.title, v.body(p)))
+	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.BudgetSpent(v.told(p))))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -170,18 +171,18 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		}
 		p := problem{title: "Human attention required", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
 		step := v.finishForHuman(ops.CycleNeedsHuman, p)
-		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, p.title, v.body(p)))
+		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 	case ops.VerdictApproval:
 		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
 		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	case ops.VerdictBlocked:
-		kind, title := ops.NoticeBlocked, "An escalation was blocked"
+		p := problem{title: "An escalation was blocked", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		kind, say := ops.NoticeBlocked, notice.Blocked
 		if d.Check == "budget" {
-			kind, title = ops.NoticeBudget, "The budget is spent"
+			p.title, kind, say = "The budget is spent", ops.NoticeBudget, notice.BudgetSpent
 		}
-		p := problem{title: title, level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
-		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, title, v.body(p)))
+		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, say(v.told(p))))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
@@ -193,11 +194,14 @@ func (v view) escalateTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops
 		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
 		Events:  []ops.Event{v.event(ops.LevelInfo, ops.EventEscalation, d.Reason)},
 	}
+	if target.May() > ops.Tier1 {
+		step.Incident = v.handled(target, h)
+	}
 	if why != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventContext, why))
 	}
 	if v.policy.TellEscalated {
-		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, fmt.Sprintf("%s takes over", target.ID), v.body(problem{reason: d.Reason, facts: h}))
+		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, notice.TakesOver(v.told(problem{reason: d.Reason, facts: h}), target.ID))
 		if len(d.Services) == 1 {
 			n.Service = d.Services[0]
 		}
@@ -267,7 +271,7 @@ func askHuman(v view) ops.Step {
 	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, why)
 	p := problem{title: "Human attention required", level: ops.LevelWarning, reason: reason, todo: why}
 	step := v.finishForHuman(ops.CycleNeedsHuman, p)
-	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, p.title, v.body(p)))
+	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 }
 
 func verify(v view) ops.Step {
@@ -356,9 +360,9 @@ func (v view) event(level ops.Level, kind ops.EventKind, message string) ops.Eve
 	return e
 }
 
-func (v view) notice(kind ops.NoticeKind, level ops.Level, title, body string) ops.Notice {
+func (v view) notice(kind ops.NoticeKind, level ops.Level, text notice.Text) ops.Notice {
 	return ops.Notice{
-		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: "Claude Ops: " + title, Body: body,
+		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: text.Title, Body: text.Body,
 		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,
 	}
 }

@@ -80,7 +80,8 @@
 //	verdict       step
 //	escalate      queue the target handler; its parent is the session that proposed the escalation. It continues the
 //	              conversation if the mode of the route is resume, an id was captured and the context window has room.
-//	              Otherwise it gets the handoff context, and an event says why.
+//	              Otherwise it gets the handoff context, and an event says why. The outage is an incident from now on, without
+//	              a notice.
 //	              (a human as target: await, with an incident)
 //	approval      await a human's answer, with an incident; yes continues with exactly this step. If the handoff has a plan,
 //	              the human may approve all or some of its steps, which are done first.
@@ -95,6 +96,7 @@
 // agent process: one handler, one model, one set of figures. A tier is a permission level. A handler is a registered owner
 // of work: an agent with its model and limits, or a human. A chain is the sessions of one cycle, linked parent to child. A
 // handoff is the facts that a session passes to the next tier. A decision records what the supervisor did with a proposal,
-// and why. A recovery is one attempt that the ladder ordered. An incident is a problem that a human should know about. An
+// and why. A recovery is one attempt that the ladder ordered. An incident is an outage that a tier works on, or a problem
+// that needs a human. An
 // approval is a yes-or-no question to a human. A probe is a check in Go that costs no tokens.
 package ops

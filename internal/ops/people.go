@@ -69,7 +69,8 @@ const (
 	IncidentResolved     IncidentStatus = "resolved"
 )
 
-// Incident is one problem that a human knows of, or has to. There is one open incident per fingerprint.
+// Incident is one problem of a service, from the moment a tier is to repair it, or of the agent itself. There is one open incident
+// per fingerprint.
 type Incident struct {
 	ID             int64
 	Environment    string
@@ -88,6 +89,8 @@ type Incident struct {
 	CostUSD        float64         // of all cycles that worked on it
 	OpenedAt       time.Time
 	UpdatedAt      time.Time
+	CalledAt       *time.Time // when a human was first called; nil: the supervisor has worked on it alone
+	Handled        bool       // a cycle works on it, and nobody was called
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
 	SnoozedUntil   *time.Time
@@ -121,19 +124,30 @@ func (i Incident) Known() (IncidentReport, error) {
 // ClassAgent is the class of an incident about the agent itself, not about a service.
 const ClassAgent = "agent"
 
-// IncidentReport is what is known of a problem when a human is called. Each service gets its own incident.
+// IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.
 type IncidentReport struct {
-	Title          string        `json:"title"`
-	Level          Level         `json:"level"`
-	Class          string        `json:"class"`
-	Services       []string      `json:"services"`
-	Reason         string        `json:"reason,omitempty"` // why the agent asks, in its own words
-	Checks         []CheckResult `json:"checks,omitempty"`
-	Findings       string        `json:"findings,omitempty"`
-	Tried          string        `json:"tried,omitempty"`
-	CostUSD        float64       `json:"cost_usd"`
-	Recommendation string        `json:"recommendation"`
-	Waits          bool          `json:"waits,omitempty"` // the cycle waits for the answer
+	Title    string   `json:"title"`
+	Level    Level    `json:"level"`
+	Class    string   `json:"class"`
+	Services []string `json:"services"`
+	// Titles name the problem of each service where it is known; Title is for the others.
+	Titles         map[string]string `json:"titles,omitempty"`
+	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
+	Checks         []CheckResult     `json:"checks,omitempty"`
+	Findings       string            `json:"findings,omitempty"`
+	Tried          string            `json:"tried,omitempty"`
+	CostUSD        float64           `json:"cost_usd"`
+	Recommendation string            `json:"recommendation"`
+	Waits          bool              `json:"waits,omitempty"`   // the cycle waits for the answer
+	Handled        bool              `json:"handled,omitempty"` // a tier takes it over; nobody is called
+}
+
+// TitleOf names the problem of one service.
+func (r IncidentReport) TitleOf(service string) string {
+	if title := r.Titles[service]; title != "" {
+		return title
+	}
+	return r.Title
 }
 
 // Recovered closes the open incidents of a service because the service is well again.

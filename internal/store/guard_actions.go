@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -284,9 +285,9 @@ func (s *Store) InterruptActions(ctx context.Context, owner ops.Owner, at time.T
 			}
 			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
 			message := fmt.Sprintf("%s of %s (action %d) was interrupted: %s", r.Action, r.Service, r.ID, why)
+			text := notice.ActionInterrupted(r)
 			err = recordActionNews(ctx, tx, r, []ops.Event{{Level: ops.LevelCritical, Kind: ops.EventAction, Message: message}}, []ops.Notice{{
-				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: "Claude Ops: An action was interrupted",
-				Body: message + ".\nLook at the service before you repeat it.\n", NextAt: at, CreatedAt: at,
+				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, NextAt: at, CreatedAt: at,
 			}}, at)
 			if err != nil {
 				return err

@@ -2,11 +2,14 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -19,7 +22,8 @@ type reporting struct {
 	cycle  held
 	report ops.IncidentReport
 	text   string     // the report as it is stored
-	remind *time.Time // when the first reminder of a new incident is due
+	called *time.Time // when a human is called; nil: nobody is
+	remind *time.Time // when the first reminder is due
 	at     time.Time
 }
 
@@ -35,8 +39,11 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	if err != nil {
 		return err
 	}
-	if every := c.Policy.Approval.Remind; every > 0 {
-		p.remind = ops.Ptr(at.Add(every))
+	if !report.Handled {
+		p.called = &at
+		if every := c.Policy.Approval.Remind; every > 0 {
+			p.remind = ops.Ptr(at.Add(every))
+		}
 	}
 	if report.Waits {
 		// The cycle no longer waits for what it waited for before.
@@ -56,21 +63,50 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	return nil
 }
 
+// onlyHandled: the report calls nobody, and somebody was called about the open incident before.
+const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT NULL)`
+
+// fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
+// already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first.
+func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, err error) {
+	check = failingCheck(p.report.Checks, service)
+	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
+	err = p.tx.QueryRowContext(ctx, `SELECT i."check", i.fingerprint FROM incidents i JOIN incident_cycles x ON x.incident_id = i.id
+		WHERE x.cycle_id = ? AND i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL
+			AND i.fingerprint IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?) ORDER BY i.id DESC LIMIT 1`,
+		p.cycle.id, p.cycle.environment, service, p.report.Class, check, p.report.Handled).Scan(&check, &fingerprint)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return check, fingerprint, err
+}
+
 func (p reporting) service(ctx context.Context, service string) error {
-	check := failingCheck(p.report.Checks, service)
-	fingerprint := strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
+	check, fingerprint, err := p.fingerprint(ctx, service)
+	if err != nil {
+		return err
+	}
 	var id int64
-	err := p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
-		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	// A cycle that takes over an incident of which people know already changes nothing of what they were told.
+	err = p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
+		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at, called_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (fingerprint) WHERE resolved_at IS NULL DO UPDATE SET
-			occurrences = CASE WHEN incidents.last_cycle_id = excluded.last_cycle_id THEN incidents.occurrences ELSE incidents.occurrences + 1 END,
-			last_cycle_id = excluded.last_cycle_id, title = excluded.title, level = excluded.level, report = excluded.report,
+			occurrences = CASE WHEN incidents.last_cycle_id = excluded.last_cycle_id OR `+onlyHandled+`
+				THEN incidents.occurrences ELSE incidents.occurrences + 1 END,
+			last_cycle_id = CASE WHEN `+onlyHandled+` THEN incidents.last_cycle_id ELSE excluded.last_cycle_id END,
+			title = CASE WHEN `+onlyHandled+` THEN incidents.title ELSE excluded.title END,
+			level = CASE WHEN `+onlyHandled+` THEN incidents.level ELSE excluded.level END,
+			report = CASE WHEN `+onlyHandled+` THEN incidents.report ELSE excluded.report END,
 			updated_at = excluded.updated_at,
+			called_at = COALESCE(incidents.called_at, excluded.called_at),
+			remind_at = CASE WHEN incidents.called_at IS NULL AND incidents.status = 'open' THEN excluded.remind_at
+				ELSE incidents.remind_at END,
 			status = CASE WHEN incidents.status = 'snoozed' AND incidents.snoozed_until <= excluded.updated_at
 				THEN excluded.status ELSE incidents.status END
 		RETURNING id`,
-		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.Title, p.report.Level, ops.IncidentOpen,
-		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind)).Scan(&id)
+		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
+		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind), db.OptTime(p.called)).Scan(&id)
 	if err != nil {
 		return err
 	}
@@ -103,7 +139,7 @@ func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 	return err
 }
 
-// closeRecovered resolves the incidents of services that have recovered, with one notice for all of them.
+// closeRecovered resolves the incidents of services that have recovered, with one notice for those about which a human was called.
 func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []ops.Recovered, at time.Time) error {
 	var over []ops.Incident
 	for _, r := range recovered {
@@ -117,7 +153,9 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 				return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 			}
 			i.Resolution = r.How
-			over = append(over, i)
+			if i.CalledAt != nil {
+				over = append(over, i) // nobody was told of the others
+			}
 			if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
 				return err
 			}
@@ -161,13 +199,12 @@ func describeIncident(i ops.Incident) string {
 }
 
 func resolvedNotice(cycle held, over []ops.Incident) ops.Notice {
-	title := fmt.Sprintf("%s: %d incidents are over", cycle.environment, len(over))
+	text := notice.Over(cycle.environment, over)
+	n := ops.Notice{
+		CycleID: &cycle.id, Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: cycle.environment,
+	}
 	if len(over) == 1 {
-		title = fmt.Sprintf("%s: %s is over", cycle.environment, describeIncident(over[0]))
+		n.Service = over[0].Service
 	}
-	var body strings.Builder
-	for _, i := range over {
-		fmt.Fprintf(&body, "- %s, open since %s: %s\n", describeIncident(i), i.OpenedAt.Format(time.RFC3339), i.Resolution)
-	}
-	return ops.Notice{CycleID: &cycle.id, Kind: "resolved", Level: ops.LevelInfo, Title: title, Body: body.String()}
+	return n
 }

@@ -19,7 +19,7 @@ import (
 // that nothing was written in between, by any host, except output of sessions.
 type PageState struct {
 	Approvals int // unanswered questions
-	Incidents int // open ones; without those that have a pending question
+	Incidents int // open ones; without those that have a pending question, or that a cycle repairs
 	Running   int // sessions whose process may exist
 	Queued    int // cycles that have not started
 
@@ -29,13 +29,16 @@ type PageState struct {
 	Held string
 }
 
+// handledAlone: a cycle works on the incident, and nobody was called.
+const handledAlone = `(i.called_at IS NULL AND EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND c.ended_at IS NULL))`
+
 // PageState reads the counters. Each is an index lookup; none counts a whole table.
 func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	var p PageState
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
 		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
-			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending')),
+			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending') AND NOT `+handledAlone+`),
 		(SELECT COUNT(*) FROM sessions WHERE status = ?),
 		(SELECT COUNT(*) FROM cycles WHERE status = ?),
 		(SELECT COALESCE(MAX(id), 0) FROM cycles), (SELECT COALESCE(MAX(id), 0) FROM sessions),
@@ -65,7 +68,7 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 // Attention counts what waits for people.
 type Attention struct {
 	Approvals    int // unanswered questions
-	Open         int // open incidents, and those whose snooze is over; without those that have a pending question
+	Open         int // open incidents, and those whose snooze is over; without those that have a pending question, or that a cycle repairs
 	Acknowledged int
 	Snoozed      int
 }
@@ -79,7 +82,7 @@ func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error)
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM approvals WHERE status = ?),
 			COALESCE(SUM(CASE WHEN (i.status = ? OR (i.status = ? AND i.snoozed_until <= ?)) AND NOT EXISTS (
 				SELECT 1 FROM incident_waits w JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = ?
-			) THEN 1 ELSE 0 END), 0),
+			) AND NOT `+handledAlone+` THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? AND i.snoozed_until > ? THEN 1 ELSE 0 END), 0)
 		FROM incidents i WHERE i.resolved_at IS NULL`,

@@ -196,8 +196,8 @@ func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how str
 	return nil
 }
 
-// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for all of them.
-// It returns how many there were.
+// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for those about which
+// a human was called. It returns how many it closed.
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
@@ -215,8 +215,13 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 			rows[n].Resolution = how
 		}
 		closed = len(rows)
-		n := resolvedNotice(held{id: rows[closed-1].LastCycle, environment: environment}, rows)
-		n.CycleID = idOrNil(rows[closed-1].LastCycle)
+		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil })
+		if len(told) == 0 {
+			return nil // nobody was called, so there is nothing to take back
+		}
+		last := told[len(told)-1].LastCycle
+		n := resolvedNotice(held{id: last, environment: environment}, told)
+		n.CycleID = idOrNil(last)
 		n.Environment, n.Service = environment, service
 		_, err = insertNotice(ctx, tx, n, at)
 		return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -123,9 +124,9 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
+		text := notice.Overdue(e.Name, late, e.Interval)
 		_, err := d.Ends.AddNotice(ctx, ops.Notice{
-			Kind: ops.NoticeDeadman, Level: ops.LevelCritical, Title: "Claude Ops: cycles of " + e.Name + " are overdue",
-			Body: message + ".\n\nCheck `claudeops cycles list` and the log of Claude Ops.\n", Environment: e.Name,
+			Kind: ops.NoticeDeadman, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Environment: e.Name,
 			Key: fmt.Sprintf("deadman:%s:%d", e.Name, since.Unix()), NextAt: now, CreatedAt: now,
 		})
 		if err != nil {

@@ -15,6 +15,8 @@ import (
 type incidentPage struct {
 	incidentView
 	Several  bool
+	Timeline []entryView
+	Again    question  // start another cycle
 	Ask      *question // the action to confirm
 	Conflict string    // why the action was not taken
 }
@@ -34,16 +36,14 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
 		return
 	}
-	i, err := s.Store.Incident(r.Context(), id)
+	story, err := s.Store.IncidentStory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
 	}
-	m := moment{s.Clock()}
-	view := incidentPage{incidentView: m.incident(i), Several: len(s.Environments) > 1, Conflict: conflict}
-	if view.History, err = s.history(r.Context(), m, i); err != nil {
-		s.fail(w, r, "incident", err)
-		return
+	m, i := moment{s.Clock()}, story.Incident
+	view := incidentPage{
+		incidentView: m.incident(i), Several: len(s.Environments) > 1, Conflict: conflict, Timeline: m.timeline(story), Again: runAgain(i),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -142,6 +142,8 @@ func doneText(done, id string) string {
 		return fmt.Sprintf("Incident %d is resolved.", n)
 	case actionSnooze:
 		return fmt.Sprintf("Incident %d is snoozed.", n)
+	case actionRun:
+		return fmt.Sprintf("A cycle for incident %d is queued.", n)
 	case answerApprove:
 		return fmt.Sprintf("Approval %d is granted. Its cycle continues.", n)
 	case answerDeny:

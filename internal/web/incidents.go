@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -158,7 +159,7 @@ func (v incidentsView) needsPerson(i ops.Incident, now time.Time) bool {
 			return false
 		}
 	}
-	return !i.Holds(now)
+	return !i.Holds(now) && !i.Handled
 }
 
 func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]eventView, error) {
@@ -178,7 +179,7 @@ func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]event
 
 func (m moment) incident(i ops.Incident) incidentView {
 	view := incidentView{
-		ID: i.ID, Title: firstLine(i.Title, 200), Service: plain(i.Service), Environment: i.Environment, Level: levelBadge(i.Level),
+		ID: i.ID, Title: incidentTitle(i), Service: plain(i.Service), Environment: i.Environment, Level: levelBadge(i.Level),
 		Status: incidentBadge(i, m.now), StatusNote: m.incidentNote(i), Class: plain(i.Class), Occurrences: i.Occurrences,
 		Opened: m.stamp(i.OpenedAt), Updated: m.ago(i.UpdatedAt), First: refer(i.FirstCycle), Last: refer(i.LastCycle),
 		Resolved: i.ResolvedAt != nil, Cost: figure{Text: "Not available"},
@@ -188,7 +189,7 @@ func (m moment) incident(i ops.Incident) incidentView {
 		view.Waiting = &ref
 	}
 	if known, err := i.Known(); err == nil {
-		view.Findings, view.Tried, view.Recommendation = plain(known.Findings), plain(known.Tried), plain(known.Recommendation)
+		view.Findings, view.Tried, view.Recommendation = sentences(known.Findings), sentences(known.Tried), sentences(known.Recommendation)
 		if known.CostUSD > 0 {
 			view.Cost = dollars(&known.CostUSD)
 		}
@@ -196,6 +197,26 @@ func (m moment) incident(i ops.Incident) incidentView {
 	}
 	view.Actions = incidentActions(i)
 	return view
+}
+
+// sentences is a text for people: its lines without JSON.
+func sentences(text string) string {
+	lines := strings.Split(plain(text), "\n")
+	for n := range lines {
+		if strings.Contains(lines[n], "{") {
+			lines[n] = ops.Prose(lines[n])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// incidentTitle names an incident with its service, once.
+func incidentTitle(i ops.Incident) string {
+	title := firstLine(ops.Prose(i.Title), 200)
+	if service := plain(i.Service); service != "" && !strings.HasPrefix(title, service) {
+		title = service + ": " + title
+	}
+	return title
 }
 
 // failing returns the checks that are not healthy.
@@ -217,6 +238,9 @@ func failing(checks []ops.CheckResult) []checkView {
 func incidentBadge(i ops.Incident, now time.Time) badge {
 	switch i.Status {
 	case ops.IncidentOpen:
+		if i.Handled {
+			return badge{"run", "loader", "Being repaired"}
+		}
 		return badge{"hand", "hand", "Open"}
 	case ops.IncidentAcknowledged:
 		return badge{"unknown", "user", "Acknowledged"}

@@ -174,6 +174,8 @@ func (s *server) routes() http.Handler {
 func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /incidents", s.incidents)
 	pages.HandleFunc("GET /incidents/{id}", s.incident)
+	pages.HandleFunc("GET /incidents/{id}/report.md", s.incidentReport)
+	pages.HandleFunc("POST /incidents/{id}/run", s.runIncident)
 	pages.HandleFunc("GET /incidents/{id}/{action}", s.askIncident)
 	pages.HandleFunc("POST /incidents/{id}/{action}", s.changeIncident)
 	pages.HandleFunc("GET /approvals/{id}", s.approval)

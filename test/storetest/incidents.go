@@ -22,6 +22,9 @@ func incidentCases() []testCase {
 		{"a problem that is back after its end is a new one", backAgainIsNew},
 		{"incidents are listed in pages", incidentsAreListed},
 		{"a cycle sees the open incidents of its environment", journalHasOpenIncidents},
+		{"what a tier repairs is an incident that calls nobody", handledCallsNobody},
+		{"a call keeps the incident that a tier worked on", calledAfterHandled},
+		{"a tier that takes over what people know of changes nothing", handledAfterCalled},
 	}
 }
 
@@ -70,6 +73,75 @@ func (f *Fixture) incidents(t *testing.T) []ops.Incident {
 	return got
 }
 
+// handled is a report that calls nobody.
+func handled(services ...string) ops.IncidentReport {
+	r := report(services...)
+	r.Handled, r.Level, r.Titles = true, ops.LevelWarning, map[string]string{"web": "web: status 502"}
+	return r
+}
+
+func (f *Fixture) needYou(t *testing.T) int {
+	t.Helper()
+	a, err := f.Store.Attention(t.Context(), f.At)
+	must(t, err)
+	p, err := f.Store.PageState(t.Context())
+	must(t, err)
+	equal(t, "counters of pages", p.Incidents, a.Open)
+	return a.NeedYou()
+}
+
+func handledCallsNobody(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	got := f.open(t, cycle, handled("web"))
+	if len(got) != 1 || got[0].CalledAt != nil || !got[0].Handled || got[0].RemindAt != nil || got[0].Title != "web: status 502" {
+		t.Fatalf("incidents are %+v", got)
+	}
+	equal(t, "things to look at", f.needYou(t), 0)
+	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Service: "web", How: "Tier 2 repaired it"}},
+	}})
+	over, err := f.Store.Incident(t.Context(), got[0].ID)
+	must(t, err)
+	equal(t, "status", over.Status, ops.IncidentResolved)
+	equal(t, "how", over.Resolution, "Tier 2 repaired it")
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	must(t, err)
+	equal(t, "notices", len(notices), 0)
+}
+
+func calledAfterHandled(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	first := f.open(t, cycle, handled("web"))[0]
+	called := report("web")
+	called.Checks, called.Title = nil, "Repair did not finish"
+	got := f.open(t, cycle, called)
+	if len(got) != 1 || got[0].ID != first.ID || got[0].CalledAt == nil || got[0].Handled || got[0].Level != ops.LevelCritical ||
+		got[0].Check != "http" || got[0].Occurrences != 1 {
+		t.Fatalf("incidents are %+v", got)
+	}
+	equal(t, "things to look at", f.needYou(t), 1)
+}
+
+func handledAfterCalled(t *testing.T, f *Fixture) {
+	before := f.incident(t, "home", "web")
+	cycle := f.Claim(t, "home").Cycle.ID
+	got := f.open(t, cycle, handled("web"))
+	if len(got) != 1 {
+		t.Fatalf("incidents are %+v", got)
+	}
+	before.UpdatedAt = got[0].UpdatedAt
+	equal(t, "incident", got[0], before)
+	equal(t, "things to look at", f.needYou(t), 1)
+	f.EndCycle(t, cycle)
+
+	// A cycle that ends without a repair leaves what nobody works on to people.
+	cycle = f.Claim(t, "home").Cycle.ID
+	f.open(t, cycle, handled("db"))
+	equal(t, "while it is repaired", f.needYou(t), 1)
+	f.EndCycle(t, cycle)
+	equal(t, "after the cycle", f.needYou(t), 2)
+}
+
 func reportOpensIncidents(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	r := report("web", "db", "web")
@@ -82,7 +154,7 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 	want := ops.Incident{
 		ID: got[0].ID, Environment: "home", Service: "db", Check: "http", Class: "unresolved", Fingerprint: "home|db|http|unresolved",
 		Title: "no answer", Level: ops.LevelCritical, Status: ops.IncidentOpen, Occurrences: 1, FirstCycle: cycle, LastCycle: cycle,
-		Report: text, OpenedAt: Start, UpdatedAt: Start,
+		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start),
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")

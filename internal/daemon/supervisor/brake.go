@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -61,9 +62,9 @@ func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, 
 	if _, err := s.o.Failures.AddEvent(ctx, event); err != nil {
 		s.logError(ctx, fmt.Errorf("record that cycles of %s keep failing: %w", environment, err))
 	}
+	text := notice.CyclesFail(environment, reason)
 	if _, err := s.o.Failures.AddNotice(ctx, ops.Notice{
-		Kind: "brake", Level: ops.LevelCritical, Title: "Claude Ops: Cycles keep failing", Status: ops.NoticePending, NextAt: now, CreatedAt: now,
-		Body: "Environment " + environment + ": " + reason + ".\n\nSee: claudeops cycles list. Start one by hand: claudeops run\n",
+		Kind: ops.NoticeBrake, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 	}); err != nil {
 		s.logError(ctx, fmt.Errorf("notify that cycles of %s keep failing: %w", environment, err))
 	}

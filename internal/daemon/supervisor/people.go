@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -86,25 +87,16 @@ func (k *Keeper) Look(ctx context.Context) error {
 // remind returns the next reminder of an incident and when the one after it is due. The last one goes to the second target, and
 // none follows it.
 func remind(i ops.Incident, p ops.ApprovalPolicy, now time.Time) (ops.Notice, *time.Time) {
+	last := i.Reminders >= p.Reminds
+	text := notice.Reminder(i, last, now)
 	n := ops.Notice{
-		CycleID: &i.LastCycle, Kind: "reminder", Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
-		Title: fmt.Sprintf("Claude Ops: Reminder: %s", i.Title),
-		Body: fmt.Sprintf("Incident %d (%s, %s) has been open since %s and nobody has acknowledged it.\n\n"+
-			"See: claudeops incidents show %d\nAcknowledge: claudeops incidents ack %d\n",
-			i.ID, i.Environment, orAll(i.Service), i.OpenedAt.UTC().Format(time.RFC3339), i.ID, i.ID),
+		CycleID: &i.LastCycle, Kind: ops.NoticeReminder, Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		Title: text.Title, Body: text.Body,
 	}
-	if i.Reminders < p.Reminds {
-		next := now.Add(p.Remind)
-		return n, &next
+	if last {
+		n.Target = ops.TargetSecond
+		return n, nil
 	}
-	n.Target = ops.TargetSecond
-	n.Title = fmt.Sprintf("Claude Ops: Nobody answered: %s", i.Title)
-	return n, nil
-}
-
-func orAll(service string) string {
-	if service == "" {
-		return "no single service"
-	}
-	return service
+	next := now.Add(p.Remind)
+	return n, &next
 }

@@ -71,7 +71,7 @@ func (r *target) json(path string) string {
 	return "json://" + strings.TrimPrefix(r.URL, "http://") + path
 }
 
-func notice(level ops.Level) ops.Notice {
+func aNotice(level ops.Level) ops.Notice {
 	return ops.Notice{
 		ID: 7, Level: level, Title: "-x grafana needs a human",
 		Body: "Tier 3 could not repair **grafana**.\n\nÄ \"quoted\" $HOME `line`",
@@ -93,12 +93,12 @@ func TestTheRealProgramDelivers(t *testing.T) {
 			first, second := listen(t, http.StatusOK, ""), listen(t, http.StatusOK, "")
 			dir := filepath.Join(t.TempDir(), "private")
 			a := New(AppriseOptions{URLs: []string{first.json("/a?format=markdown"), second.json("/b?format=markdown")}, Dir: dir})
-			if err := a.Send(t.Context(), notice(level)); err != nil {
+			if err := a.Send(t.Context(), aNotice(level)); err != nil {
 				t.Fatal(err)
 			}
 			for _, received := range []*target{first, second} {
 				got := received.got(t, 1)[0].body
-				if got["title"] != notice(level).Title || got["message"] != notice(level).Body || got["type"] != kind {
+				if got["title"] != aNotice(level).Title || got["message"] != aNotice(level).Body || got["type"] != kind {
 					t.Errorf("got %+v", got)
 				}
 			}
@@ -115,7 +115,7 @@ func TestTheRealProgramReportsAFailingTarget(t *testing.T) {
 	received := listen(t, http.StatusInternalServerError, "")
 	host := strings.TrimPrefix(received.URL, "http://")
 	a := New(AppriseOptions{URLs: []string{"json://someone:hunter2hunter2@" + host + "/tokentoken"}, Dir: t.TempDir()})
-	err := a.Send(t.Context(), notice(ops.LevelInfo))
+	err := a.Send(t.Context(), aNotice(ops.LevelInfo))
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -133,7 +133,7 @@ func TestTheRealProgramReportsAFailingTarget(t *testing.T) {
 func TestTheRealProgramReportsAnAddressItCannotRead(t *testing.T) {
 	realApprise(t)
 	a := New(AppriseOptions{URLs: []string{"bogus://tokentoken/secretsecret"}, Dir: t.TempDir()})
-	err := a.Send(t.Context(), notice(ops.LevelInfo))
+	err := a.Send(t.Context(), aNotice(ops.LevelInfo))
 	if err == nil || !strings.Contains(err.Error(), "Unparseable URL ***") || strings.Contains(err.Error(), "secret") ||
 		strings.Contains(err.Error(), "Usage") {
 		t.Errorf("got %v", err)
@@ -142,7 +142,7 @@ func TestTheRealProgramReportsAnAddressItCannotRead(t *testing.T) {
 
 func TestAMissingProgramSaysWhatToDo(t *testing.T) {
 	for _, bin := range []string{"claudeops-no-such-apprise", "/nonexistent/apprise"} {
-		err := New(AppriseOptions{Bin: bin, URLs: []string{"json://x"}, Dir: t.TempDir()}).Send(t.Context(), notice(ops.LevelInfo))
+		err := New(AppriseOptions{Bin: bin, URLs: []string{"json://x"}, Dir: t.TempDir()}).Send(t.Context(), aNotice(ops.LevelInfo))
 		if err == nil || !strings.Contains(err.Error(), "apt install apprise") || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API") {
 			t.Errorf("got %v", err)
 		}
@@ -150,7 +150,7 @@ func TestAMissingProgramSaysWhatToDo(t *testing.T) {
 }
 
 func TestNoTargetIsItsOwnError(t *testing.T) {
-	err := New(AppriseOptions{URLs: []string{" "}}).Send(t.Context(), notice(ops.LevelInfo))
+	err := New(AppriseOptions{URLs: []string{" "}}).Send(t.Context(), aNotice(ops.LevelInfo))
 	if !errors.Is(err, ErrNoTarget) {
 		t.Errorf("got %v", err)
 	}
@@ -177,7 +177,7 @@ cat > `+out+`/stdin
 for a; do case $a in --config=*) f=${a#--config=}; cat "$f" > `+out+`/config; stat -c %a "$f" "${f%/*}" > `+out+`/mode;; esac; done`)
 	dir := filepath.Join(t.TempDir(), "private")
 	urls := []string{"json://user:hunter2@host/a", "tgram://token/chat"}
-	if err := New(AppriseOptions{Bin: bin, URLs: urls, Dir: dir}).Send(t.Context(), notice(ops.LevelCritical)); err != nil {
+	if err := New(AppriseOptions{Bin: bin, URLs: urls, Dir: dir}).Send(t.Context(), aNotice(ops.LevelCritical)); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -203,7 +203,7 @@ for a; do case $a in --config=*) f=${a#--config=}; cat "$f" > `+out+`/config; st
 	if got := read("mode"); got != "600\n700\n" {
 		t.Errorf("modes %q", got)
 	}
-	if got := read("stdin"); got != notice(ops.LevelCritical).Body {
+	if got := read("stdin"); got != aNotice(ops.LevelCritical).Body {
 		t.Errorf("stdin %q", got)
 	}
 	env := read("env")
@@ -223,7 +223,7 @@ func TestAHangingProgramIsEndedWithTheContext(t *testing.T) {
 	start := time.Now()
 	err := New(
 		AppriseOptions{Bin: script(t, "sleep 600 & wait"), URLs: []string{"json://x"}, Dir: t.TempDir()},
-	).Send(ctx, notice(ops.LevelInfo))
+	).Send(ctx, aNotice(ops.LevelInfo))
 	if err == nil || err.Error() != "run apprise: enough" {
 		t.Errorf("got %v", err)
 	}
@@ -252,7 +252,7 @@ func TestTheAPIGetsEverythingInOneRequest(t *testing.T) {
 	for path, want := range map[string]string{"": "/notify", "/": "/notify", "/notify/home": "/notify/home"} {
 		server := listen(t, http.StatusOK, `{"error":null}`)
 		a := New(AppriseOptions{API: server.URL + path, URLs: []string{"json://a/b", "tgram://c/d"}, Bin: "/nonexistent"})
-		if err := a.Send(t.Context(), notice(ops.LevelWarning)); err != nil {
+		if err := a.Send(t.Context(), aNotice(ops.LevelWarning)); err != nil {
 			t.Fatal(err)
 		}
 		got := server.got(t, 1)[0]
@@ -260,7 +260,7 @@ func TestTheAPIGetsEverythingInOneRequest(t *testing.T) {
 			t.Errorf("got %+v, want path %s", got, want)
 		}
 		body := map[string]any{
-			"title": notice(ops.LevelInfo).Title, "body": notice(ops.LevelInfo).Body, "type": "warning", "format": "markdown",
+			"title": aNotice(ops.LevelInfo).Title, "body": aNotice(ops.LevelInfo).Body, "type": "warning", "format": "markdown",
 			"urls": "json://a/b,tgram://c/d",
 		}
 		if fmt.Sprint(got.body) != fmt.Sprint(body) {
@@ -268,7 +268,7 @@ func TestTheAPIGetsEverythingInOneRequest(t *testing.T) {
 		}
 	}
 	server := listen(t, http.StatusOK, "")
-	if err := New(AppriseOptions{API: server.URL}).Send(t.Context(), notice(ops.LevelInfo)); err != nil {
+	if err := New(AppriseOptions{API: server.URL}).Send(t.Context(), aNotice(ops.LevelInfo)); err != nil {
 		t.Fatal(err)
 	}
 	if _, has := server.got(t, 1)[0].body["urls"]; has {
@@ -295,7 +295,7 @@ func TestFailuresOfTheAPISayWhatToDo(t *testing.T) {
 		server := listen(t, c.status, c.answer)
 		err := New(
 			AppriseOptions{API: server.URL + "/notify/keykeykey", URLs: []string{"json://tokentoken"}},
-		).Send(t.Context(), notice(ops.LevelInfo))
+		).Send(t.Context(), aNotice(ops.LevelInfo))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("status %d: %v", c.status, err)
 		}
@@ -306,13 +306,13 @@ func TestFailuresOfTheAPISayWhatToDo(t *testing.T) {
 	}
 	closed := listen(t, http.StatusOK, "")
 	closed.Close()
-	err := New(AppriseOptions{API: closed.URL + "/notify/keykeykey"}).Send(t.Context(), notice(ops.LevelInfo))
+	err := New(AppriseOptions{API: closed.URL + "/notify/keykeykey"}).Send(t.Context(), aNotice(ops.LevelInfo))
 	if err == nil || !strings.Contains(err.Error(), "connection refused; check CLAUDEOPS_APPRISE_API") ||
 		strings.Contains(err.Error(), "keykeykey") {
 		t.Errorf("got %v", err)
 	}
 	for _, bad := range []string{"apprise:8000", "/notify", "ftp://x/", "http://[x"} {
-		err := New(AppriseOptions{API: bad}).Send(t.Context(), notice(ops.LevelInfo))
+		err := New(AppriseOptions{API: bad}).Send(t.Context(), aNotice(ops.LevelInfo))
 		if err == nil || !strings.Contains(err.Error(), "CLAUDEOPS_APPRISE_API is not an http address") {
 			t.Errorf("%s: %v", bad, err)
 		}

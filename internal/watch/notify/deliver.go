@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -42,7 +42,7 @@ func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	out := slices.Clone(batch)
 	for i, n := range out {
 		if address := o.link(ctx, n); address != "" {
-			out[i].Body = strings.TrimRight(n.Body, "\n") + fmt.Sprintf("\n\n[Open it](%s)\n", address)
+			out[i].Body = notice.WithLink(n.Body, address)
 		}
 	}
 	return out

@@ -1,18 +1,14 @@
 package notify
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
-const (
-	// digestFrom is how many notices of one route at once are sent as one message.
-	digestFrom  = 4
-	longestBody = 2000 // of one notice within a message of several
-)
+// digestFrom is how many notices of one route at once are sent as one message.
+const digestFrom = 4
 
 // batches groups the notices that are sent as one message. A retry is sent alone: one bad notice must not delay the others.
 func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
@@ -53,20 +49,9 @@ func digest(batch []ops.Notice) ops.Notice {
 	}
 	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b ops.Notice) int { return urgency(b.Level) - urgency(a.Level) })
-	first := sorted[0]
-	var b strings.Builder
-	for _, n := range sorted {
-		fmt.Fprintf(&b, "**%s**\n\n%s\n\n", strings.TrimPrefix(line(n.Title, longestTitle), "Claude Ops: "), cut(strings.TrimSpace(n.Body)))
-	}
+	first, text := sorted[0], notice.Digest(sorted)
 	return ops.Notice{
 		ID: first.ID, Kind: first.Kind, Level: first.Level, Target: first.Target, Environment: first.Environment, Service: first.Service,
-		Title: fmt.Sprintf("Claude Ops: %d notices, first: %s", len(sorted), strings.TrimPrefix(first.Title, "Claude Ops: ")), Body: b.String(),
+		Title: text.Title, Body: text.Body,
 	}
-}
-
-func cut(s string) string {
-	if runes := []rune(s); len(runes) > longestBody {
-		return string(runes[:longestBody]) + "…"
-	}
-	return s
 }

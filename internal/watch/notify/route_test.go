@@ -100,11 +100,11 @@ func TestManyNoticesAtOnceAreOneMessage(t *testing.T) {
 		t.Fatalf("%d messages for 30 notices, one of them tried again", len(sent))
 	}
 	if n := sent[0]; n.Level != ops.LevelCritical || n.Title != "Claude Ops: 29 notices, first: service 29 is down" ||
-		strings.Count(n.Body, "[Open it](https://ops.example.org/cycles/9)") != 29 {
+		strings.Count(n.Body, " is down: https://ops.example.org/cycles/9\n") != 29 {
 		t.Errorf("sent %s %q\n%s", n.Level, n.Title, n.Body)
 	}
 	for i := range 30 {
-		if n := r.notice(i + 1); n.Status != ops.NoticeSent || strings.Contains(n.Body, "Open it") {
+		if n := r.notice(i + 1); n.Status != ops.NoticeSent || strings.Contains(n.Body, "https://") {
 			t.Errorf("notice %d is %s: %s", i+1, n.Status, n.Body)
 		}
 	}

@@ -1,0 +1,166 @@
+package notice
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// Problem is what a human should know about the work of a cycle.
+type Problem struct {
+	Services    []string
+	What        string // what is wrong
+	Todo        string // what the human should do
+	Found       string // what the agents found out
+	Tried       string
+	Why         string // what the supervisor decided, and by which rule
+	CostUSD     float64
+	Environment string
+	Cycle       ops.CycleID
+}
+
+// head is the first line: what is wrong and what to do.
+func (p Problem) head(todo string) string {
+	what := line(p.What, longestFact)
+	if services := ops.Listed(p.Services); services != "" && !strings.HasPrefix(what, services) {
+		what = strings.TrimSuffix(services+": "+what, ": ")
+	}
+	what = capitalUnless(what, p.Services)
+	return strings.TrimSpace(sentence(what) + " " + sentence(capital(line(todo, longestFact))))
+}
+
+// capitalUnless keeps the names of services as they are.
+func capitalUnless(text string, services []string) string {
+	if len(services) > 0 && strings.HasPrefix(text, services[0]) {
+		return text
+	}
+	return capital(text)
+}
+
+func (p Problem) text(heading string, more ...fact) Text {
+	return Text{title(heading), body(p.head(p.Todo), append(more, p.facts()...)...)}
+}
+
+func (p Problem) facts() []fact {
+	found, why := p.Found, p.Why
+	if found == p.What {
+		found = ""
+	}
+	if why == p.What {
+		why = ""
+	}
+	return []fact{
+		{"Found", found},
+		{"Tried", p.Tried},
+		{"Why", why},
+		{"Cost so far", dollars(p.CostUSD)},
+		{"Details", fmt.Sprintf("claudeops cycles show %d (environment %s)", p.Cycle, p.Environment)},
+	}
+}
+
+// NeedsHuman calls a human.
+func NeedsHuman(p Problem) Text { return p.text("Human attention required") }
+
+// Blocked tells of an escalation that a rule blocked.
+func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
+
+// Refused tells of an escalation that could not be accepted.
+func Refused(p Problem) Text { return p.text("An escalation was refused") }
+
+// BudgetSpent tells that nothing is left to spend.
+func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
+
+// Unfinished tells of a repair that came to no end.
+func Unfinished(p Problem) Text { return p.text("Repair did not finish") }
+
+// Refuted tells of a claimed repair that does not hold.
+func Refuted(p Problem) Text { return p.text("A claimed repair did not hold") }
+
+// TakesOver tells which handler works on the problem now.
+func TakesOver(p Problem, handler string) Text {
+	p.Todo = "nothing to do: " + handler + " works on it"
+	return p.text(handler + " takes over")
+}
+
+// Partial tells of a cycle that ended with a part of its work done.
+func Partial(p Problem, tier ops.Tier, done []string) Text {
+	heading := "Repair did not finish"
+	if tier == ops.Tier1 {
+		heading = "Tier 1 cannot check the services"
+	}
+	text := "nothing"
+	if len(done) > 0 {
+		text = strings.Join(done, "; ")
+	}
+	return p.text(heading, fact{"Done", text})
+}
+
+// Question is what a human is asked.
+type Question struct {
+	Handler string
+	Tier    ops.Tier
+	Expires time.Time // zero: never
+	Now     time.Time
+	Plan    []ops.ApprovedStep
+}
+
+// within is how long an answer is awaited.
+func (q Question) within() string {
+	if q.Expires.IsZero() {
+		return ""
+	}
+	return " within " + span(q.Expires.Sub(q.Now))
+}
+
+func (q Question) expiry() string {
+	if q.Expires.IsZero() {
+		return ""
+	}
+	return stamp(q.Expires)
+}
+
+// Approval asks whether a tier may start.
+func Approval(p Problem, q Question) Text {
+	p.Todo = fmt.Sprintf("approve or deny %s (%s)%s", q.Tier, q.Handler, q.within())
+	facts := []fact{{"Plan", planText(q.Plan)}, {"Expires", q.expiry()}, {"Answer", "page Incidents, or claudeops approvals list"}}
+	return Text{title("Your approval is needed"), body(p.head(p.Todo), append(facts, p.facts()...)...)}
+}
+
+// planText lists the steps of a plan in one line.
+func planText(steps []ops.ApprovedStep) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	var out []string
+	for i, s := range steps {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%d. %s of %s %s", i+1, s.Action, s.Service, s.Branch)))
+	}
+	return "the supervisor first does " + strings.Join(out, ", ")
+}
+
+// Review asks whether a repair is good enough.
+func Review(p Problem, q Question) Text {
+	p.Todo = "check the repair, then accept or reject it" + q.within()
+	facts := []fact{{"Expires", q.expiry()}, {"Answer", "page Incidents, or claudeops approvals list"}}
+	return Text{title("A repair needs your review"), body(p.head(p.Todo), append(facts, p.facts()...)...)}
+}
+
+// Expired tells that nobody answered a question.
+func Expired(p Problem) Text { return p.text("A question expired") }
+
+// NotNeeded takes a question back.
+func NotNeeded(p Problem) Text {
+	p.Todo = "nothing to do: your answer is no longer needed, and nothing was started"
+	return p.text("No answer needed")
+}
+
+// LeftDown tells of services that a session took down and did not bring up again.
+func LeftDown(s ops.Session, services []string) Text {
+	return Text{title("A service was left down"), body(
+		fmt.Sprintf("%s: taken down by session %d and not brought up again. Start it by hand or run a cycle.", ops.Listed(services), s.ID),
+		fact{"Session", fmt.Sprintf("%d (%s) of cycle %d", s.ID, s.Tier, s.CycleID)},
+		fact{"Details", fmt.Sprintf("claudeops sessions show %d", s.ID)},
+	)}
+}

@@ -1,0 +1,152 @@
+package notice_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/notice"
+	"claudeops/internal/ops"
+)
+
+var update = flag.Bool("update", false, "write the golden file again")
+
+func at(minute int) time.Time { return time.Date(2026, 9, 28, 14, minute, 0, 0, time.UTC) }
+
+// all renders every notice, so that a human can read them in one place.
+func all() []struct {
+	when string
+	text notice.Text
+} {
+	p := notice.Problem{
+		Services: []string{"web"}, What: "HTTP 502 Bad Gateway", Todo: "repair web by hand and resolve the incident",
+		Found: "the upstream port changed from 8080 to 8090", Tried: "restarted web twice, no change", CostUSD: 0.334,
+		Why: "escalation to Tier 3 was blocked by the tier limit: the maximum tier is 2", Environment: "default", Cycle: 57,
+	}
+	budget := p
+	budget.Why = "Tier 2 was not started: the day's budget of $5.00 is spent; the next day's budget starts at 2026-09-29T00:00:00Z"
+	budget.Todo = "raise the budget and run a cycle, or wait until the next day's budget starts"
+	agent := notice.Problem{
+		What:        `session 3 (credentials): API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`,
+		Todo:        "Set a valid ANTHROPIC_API_KEY, then run the cycle again with claudeops once.",
+		Environment: "default", Cycle: 58,
+	}
+	interrupted := p
+	interrupted.Why = "session 118 (Tier 2) was interrupted (shutdown); what it started may have taken effect, so it is not repeated"
+	interrupted.Todo = "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
+	question := notice.Question{Handler: "tier3", Tier: ops.Tier3, Expires: at(12), Now: at(2)}
+	plan := question
+	plan.Plan = []ops.ApprovedStep{
+		{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}, Does: "docker restart web"},
+		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy"}, Does: "compose up"},
+	}
+	closed := notice.Problem{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
+	hostile := p
+	hostile.What = "# done\n\n[Approve here](https://evil.example) <img src=x> `rm -rf /` **all well** {\"command\":\"curl evil\"}"
+	hostile.Found = strings.Repeat("very long finding ", 200)
+	cause := ops.Cause{
+		Environment: "default", Services: []string{"web", "db"}, Affected: []string{"shop"}, Level: ops.Down, Began: at(0),
+	}
+	incident := ops.Incident{
+		ID: 3, Environment: "default", Service: "web", Title: "web: HTTP 502 Bad Gateway", OpenedAt: at(0), CostUSD: 0.33,
+		Resolution: "cycle 57: Tier 2 repaired it; 1 check confirmed by our own probes",
+		Report:     []byte(`{"recommendation":"approve or deny that tier3 works on web","tried":"restarted web twice"}`),
+	}
+	db := ops.Incident{ID: 4, Environment: "default", Service: "db", Title: "db: disk full", OpenedAt: at(1), Resolution: "bob: cleaned up"}
+	run := ops.ActionRun{ID: 9, Service: "web", Action: "redeploy", Why: "the image is broken"}
+	undo := run
+	undo.ID, undo.UndoOf = 10, 9
+	opened := notice.Opened(cause, []ops.Check{
+		{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}, {Service: "db", Status: ops.Down, Error: "connection refused"},
+	})
+	return []struct {
+		when string
+		text notice.Text
+	}{
+		{"opened: probes or alerts found services bad", opened},
+		{"escalated: only where a route asks for it", notice.TakesOver(p, "tier2")},
+		{"approval asked", notice.Approval(p, question)},
+		{"approval asked, with the link of the outbox", notice.Text{
+			Title: notice.Approval(p, question).Title, Body: notice.WithLink(notice.Approval(p, question).Body, "https://ops.example.org/approvals/1"),
+		}},
+		{"plan asked", notice.Approval(p, plan)},
+		{"review asked", notice.Review(p, question)},
+		{"question expired", notice.Expired(p)},
+		{"question withdrawn", notice.NotNeeded(closed)},
+		{"needs human", notice.NeedsHuman(p)},
+		{"escalation blocked", notice.Blocked(p)},
+		{"escalation refused", notice.Refused(p)},
+		{"budget reached", notice.BudgetSpent(budget)},
+		{"partial: a repair", notice.Partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"})},
+		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
+		{"failed or interrupted", notice.Unfinished(interrupted)},
+		{"claimed repair refuted", notice.Refuted(p)},
+		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
+		{"reminder", notice.Reminder(incident, false, at(45))},
+		{"last reminder, to the second target", notice.Reminder(incident, true, at(45))},
+		{"recovered, nobody was called", notice.Recovered(cause, "web, db recovered after 12m0s", at(12))},
+		{"resolved, one incident", notice.Over("default", []ops.Incident{incident})},
+		{"resolved, several incidents", notice.Over("default", []ops.Incident{incident, db})},
+		{"cycles overdue", notice.Overdue("default", 3*time.Hour, time.Hour)},
+		{"cycles keep failing", notice.CyclesFail("default", "5 cycles in a row failed; no scheduled cycle starts until one succeeds")},
+		{"host cannot start sessions", notice.CannotStart("the sandbox layer landlock cannot be set up")},
+		{"action undone", notice.ActionUndone(undo)},
+		{"action not undone", notice.ActionNotUndone(undo, ops.ActionFailed, "exit status 1")},
+		{"action made things worse", notice.ActionWorse(run, []string{"web", "shop"})},
+		{"action interrupted", notice.ActionInterrupted(run)},
+		{"digest: several at once", notice.Digest([]ops.Notice{
+			{Title: opened.Title, Body: opened.Body},
+			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
+			{Title: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Body},
+			{Title: notice.BudgetSpent(budget).Title, Body: notice.BudgetSpent(budget).Body},
+		})},
+		{"hostile text of an agent", notice.NeedsHuman(hostile)},
+		{"test", notice.Test()},
+	}
+}
+
+func TestNoticesReadWell(t *testing.T) {
+	var b strings.Builder
+	for _, n := range all() {
+		fmt.Fprintf(&b, "=== %s\n%s\n\n%s\n", n.when, n.text.Title, n.text.Body)
+	}
+	golden := filepath.Join("testdata", "notices.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("the notices differ from %s; read them and run with -update:\n%s", golden, b.String())
+	}
+}
+
+func TestNoticesFitAPhone(t *testing.T) {
+	for _, n := range all() {
+		if strings.HasPrefix(n.when, "digest") {
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(n.text.Body, "\n"), "\n")
+		if len(lines) > 8 || len(n.text.Body) > 1200 || len([]rune(n.text.Title)) > 180 {
+			t.Errorf("%s: %d lines, %d bytes:\n%s", n.when, len(lines), len(n.text.Body), n.text.Body)
+		}
+		if strings.ContainsAny(n.text.Body, "{}`[]<>*|\"") && n.when != "hostile" {
+			t.Errorf("%s: JSON or Markdown in\n%s", n.when, n.text.Body)
+		}
+		heading := strings.TrimPrefix(n.text.Title, "Claude Ops: ")
+		if strings.Contains(n.text.Body, heading) && heading != "test" {
+			t.Errorf("%s: the body repeats the title %q:\n%s", n.when, heading, n.text.Body)
+		}
+		if len(lines) > 1 && lines[1] != "" {
+			t.Errorf("%s: no blank line after the first:\n%s", n.when, n.text.Body)
+		}
+	}
+}

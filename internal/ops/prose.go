@@ -1,0 +1,86 @@
+package ops
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Prose returns a text for people: one line, in which every JSON object is replaced by the words it holds. Errors of model APIs and
+// the inputs of tools contain such objects.
+func Prose(text string) string {
+	var b strings.Builder
+	for text != "" {
+		at := strings.IndexByte(text, '{')
+		if at < 0 {
+			break
+		}
+		b.WriteString(text[:at])
+		text = text[at:]
+		d := json.NewDecoder(strings.NewReader(text))
+		var object map[string]any
+		err := d.Decode(&object)
+		switch rest := strings.TrimLeft(text[1:], " \n\t"); {
+		case err == nil:
+			b.WriteString(valueWords(object))
+			text = text[d.InputOffset():]
+		case strings.HasPrefix(rest, `"`): // an object that was cut off
+			text = unquoted(rest)
+		default:
+			b.WriteByte('{')
+			text = text[1:]
+		}
+	}
+	return strings.Join(strings.Fields(b.String()+text), " ")
+}
+
+// telling are the fields of an object that say what it is about, the best first.
+func telling() []string {
+	return []string{"message", "error", "detail", "reason", "command", "file_path", "path", "url", "query", "pattern", "title"}
+}
+
+func valueWords(value any) string {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range telling() {
+			if text := valueWords(v[name]); text != "" {
+				return text
+			}
+		}
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if text := valueWords(v[name]); text != "" {
+				out = append(out, name+" "+text)
+			}
+		}
+		return strings.Join(out, ", ")
+	case []any:
+		var out []string
+		for _, one := range v {
+			if text := valueWords(one); text != "" {
+				out = append(out, text)
+			}
+		}
+		return strings.Join(out, ", ")
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// unquoted is what is left of an object that was cut off, without its marks.
+func unquoted(text string) string {
+	name, rest, found := strings.Cut(text[1:], `"`)
+	value, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(rest, ":"), " "), `"`)
+	if found && ok && slices.Contains(telling(), name) {
+		text = value
+	}
+	d := json.NewDecoder(strings.NewReader(`"` + strings.TrimRight(strings.TrimSuffix(text, "…"), `\`) + `"`))
+	var plain string
+	if d.Decode(&plain) == nil {
+		text = plain
+	}
+	return strings.NewReplacer(`{`, "", `}`, "", `"`, "", `\n`, " ").Replace(text)
+}

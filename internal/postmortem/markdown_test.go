@@ -1,0 +1,136 @@
+package postmortem_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+func at(second int) time.Time { return time.Date(2026, 9, 28, 14, 0, second, 0, time.UTC) }
+
+// repaired is the story of an outage that Tier 2 repaired, as the demo has it.
+func repaired() ops.IncidentStory {
+	yes := true
+	return ops.IncidentStory{
+		Incident: ops.Incident{
+			ID: 3, Environment: "default", Service: "web", Title: "web: HTTP 502", Level: ops.LevelWarning, Status: ops.IncidentResolved,
+			Occurrences: 1, FirstCycle: 57, LastCycle: 57, OpenedAt: at(20), ResolvedAt: ops.Ptr(at(120)), ResolvedBy: "claudeops",
+			Resolution: "cycle 57: Tier 2 repaired it; 1 check confirmed by our own probes",
+			Report: []byte(`{"title":"x","checks":[{"service":"web","check_type":"http","status":"down","error":"HTTP 502"}],
+				"findings":"the port changed","tried":"restarted web"}`),
+		},
+		Cycles: []ops.CycleStory{{
+			Cycle: ops.Cycle{
+				ID: 57, Trigger: ops.TriggerProbe, Status: ops.CycleResolved, Reason: "Tier 2 repaired it", Verified: &yes,
+				CreatedAt: at(2), StartedAt: ops.Ptr(at(3)), EndedAt: ops.Ptr(at(120)),
+			},
+			Journal: ops.Journal{
+				Sessions: []ops.Session{
+					{
+						ID: 117, CycleID: 57, Tier: ops.Tier1, Handler: "tier1", Model: "haiku", Status: ops.SessionCompleted, Outcome: ops.OutcomeEscalate,
+						HandoffJSON: []byte(`{"reason":"web answers 502"}`), StartedAt: ops.Ptr(at(4)), EndedAt: ops.Ptr(at(20)),
+						Figures: ops.Figures{CostUSD: ops.Ptr(0.02)},
+					},
+					{
+						ID: 118, CycleID: 57, Tier: ops.Tier2, Handler: "tier2", Model: "sonnet", Status: ops.SessionCompleted, Outcome: ops.OutcomeResolved,
+						OutcomeJSON: []byte(`{"summary":"set the port to 8090","actions":[{"service":"web","action":"restart","success":true}]}`),
+						StartedAt:   ops.Ptr(at(21)), EndedAt: ops.Ptr(at(110)),
+					},
+				},
+				Decisions: []ops.Decision{{SessionID: 117, Verdict: ops.VerdictEscalate, TargetHandler: "tier2", Reason: "Tier 2 is next", At: at(20)}},
+				Checks: []ops.Check{
+					{At: at(1), Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down, Error: "HTTP 502"},
+					{At: at(115), Service: "web", Purpose: ops.ProbeVerify, Status: ops.Healthy},
+				},
+				Approvals: []ops.Approval{{
+					ID: 1, CycleID: 57, Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2", Status: ops.ApprovalApproved, Reason: "web answers 502",
+					RequestedAt: at(20), AnsweredAt: ops.Ptr(at(21)), AnsweredBy: "ada", Answer: "go on",
+				}},
+				Runs: []ops.ActionRun{
+					{ID: 9, Service: "web", Action: "redeploy", Status: ops.ActionUndone, Does: "compose up web", RequestedAt: at(30), StartedAt: ops.Ptr(at(30))},
+					{ID: 10, UndoOf: 9, Service: "web", Action: "redeploy", Status: ops.ActionDone, RequestedAt: at(40), StartedAt: ops.Ptr(at(40))},
+				},
+			},
+			Refused: map[ops.SessionID]int{118: 2},
+		}},
+		Notices: []ops.Notice{{Title: "Claude Ops: web is down", Status: ops.NoticeSent, CreatedAt: at(2), SentAt: ops.Ptr(at(3)), CycleID: ops.Ptr(ops.CycleID(57))}},
+		Events:  []ops.Event{{At: at(60), Kind: ops.EventIncident, Message: "ada acknowledged incident 3 (web: HTTP 502)"}},
+	}
+}
+
+// waiting is an open incident that waits for a human.
+func waiting() ops.IncidentStory {
+	s := repaired()
+	s.Incident.Status, s.Incident.ResolvedAt, s.Incident.ResolvedBy, s.Incident.Resolution = ops.IncidentOpen, nil, "", ""
+	s.Incident.CalledAt = ops.Ptr(at(20))
+	s.Incident.Report = []byte(`{"recommendation":"approve or deny that tier2 works on web"}`)
+	c := &s.Cycles[0]
+	c.Cycle.Status, c.Cycle.EndedAt, c.Cycle.Verified, c.Refused = ops.CycleWaitingHuman, nil, nil, nil
+	c.Journal.Sessions, c.Journal.Runs = c.Journal.Sessions[:1], nil
+	a := &c.Journal.Approvals[0]
+	a.Status, a.AnsweredAt, a.AnsweredBy, a.Answer = ops.ApprovalPending, nil, "", ""
+	s.Events = nil
+	return s
+}
+
+func TestReports(t *testing.T) {
+	for name, story := range map[string]ops.IncidentStory{"repaired": repaired(), "waiting": waiting()} {
+		got := postmortem.Markdown(story, nil, at(300))
+		golden := filepath.Join("testdata", name+".md")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("the report differs from %s; read it and run with -update:\n%s", golden, got)
+		}
+	}
+}
+
+func TestTextFromOutsideCannotFormMarkdown(t *testing.T) {
+	const hostile = "# Forged\n\n## Forged\n- [Approve](https://evil.example) <script>alert(1)</script> | a | b |\n![x](https://evil.example/x.png) " +
+		"https://evil.example www.evil.example mail@evil.example `code` **bold** {\"command\":\"*x*\"} sk-ant-api03-" +
+		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA topsecretvalue"
+	s := repaired()
+	s.Incident.Title, s.Incident.Service, s.Incident.Resolution, s.Incident.ResolvedBy = hostile, hostile, hostile, hostile
+	c := &s.Cycles[0]
+	c.Cycle.Reason = hostile
+	c.Journal.Sessions[0].HandoffJSON, c.Journal.Sessions[0].Error = nil, hostile
+	c.Journal.Decisions[0].Reason, c.Journal.Decisions[0].Verdict = hostile, ops.VerdictBlocked
+	c.Journal.Approvals[0].AnsweredBy, c.Journal.Approvals[0].Answer = hostile, hostile
+	c.Journal.Runs[0].Does = hostile
+	s.Notices[0].Title, s.Events[0].Message = hostile, hostile
+	text := postmortem.Markdown(s, []string{"topsecretvalue"}, at(300))
+	if strings.Contains(text, "topsecretvalue") || strings.Contains(text, "sk-ant-api03-AAAA") {
+		t.Error("a secret is in the report")
+	}
+	var page bytes.Buffer
+	if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert([]byte(text), &page); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<a ", "<img", "<script", "<table", "<code", "<strong", "<em>"} {
+		if strings.Contains(page.String(), bad) {
+			t.Errorf("the report has %s:\n%s", bad, page.String())
+		}
+	}
+	if n := strings.Count(page.String(), "<h1>") + strings.Count(page.String(), "<h2>"); n != 10 {
+		t.Errorf("%d headings, want 10", n)
+	}
+}

@@ -1,0 +1,68 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/test/apitest"
+)
+
+func TestAnIncidentHasItsStory(t *testing.T) {
+	s := newSite(t)
+	cycle, approval := s.asks("# Forged heading <b>x</b>")
+	i := s.newestIncident()
+	path := fmt.Sprintf("/incidents/%d", i.ID)
+	body := s.page(path)
+	mustContain(t, body, "Timeline", "Opened", "Detected by a scheduled check", fmt.Sprintf("Cycle %d started", cycle),
+		fmt.Sprintf("Approval %d asked", approval.ID), fmt.Sprintf(`href="/approvals/%d"`, approval.ID), `href="/sessions/`,
+		"Run again", "Report (Markdown)", `href="`+path+`/report.md"`, "A human was called")
+	a := s.get(path + "/report.md")
+	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/markdown; charset=utf-8" ||
+		!strings.Contains(a.Header.Get("Content-Disposition"), fmt.Sprintf(`attachment; filename="incident-%d.md"`, i.ID)) {
+		t.Errorf("%d %v", a.StatusCode, a.Header)
+	}
+	mustContain(t, a.body, "# Incident 1: ", `\# Forged heading &lt;b&gt;x`, "## Timeline (UTC)", "waits for an answer")
+	if got := s.get("/incidents/99/report.md").StatusCode; got != http.StatusNotFound {
+		t.Errorf("report of a missing incident: %d", got)
+	}
+	if got := s.post(path+"/run", nil).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("run again: %d", got)
+	}
+	again, err := s.Store.Cycle(t.Context(), cycle+1)
+	if err != nil || again.Environment != i.Environment || again.Trigger != ops.TriggerManual || strings.Contains(again.Prompt, "Forged") ||
+		!strings.Contains(again.Prompt, "jellyfin") {
+		t.Errorf("queued %+v, %v", again, err)
+	}
+	mustContain(t, s.page(path+"?done=run"), "A cycle for incident 1 is queued.")
+}
+
+func TestAReadOnlyVisitorDoesNotRunAnIncidentAgain(t *testing.T) {
+	s := newSite(t, withReadToken("full", "reader"))
+	i := s.breaks("jellyfin", "HTTP 502")
+	for _, path := range []string{fmt.Sprintf("/incidents/%d/run", i.ID), fmt.Sprintf("/api/v1/incidents/%d/run", i.ID)} {
+		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
+			t.Errorf("POST %s: %d", path, got)
+		}
+	}
+	for _, path := range []string{fmt.Sprintf("/incidents/%d/report.md", i.ID), fmt.Sprintf("/api/v1/incidents/%d/report", i.ID)} {
+		a := s.with("GET", path, "reader", nil)
+		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/markdown; charset=utf-8" {
+			t.Errorf("GET %s: %d %s", path, a.StatusCode, a.Header.Get("Content-Type"))
+		}
+		mustContain(t, a.body, "# Incident 1: ")
+	}
+}
+
+func TestAnIncidentThatACycleRepairsNeedsNobody(t *testing.T) {
+	s := newSite(t)
+	report := reported("jellyfin", "HTTP 502")
+	report.Handled, report.Waits = true, false
+	s.Await(ops.NewCycle{}, guarded(), ops.Step{Reason: "Tier 2 works on it", Incident: report},
+		apitest.Run{Tier: 1, Model: "haiku", For: time.Minute, Outcome: ops.OutcomeEscalate})
+	mustContain(t, s.page("/incidents"), "Nothing needs you.")
+	mustContain(t, s.page("/incidents?tab=open"), "Being repaired", "jellyfin: HTTP 502")
+}
