@@ -359,3 +359,19 @@ func TestFlagsAreUniqueAndCarryNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// Walls are built from absolute paths; a file in the working folder is named by its name alone.
+func TestAFileInTheWorkingFolderIsProtectedByItsWholePath(t *testing.T) {
+	dir := t.TempDir()
+	want := filepath.Join(dir, "claudeops.yaml")
+	if err := os.WriteFile(want, []byte("dry_run: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.OwnFiles(), want) || !slices.Contains(c.SecretFiles(), want) {
+		t.Errorf("own %q, secret %q", c.OwnFiles(), c.SecretFiles())
+	}
+}
