@@ -23,8 +23,8 @@ func (b block) has(mark string) bool {
 	return ok
 }
 
-// known are the marks that a block of each language may have. The first of them that a block has says what is done with it.
-var known = map[string][]string{
+// blockMarks are the marks that a block of each language may have. The first of them that a block has says what is done with it.
+var blockMarks = map[string][]string{
 	"sh":   {"run", "file", "not-run"},
 	"yaml": {"config", "file", "not-run"},
 	"json": {"post", "file", "not-run"},
@@ -32,8 +32,8 @@ var known = map[string][]string{
 	"text": {"output"},
 }
 
-// with are further words that change how a block is run.
-var with = []string{"exit", "eventually", "background"}
+// runWords are further words that change how a block is run.
+var runWords = []string{"exit", "eventually", "background"}
 
 // documents are the files whose blocks are run.
 func documents(t testing.TB) []string {
@@ -55,8 +55,8 @@ func readDocument(t testing.TB, path string) string {
 	return string(text)
 }
 
-// word is a word of an info string: a name, NAME=VALUE or NAME="a longer value".
-var word = regexp.MustCompile(`([a-z-]+)(?:="([^"]*)"|=(\S+))?`)
+// infoWord is a word of an info string: a name, NAME=VALUE or NAME="a longer value".
+var infoWord = regexp.MustCompile(`([a-z-]+)(?:="([^"]*)"|=(\S+))?`)
 
 // listItem is the first line of a list item, whose further paragraphs are indented.
 var listItem = regexp.MustCompile(`^([-*]|\d+\.) `)
@@ -93,7 +93,7 @@ func blocksOf(text string) (out []block, wrong []string) {
 func newBlock(line int, info string) *block {
 	lang, rest, _ := strings.Cut(strings.TrimSpace(info), " ")
 	b := &block{line: line, lang: lang, marks: map[string]string{}}
-	for _, m := range word.FindAllStringSubmatch(rest, -1) {
+	for _, m := range infoWord.FindAllStringSubmatch(rest, -1) {
 		b.marks[m[1]] = m[2] + m[3]
 	}
 	return b
@@ -104,7 +104,7 @@ func (b block) wrong() (out []string) {
 	say := func(format string, args ...any) {
 		out = append(out, fmt.Sprintf("line %d: ", b.line)+fmt.Sprintf(format, args...))
 	}
-	marks, ok := known[b.lang]
+	marks, ok := blockMarks[b.lang]
 	if !ok {
 		say("a block of %q: the test knows sh, yaml, json, ini and text", b.lang)
 		return out
@@ -114,7 +114,7 @@ func (b block) wrong() (out []string) {
 		switch {
 		case slices.Contains(marks, mark):
 			marked = true
-		case !slices.Contains(with, mark) || !b.has("run"):
+		case !slices.Contains(runWords, mark) || !b.has("run"):
 			say("%q is no mark of a block of %s", mark, b.lang)
 		}
 		if mark == "not-run" && len(value) < 5 {

@@ -93,8 +93,13 @@ type Prompt struct {
 }
 
 func promptKind() kind[Prompt] {
+	return textFileKind("give the path of a prompt file, or remove the setting to use the built-in prompt")
+}
+
+// textFileKind reads the path of a text file; fix says what to do where there is none.
+func textFileKind(fix string) kind[Prompt] {
 	return kind[Prompt]{name: "file", schema: singleSchema(), parse: func(p places, v raw) (Prompt, []fault) {
-		text, faults := readFrom(p, v, "give the path of a prompt file, or remove the setting to use the built-in prompt")
+		text, faults := readFrom(p, v, fix)
 		path, _ := p.resolve(v)
 		return Prompt{Path: path, Text: text}, faults
 	}}

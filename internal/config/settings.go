@@ -294,7 +294,7 @@ func (c *Config) retentionSettings() []field {
 	return under(
 		"retention",
 		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means no limit. "+
-			"See [operations.md](operations.md#what-is-kept-and-for-how-long).").
+			"See [operations.md](operations.md#retention).").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS").or("720h"),
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
