@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,7 +39,7 @@ func TestDocuments_RunAsTheyAreWritten(t *testing.T) {
 		if len(wrong) > 0 {
 			continue // the other test tells
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".md"), func(t *testing.T) {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(path, "../../"), ".md"), func(t *testing.T) {
 			t.Parallel()
 			readAlong(t, text, blocks)
 		})
@@ -130,11 +131,11 @@ func newReader(t *testing.T, blocks []block) *reader {
 	}
 	// Nothing of this machine's user is known, no agent waits between its steps, and Claude talks to a scripted API.
 	for _, pair := range realcli.Env(t, messagesapi.New(t, tutorialStory).URL()) {
-		if name, _, _ := strings.Cut(pair, "="); name != "PATH" && name != "HOME" && name != "ANTHROPIC_API_KEY" && name != "CLAUDE_CONFIG_DIR" {
+		if name, _, _ := strings.Cut(pair, "="); !slices.Contains([]string{"PATH", "HOME", "TMPDIR", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR"}, name) {
 			r.env = append(r.env, pair)
 		}
 	}
-	r.env = append(r.env, quickExit, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+r.home, "CLAUDEOPS_DEMO_PACE=0", "PYTHONUNBUFFERED=1",
+	r.env = append(r.env, quickExit, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+r.home, "TMPDIR="+os.TempDir(), "CLAUDEOPS_DEMO_PACE=0", "PYTHONUNBUFFERED=1",
 		"CLAUDEOPS_LISTEN="+r.translate("127.0.0.1:"+webPort))
 	return r
 }

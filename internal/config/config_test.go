@@ -375,3 +375,17 @@ func TestAFileInTheWorkingFolderIsProtectedByItsWholePath(t *testing.T) {
 		t.Errorf("own %q, secret %q", c.OwnFiles(), c.SecretFiles())
 	}
 }
+
+// A scenario in the working folder is found by its name, as other files are.
+func TestAScenarioIsAFileOfTheWorkingFolder(t *testing.T) {
+	dir := t.TempDir()
+	for given, want := range map[string]string{"one.yaml": filepath.Join(dir, "one.yaml"), "builtin:demo": "builtin:demo"} {
+		c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}, Flags: map[string]string{"agent.scenario": given}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Agent.Scenario != want {
+			t.Errorf("%s is %s, want %s", given, c.Agent.Scenario, want)
+		}
+	}
+}

@@ -86,6 +86,16 @@ func programKind() kind[string] {
 	}}
 }
 
+// scenarioKind reads the name of a built-in scenario or the path of a file, which may be in the working folder.
+func scenarioKind() kind[string] {
+	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
+		if strings.HasPrefix(v.text, "builtin:") {
+			return v.text, nil
+		}
+		return p.resolve(v)
+	}}
+}
+
 // Prompt is an operator's own prompt and the file it was read from.
 type Prompt struct {
 	Path string
