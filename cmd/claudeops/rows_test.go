@@ -42,8 +42,13 @@ observe: agent
 				t.Fatalf("%s answers %d: %s", path, status, body)
 			}
 			want := rowsOf(t, body)
+			if command == "sessions show 1" {
+				_, guard := d.get("/api/v1/sessions/1/guard")
+				want.(map[string]any)["guard_decisions"] = rowsOf(t, guard)
+			}
 			local := b.run(append(strings.Fields(command), "-o", "json")...)
-			remote := b.runWith([]string{"CLAUDEOPS_API_TOKEN=" + d.token()}, append([]string{"--server", "http://" + d.addr}, append(strings.Fields(command), "-o", "json")...)...)
+			remote := b.runWith([]string{"CLAUDEOPS_API_TOKEN=" + d.token(), "CLAUDEOPS_SERVER=http://" + d.addr},
+				append(strings.Fields(command), "-o", "json")...)
 			for from, got := range map[string]ran{"the database": local, "the server": remote} {
 				if got.code != 0 {
 					t.Fatalf("from %s it exits %d: %s", from, got.code, got.stderr)
