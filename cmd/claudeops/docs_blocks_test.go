@@ -139,13 +139,13 @@ func TestDocuments_NoBlockEscapes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"```sh\nls\n```\n":                      "needs one of the marks",
-		"```\nls\n```\n":                        "the test knows",
-		"```sh not-run\nls\n```\n":              "give the reason",
-		"```yaml run\na: b\n```\n":              "is no mark",
-		"```text\nclaudeops status\n```\n":      "escape the test",
-		"Type:\n\n    claudeops status\n":       "indented block",
-		"```sh run\nls\n":                       "does not end",
+		"```sh\nls\n```\n":                     "needs one of the marks",
+		"```\nls\n```\n":                       "the test knows",
+		"```sh not-run\nls\n```\n":             "give the reason",
+		"```yaml run\na: b\n```\n":             "is no mark",
+		"```text\nclaudeops status\n```\n":     "escape the test",
+		"Type:\n\n    claudeops status\n":      "indented block",
+		"```sh run\nls\n":                      "does not end",
 		"```sh run background=yes colour\n```": "is no mark",
 	} {
 		if _, wrong := blocksOf(text); !strings.Contains(strings.Join(wrong, "\n"), want) {
