@@ -185,7 +185,7 @@ func TestDocuments_LinksLeadSomewhere(t *testing.T) {
 // anchors are the names that GitHub gives the headings of a page.
 func anchors(text string) (out []string) {
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
-		name := strings.ToLower(regexp.MustCompile("[^\\pL\\pN _-]").ReplaceAllString(m[1], ""))
+		name := strings.ToLower(regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(m[1], ""))
 		out = append(out, strings.ReplaceAll(name, " ", "-"))
 	}
 	return out
