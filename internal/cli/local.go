@@ -342,6 +342,15 @@ func (l *local) Stats(ctx context.Context) (api.Stats, error) {
 	return api.ReadStats(ctx, l.store, envs, l.store.Clock())
 }
 
+// Situation says what happens now and next, from the rows.
+func (l *local) Situation(ctx context.Context) (api.Situation, error) {
+	envs, err := trusting(ctx, l.cfg)
+	if err != nil {
+		return api.Situation{}, err
+	}
+	return api.ReadSituation(ctx, l.store, envs, nil, false, l.store.Clock())
+}
+
 // Hosts lists the hosts of the database.
 func (l *local) Hosts(ctx context.Context) ([]api.Host, error) {
 	found, err := l.store.Hosts(ctx)
