@@ -15,7 +15,7 @@ func TestTheCoveragePageIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := map[string]bool{}
+	have, in := map[string]bool{}, map[string]bool{} // in: by package and name
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -23,7 +23,7 @@ func TestTheCoveragePageIsTrue(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
-			have[m[1]] = true
+			have[m[1]], in[packageOf(path)+"."+m[1]] = true, true
 		}
 		return err
 	})
@@ -39,4 +39,20 @@ func TestTheCoveragePageIsTrue(t *testing.T) {
 			t.Errorf("the page names %s, which does not exist", n[1])
 		}
 	}
+	// `TestX` (cmd, store) says in which packages the test is.
+	for _, m := range regexp.MustCompile("`(Test\\w+)` \\(([a-z, ]+)\\)").FindAllStringSubmatch(string(page), -1) {
+		for _, where := range strings.Split(m[2], ", ") {
+			if !in[where+"."+m[1]] {
+				t.Errorf("the page says that %s is in %s", m[1], where)
+			}
+		}
+	}
+}
+
+// packageOf is the name by which the page calls the package of a file.
+func packageOf(path string) string {
+	if name := filepath.Base(filepath.Dir(path)); name != "claudeops" {
+		return name
+	}
+	return "cmd"
 }

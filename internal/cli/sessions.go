@@ -219,6 +219,7 @@ were recorded.`,
 
 func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follow, raw bool) error {
 	var after int64
+	rows := []api.Line{} // of one JSON document
 	for {
 		// The state is read first: whatever a session that has ended wrote is then found by the read below.
 		x, err := s.Session(ctx, id)
@@ -234,13 +235,19 @@ func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follo
 				break
 			}
 			for _, l := range lines {
-				if err := a.logLine(l, raw); err != nil {
+				after = l.Seq
+				if a.output == asJSON {
+					rows = append(rows, l)
+				} else if err := a.logLine(l, raw); err != nil {
 					return err
 				}
-				after = l.Seq
 			}
 		}
-		if !follow || x.Status.Ended() {
+		switch {
+		case follow && !x.Status.Ended():
+		case a.output == asJSON:
+			return a.encode(rows)
+		default:
 			return nil
 		}
 		select {

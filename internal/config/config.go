@@ -9,6 +9,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -223,6 +224,7 @@ type Config struct {
 	environments []environment
 	agentEnv     []string
 	table        table
+	dir          string // the working folder, absolute
 	secretFiles  []string
 	files        []string // prompts, rules, secrets: all that were read beside the configuration file
 	origins      map[string]origin
@@ -260,7 +262,7 @@ func Load(in Input) (*Config, error) {
 		pending: map[string]*yaml.Node{},
 	}
 	l.load()
-	c.File = l.fileName
+	c.File, c.dir = l.fileName, in.Dir
 	c.complete(l)
 	l.check(c)
 	if err := l.problems.err(); err != nil {
@@ -280,21 +282,24 @@ func Load(in Input) (*Config, error) {
 
 // SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.
 func (c *Config) SecretFiles() []string {
-	out := slices.Clone(c.secretFiles)
-	if c.File != "" {
-		out = append(out, c.File)
-	}
-	return out
+	return append(slices.Clone(c.secretFiles), c.file()...)
 }
 
 // OwnFiles are the files that decide what the supervisor does: the configuration file and every file that it names. No agent may
 // change them, wherever they lie.
 func (c *Config) OwnFiles() []string {
-	out := slices.Clone(c.files)
-	if c.File != "" {
-		out = append(out, c.File)
+	return append(slices.Clone(c.files), c.file()...)
+}
+
+// file is the configuration file with its folder, if there is one: walls are built from absolute paths.
+func (c *Config) file() []string {
+	switch {
+	case c.File == "":
+		return nil
+	case filepath.IsAbs(c.File):
+		return []string{c.File}
 	}
-	return out
+	return []string{filepath.Join(c.dir, c.File)}
 }
 
 // complete derives what follows from several values.

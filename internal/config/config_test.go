@@ -359,3 +359,33 @@ func TestFlagsAreUniqueAndCarryNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// Walls are built from absolute paths; a file in the working folder is named by its name alone.
+func TestAFileInTheWorkingFolderIsProtectedByItsWholePath(t *testing.T) {
+	dir := t.TempDir()
+	want := filepath.Join(dir, "claudeops.yaml")
+	if err := os.WriteFile(want, []byte("dry_run: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.OwnFiles(), want) || !slices.Contains(c.SecretFiles(), want) {
+		t.Errorf("own %q, secret %q", c.OwnFiles(), c.SecretFiles())
+	}
+}
+
+// A scenario in the working folder is found by its name, as other files are.
+func TestAScenarioIsAFileOfTheWorkingFolder(t *testing.T) {
+	dir := t.TempDir()
+	for given, want := range map[string]string{"one.yaml": filepath.Join(dir, "one.yaml"), "builtin:demo": "builtin:demo"} {
+		c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}, Flags: map[string]string{"agent.scenario": given}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Agent.Scenario != want {
+			t.Errorf("%s is %s, want %s", given, c.Agent.Scenario, want)
+		}
+	}
+}

@@ -86,6 +86,16 @@ func programKind() kind[string] {
 	}}
 }
 
+// scenarioKind reads the name of a built-in scenario or the path of a file, which may be in the working folder.
+func scenarioKind() kind[string] {
+	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
+		if strings.HasPrefix(v.text, "builtin:") {
+			return v.text, nil
+		}
+		return p.resolve(v)
+	}}
+}
+
 // Prompt is an operator's own prompt and the file it was read from.
 type Prompt struct {
 	Path string
@@ -93,8 +103,13 @@ type Prompt struct {
 }
 
 func promptKind() kind[Prompt] {
+	return textFileKind("give the path of a prompt file, or remove the setting to use the built-in prompt")
+}
+
+// textFileKind reads the path of a text file; fix says what to do where there is none.
+func textFileKind(fix string) kind[Prompt] {
 	return kind[Prompt]{name: "file", schema: singleSchema(), parse: func(p places, v raw) (Prompt, []fault) {
-		text, faults := readFrom(p, v, "give the path of a prompt file, or remove the setting to use the built-in prompt")
+		text, faults := readFrom(p, v, fix)
 		path, _ := p.resolve(v)
 		return Prompt{Path: path, Text: text}, faults
 	}}

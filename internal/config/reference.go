@@ -138,7 +138,7 @@ func writeTools(b *strings.Builder) {
 		lists := defaultTools(t, ops.ContextResume, ops.Protected{
 			Files: strings.Split(defaultProtectedFiles, ","), Volumes: strings.Split(defaultVolumes, ","),
 		})
-		fmt.Fprintf(b, "### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```\n%s\n```\n",
+		fmt.Fprintf(b, "### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```text\n%s\n```\n",
 			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n"))
 	}
 }

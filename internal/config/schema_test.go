@@ -100,7 +100,7 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, after, ok := strings.Cut(string(text), "```yaml\n"); ok {
+		if _, after, ok := strings.Cut(string(text), "```yaml config\n"); ok {
 			texts[page], _, _ = strings.Cut(after, "```")
 		}
 	}

@@ -243,8 +243,8 @@ func (c *Config) agentSettings() []field {
 		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
 			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
 				"`auto` does so for agents without a shell gate (Codex, command). `off` passes the key to the agent.").or("auto"),
-		value("scenario", &a.Scenario, programKind(),
-			"Scenario for the scripted agent: the name of a built-in one, or the path of a file."),
+		value("scenario", &a.Scenario, scenarioKind(),
+			"Scenario for the scripted agent: a built-in one (`builtin:demo`, `builtin:demo-docker`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
 		value("api_key", &a.APIKey, tokenKind(), "API key, passed only to the agent CLI.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
 		value("oauth_token", &a.OAuthToken, tokenKind(),
@@ -294,7 +294,7 @@ func (c *Config) retentionSettings() []field {
 	return under(
 		"retention",
 		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means no limit. "+
-			"See [operations.md](operations.md#what-is-kept-and-for-how-long).").
+			"See [operations.md](operations.md#retention).").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS").or("720h"),
 		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
 			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").

@@ -14,8 +14,9 @@ func (c *Config) guardSettings() []field {
 		value("enabled", &g.Enabled, boolKind(),
 			"Check every tool call in code, before the CLI and before the shell runs it. A call that was not allowed stops the session.").
 			byEnv("CLAUDEOPS_GUARD").or("on"),
-		value("rules", &g.Rules, promptKind(),
-			"File with your own rules. Each rule has examples that are checked at start.").orElse("none"),
+		value("rules", &g.Rules, textFileKind("give the path of a file with rules, or remove the setting"),
+			"File with your own rules. Each rule has examples that are checked at start. See [security.md](security.md#your-own-rules).").
+			orElse("none"),
 		value("require_version", &g.RequireVersion, boolKind(),
 			"Reject an agent CLI that does not report its version, because its gates cannot be relied on.").
 			or("false"),
