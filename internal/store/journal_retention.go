@@ -15,7 +15,7 @@ const (
 	removedRows     = 1000 // rows of a batch
 	removedLines    = 500  // lines of transcripts, which are longer
 	removedSessions = 100  // transcripts that are looked at for it
-	removedBlocks   = 16   // blocks of one transcript
+	removedBlocks   = 16   // compressed blocks of lines
 )
 
 // protectedCycles are the cycles of which nothing is removed: they have not ended, or an incident of theirs is open.

@@ -22,7 +22,7 @@ const (
 	// directBytes is how much output must come at once to be stored as blocks. Less would be compressed badly.
 	directBytes = 16 << 10
 	// leastLimit is the smallest limit of a session's output for which blocks are used at once: only whole blocks are dropped.
-	leastLimit = 1 << 20
+	leastLimit = 8 << 20
 )
 
 // blockCodec compresses blocks. Both halves are made when first needed, and small: most of the time nothing is printed or read.
