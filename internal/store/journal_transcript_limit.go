@@ -9,6 +9,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/transcript"
 )
 
 // outputSize is how much of a session's output is stored, and which part of it was dropped.
@@ -135,9 +136,6 @@ func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last
 	}
 }
 
-// OutputDropped is the type of the line that replaces dropped output.
-const OutputDropped = "dropped"
-
 // dropMark is the line that says what was dropped, in the form of an agent's events.
 func dropMark(lines, bytes int64, why string) (string, error) {
 	raw, err := json.Marshal(struct {
@@ -145,7 +143,7 @@ func dropMark(lines, bytes int64, why string) (string, error) {
 		Text  string `json:"text"`
 		Lines int64  `json:"lines"`
 		Bytes int64  `json:"bytes"`
-	}{OutputDropped, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
+	}{transcript.DroppedOutput, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
 	return string(raw), err
 }
 
