@@ -76,6 +76,9 @@ func (f *Fixture) wantOutput(t *testing.T, id ops.SessionID, all []ops.Line, ran
 			t.Errorf("found %+v of line %d", found, seq)
 		}
 	}
+	if found, err := f.Store.FindLines(t.Context(), id, "né né", 1); err != nil || len(found) != 1 {
+		t.Errorf("found %+v, %v", found, err)
+	}
 	found, err := f.Store.FindLines(t.Context(), id, "line 1", 200)
 	must(t, err)
 	n := 0
