@@ -125,7 +125,7 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	const maxLines = 20_000 // read in one batch
+	const maxLines = 5_000 // read in one batch
 	var read int64
 	for i, v := range ids {
 		if i > 0 && read+v.lines > maxLines {
