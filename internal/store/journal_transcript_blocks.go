@@ -156,7 +156,8 @@ func (s *Store) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data) VALUES (?, ?, ?, ?, ?, ?)`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data)
+		VALUES (?, ?, ?, ?, ?, ?)`,
 		int64(id), b.last, b.first, len(lines), b.bytes, b.data)
 	return err
 }
@@ -208,7 +209,8 @@ func (s *Store) packOutput(ctx context.Context, tx db.Querier) (more bool, err e
 	if err := s.insertBlock(ctx, tx, id, lines); err != nil {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`, id, lines[0].Seq, lines[len(lines)-1].Seq)
+	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`,
+		id, lines[0].Seq, lines[len(lines)-1].Seq)
 	return true, err
 }
 

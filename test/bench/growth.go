@@ -131,7 +131,9 @@ func commitsDuringRetention(ctx context.Context, s *store.Store) ([]figure, erro
 // commits measures writes for a while, shortest first.
 func commits(ctx context.Context, s *store.Store, length time.Duration) ([]time.Duration, error) {
 	var took []time.Duration
-	for end := time.Now().Add(length); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+	every := time.NewTicker(5 * time.Millisecond)
+	defer every.Stop()
+	for end := time.Now().Add(length); time.Now().Before(end) && ctx.Err() == nil; <-every.C {
 		began := time.Now()
 		_, err := s.AddMemory(context.WithoutCancel(ctx), ops.Memory{Environment: "default", Category: "x", Observation: "measured"})
 		if err != nil {
