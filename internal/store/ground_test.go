@@ -113,6 +113,40 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 	})
 }
 
+// Of output in blocks only whole ones are dropped.
+func TestTheMiddleOfOutputInBlocksIsDropped(t *testing.T) {
+	const limit, block = 8 << 20, 128 << 10
+	onBoth(t, store.Options{MaxOutput: limit}, func(t *testing.T, f *storetest.Fixture) {
+		session := f.RunningSession(t, "home")
+		seq := int64(0)
+		for n := range 120 {
+			var batch []ops.Line
+			for range 200 {
+				seq++
+				batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: fmt.Sprintf("%d %s", seq, strings.Repeat("x", 1000))})
+			}
+			if n%10 == 0 {
+				batch, seq = batch[:3], batch[2].Seq // a few lines are rows
+			}
+			if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bytes, lines, marks := stored(t, f.Store, session.ID)
+		if bytes > limit+block || bytes < limit/2 || lines[0] != 1 || lines[len(lines)-1] != seq || marks != 1 {
+			t.Errorf("%d bytes from line %d to %d, %d marks", bytes, lines[0], lines[len(lines)-1], marks)
+		}
+		gap, err := f.Store.Gap(t.Context(), session.ID)
+		if err != nil || int64(len(lines)) != seq-(gap.To-gap.From) {
+			t.Errorf("%+v, %d of %d lines, %v", gap, len(lines), seq, err)
+		}
+		f.Commit(t, f.Escalation(session, 1))
+		if flaws, err := f.Store.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
+			t.Errorf("flaws %+v, %v", flaws, err)
+		}
+	})
+}
+
 // stored reads the whole output of a session.
 func stored(t *testing.T, s *store.Store, id ops.SessionID) (bytes int, lines []int64, marks int) {
 	t.Helper()

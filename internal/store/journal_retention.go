@@ -10,12 +10,12 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// A batch is small, so that no writer waits long for it.
+// A batch is small, so that no writer waits long for it: a few milliseconds.
 const (
-	removedRows     = 1000 // rows of a batch
-	removedLines    = 500  // lines of transcripts, which are longer
-	removedSessions = 100  // transcripts that are looked at for it
-	removedBlocks   = 16   // blocks of one transcript
+	removedRows     = 250 // rows of a batch
+	removedLines    = 150 // lines of transcripts, which are longer
+	removedSessions = 25  // transcripts that are looked at for it
+	removedBlocks   = 8   // compressed blocks of lines
 )
 
 // protectedCycles are the cycles of which nothing is removed: they have not ended, or an incident of theirs is open.

@@ -89,21 +89,21 @@ func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 
 // lines removes one batch of lines. A session is marked when its last line is removed.
 func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64, more bool, err error) {
+	var rows int64
+	var blocks int
 	for _, v := range old {
 		n, err := db.Affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
-			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-removed)
+			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-rows)
 		if err != nil {
 			return 0, false, err
 		}
-		if removed += n; removed < removedLines {
-			n, err = dropBlocks(ctx, r.tx, `session_id = ? AND last_seq IN
-				(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, removedBlocks)
-			if err != nil {
-				return 0, false, err
-			}
-			removed += n
+		some, lines, err := dropBlocks(ctx, r.tx, `session_id = ? AND last_seq IN
+			(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, removedBlocks-blocks)
+		if err != nil {
+			return 0, false, err
 		}
-		if removed >= removedLines {
+		rows, blocks, removed = rows+n, blocks+some, removed+n+lines
+		if rows >= removedLines || blocks >= removedBlocks {
 			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, partlyRemoved, v.id)
 			return removed, true, err
 		}
@@ -125,7 +125,7 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	const maxLines = 20_000 // read in one batch
+	const maxLines = 5_000 // read in one batch
 	var read int64
 	for i, v := range ids {
 		if i > 0 && read+v.lines > maxLines {

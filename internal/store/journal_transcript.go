@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -189,6 +190,7 @@ func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, li
 
 // findInBlocks searches the blocks of a session, one at a time.
 func (s *Store) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionID, text []byte, limit int) (out []ops.Line, err error) {
+	var lower []byte
 	for after := int64(0); len(out) < limit; {
 		b, err := db.One(ctx, tx, scanBlock, selectBlocks+` WHERE session_id = ? AND last_seq > ? ORDER BY last_seq LIMIT 1`, id, after)
 		if errors.Is(err, ops.ErrNotFound) {
@@ -202,11 +204,12 @@ func (s *Store) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionI
 			return nil, err
 		}
 		after = b.last
-		if !bytes.Contains(bytes.ToLower(raw), text) {
+		lower = lowered(lower[:0], raw, text)
+		if !bytes.Contains(lower, text) {
 			continue
 		}
 		err = b.eachLine(raw, func(seq int64, at time.Time, line []byte) bool {
-			if bytes.Contains(bytes.ToLower(line), text) {
+			if lower = lowered(lower[:0], line, text); bytes.Contains(lower, text) {
 				out = append(out, ops.Line{Seq: seq, At: at, Text: string(line)})
 			}
 			return len(out) < limit
@@ -216,6 +219,22 @@ func (s *Store) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionI
 		}
 	}
 	return out, nil
+}
+
+// lowered appends data in lower case to a buffer. For a text of ASCII letters that is enough, and much faster than for all letters.
+func lowered(to, data, text []byte) []byte {
+	for _, c := range text {
+		if c >= utf8.RuneSelf {
+			return append(to, bytes.ToLower(data)...)
+		}
+	}
+	for _, c := range data {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
 }
 
 // AppendSpooled stores output that its host could not store when it was read. Lines that are stored already stay unchanged. Only

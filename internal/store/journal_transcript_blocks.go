@@ -22,7 +22,7 @@ const (
 	// directBytes is how much output must come at once to be stored as blocks. Less would be compressed badly.
 	directBytes = 16 << 10
 	// leastLimit is the smallest limit of a session's output for which blocks are used at once: only whole blocks are dropped.
-	leastLimit = 1 << 20
+	leastLimit = 8 << 20
 )
 
 // blockCodec compresses blocks. Both halves are made when first needed, and small: most of the time nothing is printed or read.
@@ -156,7 +156,8 @@ func (s *Store) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data) VALUES (?, ?, ?, ?, ?, ?)`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data)
+		VALUES (?, ?, ?, ?, ?, ?)`,
 		int64(id), b.last, b.first, len(lines), b.bytes, b.data)
 	return err
 }
@@ -208,7 +209,8 @@ func (s *Store) packOutput(ctx context.Context, tx db.Querier) (more bool, err e
 	if err := s.insertBlock(ctx, tx, id, lines); err != nil {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`, id, lines[0].Seq, lines[len(lines)-1].Seq)
+	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`,
+		id, lines[0].Seq, lines[len(lines)-1].Seq)
 	return true, err
 }
 

@@ -79,7 +79,7 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 	if err != nil {
 		return fmt.Errorf("drop output: %w", err)
 	}
-	inBlocks, err := dropBlocks(ctx, tx, `session_id = ? AND first_seq >= ? AND last_seq <= ?`, id, size.cut, size.cutEnd)
+	_, inBlocks, err := dropBlocks(ctx, tx, `session_id = ? AND first_seq >= ? AND last_seq <= ?`, id, size.cut, size.cutEnd)
 	if err != nil {
 		return fmt.Errorf("drop output: %w", err)
 	}
@@ -98,13 +98,13 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 	return err
 }
 
-// dropBlocks removes blocks and returns how many lines they had.
-func dropBlocks(ctx context.Context, tx db.Querier, cond string, args ...any) (lines int64, err error) {
+// dropBlocks removes blocks and returns how many there were, and how many lines they had.
+func dropBlocks(ctx context.Context, tx db.Querier, cond string, args ...any) (blocks int, lines int64, err error) {
 	dropped, err := db.List(ctx, tx, db.ScanInt, `DELETE FROM transcript_blocks WHERE `+cond+` RETURNING lines`, args...)
 	for _, n := range dropped {
 		lines += n
 	}
-	return lines, err
+	return len(dropped), lines, err
 }
 
 // linesUpTo returns the last of the lines after a number that together have at least so many bytes, and their bytes. Of a block it takes

@@ -1,9 +1,10 @@
 package store_test
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,9 +38,11 @@ func grown(t *testing.T, path string) *store.Store {
 	s := openFile(t, path)
 	f := storetest.NewFixture(t, s)
 	session := f.RunningSession(t, "home")
-	lines := make([]ops.Line, 20_000)
-	for i := range lines {
-		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: strings.Repeat("x", 1000)}
+	lines := make([]ops.Line, 30_000)
+	noise := make([]byte, 750)
+	for i := range lines { // which can hardly be compressed
+		_, _ = rand.Read(noise)
+		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: base64.StdEncoding.EncodeToString(noise)}
 	}
 	if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
 		t.Fatal(err)

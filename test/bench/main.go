@@ -31,11 +31,12 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres or hosts")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
+	growth := flag.Int("growth", 30, "how many days of a busy site its pages are measured on; 365 makes about 3 GB")
 	flag.Parse()
-	if err := run(*binary, *only, *chains, *crowd, *webhooks, *probes, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *crowd, *growth, *webhooks, *probes, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -47,7 +48,7 @@ const hostChains = 200
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, chains, crowd int, webhooks, probes time.Duration, out io.Writer) error {
+func run(binary, only string, chains, crowd, growth int, webhooks, probes time.Duration, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -74,6 +75,7 @@ func run(binary, only string, chains, crowd int, webhooks, probes time.Duration,
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes) }},
+		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
 	} {
 		if only != "" && only != m.name {
 			continue
@@ -204,7 +206,7 @@ func (b *bench) lines() ([]figure, error) {
 		return nil, fmt.Errorf("run session: %w\n%s", err, out)
 	}
 	took := time.Since(begun)
-	stored, err := countLines(filepath.Join(state, "claudeops.db"))
+	stored, size, err := countLines(filepath.Join(state, "claudeops.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -215,20 +217,23 @@ func (b *bench) lines() ([]figure, error) {
 	}
 	return []figure{
 		{fmt.Sprintf("%d lines, %d MB from one session: stored", count, info.Size()>>20), fmt.Sprint(stored), fmt.Sprint(count)},
-		{"… CPU, agent included", fmt.Sprintf("%.2f s (wall %.2f s)", cpu.Seconds(), took.Seconds()), "< 1.2 s"},
-		{"… peak RSS", fmt.Sprintf("%d MB", usage.Maxrss>>10), "< 80 MB"},
+		{"… CPU, agent included", fmt.Sprintf("%.2f s (wall %.2f s)", cpu.Seconds(), took.Seconds()), "≤ 0.8 s"},
+		{"… peak RSS", fmt.Sprintf("%d MB", usage.Maxrss>>10), "≤ 60 MB"},
+		{"… stored size", fmt.Sprintf("1/%.0f of the output", float64(info.Size())/float64(max(size, 1))), "≤ 1/5"},
 	}, nil
 }
 
-func countLines(path string) (int, error) {
+// countLines counts the stored lines and their size.
+func countLines(path string) (lines int, size int64, err error) {
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { _ = db.Close() }()
-	var n int
-	err = db.QueryRowContext(context.Background(), `SELECT (SELECT COUNT(*) FROM transcript) + (SELECT COALESCE(SUM(lines), 0) FROM transcript_blocks)`).Scan(&n)
-	return n, err
+	err = db.QueryRowContext(context.Background(), `SELECT SUM(n), SUM(size) FROM (
+		SELECT COUNT(*) AS n, COALESCE(SUM(OCTET_LENGTH(line)), 0) AS size FROM transcript
+		UNION ALL SELECT COALESCE(SUM(lines), 0), COALESCE(SUM(LENGTH(data)), 0) FROM transcript_blocks)`).Scan(&lines, &size)
+	return lines, size, err
 }
 
 // idle measures the daemon: how soon it is ready, and what it holds when nothing happens.

@@ -12,6 +12,7 @@ import (
 
 func transcriptCases() []testCase {
 	return []testCase{
+		{"output is read the same from rows and from blocks", outputInBlocks},
 		{"lines read back in order, page by page", linesReadBack},
 		{"any text reads back unchanged", anyTextReadsBack},
 		{"a number that is taken refuses the whole batch", takenNumberRefusesBatch},
