@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -221,11 +220,13 @@ func (e streamEvent) finalMessage() string {
 }
 
 // exitCode matches the start of the result of a failed command.
-var exitCode = regexp.MustCompile(`^(?:Error: )?Exit code (\d+)`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var exitCode = ops.Pattern(`^(?:Error: )?Exit code (\d+)`)
 
 // answerWord is the result of a call in one word.
 func answerWord(tool string, p part) string {
-	if found := exitCode.FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
+	if found := exitCode().FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
 		return "exit " + found[1]
 	}
 	switch {
