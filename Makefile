@@ -28,6 +28,7 @@ demo: build ## watch a three-tier incident on a small real service (no API key, 
 test: setup lint ## install test dependencies, lint, run all tests with the race detector
 	$(GO) test $(RACE) -timeout 45m ./...
 	$(GO) test -tags failpoint ./internal/failpoint ./internal/store
+	$(GO) test -run 'VeryMany|Storm' ./internal/watch
 
 .PHONY: check
 check: fmt test ## format, then run `make test`

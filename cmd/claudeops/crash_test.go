@@ -95,6 +95,9 @@ func killAt(t *testing.T, at place, b *box) {
 		for _, c := range cycles {
 			checkAfterCrash(t, c, starts)
 		}
+		if flaws, err := s.Verify(context.Background(), true); err != nil || len(flaws) > 0 {
+			t.Errorf("flaws %+v, %v", flaws, err)
+		}
 	})
 }
 

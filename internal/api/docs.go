@@ -17,19 +17,21 @@ import (
 // The page that shows the description, with Swagger UI as it was published: nothing is loaded from another host. Large files are
 // compressed.
 //
-//go:embed docs/index.html docs/start.js docs/*.gz
+//go:embed docs/index.html docs/start.js docs/theme.js docs/page.css docs/*.gz
 var docFiles embed.FS
 
 // registerDocs serves the page at /api/docs and its files below it.
 func registerDocs(routes *http.ServeMux) {
 	for path, file := range map[string]string{
-		"/api/docs":                      "index.html",
 		"/api/docs/start.js":             "start.js",
+		"/api/docs/theme.js":             "theme.js",
+		"/api/docs/page.css":             "page.css",
 		"/api/docs/swagger-ui.css":       "swagger-ui.css.gz",
 		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js.gz",
 	} {
 		routes.HandleFunc("GET "+path, serveDoc(file))
 	}
+	routes.HandleFunc("GET /api/docs", docsPage)
 	routes.Handle("GET /api/docs/{$}", http.RedirectHandler("/api/docs", http.StatusMovedPermanently))
 }
 
@@ -74,3 +76,20 @@ func expand(compressed []byte) []byte {
 	}
 	return content
 }
+
+// docsPage is the page itself, in the colours that the visitor chose for the other pages.
+func docsPage(w http.ResponseWriter, r *http.Request) {
+	content, err := docFiles.ReadFile("docs/index.html")
+	if err != nil {
+		panic(fmt.Sprintf("read embedded index.html: %v", err)) // it is compiled in
+	}
+	if cookie, err := r.Cookie(themeCookie); err == nil && (cookie.Value == "light" || cookie.Value == "dark") {
+		content = bytes.Replace(content, []byte(`data-theme="system"`), []byte(`data-theme="`+cookie.Value+`"`), 1)
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(content) // the client may have disconnected
+}
+
+// themeCookie holds the colours that the visitor chose; the pages set it.
+const themeCookie = "claudeops_theme"

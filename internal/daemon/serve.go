@@ -178,6 +178,7 @@ func (h *Host) site(conns *connections, names []string, webhooks http.Handler, r
 		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
 		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
+		DrainAsked: h.checkDrain,
 		Process: func() api.Process {
 			open, most, refused := conns.counts()
 			return api.Process{

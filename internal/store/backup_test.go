@@ -267,6 +267,8 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 			VALUES ('home', 'x', 'info', 'resolved', ` + at + `, ` + at + `)`,
 		"output belongs to a session":    `INSERT INTO transcript (session_id, seq, at, line) VALUES (99, 1, ` + at + `, 'x')`,
 		"a transcript has all its lines": `DELETE FROM transcript WHERE session_id = 1 AND seq = 1`,
+		"the costs of a day are those of its sessions": `UPDATE cost_days SET input_reported = 1`,
+		"the cost of a cycle is that of its sessions":  `UPDATE cycle_cost_days SET cost = cost + 1`,
 		"every referenced row exists":    `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
 		"what was taken down and brought up again belongs together": `INSERT INTO cooldown_actions (environment, service, action, cycle_id,
 			session_id, status, counts, reserved_at, covered_by)

@@ -21,7 +21,7 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 		amount = ask.Want
 	}
 	if ask.DayLimit != 0 {
-		used, err := spent(ctx, tx, environment, at, `id <> ?`, int64(id))
+		used, err := spent(ctx, tx, environment, at, `id`, int64(id))
 		if err != nil {
 			return nil, fmt.Errorf("sum what the day has cost: %w", err)
 		}
@@ -37,14 +37,18 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 	return &amount, nil
 }
 
-// spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. cond
-// chooses the sessions.
-func spent(ctx context.Context, q db.Querier, environment string, at time.Time, cond string, arg any) (float64, error) {
-	var ended, reserved float64
+// spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. except are the
+// sessions that do not count.
+func spent(ctx context.Context, q db.Querier, environment string, at time.Time, except string, arg any) (float64, error) {
+	var ended int64
+	var reserved float64
+	today := at.UTC().Truncate(day)
 	// The status is in the text and not an argument, so that the partial index is used.
 	err := q.QueryRowContext(ctx, `SELECT
-		(SELECT COALESCE(SUM(cost_usd), 0.0) FROM sessions WHERE ended_at >= ? AND environment = ? AND `+cond+`),
-		(SELECT COALESCE(SUM(budget_usd), 0.0) FROM sessions WHERE status = 'running' AND environment = ? AND `+cond+`)`,
-		db.Time(at.UTC().Truncate(24*time.Hour)), environment, arg, environment, arg).Scan(&ended, &reserved)
-	return ended + reserved, err
+		(SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM cost_days WHERE day >= ? AND environment = ?)
+			- (SELECT CAST(COALESCE(SUM(`+nanoCost+`), 0) AS BIGINT) FROM sessions s WHERE s.`+except+` = ? AND s.environment = ?
+				AND s.ended_at >= ?),
+		(SELECT COALESCE(SUM(s.budget_usd), 0.0) FROM sessions s WHERE s.status = 'running' AND s.environment = ? AND s.`+except+` <> ?)`,
+		today.Format(dayLayout), environment, arg, environment, db.Time(today), environment, arg).Scan(&ended, &reserved)
+	return float64(ended)/nano + reserved, err
 }

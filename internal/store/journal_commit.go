@@ -27,10 +27,7 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		if err := cycle.running(); err != nil {
 			return err
 		}
-		if err := recordResult(ctx, tx, cycle, t); err != nil {
-			return err
-		}
-		if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
+		if err := record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
 		out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At)
@@ -40,6 +37,24 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)
 	}
 	return out, nil
+}
+
+// record writes a transition and counts what it cost.
+func record(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+	moved, err := uncountCycle(ctx, tx, cycle.id, t.Step.Decision)
+	if err != nil {
+		return fmt.Errorf("count costs for other services: %w", err)
+	}
+	if err := recordResult(ctx, tx, cycle, t); err != nil {
+		return err
+	}
+	if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
+		return err
+	}
+	if err := countResult(ctx, tx, moved, t); err != nil {
+		return fmt.Errorf("count costs: %w", err)
+	}
+	return nil
 }
 
 // recordResult writes what the last effect produced.
@@ -189,6 +204,9 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
+	}
+	if err := addUpCycle(ctx, tx, t.Cycle); err != nil {
+		return fmt.Errorf("finish: count costs: %w", err)
 	}
 	if err := dropApprovals(ctx, tx, t.Cycle, t.At); err != nil {
 		return fmt.Errorf("finish: %w", err)

@@ -195,12 +195,17 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 			continue
 		}
 		out = append(out, c.ID)
-		_, err := tx.ExecContext(ctx, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
-			WHERE cycle_id = ? AND status = 'running'`,
+		ended, err := db.List(ctx, tx, db.ScanInt, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
+			WHERE cycle_id = ? AND status = 'running' RETURNING id`,
 			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running",
 			db.Time(now), c.ID)
 		if err != nil {
 			return nil, err
+		}
+		for _, id := range ended {
+			if err := countSession(ctx, tx, ops.SessionID(id)); err != nil {
+				return nil, fmt.Errorf("count costs: %w", err)
+			}
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0, wake_seq = wake_seq + 1 WHERE id = ?`,
 			ops.CycleQueued, c.ID)

@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
+	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
 
@@ -80,10 +84,22 @@ func invariants() []invariant {
 		},
 		{
 			"output belongs to a session",
-			`SELECT 'output of session ' || t.session_id || ', which does not exist' FROM (SELECT DISTINCT session_id FROM transcript) t
+			`SELECT 'output of session ' || t.session_id || ', which does not exist' FROM (SELECT session_id FROM transcript
+				UNION SELECT session_id FROM transcript_blocks) t
 				WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session_id) ORDER BY t.session_id`,
 		},
 	}
+}
+
+// wrongCosts finds the rows of cost_days that differ from the sessions.
+func wrongCosts() string {
+	var differ []string
+	for _, column := range costFigures() {
+		differ = append(differ, `SUM(`+column+`) <> 0`)
+	}
+	return `SELECT 'the costs of tier ' || tier || ' in ' || environment || ' on ' || day || ' differ by ' || SUM(sessions) || ' sessions and '
+		|| SUM(cost) || ' billionths of a dollar' FROM (SELECT ` + costKey + `, ` + strings.Join(costFigures(), `, `) + ` FROM cost_days
+		UNION ALL ` + addedCosts(`TRUE`, `-`) + `) AS d GROUP BY ` + costKey + ` HAVING ` + strings.Join(differ, ` OR `) + ` ORDER BY ` + costKey
 }
 
 // Verify looks for damage and for rows that break a rule of the journal. With full it reads every page and index and counts every
@@ -97,12 +113,17 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 	if full {
 		rules = append(rules, invariant{
 			"a transcript has all its lines",
-			`SELECT 'session ' || s.id || ' has ' || COUNT(t.seq) || ' of ' || (s.transcript_lines - s.transcript_dropped) || ' lines'
-				FROM sessions s
-				LEFT JOIN transcript t ON t.session_id = s.id WHERE s.transcript_removed_at IS NULL AND s.ended_at IS NOT NULL
-				AND COALESCE(s.transcript_bytes, 0) >= 0
-				GROUP BY s.id, s.transcript_lines, s.transcript_dropped
-				HAVING COUNT(t.seq) <> s.transcript_lines - s.transcript_dropped ORDER BY s.id`,
+			`SELECT 'session ' || l.id || ' has ' || l.found || ' of ' || l.want || ' lines' FROM (
+				SELECT s.id, s.transcript_lines - s.transcript_dropped AS want, (SELECT COUNT(*) FROM transcript t WHERE t.session_id = s.id)
+					+ (SELECT CAST(COALESCE(SUM(b.lines), 0) AS BIGINT) FROM transcript_blocks b WHERE b.session_id = s.id) AS found
+				FROM sessions s WHERE s.transcript_removed_at IS NULL AND s.ended_at IS NOT NULL AND COALESCE(s.transcript_bytes, 0) >= 0
+			) AS l WHERE l.found <> l.want ORDER BY l.id`,
+		}, invariant{"the costs of a day are those of its sessions", wrongCosts()}, invariant{
+			"the cost of a cycle is that of its sessions",
+			`SELECT 'cycle ' || cycle_id || ' is counted with ' || cost || ' billionths of a dollar on ' || day FROM (
+				SELECT day, cost, cycle_id, environment, 1 AS n FROM cycle_cost_days
+				UNION ALL SELECT day, cost, id, environment, -1 FROM (` + endedCycleCosts(`TRUE`) + `) AS r) AS d
+				GROUP BY day, cost, cycle_id, environment HAVING SUM(n) <> 0 ORDER BY cycle_id, day`,
 		})
 	}
 	err = s.db.ReadLong(ctx, func(tx db.Querier) error {
@@ -115,10 +136,52 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 				out = append(out, Flaw{Check: rule.name, Detail: detail})
 			}
 		}
-		return nil
+		if !full {
+			return nil
+		}
+		damaged, err := s.damagedBlocks(ctx, tx)
+		out = append(out, damaged...)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("check journal %s: %w", s.db.Name(), err)
 	}
 	return out, nil
+}
+
+// damagedBlocks decompresses all output.
+func (s *Store) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, error) {
+	type position struct{ session, last, lines int64 }
+	var out []Flaw
+	for at := (position{}); len(out) < db.MaxFlaws; {
+		var b block
+		next, err := db.One(ctx, tx, func(r db.Row) (position, error) {
+			var p position
+			err := r.Scan(&p.session, &b.first, &p.last, &p.lines, &b.bytes, &b.data)
+			return p, err
+		}, `SELECT session_id, first_seq, last_seq, lines, bytes, data FROM transcript_blocks WHERE (session_id, last_seq) > (?, ?)
+			ORDER BY session_id, last_seq LIMIT 1`, at.session, at.last)
+		if errors.Is(err, ops.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read output: %w", err)
+		}
+		at, b.last = next, next.last
+		if !s.whole(b, next.lines) {
+			out = append(out, Flaw{Check: "output can be read", Detail: fmt.Sprintf("lines %d to %d of session %d", b.first, b.last, next.session)})
+		}
+	}
+	return out, nil
+}
+
+// whole reports whether a block has what its row says.
+func (s *Store) whole(b block, lines int64) bool {
+	raw, err := s.blocks.unpack(b)
+	if err != nil || b.last-b.first+1 != lines {
+		return false
+	}
+	var size int64
+	err = b.eachLine(raw, func(_ int64, _ time.Time, text []byte) bool { size += int64(len(text)); return true })
+	return err == nil && size == b.bytes
 }

@@ -124,7 +124,7 @@ func (s *Store) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at 
 	if err != nil {
 		return ops.Claimed{}, err
 	}
-	if j.Spend.DayUSD, err = spent(ctx, q, out.Cycle.Environment, at, `cycle_id <> ?`, int64(id)); err != nil {
+	if j.Spend.DayUSD, err = spent(ctx, q, out.Cycle.Environment, at, `cycle_id`, int64(id)); err != nil {
 		return ops.Claimed{}, err
 	}
 	return out, nil

@@ -15,6 +15,7 @@ const (
 	removedRows     = 1000 // rows of a batch
 	removedLines    = 500  // lines of transcripts, which are longer
 	removedSessions = 100  // transcripts that are looked at for it
+	removedBlocks   = 16   // blocks of one transcript
 )
 
 // protectedCycles are the cycles of which nothing is removed: they have not ended, or an incident of theirs is open.
@@ -27,12 +28,14 @@ const openIncidentEvents = `(kind = '` + kindIncident +
 	`' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
 
 // RemoveOld removes one batch of records of a kind that are older than they should be kept, or beyond the size limit. It returns
-// how many rows were removed, and whether there may be more.
+// how many rows were removed, and whether there may be more. Transcripts that are kept are compressed, some lines at a time.
 func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
 	err = s.db.WriteUnordered(ctx, "remove_old", func(tx db.Querier) error {
 		r := removal{tx: tx, keep: keep, now: now}
 		if what == ops.RecordTranscripts {
-			removed, more, err = r.transcripts(ctx)
+			if removed, more, err = r.transcripts(ctx); err == nil && !more {
+				more, err = s.packOutput(ctx, tx)
+			}
 			return err
 		}
 		removed, err = r.batch(ctx, what)

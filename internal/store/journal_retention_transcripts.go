@@ -95,7 +95,15 @@ func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64,
 		if err != nil {
 			return 0, false, err
 		}
-		if removed += n; removed >= removedLines {
+		if removed += n; removed < removedLines {
+			n, err = dropBlocks(ctx, r.tx, `session_id = ? AND last_seq IN
+				(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, removedBlocks)
+			if err != nil {
+				return 0, false, err
+			}
+			removed += n
+		}
+		if removed >= removedLines {
 			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, partlyRemoved, v.id)
 			return removed, true, err
 		}
@@ -125,7 +133,8 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 		}
 		read += v.lines
 		_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes =
-			(SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM transcript WHERE session_id = ?) WHERE id = ?`, v.id, v.id)
+			(SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM transcript WHERE session_id = ?)
+			+ (SELECT COALESCE(SUM(bytes), 0) FROM transcript_blocks WHERE session_id = ?) WHERE id = ?`, v.id, v.id, v.id)
 		if err != nil {
 			return 0, false, err
 		}

@@ -1,12 +1,15 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -20,7 +23,8 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 	err := s.db.WriteUnordered(ctx, "transcript", func(tx db.Querier) error {
 		// The session's row comes first. It stays locked until the end of this transaction, and taking the cycle over needs that lock
 		// too: either these lines are stored before the takeover, or the fence, which is read after the lock, refuses them.
-		last := slices.MaxFunc(lines, func(a, b ops.Line) int { return int(a.Seq - b.Seq) }).Seq
+		bySeq := func(a, b ops.Line) int { return cmp.Compare(a.Seq, b.Seq) }
+		first, last := slices.MinFunc(lines, bySeq).Seq, slices.MaxFunc(lines, bySeq).Seq
 		dropped := droppedIn(lines)
 		size, err := countOutput(ctx, tx, id, int64(len(lines))+dropped, dropped, sizeOf(lines), last)
 		if err != nil {
@@ -29,7 +33,12 @@ func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.Se
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		if err := insertLines(ctx, tx, id, lines); err != nil {
+		if first <= max(size.lastRow, size.lastBlock) {
+			if err := refuseStored(ctx, tx, id, first, last); err != nil {
+				return err
+			}
+		}
+		if err := s.insertOutput(ctx, tx, id, lines); err != nil {
 			return err
 		}
 		return s.limitOutput(ctx, tx, id, size, last)
@@ -78,12 +87,68 @@ func insertTranscript(rows int) string {
 
 // Transcript returns the lines of a session that follow the given number.
 func (s *Store) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]ops.Line, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ? AND seq > ?
-		ORDER BY seq LIMIT ?`, id, after, db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("read transcript of session %d: %w", id, err)
+	var out []ops.Line
+	for want := db.PageSize(limit); want > 0; {
+		lines, more, err := s.readOutput(ctx, id, after, want)
+		if err != nil {
+			return nil, fmt.Errorf("read transcript of session %d: %w", id, err)
+		}
+		out = append(out, lines...)
+		if !more || len(lines) == 0 {
+			break
+		}
+		after = lines[len(lines)-1].Seq
+		want -= len(lines)
 	}
 	return out, nil
+}
+
+// stored is a line or a block, as it is read.
+type stored struct {
+	ops.Line
+	block
+}
+
+// readOutput reads at most so many lines after a number, from rows and from a few blocks, in one statement: lines may be packed at the
+// same time. It reports whether there may be more.
+func (s *Store) readOutput(ctx context.Context, id ops.SessionID, after int64, limit int) (out []ops.Line, more bool, err error) {
+	const linesOfBlock, maxBlocks = 256, 8 // a guess; and blocks in memory at once
+	blocks := min(1+limit/linesOfBlock, maxBlocks)
+	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (stored, error) {
+		var v stored
+		var at string
+		err := r.Scan(&v.Seq, &at, &v.Text, &v.last, &v.data)
+		if err == nil && v.last == 0 {
+			err = db.ToTime(&v.At).Scan(at)
+		}
+		return v, err
+	}, `SELECT b.first_seq, '', '', b.last_seq, b.data FROM (SELECT first_seq, last_seq, data FROM transcript_blocks
+			WHERE session_id = ? AND last_seq > ? ORDER BY last_seq LIMIT ?) AS b
+		UNION ALL SELECT r.seq, r.at, r.line, 0, NULL FROM (SELECT seq, at, line FROM transcript
+			WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?) AS r
+		ORDER BY 1`, id, after, blocks, id, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, v := range found {
+		if len(out) >= limit {
+			break
+		}
+		if v.last == 0 {
+			out = append(out, v.Line)
+			continue
+		}
+		v.first = v.Seq
+		lines, err := s.blocks.linesAfter(v.block, after, limit-len(out))
+		if err != nil {
+			return nil, false, fmt.Errorf("lines %d to %d: %w", v.first, v.last, err)
+		}
+		out = append(out, lines...)
+		if blocks--; blocks == 0 {
+			return out, true, nil // another block may follow before the next row
+		}
+	}
+	return out, false, nil
 }
 
 func scanLine(r db.Row) (ops.Line, error) {
@@ -103,11 +168,52 @@ func (s *Store) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, e
 
 // FindLines returns the lines of a session that contain a text, in upper or lower case.
 func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, limit int) ([]ops.Line, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ?
-		AND LOWER(line) LIKE ? ESCAPE '\'
-		ORDER BY seq LIMIT ?`, id, db.Contains(text), db.PageSize(limit))
+	var out []ops.Line
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		found, err := s.findInBlocks(ctx, tx, id, bytes.ToLower([]byte(text)), db.PageSize(limit))
+		if err != nil {
+			return err
+		}
+		out, err = db.List(ctx, tx, scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ?
+			AND LOWER(line) LIKE ? ESCAPE '\'
+			ORDER BY seq LIMIT ?`, id, db.Contains(text), db.PageSize(limit))
+		out = append(out, found...)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("search transcript of session %d: %w", id, err)
+	}
+	slices.SortFunc(out, func(a, b ops.Line) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out[:min(len(out), db.PageSize(limit))], nil
+}
+
+// findInBlocks searches the blocks of a session, one at a time.
+func (s *Store) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionID, text []byte, limit int) (out []ops.Line, err error) {
+	for after := int64(0); len(out) < limit; {
+		b, err := db.One(ctx, tx, scanBlock, selectBlocks+` WHERE session_id = ? AND last_seq > ? ORDER BY last_seq LIMIT 1`, id, after)
+		if errors.Is(err, ops.ErrNotFound) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		raw, err := s.blocks.unpack(b)
+		if err != nil {
+			return nil, err
+		}
+		after = b.last
+		if !bytes.Contains(bytes.ToLower(raw), text) {
+			continue
+		}
+		err = b.eachLine(raw, func(seq int64, at time.Time, line []byte) bool {
+			if bytes.Contains(bytes.ToLower(line), text) {
+				out = append(out, ops.Line{Seq: seq, At: at, Text: string(line)})
+			}
+			return len(out) < limit
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -129,7 +235,7 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 		}
 		var last, added, dropped, bytes int64
 		for _, l := range lines {
-			fresh, err := db.Changed(tx.ExecContext(ctx, insertTranscript(1)+` ON CONFLICT DO NOTHING`, int64(id), l.Seq, db.Time(l.At), l.Text))
+			fresh, err := addLine(ctx, tx, id, l)
 			if err != nil {
 				return err
 			}
@@ -150,4 +256,12 @@ func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID
 		return fmt.Errorf("store kept output of session %d: %w", id, err)
 	}
 	return nil
+}
+
+// addLine stores a line that is not stored yet, and reports whether it did.
+func addLine(ctx context.Context, tx db.Querier, id ops.SessionID, l ops.Line) (bool, error) {
+	return db.Changed(tx.ExecContext(ctx, `INSERT INTO transcript (session_id, seq, at, line)
+		SELECT CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT) WHERE NOT EXISTS (SELECT 1 FROM transcript_blocks
+			WHERE session_id = ? AND last_seq >= ? AND first_seq <= ?)
+		ON CONFLICT DO NOTHING`, int64(id), l.Seq, db.Time(l.At), l.Text, int64(id), l.Seq, l.Seq))
 }

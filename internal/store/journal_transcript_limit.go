@@ -9,6 +9,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/transcript"
 )
 
 // outputSize is how much of a session's output is stored, and which part of it was dropped.
@@ -16,6 +17,8 @@ type outputSize struct {
 	bytes        int64
 	cut, cutEnd  int64 // the first and the last dropped line; 0 while nothing was dropped
 	droppedBytes int64
+
+	lastRow, lastBlock int64 // the last line in a row and in a block, before the new lines
 }
 
 // countOutput adds lines to the figures of a session. The size of output that an earlier version began to store is not known.
@@ -26,8 +29,11 @@ func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, dr
 			ELSE COALESCE(transcript_bytes, 0) + ? END,
 		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
 		transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?
-		RETURNING COALESCE(transcript_bytes, 0), transcript_cut, transcript_cut_end, transcript_cut_bytes`,
-		bytes, lines, dropped, last, last, id).Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes)
+		RETURNING COALESCE(transcript_bytes, 0), transcript_cut, transcript_cut_end, transcript_cut_bytes,
+			(SELECT COALESCE(MAX(t.seq), 0) FROM transcript t WHERE t.session_id = sessions.id),
+			(SELECT COALESCE(MAX(b.last_seq), 0) FROM transcript_blocks b WHERE b.session_id = sessions.id)`,
+		bytes, lines, dropped, last, last, id).
+		Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes, &size.lastRow, &size.lastBlock)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil // the fence says so
 	}
@@ -73,6 +79,11 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 	if err != nil {
 		return fmt.Errorf("drop output: %w", err)
 	}
+	inBlocks, err := dropBlocks(ctx, tx, `session_id = ? AND first_seq >= ? AND last_seq <= ?`, id, size.cut, size.cutEnd)
+	if err != nil {
+		return fmt.Errorf("drop output: %w", err)
+	}
+	dropped += inBlocks
 	mark, err := dropMark(size.cutEnd-size.cut+1, size.droppedBytes,
 		fmt.Sprintf("because the session printed more than %s (retention.session_max_mb)", megabytes(s.maxOutput)))
 	if err != nil {
@@ -87,8 +98,17 @@ func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID
 	return err
 }
 
-// linesUpTo returns the last of the lines after a number that together have at least so many bytes, and their bytes. The session's last
-// line is never among them.
+// dropBlocks removes blocks and returns how many lines they had.
+func dropBlocks(ctx context.Context, tx db.Querier, cond string, args ...any) (lines int64, err error) {
+	dropped, err := db.List(ctx, tx, db.ScanInt, `DELETE FROM transcript_blocks WHERE `+cond+` RETURNING lines`, args...)
+	for _, n := range dropped {
+		lines += n
+	}
+	return lines, err
+}
+
+// linesUpTo returns the last of the lines after a number that together have at least so many bytes, and their bytes. Of a block it takes
+// all lines or none. The session's last line is never among them.
 func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last, bytes int64) (end, sum int64, err error) {
 	type line struct{ seq, bytes int64 }
 	scan := func(r db.Row) (line, error) {
@@ -99,7 +119,8 @@ func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last
 	const batch = 1000
 	for end = after; ; {
 		lines, err := db.List(ctx, tx, scan, `SELECT seq, OCTET_LENGTH(line) FROM transcript WHERE session_id = ? AND seq > ? AND seq < ?
-			ORDER BY seq LIMIT ?`, id, end, last, batch)
+			UNION ALL SELECT last_seq, bytes FROM transcript_blocks WHERE session_id = ? AND last_seq > ? AND last_seq < ?
+			ORDER BY 1 LIMIT ?`, id, end, last, id, end, last, batch)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -115,9 +136,6 @@ func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last
 	}
 }
 
-// OutputDropped is the type of the line that replaces dropped output.
-const OutputDropped = "dropped"
-
 // dropMark is the line that says what was dropped, in the form of an agent's events.
 func dropMark(lines, bytes int64, why string) (string, error) {
 	raw, err := json.Marshal(struct {
@@ -125,7 +143,7 @@ func dropMark(lines, bytes int64, why string) (string, error) {
 		Text  string `json:"text"`
 		Lines int64  `json:"lines"`
 		Bytes int64  `json:"bytes"`
-	}{OutputDropped, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
+	}{transcript.DroppedOutput, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
 	return string(raw), err
 }
 

@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,16 +37,52 @@ type CostFilter struct {
 	Until       time.Time // before this moment; zero means no end
 }
 
-func (f CostFilter) filter() db.Filter {
-	w := db.Filter{}
-	w.Add(`s.ended_at >= ?`, db.Time(f.Since))
-	if !f.Until.IsZero() {
-		w.Add(`s.ended_at < ?`, db.Time(f.Until))
+// days are the first and the last text, exclusive, of the UTC days that lie within the time as a whole, and the parts of other days.
+func (f CostFilter) days() (from, until string, parts [][2]string) {
+	const end = "9999-12-31"
+	since, last := f.Since.UTC().Truncate(time.Microsecond), f.Until.UTC().Truncate(time.Microsecond)
+	first := since.Truncate(day)
+	if first.Before(since) {
+		first = first.Add(day)
 	}
-	if f.Environment != "" {
-		w.Add(`s.environment = ?`, f.Environment)
+	if f.Until.IsZero() {
+		if since.Before(first) {
+			parts = append(parts, [2]string{db.Time(since), db.Time(first)})
+		}
+		return first.Format(dayLayout), end, parts
 	}
-	return w
+	whole := last.Truncate(day)
+	switch {
+	case whole.Before(first): // both are within one day
+		return end, end, [][2]string{{db.Time(since), db.Time(last)}}
+	case since.Before(first):
+		parts = append(parts, [2]string{db.Time(since), db.Time(first)})
+	}
+	if whole.Before(last) {
+		parts = append(parts, [2]string{db.Time(whole), db.Time(last)})
+	}
+	return first.Format(dayLayout), whole.Format(dayLayout), parts
+}
+
+// inEnvironment adds a condition on the environment to others.
+func (f CostFilter) inEnvironment(column, cond string, args ...any) (string, []any) {
+	if f.Environment == "" {
+		return cond, args
+	}
+	return cond + ` AND ` + column + ` = ?`, append(args, f.Environment)
+}
+
+// sums is a query with the columns of cost_days: whole days come from there, parts of days from the sessions.
+func (f CostFilter) sums() (string, []any) {
+	from, until, parts := f.days()
+	cond, args := f.inEnvironment(`environment`, `day >= ? AND day < ?`, from, until)
+	query := `SELECT ` + costKey + `, ` + strings.Join(costFigures(), `, `) + ` FROM cost_days WHERE ` + cond
+	for _, p := range parts {
+		cond, more := f.inEnvironment(`s.environment`, `s.ended_at >= ? AND s.ended_at < ?`, p[0], p[1])
+		query += ` UNION ALL ` + addedCosts(cond, ``)
+		args = append(args, more...)
+	}
+	return query, args
 }
 
 // Cost is what sessions used. A figure that none of them reported is nil.
@@ -85,153 +123,94 @@ type CostRow struct {
 	Cost
 }
 
-const sumCosts = `SUM(s.cost_usd), COUNT(s.started_at), COUNT(s.cost_usd),
-	SUM(s.input_tokens), SUM(s.output_tokens), SUM(s.cache_read_tokens), SUM(s.cache_write_tokens)`
-
-func (c *Cost) scanned() []any {
-	return []any{&c.USD, &c.Sessions, &c.Reported, &c.InputTokens, &c.OutputTokens, &c.CacheReadTokens, &c.CacheWriteTokens}
+// sumCosts adds up rows of cost_days.
+func sumCosts() string {
+	sum := func(column string) string { return `CAST(SUM(` + column + `) AS BIGINT)` }
+	reported := func(column string) string {
+		return `CASE WHEN SUM(` + column + `_reported) > 0 THEN ` + sum(column) + ` END`
+	}
+	return strings.Join([]string{
+		reported(`cost`), sum(`sessions`), sum(`cost_reported`),
+		reported(`input`), reported(`output`), reported(`cache_read`), reported(`cache_write`),
+	}, `, `)
 }
+
+const nano = 1e9 // of a dollar
 
 func scanCost(r db.Row) (CostRow, error) {
 	var c CostRow
 	var at string
-	err := r.Scan(append([]any{&at, db.ToText(&c.Key)}, c.scanned()...)...)
+	var cost *int64
+	err := r.Scan(&at, db.ToText(&c.Key), &cost, &c.Sessions, &c.Reported, &c.InputTokens, &c.OutputTokens, &c.CacheReadTokens,
+		&c.CacheWriteTokens)
 	if err == nil {
 		c.Day, err = time.Parse(dayLayout, at)
+	}
+	if cost != nil {
+		c.USD = ops.Ptr(float64(*cost) / nano)
 	}
 	return c, err
 }
 
 // Costs returns what was spent per day and group, oldest day first. Days on which no session ended have no row.
 func (s *Store) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]CostRow, error) {
-	var key, join string
+	var key string
 	switch by {
 	case CostByTier:
-		key = `CAST(s.tier AS TEXT)`
+		key = `CAST(tier AS TEXT)`
 	case CostByModel:
-		key = `s.model`
+		key = `model`
 	case CostByTrigger:
-		key, join = `c."trigger"`, ` JOIN cycles c ON c.id = s.cycle_id`
+		key = `"trigger"`
 	case CostByService:
-		return s.costsByService(ctx, f)
+		key = `services`
 	default:
 		return nil, fmt.Errorf("sum costs: %q is not something costs are told apart by", by)
 	}
-	w := f.filter()
-	rows, err := db.List(ctx, s.db.Reader(), scanCost, `SELECT substr(s.ended_at, 1, 10), `+key+`, `+sumCosts+` FROM sessions s`+join+
-		w.Where()+` AND s.started_at IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2`, w.Args...)
+	query, args := f.sums()
+	rows, err := db.List(ctx, s.db.Reader(), scanCost, `SELECT day, `+key+`, `+sumCosts()+` FROM (`+query+`) AS d
+		GROUP BY 1, 2 HAVING SUM(sessions) > 0 OR SUM(cost_reported) > 0 ORDER BY 1, 2`, args...)
+	if err == nil && by == CostByService {
+		rows, err = byNames(rows)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sum costs by %s: %w", by, err)
 	}
 	return rows, nil
 }
 
-// costsByService adds up whole cycles, because a session does not know yet which services the cycle turns out to be about.
-func (s *Store) costsByService(ctx context.Context, f CostFilter) ([]CostRow, error) {
-	type named struct {
-		cycle    ops.CycleID
-		services []string
-	}
-	type chain struct {
-		cycle ops.CycleID
-		CostRow
-	}
-	var chains []chain
-	names := map[ops.CycleID]string{}
-	w := f.filter()
-	err := s.db.Read(ctx, func(tx db.Querier) error {
-		var err error
-		chains, err = db.List(ctx, tx, func(r db.Row) (chain, error) {
-			var c chain
-			var at string
-			err := r.Scan(append([]any{&at, &c.cycle}, c.scanned()...)...)
-			if err == nil {
-				c.Day, err = time.Parse(dayLayout, at)
-			}
-			return c, err
-		}, `SELECT substr(s.ended_at, 1, 10), s.cycle_id, `+sumCosts+` FROM sessions s`+w.Where()+
-			` AND s.started_at IS NOT NULL GROUP BY 1, 2`, w.Args...)
-		if err != nil {
-			return err
-		}
-		found, err := db.List(ctx, tx, func(r db.Row) (named, error) {
-			var n named
-			err := r.Scan(&n.cycle, db.ToJSON(&n.services))
-			return n, err
-		}, `SELECT e.cycle_id, e.services FROM escalations e WHERE e.services IS NOT NULL
-			AND e.cycle_id IN (SELECT s.cycle_id FROM sessions s`+w.Where()+`) ORDER BY e.id`, w.Args...)
-		for _, n := range found {
-			if len(n.services) > 0 { // the last decision counts
-				names[n.cycle] = strings.Join(slices.Sorted(slices.Values(n.services)), ", ")
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sum costs by service: %w", err)
-	}
+// byNames turns the JSON lists of services into joined names. Lists of the same services in another order are one group.
+func byNames(rows []CostRow) ([]CostRow, error) {
 	type key struct {
 		day  time.Time
 		name string
 	}
 	sums := map[key]CostRow{}
-	for _, c := range chains {
-		k := key{c.Day, names[c.cycle]}
-		sums[k] = CostRow{Day: k.day, Key: k.name, Cost: sums[k].Add(c.Cost)}
-	}
-	out := make([]CostRow, 0, len(sums))
-	for _, r := range sums {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b CostRow) int { return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.Key, b.Key)) })
-	return out, nil
-}
-
-// ChainCost is what one cycle cost as a whole.
-type ChainCost struct {
-	ops.Cycle
-	Cost
-}
-
-// ExpensiveChains returns the cycles that cost the most, of those in which a session ended within the time.
-func (s *Store) ExpensiveChains(ctx context.Context, f CostFilter, limit int) ([]ChainCost, error) {
-	var out []ChainCost
-	err := s.db.Read(ctx, func(tx db.Querier) error {
-		w := f.filter()
-		var err error
-		out, err = db.List(ctx, tx, func(r db.Row) (ChainCost, error) {
-			var c ChainCost
-			err := r.Scan(append([]any{&c.ID}, c.scanned()...)...)
-			return c, err
-		}, `SELECT s.cycle_id, `+sumCosts+` FROM sessions s WHERE s.started_at IS NOT NULL
-			AND s.cycle_id IN (SELECT s.cycle_id FROM sessions s`+w.Where()+`)
-			GROUP BY s.cycle_id HAVING COUNT(s.cost_usd) > 0 ORDER BY 2 DESC, 1 DESC LIMIT ?`, append(w.Args, db.PageSize(limit))...)
-		for i := range out {
-			if err == nil {
-				out[i].Cycle, err = cycleByID(ctx, tx, out[i].ID)
+	for _, r := range rows {
+		var services []string
+		if r.Key != "" {
+			if err := json.Unmarshal([]byte(r.Key), &services); err != nil {
+				return nil, fmt.Errorf("read services: %w", err)
 			}
 		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list expensive chains: %w", err)
+		slices.Sort(services)
+		k := key{r.Day, strings.Join(services, ", ")}
+		sums[k] = CostRow{Day: k.day, Key: k.name, Cost: sums[k].Add(r.Cost)}
 	}
-	return out, nil
+	return slices.SortedFunc(maps.Values(sums), func(a, b CostRow) int {
+		return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.Key, b.Key))
+	}), nil
 }
 
 // CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not known when
 // sessions ran and none of them reported a cost.
 func (s *Store) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {
-	w := db.Filter{}
-	w.Add(`ended_at >= ?`, db.Time(since))
-	if environment != "" {
-		w.Add(`environment = ?`, environment)
-	}
-	var ran, reported int
-	err = s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(cost_usd), 0), COUNT(started_at), COUNT(cost_usd) FROM sessions`+w.Where(),
-		w.Args...).Scan(&total, &ran, &reported)
+	query, args := CostFilter{Environment: environment, Since: since}.sums()
+	var cost, ran, reported int64
+	err = s.db.Reader().QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT), CAST(COALESCE(SUM(sessions), 0) AS BIGINT),
+		CAST(COALESCE(SUM(cost_reported), 0) AS BIGINT) FROM (`+query+`) AS d`, args...).Scan(&cost, &ran, &reported)
 	if err != nil {
 		return 0, false, fmt.Errorf("sum costs: %w", err)
 	}
-	return total, ran == 0 || reported > 0, nil
+	return float64(cost) / nano, ran == 0 || reported > 0, nil
 }

@@ -31,6 +31,7 @@ func schema() db.Schema {
 		{Name: "cycles", Key: id},
 		{Name: "sessions", Key: id},
 		{Name: "transcript", Key: []string{"session_id", "seq"}},
+		{Name: "transcript_blocks", Key: []string{"session_id", "last_seq"}},
 		{Name: "escalations", Key: id},
 		{Name: "recoveries", Key: id},
 		{Name: "verifications", Key: id},
@@ -56,6 +57,8 @@ func schema() db.Schema {
 		{Name: "webhook_receipts", Key: []string{"signature"}},
 		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
 		{Name: "causes", Key: id},
+		{Name: "cost_days", Key: []string{"day", "environment", "tier", "model", "trigger", "services"}},
+		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 	}}
 }
@@ -80,6 +83,7 @@ type Store struct {
 	// maxOutput is that of the options.
 	maxOutput int64
 	latest    latestChecks
+	blocks    blockCodec
 }
 
 // Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:
@@ -93,7 +97,7 @@ func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
-	s := &Store{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput}
+	s := &Store{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
 	host := o.Host
 	if host == nil {
 		host = time.Now

@@ -123,36 +123,65 @@ func (s *Store) readLatest(ctx context.Context, environment string) ([]ops.Check
 	if err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
-	if err := s.refreshTimes(ctx, environment, out); err != nil {
+	if err := s.refreshTimes(ctx, environment, "", out); err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
 	return out, nil
 }
 
-// countChecks adds checks to the counts of their hours and days.
+// ChecksOf returns the newest result of every probe of one service.
+func (s *Store) ChecksOf(ctx context.Context, environment, service string) ([]ops.Check, error) {
+	const of = `SELECT n.id FROM checks n WHERE n.environment = ? AND n.service = ?`
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, `WITH RECURSIVE latest (id) AS (
+			SELECT (`+of+newestFirst+`)
+			UNION ALL
+			SELECT (`+of+` AND n.probe > k.probe`+newestFirst+`) FROM latest l JOIN checks k ON k.id = l.id
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) ORDER BY k.probe`, environment, service, environment, service)
+	if err == nil {
+		err = s.refreshTimes(ctx, environment, service, out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list checks of %s: %w", service, err)
+	}
+	return out, nil
+}
+
+// countChecks adds checks to the counts of their hours and days, and their response times to those of their hours.
 func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
 	type key struct {
 		at, environment, service string
 		status                   ops.Health
 	}
-	for _, t := range []struct{ table, layout string }{{`check_hours`, hourLayout}, {`check_days`, dayLayout}} {
-		counts := map[key]int{}
+	type sum struct {
+		checks int
+		times  times
+	}
+	for _, t := range []struct{ table, layout, columns, add string }{
+		{`check_hours`, hourLayout, `, ` + timeColumns(), addTimes(`check_hours`)}, {`check_days`, dayLayout, ``, ``},
+	} {
+		sums := map[key]*sum{}
 		var order []key
 		for _, c := range checks {
 			if c.At.IsZero() {
 				c.At = at
 			}
 			k := key{c.At.UTC().Format(t.layout), c.Environment, c.Service, c.Status}
-			if counts[k]++; counts[k] == 1 {
+			if sums[k] == nil {
+				sums[k] = &sum{times: noTimes()}
 				order = append(order, k)
 			}
+			sums[k].checks++
+			sums[k].times.measured(c.ResponseTimeMS)
 		}
 		rows := make([][]any, len(order))
 		for i, k := range order {
-			rows[i] = []any{k.at, k.environment, k.service, k.status, counts[k]}
+			rows[i] = []any{k.at, k.environment, k.service, k.status, sums[k].checks}
+			if t.columns != "" {
+				rows[i] = append(rows[i], sums[k].times.columns()...)
+			}
 		}
-		err := db.WriteRows(ctx, tx, `INSERT INTO `+t.table+` (at, environment, service, status, checks) VALUES `,
-			` ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+t.table+`.checks + excluded.checks`, rows)
+		err := db.WriteRows(ctx, tx, `INSERT INTO `+t.table+` (at, environment, service, status, checks`+t.columns+`) VALUES `,
+			` ON CONFLICT (at, environment, service, status) DO UPDATE SET checks = `+t.table+`.checks + excluded.checks`+t.add, rows)
 		if err != nil {
 			return err
 		}
@@ -161,23 +190,24 @@ func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time
 }
 
 // refreshTimes gives each result the time of the last equal one, and says how far its probe is from failing or recovery.
-func (s *Store) refreshTimes(ctx context.Context, environment string, checks []ops.Check) error {
+func (s *Store) refreshTimes(ctx context.Context, environment, service string, checks []ops.Check) error {
 	type key struct{ environment, service, probe string }
 	type stored struct {
 		environment string
 		state       health.State
 	}
-	query := `SELECT environment, state FROM probe_states`
-	var args []any
+	var w db.Filter
 	if environment != "" {
-		query += ` WHERE environment = ?`
-		args = append(args, environment)
+		w.Add(`environment = ?`, environment)
+	}
+	if service != "" {
+		w.Add(`service = ?`, service)
 	}
 	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (stored, error) {
 		var v stored
 		err := r.Scan(&v.environment, db.ToJSON(&v.state))
 		return v, err
-	}, query, args...)
+	}, `SELECT environment, state FROM probe_states`+w.Where(), w.Args...)
 	if err != nil {
 		return err
 	}

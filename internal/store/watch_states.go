@@ -129,13 +129,15 @@ func (s *Store) Withheld(ctx context.Context, environment string) ([]ops.Withhel
 }
 
 func withheldOf(ctx context.Context, q db.Querier, environment string) ([]ops.Withheld, error) {
-	return db.List(ctx, q, func(r db.Row) (ops.Withheld, error) {
-		var h ops.Withheld
-		var until *time.Time
-		err := r.Scan(&h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
-		if until != nil {
-			h.Until = *until
-		}
-		return h, err
-	}, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
+	return db.List(ctx, q, scanWithheld, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
+}
+
+func scanWithheld(r db.Row) (ops.Withheld, error) {
+	var h ops.Withheld
+	var until *time.Time
+	err := r.Scan(&h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
+	if until != nil {
+		h.Until = *until
+	}
+	return h, err
 }

@@ -14,8 +14,6 @@ import (
 	"claudeops/internal/watch"
 )
 
-const veryMany = 40_000
-
 // crowd is an environment with very many services of one group, and everything that the watch started for it.
 type crowd struct {
 	store   *store.Store

@@ -104,12 +104,16 @@ func (s *server) answered(ctx context.Context, m moment, before int64) ([]answer
 		if a.Status == ops.ApprovalPending || len(out) == listed {
 			continue
 		}
-		out = append(out, answeredView{
-			ID: a.ID, Title: questionTitle(a, nil), Badge: approvalBadge(a.Status), Note: m.answerNote(a), Asked: m.stamp(a.RequestedAt),
-			Cycle: refer(a.CycleID), Reason: firstLine(a.Answer, 300),
-		})
+		out = append(out, m.answeredView(a))
 	}
 	return out, nil
+}
+
+func (m moment) answeredView(a ops.Approval) answeredView {
+	return answeredView{
+		ID: a.ID, Title: questionTitle(a, nil), Badge: approvalBadge(a.Status), Note: m.answerNote(a), Asked: m.stamp(a.RequestedAt),
+		Cycle: refer(a.CycleID), Reason: firstLine(a.Answer, 300),
+	}
 }
 
 func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
@@ -292,7 +296,7 @@ func (m moment) answerNote(a ops.Approval) string {
 	if a.AnsweredAt == nil {
 		return ""
 	}
-	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.stamp(*a.AnsweredAt).Text)
+	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
 }
 
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.

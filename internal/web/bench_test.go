@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -73,13 +75,40 @@ func fill(b *testing.B, path string, sessions int) {
 		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			INSERT INTO events (at, cycle_id, environment, level, kind, message) SELECT c.created_at, c.id, 'default', 'info', 'cycle', 'It ended.'
 			FROM n JOIN cycles c ON c.id = i`, cycles),
-		`COMMIT`, `ANALYZE`,
+		`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated,
+			self_escalation_rejected, process_mode, manager_present, path, services, decision, at)
+			SELECT id, id * 2 - 1, 'tier1', 'tier2', 'down', 1, 2, TRUE, FALSE, 'typed_handoff', FALSE, '["tier1","tier2"]',
+				'["service-' || (id / 20 % 30) || '"]', 'escalate', created_at FROM cycles WHERE id % 20 = 0`,
+		`INSERT INTO incidents (environment, service, title, level, status, first_cycle_id, last_cycle_id, opened_at, updated_at, resolved_at)
+			SELECT 'default', 'service-' || (id / 100 % 30), 'It is down.', 'critical', 'resolved', id, id, created_at, created_at, created_at
+			FROM cycles WHERE id % 100 = 0`,
+		`INSERT INTO notifications (cycle_id, kind, level, title, body, status, next_at, created_at, sent_at)
+			SELECT id, 'escalation', 'warning', 'It is down.', 'Tier 2 starts.', 'sent', created_at, created_at, created_at
+			FROM cycles WHERE id % 20 = 0`,
 	}
+	statements = append(statements, sums(b)...)
+	statements = append(statements, `COMMIT`, `ANALYZE`)
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
 			b.Fatalf("%s: %v", statement, err)
 		}
 	}
+}
+
+// sums are the statements that add up the costs of existing sessions.
+func sums(b *testing.B) []string {
+	b.Helper()
+	migration, err := os.ReadFile("../store/migrations/00019_costs.sql")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out []string
+	for statement := range strings.SplitSeq(string(migration), ";\n") {
+		if at := strings.Index(statement, "INSERT INTO"); at >= 0 {
+			out = append(out, statement[at:])
+		}
+	}
+	return out
 }
 
 // measure asks for a page again and again and reports the median and the size of the answer.
@@ -110,7 +139,8 @@ func BenchmarkLists(b *testing.B) {
 		site := generated(b, sessions)
 		for _, path := range []string{
 			"/sessions", "/", "/sessions?status=failed", "/sessions?tier=3", "/sessions?q=nothing+like+it", "/sessions?range=24h",
-			"/sessions?cursor=400000",
+			"/sessions?cursor=400000", "/sessions/1", "/costs", "/costs?days=90&by=service", "/costs?environment=default", "/events",
+			"/incidents", "/services", "/notifications", "/memory", "/config", "/silences", "/actions",
 		} {
 			b.Run(fmt.Sprintf("sessions=%d%s", sessions, path), func(b *testing.B) { measure(b, site, path) })
 		}

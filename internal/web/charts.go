@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,52 +19,75 @@ const (
 	chartLeft   = 44 // for the amounts, in a separate drawing of fixed width
 )
 
-// healthBar draws the worst state of a service per bucket. Height and colour show the same, so that it is readable in
-// greyscale: full is healthy, two thirds is degraded, one third is down, and a line at the bottom means not checked.
-func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *picture {
+// healthBar draws the worst state of a service per bucket. All bars have the same height: colour and pattern show the state, and an
+// outage is the strongest mark. errors are the last error of each bucket.
+func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, errors []string) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
-	p := &picture{ID: id, Title: title, Head: []string{"From", "To", "Worst state", "Checks", "Degraded", "Down"}}
+	p := &picture{
+		ID: id, Title: title, Bars: true, Head: []string{"From", "To", "Worst state", "Checks", "Degraded", "Down", "Last error"},
+	}
 	var d drawing
 	width := 100 / float64(max(1, len(h.Buckets)))
 	for i, b := range h.Buckets {
 		found := healthBadge(b.Worst())
-		height := map[ops.Health]float64{ops.Healthy: barHeight, ops.Degraded: barHeight * 0.62, ops.Down: barHeight * 0.34, "": 2}[b.Worst()]
-		label := fmt.Sprintf("%s to %s: ", m.stamp(b.From).Text, m.stamp(b.Until).Text)
+		label := "not checked"
 		if b.Checks() > 0 {
-			label += found.Word + ", " + plural(b.Checks(), "check", "checks")
-		} else {
-			label += "not checked"
+			label = found.Word + ", " + plural(b.Checks(), "check", "checks")
 		}
-		d.rect(pc(float64(i)*width+width*0.09), px(barHeight-height), pc(width*0.82), px(height), "health-bar tone-"+found.Tone, label)
+		if errors[i] != "" {
+			label += ", " + errors[i]
+		}
+		class, attributes := "health-bar tone-"+found.Tone, ""
+		if found.Tone == "warn" {
+			attributes = ` fill="url(#hatch-warn)"`
+		}
+		d.column(pc(float64(i)*width+width*0.07), "0", pc(width*0.86), px(barHeight), class, m.stamp(b.From), m.stamp(b.Until), label, attributes)
 	}
 	p.SVG = d.svg(barHeight, title)
-	p.Rows = m.healthRows(h.Buckets)
+	m.healthRows(p, h.Buckets, errors)
 	return p
 }
 
 // healthRows lists the same data, with one row per change of state.
-func (m moment) healthRows(buckets []store.HealthBucket) [][]string {
-	var rows [][]string
+func (m moment) healthRows(p *picture, buckets []store.HealthBucket, errors []string) {
 	for len(buckets) > 0 {
-		sum := buckets[0]
+		sum, last := buckets[0], errors[0]
 		n := 1
 		for n < len(buckets) && buckets[n].Worst() == sum.Worst() {
 			b := buckets[n]
 			sum.Until = b.Until
 			sum.Healthy, sum.Degraded, sum.Down = sum.Healthy+b.Healthy, sum.Degraded+b.Degraded, sum.Down+b.Down
+			last = cmp.Or(errors[n], last)
 			n++
 		}
 		word := healthBadge(sum.Worst()).Word
 		if sum.Checks() == 0 {
 			word = "Not checked"
 		}
-		rows = append(rows, []string{
-			m.stamp(sum.From).Text, m.stamp(sum.Until).Text, word,
-			thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)),
+		p.At = append(p.At, []stamp{m.stamp(sum.From), m.stamp(sum.Until)})
+		p.Rows = append(p.Rows, []string{
+			word, thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)), cmp.Or(last, "–"),
 		})
-		buckets = buckets[n:]
+		buckets, errors = buckets[n:], errors[n:]
 	}
-	return rows
+}
+
+// bucketErrors returns the last error in each bucket. A failure that goes on is kept as few results, so a bad bucket without an error
+// of its own has that of the one before. Results are given newest first.
+func bucketErrors(h store.ServiceHealth, bad []ops.Check) []string {
+	out := make([]string, len(h.Buckets))
+	last := map[ops.Health]string{}
+	for i, b := range h.Buckets {
+		for len(bad) > 0 && bad[len(bad)-1].At.Before(b.Until) {
+			c := bad[len(bad)-1]
+			last[c.Status] = firstLine(c.Error, 160)
+			bad = bad[:len(bad)-1]
+		}
+		if worst := b.Worst(); worst == ops.Down || worst == ops.Degraded {
+			out[i] = last[worst]
+		}
+	}
+	return out
 }
 
 // series is the cost of one group per day. A day without a cost is nil.

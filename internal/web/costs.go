@@ -22,24 +22,24 @@ const (
 )
 
 type costsView struct {
-	Sums         []costSum
-	Budgets      []budgetView
-	Groups       []option
-	Ranges       []option
-	Environments []choice
-	Environment  string
-	Several      bool
-	Days         int
-	By           string
-	Word         string // the group in lower case
-	Chart        *picture
-	Legend       []legendEntry
-	Groupings    []groupRow
-	Chains       []chainCost
-	Tokens       []fact
-	Export       string
-	Unknown      string // note on sessions of unknown cost
-	Any          bool
+	Sums        []costSum
+	Budgets     []budgetView
+	Groups      []option
+	Ranges      []option
+	Filters     filterRow
+	Environment string
+	Several     bool
+	Days        int
+	By          string
+	Word        string // the group in lower case
+	Chart       *picture
+	Legend      []legendEntry
+	Groupings   []groupRow
+	Chains      []chainCost
+	Tokens      []fact
+	Export      string
+	Unknown     string // note on sessions of unknown cost
+	Any         bool
 }
 
 type costSum struct {
@@ -129,7 +129,7 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := costsView{
 		Days: q.days, By: groupWord(q.by), Word: strings.ToLower(groupWord(q.by)), Environment: q.environment,
-		Several: len(s.Environments) > 1, Environments: s.environmentChoices(q.environment),
+		Several: len(s.Environments) > 1, Filters: s.costFilters(r, q),
 		Export: "/costs.csv?" + r.URL.Query().Encode(),
 	}
 	for _, by := range store.CostGroups() {
@@ -379,4 +379,15 @@ func tokenFacts(c store.Cost) []fact {
 		out = append(out, fact{Name: one.name, Value: f.Text, Faint: !f.Known})
 	}
 	return out
+}
+
+// costFilters keeps the grouping and the range of the page.
+func (s *server) costFilters(r *http.Request, q costQuery) filterRow {
+	row := filterRow{Action: "/costs", Hidden: map[string]string{}}
+	for _, name := range []string{"by", "days"} {
+		if value := queried(r, name); value != "" {
+			row.Hidden[name] = value
+		}
+	}
+	return row.withEnvironment(s.environmentChoices(q.environment))
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -12,21 +13,16 @@ import (
 const eventsListed = 50
 
 type eventsView struct {
-	Levels       []choice
-	Environments []choice
-	Kind         string
-	Kinds        []ops.EventKind
-	Service      string
-	Cycle        string
-	Several      bool
-	Filtered     bool
-	Days         []eventDay
-	Pager        pager
+	Filters  filterRow
+	Filtered bool
+	Days     []eventDay
+	Pager    pager
 }
 
 // eventDay holds the events of one day.
 type eventDay struct {
 	Day    string
+	Date   string
 	Events []eventView
 }
 
@@ -56,13 +52,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "list of events", err)
 		return
 	}
-	view := eventsView{
-		Kind: f.Kind, Kinds: ops.EventKinds(), Service: f.Service, Cycle: cycle, Several: len(s.Environments) > 1,
-		Environments: s.environmentChoices(f.Environment),
-		Levels: chosen(string(f.Level), "All levels", choice{Value: string(ops.LevelInfo), Word: "Info"},
-			choice{Value: string(ops.LevelWarning), Word: "Warning"}, choice{Value: string(ops.LevelCritical), Word: "Critical"}),
-		Filtered: f.Level != "" || f.Kind != "" || f.Service != "" || f.Environment != "" || cycle != "",
-	}
+	view := eventsView{Filtered: f.Level != "" || f.Kind != "" || f.Service != "" || f.Environment != "" || cycle != ""}
+	view.Filters = s.eventFilters(f, cycle).clearing(view.Filtered)
 	older := int64(0)
 	if len(found) > eventsListed {
 		found = found[:eventsListed]
@@ -73,22 +64,37 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "events", page{Title: "Events", Nav: "events", Body: view})
 }
 
+func (s *server) eventFilters(f store.EventFilter, cycle string) filterRow {
+	var kinds []string
+	for _, kind := range ops.EventKinds() {
+		kinds = append(kinds, string(kind))
+	}
+	return filterRow{Action: "/events", Fields: []filterField{
+		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
+		selected("level", "Level", chosen(string(f.Level), "All levels", choice{Value: string(ops.LevelInfo), Word: "Info"},
+			choice{Value: string(ops.LevelWarning), Word: "Warning"}, choice{Value: string(ops.LevelCritical), Word: "Critical"})),
+		{Kind: "text", Name: "kind", Label: "Kind", Value: f.Kind, List: kinds},
+		{Kind: "text", Name: "cycle", Label: "Cycle", Value: cycle, Short: true},
+	}}.withEnvironment(s.environmentChoices(f.Environment))
+}
+
+// eventDays groups events by the day in UTC. The script shows the day with a time whose day is another one for the reader.
 func (m moment) eventDays(events []ops.Event) []eventDay {
 	var days []eventDay
 	for _, e := range events {
-		local := e.At.In(m.now.Location())
-		name := local.Format("Monday, 2 January 2006")
-		switch local.Format("2006-01-02") {
-		case m.now.Format("2006-01-02"):
+		at, now := e.At.UTC(), m.now.UTC()
+		name := at.Format("Monday, 2 January 2006")
+		switch at.Format(time.DateOnly) {
+		case now.Format(time.DateOnly):
 			name = "Today"
-		case m.now.AddDate(0, 0, -1).Format("2006-01-02"):
+		case now.AddDate(0, 0, -1).Format(time.DateOnly):
 			name = "Yesterday"
 		}
 		if len(days) == 0 || days[len(days)-1].Day != name {
-			days = append(days, eventDay{Day: name})
+			days = append(days, eventDay{Day: name, Date: at.Format(time.DateOnly)})
 		}
 		view := m.event(e)
-		view.At.Text = local.Format("15:04:05")
+		view.At.Text = at.Format(time.TimeOnly)
 		last := &days[len(days)-1]
 		last.Events = append(last.Events, view)
 	}

@@ -32,26 +32,30 @@ func unknown() figure { return figure{Text: "–", Exact: "Not available"} }
 // notYet is a figure that is not known before the end.
 func notYet() figure { return figure{Text: "–", Exact: "Not known yet"} }
 
+// stamp is a time in UTC. The script shows it in the reader's zone; both choose the layout by the same rules.
 func (m moment) stamp(t time.Time) stamp {
-	local := t.In(m.now.Location())
+	at, now := t.UTC(), m.now.UTC()
 	layout := "15:04"
 	switch {
-	case local.Year() != m.now.Year():
+	case at.Year() != now.Year():
 		layout = "2 Jan 2006"
-	case local.YearDay() != m.now.YearDay():
+	case at.YearDay() != now.YearDay():
 		layout = "2 Jan 15:04"
 	}
 	return stamp{
-		Text:  local.Format(layout),
-		Exact: local.Format("2006-01-02 15:04:05 MST"),
-		ISO:   t.UTC().Format(time.RFC3339),
+		Text:  at.Format(layout),
+		Exact: at.Format("2006-01-02 15:04:05 MST"),
+		ISO:   at.Format(time.RFC3339),
 	}
 }
+
+// text is a time inside a sentence, where the script does not find it.
+func (m moment) text(t time.Time) string { return m.stamp(t).Text + " UTC" }
 
 // precise is a stamp with seconds, for logs.
 func (m moment) precise(t time.Time) stamp {
 	s := m.stamp(t)
-	s.Text = t.In(m.now.Location()).Format("15:04:05")
+	s.Text = t.UTC().Format(time.TimeOnly)
 	return s
 }
 

@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -17,37 +19,109 @@ type hostRow struct {
 	Environments string
 	Running      int
 	Seen         *stamp
-	Clock        string // how its clock differs from the database's; empty if it does not
+	Started      stamp
+	Change       *question // drains it, or lets it work again; nil if it does not run
+	Clock        string    // how its clock differs from the database's; empty if it does not
 }
 
 // hosts lists the hosts that share the database; empty if there is only one.
 func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
-	found, err := s.Store.Hosts(ctx)
-	if err != nil {
+	rows, shared, err := s.hostRows(ctx)
+	if err != nil || !shared {
 		return nil, err
 	}
+	return rows, nil
+}
+
+// hostRows lists the hosts that use, or used, the database, and reports whether they share it.
+func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
+	found, err := s.Store.Hosts(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	m := moment{s.Clock()}
-	var out []hostRow
-	shared := false
+	shared = slices.ContainsFunc(found, func(h ops.Host) bool { return h.ExpiresAt != nil })
 	for _, h := range found {
-		shared = shared || h.ExpiresAt != nil
 		row := hostRow{
 			Name: plain(h.Name), Here: h.Name == s.Host, Badge: hostBadge(h), Version: plain(h.Version),
 			Labels: plain(strings.Join(h.Labels, ", ")), Environments: plain(strings.Join(h.Environments, ", ")), Running: h.Running,
+		}
+		if !shared && row.Here { // without a lease its row does not say that it works, but this page does
+			h.Alive = true
+			row.Badge = hostBadge(h)
 		}
 		if h.Alive && h.ClockWrong() {
 			row.Clock = ops.ClockDifference(h.ClockAhead) + " the database's clock"
 		}
 		if h.SeenAt != nil {
 			seen := m.ago(*h.SeenAt)
+			if !shared && row.Here {
+				seen = m.ago(m.now)
+			}
 			row.Seen = &seen
 		}
-		out = append(out, row)
+		if h.Alive {
+			row.Change = drainQuestion(h)
+		}
+		row.Started = m.stamp(h.RegisteredAt)
+		rows = append(rows, row)
 	}
-	if !shared {
-		return nil, nil
+	return rows, shared, nil
+}
+
+// drainQuestion asks before a host is drained, or works again.
+func drainQuestion(h ops.Host) *question {
+	name := plain(h.Name)
+	q := &question{
+		ID: (serviceKey{"host", name}).element(), Button: "Drain", Icon: "pause", Style: "plain", Title: "Drain " + name + "?",
+		Text: "It takes no new cycles. Running cycles end, or are handed over when their session ends. " +
+			"It takes cycles again after its next start, or when you resume it.",
+		Action: "/hosts/drain", Yes: "Drain it", No: "Cancel", Danger: true, Hidden: map[string]string{"host": h.Name},
 	}
-	return out, nil
+	if h.Draining {
+		q.Button, q.Icon, q.Title, q.Danger = "Resume", "play", "Let "+name+" take cycles again?", false
+		q.Text, q.Action, q.Yes = "It takes new cycles at once.", "/hosts/resume", "Resume it"
+	}
+	return q
+}
+
+type hostsView struct {
+	Hosts  []hostRow
+	Shared bool
+}
+
+func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
+	rows, shared, err := s.hostRows(r.Context())
+	if err != nil {
+		s.fail(w, r, "list of hosts", err)
+		return
+	}
+	p := page{Title: "Hosts", Nav: "hosts", Body: hostsView{rows, shared}}
+	switch queried(r, "done") {
+	case "drain":
+		p.Flash = "The host takes no new cycles. When none runs any more, it can be stopped."
+	case "resume":
+		p.Flash = "The host takes cycles again."
+	}
+	s.render(w, r, http.StatusOK, "hosts", p)
+}
+
+// drainHost asks a host to take no new cycles, or to take them again.
+func (s *server) drainHost(w http.ResponseWriter, r *http.Request) {
+	word := r.PathValue("change")
+	if word != "drain" && word != "resume" {
+		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
+		return
+	}
+	if err := s.Store.Drain(r.Context(), r.PostFormValue("host"), word == "drain"); err != nil {
+		s.fail(w, r, "host", err)
+		return
+	}
+	if s.DrainAsked != nil {
+		s.DrainAsked(r.Context())
+	}
+	s.signalChange()
+	http.Redirect(w, r, "/hosts?done="+word, http.StatusSeeOther)
 }
 
 func hostBadge(h ops.Host) badge {

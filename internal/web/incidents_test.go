@@ -194,12 +194,12 @@ func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
 	if late.StatusCode != http.StatusConflict {
 		t.Fatalf("status %d", late.StatusCode)
 	}
-	mustContain(t, late.body, "Already denied by alice at 13:44. Reason: no", `role="alert"`)
+	mustContain(t, late.body, "Already denied by alice at 13:44 UTC. Reason: no", `role="alert"`)
 	mustNotContain(t, content(late.body), "Approve once")
 	if len(control.woken) > 0 {
 		t.Errorf("woken %v", control.woken)
 	}
-	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44.")
+	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44 UTC.")
 	// Other wrong ways to the same place.
 	if got := s.post(fmt.Sprintf("/approvals/%d/expire", a.ID), nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("an unknown answer gives %d", got)

@@ -19,16 +19,13 @@ const (
 )
 
 type memoryView struct {
-	Memories     []memoryRow
-	Service      string
-	Category     string
-	Environments []choice
-	All          bool
-	Filtered     bool
-	Several      bool
-	Add          question
-	FormError    string
-	Pager        pager
+	Memories  []memoryRow
+	Filters   filterRow
+	Filtered  bool
+	Several   bool
+	Add       question
+	FormError string
+	Pager     pager
 }
 
 type memoryRow struct {
@@ -67,10 +64,14 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 	}
 	m := moment{s.Clock()}
 	view := memoryView{
-		Service: f.Service, Category: f.Category, All: f.All, Several: len(s.Environments) > 1,
-		Environments: s.environmentChoices(f.Environment),
-		Filtered:     f.Service != "" || f.Category != "" || f.Environment != "" || f.All, Add: s.addQuestion(r), FormError: problem,
+		Several: len(s.Environments) > 1, Filtered: f.Service != "" || f.Category != "" || f.Environment != "" || f.All,
+		Add: s.addQuestion(r), FormError: problem,
 	}
+	view.Filters = filterRow{Action: "/memory", Fields: []filterField{
+		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
+		{Kind: "text", Name: "category", Label: "Category", Value: f.Category},
+		{Kind: "check", Name: "all", Label: "Show expired", Checked: f.All},
+	}}.withEnvironment(s.environmentChoices(f.Environment)).clearing(view.Filtered)
 	found, view.Pager = paged(r, found, func(row ops.Memory) int64 { return row.ID })
 	for _, memory := range found {
 		view.Memories = append(view.Memories, m.memory(memory))

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // picture is a chart drawn on the server, with its numbers as a table under "View as table". The partial "picture"
@@ -16,6 +17,9 @@ type picture struct {
 	Note  string   // shown below; may be empty
 	Head  []string // column headings of the table
 	Rows  [][]string
+	At    [][]stamp // the times at the beginning of each row, before its other cells; nil if there are none
+	// Bars says that the arrow keys go along the bars.
+	Bars bool
 }
 
 // drawing collects the elements of an SVG. All text in it is escaped; the geometry is in attributes, because the pages
@@ -48,6 +52,22 @@ func (d *drawing) line(x1, y1, x2, y2, class string) {
 func (d *drawing) text(x, y, anchor, class, label string) {
 	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`,
 		esc(x), esc(y), esc(anchor), esc(class), esc(label))
+}
+
+// column draws a bar of a period. Its title begins with the period.
+func (d *drawing) column(x, y, width, height, class string, from, until stamp, text, attributes string) {
+	d.bar(x, y, width, height, class, from.Text+" to "+until.Text+": "+text,
+		fmt.Sprintf(` data-begin="%s" data-end="%s"%s`, esc(from.ISO), esc(until.ISO), attributes))
+}
+
+// time writes a time as a label; day says to write the day instead of the time of day.
+func (d *drawing) time(x, y, anchor, class string, at time.Time, day bool) {
+	form, layout := "clock", "15:04"
+	if day {
+		form, layout = "day", "2 Jan"
+	}
+	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s" data-at="%s" data-form="%s">%s</text>`,
+		esc(x), esc(y), esc(anchor), esc(class), at.UTC().Format(time.RFC3339), form, at.UTC().Format(layout))
 }
 
 // svg returns the drawing with full width and the given height in pixels.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"html/template"
@@ -51,7 +52,7 @@ func loadPages(assets assetSet) pageSet {
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
 			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
-			"asset": assets.path, "link": link, "field": field, "selecting": selecting,
+			"asset": assets.path, "rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
 		}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
@@ -130,6 +131,9 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		p.Counts = counts(r)
 		p.Seen = revision(p.Counts)
 	}
+	if p.Nav != "" {
+		p.Nav = cmp.Or(railName(r.URL.Path), p.Nav)
+	}
 	p.MadeAt = moment{s.Clock()}.precise(s.Clock())
 	p.Back = "/"
 	if r.Method == http.MethodGet {
@@ -149,20 +153,4 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
-}
-
-// railLink is one entry of the navigation.
-type railLink struct {
-	Name, Path, Icon, Word string
-	Current                bool
-	Count                  int
-}
-
-// link makes an entry of the navigation; the counts are added up.
-func link(current, name, path, icon, word string, counts ...int) railLink {
-	l := railLink{Name: name, Path: path, Icon: icon, Word: word, Current: current == name}
-	for _, n := range counts {
-		l.Count += n
-	}
-	return l
 }

@@ -22,6 +22,7 @@ type healthCount struct {
 type serviceView struct {
 	Environment string
 	Name        string
+	Path        string // of its page
 	Badge       badge
 	Checked     *stamp
 	Checks      []checkView
@@ -128,7 +129,7 @@ func (s *server) interval(environment string) time.Duration {
 
 // service makes a service readable.
 func (m moment) service(e serviceEntry) serviceView {
-	view := serviceView{Environment: e.environment, Name: e.name, Badge: e.badge}
+	view := serviceView{Environment: e.environment, Name: e.name, Path: servicePath(e.environment, e.service), Badge: e.badge}
 	for _, c := range e.checks {
 		view.Checks = append(view.Checks, checkView{
 			Badge: healthBadge(c.Status), Probe: plain(c.Probe), Error: firstLine(c.Error, 300), Note: plain(c.Note),

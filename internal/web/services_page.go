@@ -37,20 +37,17 @@ func healthRanges() []healthRange {
 }
 
 type servicesView struct {
-	Search       string
-	States       []choice
-	Environments []choice
-	Ranges       []option
-	Range        healthRange
-	Counts       []healthCount
-	Services     []serviceRow
-	Several      bool
-	Filtered     bool
-	Any          bool // there is at least one service
-	Clear        string
-	Page         string // which services are shown; empty if all are
-	Previous     string
-	Following    string
+	Filters   filterRow
+	Ranges    []option
+	Range     healthRange
+	Counts    []healthCount
+	Services  []serviceRow
+	Several   bool
+	Any       bool // there is at least one service
+	Clear     string
+	Page      string // which services are shown; empty if all are
+	Previous  string
+	Following string
 }
 
 // serviceRow is one service with its health history and cooldowns.
@@ -92,22 +89,26 @@ var errNoRange = errors.New("no such range")
 func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
-	view := servicesView{
-		Search: queried(r, "q"), Several: len(s.Environments) > 1, Environments: s.environmentChoices(environment), Clear: "/services",
-	}
-	view.Filtered = view.Search != "" || state != "" || environment != ""
-	view.States = chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
-		choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown"})
+	wanted := queried(r, "q")
+	view := servicesView{Several: len(s.Environments) > 1, Clear: "/services"}
 	if err := view.setRange(r); err != nil {
 		return view, err
 	}
+	view.Filters = filterRow{
+		Action: "/services", Hidden: map[string]string{"range": view.Range.Value},
+		Fields: []filterField{
+			{Kind: "search", Name: "q", Label: "Search services", Value: wanted},
+			selected("state", "State", chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
+				choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown"})),
+		},
+	}.withEnvironment(s.environmentChoices(environment)).clearing(wanted != "" || state != "" || environment != "")
 	all, err := s.allServices(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
 	view.Any = len(all) > 0
 	var matching []serviceEntry
-	search := strings.ToLower(view.Search)
+	search := strings.ToLower(wanted)
 	for _, e := range all {
 		if environment != "" && e.environment != environment {
 			continue
@@ -136,6 +137,10 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 	for _, h := range past {
 		history[serviceKey{h.Environment, plain(h.Service)}] = h
 	}
+	bad, err := s.badChecks(ctx, entries, m.now.Add(-view.Range.Length))
+	if err != nil {
+		return err
+	}
 	incidents, err := s.openIncidents(ctx, m, environment)
 	if err != nil {
 		return err
@@ -151,12 +156,32 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 		}
 		row.Stale = e.badge.Tone == "unknown" && row.Checked != nil
 		if h, known := history[key]; known {
-			row.Health = m.healthBar("health-"+row.ID, view.Range, h)
+			row.Health = m.healthBar("health-"+row.ID, view.Range, h, bucketErrors(h, bad[key]))
 			row.Uptime = uptime(h)
 		}
 		view.Services = append(view.Services, row)
 	}
 	return nil
+}
+
+// badChecks returns the results of services that were not healthy, newest first.
+func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since time.Time) (map[serviceKey][]ops.Check, error) {
+	names := map[string][]string{}
+	for _, e := range entries {
+		names[e.environment] = append(names[e.environment], e.service)
+	}
+	out := map[serviceKey][]ops.Check{}
+	for environment, services := range names {
+		found, err := s.Store.BadChecks(ctx, environment, services, since)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			key := serviceKey{c.Environment, plain(c.Service)}
+			out[key] = append(out[key], c)
+		}
+	}
+	return out, nil
 }
 
 // servicesPerPage is how many services a page lists.
@@ -203,7 +228,7 @@ func (v *servicesView) setRange(r *http.Request) error {
 		if current {
 			v.Range = one
 		}
-		v.Ranges = append(v.Ranges, option{Word: one.Word, Path: with(r, "range", one.Value), Current: current})
+		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: current})
 	}
 	if v.Range.Value == "" {
 		return errNoRange
@@ -337,6 +362,6 @@ func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, "cooldown", err)
 	default:
-		http.Redirect(w, r, fmt.Sprintf("/services?cleared=%d", n), http.StatusSeeOther)
+		http.Redirect(w, r, addQuery(servicePath(environment, service), "cleared", strconv.Itoa(n)), http.StatusSeeOther)
 	}
 }

@@ -2,12 +2,12 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 // maxFileCalls limits the calls that are searched for files.
@@ -35,7 +35,7 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 		return nil, err
 	}
 	var out filesView
-	for _, field := range []string{`"file_path"`, `"notebook_path"`} {
+	for _, field := range []string{`"file_path"`, `"notebook_path"`, `"file_change"`} {
 		lines, err := s.Store.FindLines(ctx, id, field, maxFileCalls)
 		if err != nil {
 			return nil, fmt.Errorf("find files: %w", err)
@@ -50,31 +50,17 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 
 // fileCalls returns the calls in one line that name a file.
 func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]denial) []fileView {
-	event, ok := decodeEvent(line.Text)
-	if !ok || event.Type != "assistant" || event.Message == nil {
-		return nil
-	}
-	var blocks []block
-	if json.Unmarshal(event.Message.Content, &blocks) != nil {
-		return nil
-	}
 	var out []fileView
-	for _, b := range blocks {
-		var input struct {
-			File     string `json:"file_path"`
-			Notebook string `json:"notebook_path"`
+	for _, p := range transcript.Read(line.Text) {
+		for _, path := range p.Paths {
+			row := fileView{
+				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: fileBadge(p.Tool), Raw: linePath(id, line.Seq),
+			}
+			if _, refused := denied[p.Call]; refused {
+				row.Badge = badge{"bad", "ban", "Denied"}
+			}
+			out = append(out, row)
 		}
-		if b.Type != "tool_use" || json.Unmarshal(b.Input, &input) != nil || input.File+input.Notebook == "" {
-			continue
-		}
-		row := fileView{
-			At: m.precise(line.At), Tool: plain(b.Name), Path: plain(input.File + input.Notebook), Badge: fileBadge(b.Name),
-			Raw: fmt.Sprintf("/sessions/%d/lines/%d", id, line.Seq),
-		}
-		if _, refused := denied[b.ID]; refused {
-			row.Badge = badge{"bad", "ban", "Denied"}
-		}
-		out = append(out, row)
 	}
 	return out
 }

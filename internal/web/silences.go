@@ -21,15 +21,15 @@ const (
 )
 
 type silencesView struct {
-	Tabs         []option
-	Silences     []silenceView
-	Environments []choice
-	All          bool
-	Several      bool
-	Filtered     bool
-	Add          question
-	FormError    string
-	Pager        pager
+	Tabs      []option
+	Silences  []silenceView
+	Filters   filterRow
+	All       bool
+	Several   bool
+	Filtered  bool
+	Add       question
+	FormError string
+	Pager     pager
 }
 
 // silenceView is a silence as shown.
@@ -76,12 +76,16 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 		return
 	}
 	view := silencesView{
-		All: all, Several: len(s.Environments) > 1, Environments: s.environmentChoices(f.Environment), Filtered: f.Environment != "",
+		All: all, Several: len(s.Environments) > 1, Filtered: f.Environment != "",
 		Add: s.silenceQuestion(r, m), FormError: problem,
 		Tabs: []option{
 			{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
 			{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
 		},
+	}
+	view.Filters = filterRow{Action: "/silences"}.withEnvironment(s.environmentChoices(f.Environment))
+	if all {
+		view.Filters.Hidden = map[string]string{"all": "1"}
 	}
 	found, view.Pager = paged(r, found, func(row ops.Silence) int64 { return row.ID })
 	for _, q := range found {
@@ -162,7 +166,7 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 	typed := func(name string) string { return plain(r.PostFormValue(name)) }
 	q := question{
 		ID: "add-silence", Button: "Add silence", Icon: "bell-off", Style: "primary", Title: "Add a silence", Action: "/silences",
-		Yes: "Add silence", No: "Cancel",
+		Yes: "Add silence", No: "Cancel", Hidden: map[string]string{"zone": ""},
 		Text: "While it is active, no cycle starts for matching services, and nothing escalates. " +
 			"Enter a service, a group or both; * matches any text.",
 		Fields: []input{
@@ -172,7 +176,7 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations(typed("for"))},
 			{
 				Name: "until", Label: "Or until", Max: len(untilLayout), Value: typed("until"),
-				Hint: "For example " + m.now.Add(48*time.Hour).Format(untilLayout) + " (" + m.now.Format("MST") + ")",
+				Hint: "For example " + m.now.UTC().Add(48*time.Hour).Format(untilLayout) + " (UTC)",
 			},
 		},
 	}
@@ -189,9 +193,13 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 // silenceEnd returns the end of a silence, or what is wrong with it.
 func silenceEnd(r *http.Request, now time.Time) (end time.Time, problem string) {
 	if text := strings.TrimSpace(r.PostFormValue("until")); text != "" {
-		end, err := time.ParseInLocation(untilLayout, text, now.Location())
+		zone, err := time.LoadLocation(r.PostFormValue("zone")) // empty means UTC
 		if err != nil {
-			return end, "Enter the end as a time, for example " + now.Format(untilLayout) + "."
+			return end, "The time zone is not known here. Choose a duration."
+		}
+		end, err := time.ParseInLocation(untilLayout, text, zone)
+		if err != nil {
+			return end, "Enter the end as a time, for example " + now.In(zone).Format(untilLayout) + "."
 		}
 		return end, within(end, now)
 	}
@@ -240,7 +248,7 @@ func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.signalChange()
-	http.Redirect(w, r, "/silences?done=added", http.StatusSeeOther)
+	http.Redirect(w, r, serviceBack(r, "added", "/silences?done=added"), http.StatusSeeOther)
 }
 
 // askSilence asks for confirmation before it ends a silence.
@@ -282,7 +290,7 @@ func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.signalChange()
-	http.Redirect(w, r, "/silences?done=ended", http.StatusSeeOther)
+	http.Redirect(w, r, serviceBack(r, "ended", "/silences?done=ended"), http.StatusSeeOther)
 }
 
 // signalChange wakes the readers of rows that a page has changed; they also poll, a little later.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 const (
@@ -324,13 +325,20 @@ func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total i
 	if err != nil {
 		return nil, fmt.Errorf("read end of transcript: %w", err)
 	}
+	ended := false // without a message: the last one belongs to it
 	for i := len(lines) - 1; i >= 0; i-- {
-		event, ok := decodeEvent(lines[i].Text)
-		if !ok || event.Type != "result" {
-			continue
+		parts := transcript.Read(lines[i].Text)
+		for n := len(parts) - 1; n >= 0; n-- {
+			p := parts[n]
+			if p.Kind == transcript.Result && p.Text == "" {
+				ended = true
+				continue
+			}
+			if p.Kind == transcript.Result || ended && p.Kind == transcript.Text {
+				p.Figures = transcript.Figures{}
+				return &resultView{Text: s.entries(m, id, nil).passage(p, lines[i].Seq, n), Error: p.Failed}, nil
+			}
 		}
-		words := part{Text: event.finalMessage(), Prose: true}
-		return &resultView{Text: s.entries(m, id, nil).passage(words, lines[i].Seq, 0), Error: event.IsError}, nil
 	}
 	return nil, nil //nolint:nilnil // a session may have no result
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 const (
@@ -19,18 +20,14 @@ const (
 
 // entry is one row of a transcript: a message, or a tool call with its answer.
 type entry struct {
-	ID    string // of the row: its line number and the part of the line
-	Seq   int64
-	At    stamp
-	Kind  string
-	Icon  string
-	Tone  string
-	Name  string
-	Line  string // a call in one line
-	Text  passage
-	Prose bool
-	Code  bool
-	Raw   string // URL of the raw line
+	look
+	ID   string // of the row: its line number and the part of the line
+	Seq  int64
+	At   stamp
+	Name string
+	Line string // a call in one line
+	Text passage
+	Raw  string // URL of the raw line
 
 	Call    bool
 	Pending bool // no answer yet
@@ -80,7 +77,7 @@ func (s *server) entries(m moment, session ops.SessionID, denied map[string]deni
 
 // add takes the next line. It returns the new rows, and the earlier rows that it changes.
 func (t *entries) add(line ops.Line) (fresh, changed []*entry) {
-	for i, p := range decodeLine(line.Text) {
+	for i, p := range transcript.Read(line.Text) {
 		if call := t.waiting[p.Answer]; p.Answer != "" && call != nil {
 			delete(t.waiting, p.Answer)
 			call.Pending = false
@@ -101,11 +98,10 @@ func (t *entries) add(line ops.Line) (fresh, changed []*entry) {
 	return fresh, changed
 }
 
-func (t *entries) entry(p part, line ops.Line, piece int) *entry {
+func (t *entries) entry(p transcript.Part, line ops.Line, piece int) *entry {
 	e := &entry{
-		ID: fmt.Sprintf("l%d-%d", line.Seq, piece), Seq: line.Seq, At: t.m.precise(line.At), Kind: p.Kind, Icon: p.Icon, Tone: p.Tone,
-		Name: plain(p.Name), Text: t.passage(p, line.Seq, piece), Prose: p.Prose, Code: p.Code, Raw: linePath(t.session, line.Seq),
-		Call: p.Kind == "Call", started: line.At,
+		look: lookOf(p), ID: fmt.Sprintf("l%d-%d", line.Seq, piece), Seq: line.Seq, At: t.m.precise(line.At), Name: plain(p.Tool),
+		Text: t.passage(p, line.Seq, piece), Raw: linePath(t.session, line.Seq), Call: p.Kind == transcript.Call, started: line.At,
 	}
 	if !e.Call {
 		return e
@@ -123,7 +119,7 @@ func (t *entries) markDenied(e *entry, use string) {
 	}
 }
 
-func (t *entries) answer(call *entry, p part, line ops.Line, piece int) *answer {
+func (t *entries) answer(call *entry, p transcript.Part, line ops.Line, piece int) *answer {
 	a := &answer{Word: answerWord(call.Name, p), Failed: p.Failed, Text: t.passage(p, line.Seq, piece)}
 	if took := line.At.Sub(call.started); took > 0 {
 		a.Took = span(took)
@@ -132,8 +128,8 @@ func (t *entries) answer(call *entry, p part, line ops.Line, piece int) *answer 
 }
 
 // passage shortens a long text and links to the full text.
-func (t *entries) passage(p part, seq int64, piece int) passage {
-	whole := plain(strings.TrimRight(p.Text, "\n"))
+func (t *entries) passage(p transcript.Part, seq int64, piece int) passage {
+	whole := plain(strings.TrimRight(partText(p), "\n"))
 	short, long := clip(whole, shownText)
 	if rows := strings.SplitN(short, "\n", shownRows+1); len(rows) > shownRows {
 		short, long = strings.Join(rows[:shownRows], "\n"), true
@@ -144,7 +140,7 @@ func (t *entries) passage(p part, seq int64, piece int) passage {
 		out.Rest = fmt.Sprintf("%s/%d", linePath(t.session, seq), piece)
 		out.Size = bytesText(len(whole))
 	}
-	if p.Prose {
+	if lookOf(p).Prose {
 		out.HTML = t.markdown.html(short)
 	} else {
 		out.HTML = marked(short)

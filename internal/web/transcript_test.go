@@ -169,3 +169,19 @@ func TestFindShowsTheLinesThatMatch(t *testing.T) {
 	mustContain(t, s.page(path+"?find=100_"), "No line contains")
 	mustContain(t, s.page(path+"?find=number"), "The first 100 of 600 lines contain")
 }
+
+func TestTranscriptOfCodexIsReadable(t *testing.T) {
+	s := newSite(t)
+	body := s.page(s.transcript(
+		`{"type":"thread.started","thread_id":"0199"}`,
+		`{"type":"item.started","item":{"id":"item_1","type":"command_execution","command":"docker ps","status":"in_progress"}}`,
+		`{"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"docker ps","aggregated_output":"Up 3 days","exit_code":0}}`,
+		`{"type":"item.completed","item":{"id":"item_2","type":"agent_message","text":"All is **well**."}}`,
+		`{"type":"turn.completed","usage":{"input_tokens":1200,"output_tokens":30}}`,
+	))
+	call := row(body, "l2-0")
+	mustContain(t, call, `<strong class="part-name">Bash</strong>`, "docker ps", "Up 3 days", "exit 0")
+	mustContain(t, body, "1,200 tokens read, 30 written")
+	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
+	mustContain(t, result, "<strong>well</strong>")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,8 @@ type Options struct {
 	Trouble func() string
 	// Ready returns why the supervisor is not ready, or nil.
 	Ready func() error
+	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
+	DrainAsked func(ctx context.Context)
 	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
 	Database func() string
 }
@@ -171,6 +174,12 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /approvals/{id}/{answer}", s.approval)
 	pages.HandleFunc("POST /approvals/{id}/{answer}", s.answer)
 	pages.HandleFunc("GET /services", s.servicesPage)
+	pages.HandleFunc("GET /services/{environment}/{name}", s.servicePage)
+	pages.HandleFunc("GET /services/page", s.servicePage)
+	pages.HandleFunc("GET /approvals", s.approvals)
+	pages.HandleFunc("GET /hosts", s.hostsPage)
+	pages.HandleFunc("POST /hosts/{change}", s.drainHost)
+	pages.HandleFunc("GET /guard", s.guardPage)
 	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
 	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
 	pages.HandleFunc("GET /actions", s.actions)
@@ -192,6 +201,9 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
 	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
 	pages.HandleFunc("GET /config", s.config)
+	if _, pattern := pages.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/cycles"}}); pattern == "" {
+		pages.Handle("GET /cycles", http.RedirectHandler("/sessions", http.StatusTemporaryRedirect))
+	}
 }
 
 func otherMethod(pages *http.ServeMux, r *http.Request) string {

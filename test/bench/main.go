@@ -248,7 +248,7 @@ func countLines(path string) (int, error) {
 	}
 	defer func() { _ = db.Close() }()
 	var n int
-	err = db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM transcript`).Scan(&n)
+	err = db.QueryRowContext(context.Background(), `SELECT (SELECT COUNT(*) FROM transcript) + (SELECT COALESCE(SUM(lines), 0) FROM transcript_blocks)`).Scan(&n)
 	return n, err
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
+	"claudeops/internal/transcript"
 	"claudeops/test/testtoken"
 )
 
@@ -65,7 +65,7 @@ func (t *trying) outputCap(ctx context.Context) (err error) {
 	size, marks := 0, 0
 	for _, l := range lines {
 		size += len(l.Text)
-		if strings.Contains(l.Text, `"type":"`+store.OutputDropped+`"`) {
+		if strings.Contains(l.Text, `"type":"`+transcript.DroppedOutput+`"`) {
 			marks++
 		}
 	}

@@ -18,6 +18,8 @@ func costCases() []testCase {
 		{"tokens are added up", tokensAreAdded},
 		{"the most expensive chains come first, with all they cost", expensiveChains},
 		{"an unknown group is refused", unknownGroupIsRefused},
+		{"costs follow the services that the last decision names", costsFollowServices},
+		{"costs are those of the sessions after any history", costsEqualTheRows},
 	}
 }
 

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -172,7 +173,7 @@ func (t Table) read(ctx context.Context, q Querier, columns []string, take func(
 	}
 }
 
-// scanValues reads a row as plain values: nil, a number, a bool or a text.
+// scanValues reads a row as plain values: nil, a number, a bool, a text or bytes.
 func scanValues(r Row, columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	into := make([]any, len(columns))
@@ -217,6 +218,9 @@ func plain(v any, declared string) (any, error) {
 	case nil:
 		return nil, nil
 	case []byte:
+		if declared == "BLOB" || declared == "BYTEA" {
+			return bytes.Clone(v), nil
+		}
 		return string(v), nil
 	case string, bool:
 		return v, nil

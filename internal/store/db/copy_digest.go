@@ -40,6 +40,10 @@ func (d *digest) add(values []any) {
 		case float64:
 			b[0] = 'f'
 			binary.BigEndian.PutUint64(b[1:], math.Float64bits(v))
+		case []byte:
+			text = string(v)
+			b[0] = 'y'
+			binary.BigEndian.PutUint64(b[1:], uint64(len(text)))
 		case string:
 			clean, same := storable(v)
 			text, _ = clean.(string)

@@ -58,7 +58,7 @@ type translatedFile struct {
 func (f translatedFile) Read(b []byte) (int, error) { return f.text.Read(b) }
 
 // schemaWord finds the words of the schema that are different in PostgreSQL, longest first, and skips comments and values.
-var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b`)
+var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b|\bBLOB\b`)
 
 // translate writes the schema for PostgreSQL: integers have 64 bits as in SQLite, and texts are compared by their bytes, whatever
 // the locale of the database, so that times sort in the same order.
@@ -71,6 +71,8 @@ func translate(schema string) string {
 			return `BIGINT`
 		case `TEXT`:
 			return `TEXT COLLATE "C"`
+		case `BLOB`:
+			return `BYTEA`
 		}
 		return word // a comment or a value
 	})

@@ -20,7 +20,7 @@ const live = {
     this.down(false);
     const made = byId('made');
     const now = new Date();
-    if (made) { made.dateTime = now.toISOString(); made.title = now.toLocaleString(); made.textContent = now.toTimeString().slice(0, 8); }
+    if (made) { made.dateTime = now.toISOString(); made.title = times.exact(now); made.textContent = times.clock(now, true); }
   },
   down(lost) {
     const banner = byId('lost');
@@ -77,6 +77,122 @@ document.addEventListener('click', (e) => {
   for (const menu of all('details.more[open]')) if (!menu.contains(e.target)) menu.open = false;
 });
 
+// ---- Times in the reader's zone. The server writes UTC; both choose the layout by the same rules ----
+
+const times = {
+  zone: Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC',
+  months: ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'],
+  two: (n) => String(n).padStart(2, '0'),
+  parts(date, utc) {
+    return utc ? [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()]
+      : [date.getFullYear(), date.getMonth(), date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds()];
+  },
+  clock(date, seconds, utc) {
+    const [, , , h, m, s] = this.parts(date, utc);
+    return this.two(h) + ':' + this.two(m) + (seconds ? ':' + this.two(s) : '');
+  },
+  day(date, utc) { const [, month, d] = this.parts(date, utc); return d + ' ' + this.months[month]; },
+  date(date, utc) { const [y, month, d] = this.parts(date, utc); return y + '-' + this.two(month + 1) + '-' + this.two(d); },
+  exact(date) { return this.date(date) + ' ' + this.clock(date, true) + ' ' + this.zone; },
+  short(date) {
+    const now = new Date();
+    if (date.getFullYear() !== now.getFullYear()) return this.day(date) + ' ' + date.getFullYear();
+    return (this.date(date) === this.date(now) ? '' : this.day(date) + ' ') + this.clock(date);
+  },
+  // Only a text that is the time itself is replaced: others are relative, or in words.
+  text(element, date) {
+    const text = element.textContent;
+    const clock = this.clock(date, false, true);
+    if (text === this.clock(date, true, true)) {
+      const day = element.closest('[data-day]')?.dataset.day;
+      return (day && day !== this.date(date) ? this.day(date) + ' ' : '') + this.clock(date, true);
+    }
+    if ([clock, this.day(date, true) + ' ' + clock, this.day(date, true) + ' ' + date.getUTCFullYear()].includes(text)) return this.short(date);
+    return text;
+  },
+  one(element) {
+    const date = new Date(element.dateTime);
+    if (Number.isNaN(date.getTime())) return;
+    const text = this.text(element, date);
+    if (text !== element.textContent) element.textContent = text;
+    if (element.title.endsWith(' UTC')) element.title = this.exact(date);
+  },
+  show(root) {
+    if (root.nodeType !== Node.ELEMENT_NODE && root !== document) return;
+    if (root.matches?.('time[datetime]')) this.one(root);
+    for (const element of all('time[datetime]', root)) this.one(element);
+    for (const label of all('text[data-at]', root)) {
+      const date = new Date(label.dataset.at);
+      const text = label.dataset.form === 'day' ? this.day(date) : this.clock(date);
+      if (label.textContent !== text) label.textContent = text;
+    }
+    for (const bar of all('rect[data-begin]', root)) {
+      const title = bar.querySelector('title');
+      if (!title || bar.dataset.shown === title.textContent) continue;
+      const rest = title.textContent.slice(title.textContent.indexOf(': '));
+      title.textContent = this.short(new Date(bar.dataset.begin)) + ' to ' + this.short(new Date(bar.dataset.end)) + rest;
+      bar.dataset.shown = title.textContent;
+    }
+    for (const field of all('input[type="hidden"][name="zone"]', root)) {
+      if (field.value === this.zone) continue;
+      field.value = this.zone;
+      for (const hint of all('.hint', field.form)) hint.textContent = hint.textContent.replace('(UTC)', '(' + this.zone + ')');
+    }
+    const zone = byId('zone');
+    if (zone && zone.textContent !== this.zone) zone.textContent = this.zone;
+  },
+};
+times.show(document);
+document.addEventListener('htmx:after:swap', () => times.show(document));
+new MutationObserver((changes) => {
+  for (const change of changes) {
+    const time = change.target.parentElement?.closest('time[datetime]');
+    if (time) times.one(time);
+    for (const node of change.addedNodes) times.show(node);
+  }
+}).observe(document.body, { childList: true, characterData: true, subtree: true });
+
+// ---- Bars: pointing at one, or the arrow keys on their row, tell its time, state and error ----
+
+const bars = {
+  list: (row) => all('rect[data-begin]', row),
+  show(row, bar, announced) {
+    for (const other of this.list(row)) other.classList.toggle('current', other === bar);
+    const tip = row.querySelector('.bar-tip');
+    tip.textContent = bar ? bar.querySelector('title').textContent : '';
+    if (!bar) return;
+    tip.setAttribute('aria-live', announced ? 'polite' : 'off');
+    const within = row.getBoundingClientRect();
+    const at = bar.getBoundingClientRect();
+    const left = Math.max(0, Math.min(at.left - within.left, within.width - tip.offsetWidth));
+    // No inline style: the policy of the page forbids the attribute, not the property.
+    tip.style.setProperty('left', left + 'px');
+  },
+};
+document.addEventListener('pointerover', (e) => {
+  const bar = e.target.closest?.('rect[data-begin]');
+  const row = bar?.closest('.bars');
+  if (row) bars.show(row, bar, false);
+});
+document.addEventListener('pointerout', (e) => {
+  const row = e.target.closest?.('.bars');
+  if (row && !row.contains(e.relatedTarget) && document.activeElement !== row) bars.show(row, null);
+});
+document.addEventListener('focusin', (e) => {
+  if (e.target.matches('.bars:focus-visible')) bars.show(e.target, e.target.querySelector('rect.current') || bars.list(e.target).at(-1), true);
+});
+document.addEventListener('focusout', (e) => { if (e.target.matches('.bars')) bars.show(e.target, null); });
+document.addEventListener('keydown', (e) => {
+  if (!e.target.matches('.bars') || e.ctrlKey || e.metaKey || e.altKey) return;
+  const list = bars.list(e.target);
+  const at = Math.max(0, list.findIndex((bar) => bar.classList.contains('current')));
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: list.length - 1 }[e.key];
+  if (e.key === 'Escape') { bars.show(e.target, null); return; }
+  if (to === undefined) return;
+  e.preventDefault();
+  bars.show(e.target, list[Math.max(0, Math.min(to, list.length - 1))], true);
+});
+
 // ---- Relative times ----
 
 function coarse(seconds) {
@@ -114,7 +230,7 @@ function announce(text) {
 
 // ---- Keys ----
 
-const places = { o: '/', s: '/sessions', i: '/incidents', v: '/services', c: '/costs', e: '/events', m: '/memory' };
+const places = { o: '/', s: '/cycles', p: '/approvals', a: '/actions', i: '/incidents', v: '/services', c: '/costs', e: '/events', m: '/memory' };
 let going = 0;
 document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input:not([type="checkbox"]), textarea, select, dialog')) return;
@@ -135,7 +251,7 @@ document.addEventListener('keydown', (e) => {
 
 document.addEventListener('change', (e) => {
   const form = e.target.closest('form[data-auto]');
-  if (form && e.target.matches('select')) form.requestSubmit();
+  if (form && e.target.matches('select, input[type="checkbox"][name]')) form.requestSubmit();
 });
 
 // ---- Durations of running sessions ----

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const (
+	// blockBytes is how much output one block holds before compression, except for a longer line.
+	blockBytes = 128 << 10
+	// directBytes is how much output must come at once to be stored as blocks. Less would be compressed badly.
+	directBytes = 16 << 10
+	// leastLimit is the smallest limit of a session's output for which blocks are used at once: only whole blocks are dropped.
+	leastLimit = 1 << 20
+)
+
+// blockCodec compresses blocks. Both halves are made when first needed, and small: most of the time nothing is printed or read.
+type blockCodec struct {
+	encoder func() (*zstd.Encoder, error)
+	decoder func() (*zstd.Decoder, error)
+}
+
+func newBlockCodec() blockCodec {
+	return blockCodec{
+		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
+			return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+				zstd.WithWindowSize(blockBytes), zstd.WithLowerEncoderMem(true))
+		}),
+		decoder: sync.OnceValues(func() (*zstd.Decoder, error) {
+			const most = 1 << 30 // larger than any line
+			return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(most))
+		}),
+	}
+}
+
+// block is a row of transcript_blocks.
+type block struct {
+	first, last, bytes int64
+	data               []byte
+}
+
+const selectBlocks = `SELECT first_seq, last_seq, bytes, data FROM transcript_blocks`
+
+func scanBlock(r db.Row) (block, error) {
+	var b block
+	err := r.Scan(&b.first, &b.last, &b.bytes, &b.data)
+	return b, err
+}
+
+// pack compresses lines that follow each other without a gap.
+func (c blockCodec) pack(lines []ops.Line) (block, error) {
+	encoder, err := c.encoder()
+	if err != nil {
+		return block{}, fmt.Errorf("prepare compression: %w", err)
+	}
+	b := block{first: lines[0].Seq, last: lines[len(lines)-1].Seq, bytes: sizeOf(lines)}
+	raw := make([]byte, 0, int(b.bytes)+8*len(lines)+binary.MaxVarintLen64)
+	before := int64(0)
+	for _, l := range lines {
+		at := l.At.UnixMicro()
+		raw = binary.AppendVarint(raw, at-before)
+		raw = binary.AppendUvarint(raw, uint64(len(l.Text)))
+		raw = append(raw, l.Text...)
+		before = at
+	}
+	b.data = encoder.EncodeAll(raw, nil)
+	return b, nil
+}
+
+var errBlock = errors.New("a block of output is damaged")
+
+// unpack is the raw content of a block.
+func (c blockCodec) unpack(b block) ([]byte, error) {
+	decoder, err := c.decoder()
+	if err != nil {
+		return nil, fmt.Errorf("prepare decompression: %w", err)
+	}
+	raw, err := decoder.DecodeAll(b.data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBlock, err)
+	}
+	return raw, nil
+}
+
+// eachLine calls take with every line of a block's raw content, until it returns false.
+func (b block) eachLine(raw []byte, take func(seq int64, at time.Time, text []byte) bool) error {
+	at := int64(0)
+	for seq := b.first; seq <= b.last; seq++ {
+		since, n := binary.Varint(raw)
+		if n <= 0 {
+			return errBlock
+		}
+		raw = raw[n:]
+		size, n := binary.Uvarint(raw)
+		if n <= 0 || size > uint64(len(raw)-n) {
+			return errBlock
+		}
+		at += since
+		if !take(seq, time.UnixMicro(at).UTC(), raw[n:n+int(size)]) { //nolint:gosec // at most len(raw)
+			return nil
+		}
+		raw = raw[n+int(size):] //nolint:gosec // at most len(raw)
+	}
+	if len(raw) > 0 {
+		return errBlock
+	}
+	return nil
+}
+
+// linesAfter are the lines of a block after a number.
+func (c blockCodec) linesAfter(b block, after int64, limit int) ([]ops.Line, error) {
+	raw, err := c.unpack(b)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ops.Line, 0, min(int64(limit), b.last-max(after, b.first-1)))
+	err = b.eachLine(raw, func(seq int64, at time.Time, text []byte) bool {
+		if seq > after {
+			out = append(out, ops.Line{Seq: seq, At: at, Text: string(text)})
+		}
+		return len(out) < limit
+	})
+	return out, err
+}
+
+// runs splits lines into those of one block each: without a gap, and not too large.
+func runs(lines []ops.Line) [][]ops.Line {
+	var out [][]ops.Line
+	start, bytes := 0, 0
+	for i, l := range lines {
+		if i > start && (l.Seq != lines[i-1].Seq+1 || bytes+len(l.Text) > blockBytes) {
+			out = append(out, lines[start:i])
+			start, bytes = i, 0
+		}
+		bytes += len(l.Text)
+	}
+	if start < len(lines) {
+		out = append(out, lines[start:])
+	}
+	return out
+}
+
+func (s *Store) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
+	b, err := s.blocks.pack(lines)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data) VALUES (?, ?, ?, ?, ?, ?)`,
+		int64(id), b.last, b.first, len(lines), b.bytes, b.data)
+	return err
+}
+
+// insertOutput stores lines as blocks where that is worthwhile, and else as rows.
+func (s *Store) insertOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
+	inOrder := slices.IsSortedFunc(lines, func(a, b ops.Line) int { return cmp.Compare(a.Seq, b.Seq) })
+	if !inOrder || s.maxOutput > 0 && s.maxOutput < leastLimit || sizeOf(lines) < directBytes {
+		return insertLines(ctx, tx, id, lines)
+	}
+	for _, run := range runs(lines) {
+		if sizeOf(run) < directBytes/4 {
+			if err := insertLines(ctx, tx, id, run); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.insertBlock(ctx, tx, id, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseStored refuses lines of which one is stored already.
+func refuseStored(ctx context.Context, tx db.Querier, id ops.SessionID, first, last int64) error {
+	n, err := db.One(ctx, tx, db.ScanInt, `SELECT (SELECT COUNT(*) FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?)
+		+ (SELECT COUNT(*) FROM transcript_blocks WHERE session_id = ? AND last_seq >= ? AND first_seq <= ?)`, id, first, last, id, first, last)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("some of the lines from %d to %d are stored already: %w", first, last, ops.ErrConflict)
+	}
+	return err
+}
+
+// packOutput compresses some lines of an ended session that are stored as rows. It reports whether there may be more.
+func (s *Store) packOutput(ctx context.Context, tx db.Querier) (more bool, err error) {
+	id, err := unpackedSession(ctx, tx)
+	if err != nil || id == 0 {
+		return false, err
+	}
+	// The row first, in the same order as AppendSpooled.
+	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET transcript_seq = transcript_seq WHERE id = ?`, id); err != nil {
+		return false, err
+	}
+	lines, err := firstRun(ctx, tx, id)
+	if err != nil || len(lines) == 0 {
+		return len(lines) > 0, err
+	}
+	if err := s.insertBlock(ctx, tx, id, lines); err != nil {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?`, id, lines[0].Seq, lines[len(lines)-1].Seq)
+	return true, err
+}
+
+// unpackedSession is the first ended session with lines in rows, or 0. Rows are there only for a while, so few sessions have any.
+func unpackedSession(ctx context.Context, q db.Querier) (ops.SessionID, error) {
+	for after := int64(0); ; {
+		next, err := db.One(ctx, q, db.ScanInt, `SELECT COALESCE(MIN(session_id), 0) FROM transcript WHERE session_id > ?`, after)
+		if err != nil || next == 0 {
+			return 0, err
+		}
+		ended, err := db.One(ctx, q, db.ScanInt, `SELECT COUNT(*) FROM sessions WHERE id = ? AND ended_at IS NOT NULL`, next)
+		if err != nil || ended > 0 {
+			return ops.SessionID(next), err
+		}
+		after = next
+	}
+}
+
+// firstRun reads the first lines in rows that make up one block. It reads a few at a time, because lines may be long.
+func firstRun(ctx context.Context, q db.Querier, id ops.SessionID) ([]ops.Line, error) {
+	const atOnce = 100
+	var lines []ops.Line
+	for after := int64(0); ; {
+		more, err := db.List(ctx, q, scanLine, `SELECT seq, at, line FROM transcript WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
+			id, after, atOnce)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, more...)
+		if found := runs(lines); len(found) > 1 || len(more) < atOnce {
+			if len(found) == 0 {
+				return nil, nil
+			}
+			return found[0], nil
+		}
+		after = lines[len(lines)-1].Seq
+	}
+}

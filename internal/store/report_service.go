@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
+)
+
+// TimesBucket is how fast a service answered within a period. Failed checks are not counted: how long they took says how long the
+// probe waited.
+type TimesBucket struct {
+	From   time.Time
+	Until  time.Time
+	Checks int64
+	P50    time.Duration
+	P95    time.Duration
+}
+
+// ResponseTimes returns the response times of one service of the filter, in buckets without a gap, oldest first.
+func (s *Store) ResponseTimes(ctx context.Context, environment, service string, f HealthFilter) ([]TimesBucket, error) {
+	if f.Bucket <= 0 || f.Bucket%time.Hour != 0 {
+		return nil, fmt.Errorf("read response times: a bucket of %s is not of whole hours", f.Bucket)
+	}
+	begin, end := f.Since.UTC().Truncate(f.Bucket), f.Until.UTC()
+	var out []TimesBucket
+	for at := begin; at.Before(end); at = at.Add(f.Bucket) {
+		out = append(out, TimesBucket{From: at, Until: at.Add(f.Bucket)})
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	type hour struct {
+		at    time.Time
+		times times
+	}
+	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (hour, error) {
+		var at string
+		into, read := scanTimes()
+		if err := r.Scan(append([]any{&at}, into...)...); err != nil {
+			return hour{}, err
+		}
+		parsed, err := time.Parse(hourLayout, at)
+		return hour{parsed, read()}, err
+	}, `SELECT at, `+timeColumns()+` FROM check_hours WHERE service = ? AND environment = ? AND at >= ? AND at < ? AND status <> ?`,
+		service, environment, begin.Format(hourLayout), out[len(out)-1].Until.Format(hourLayout), ops.Down)
+	if err != nil {
+		return nil, fmt.Errorf("read response times of %s: %w", service, err)
+	}
+	sums := make([]times, len(out))
+	for i := range sums {
+		sums[i] = noTimes()
+	}
+	for _, r := range rows {
+		sums[int(r.at.Sub(begin)/f.Bucket)].add(r.times)
+	}
+	for i, t := range sums {
+		if out[i].Checks = t.number(); out[i].Checks > 0 {
+			out[i].P50, out[i].P95 = t.percentile(0.5), t.percentile(0.95)
+		}
+	}
+	return out, nil
+}
+
+// maxErrors is how many bad results are read to explain the history of services.
+const maxErrors = 2000
+
+// BadChecks returns the newest results of services that were not healthy, newest first: those since a time that are kept.
+func (s *Store) BadChecks(ctx context.Context, environment string, services []string, since time.Time) ([]ops.Check, error) {
+	if len(services) == 0 {
+		return nil, nil
+	}
+	args := []any{environment}
+	for _, name := range services {
+		args = append(args, name)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status <> 'healthy' AND k.environment = ?
+		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`, append(args, db.Time(since), maxErrors)...)
+	if err != nil {
+		return nil, fmt.Errorf("list bad checks: %w", err)
+	}
+	return out, nil
+}
+
+// StatesOf returns the states of the checks of one service.
+func (s *Store) StatesOf(ctx context.Context, environment, service string) ([]health.State, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ? ORDER BY probe`,
+		environment, service)
+	if err != nil {
+		return nil, fmt.Errorf("list states of %s: %w", service, err)
+	}
+	return out, nil
+}
+
+// WithheldOf returns why no agent is started for a failing service; ops.ErrNotFound if nothing is withheld.
+func (s *Store) WithheldOf(ctx context.Context, environment, service string) (ops.Withheld, error) {
+	h, err := db.One(ctx, s.db.Reader(), scanWithheld, `SELECT service, why, reason, until FROM withheld WHERE environment = ? AND service = ?`,
+		environment, service)
+	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+		err = fmt.Errorf("read what is withheld of %s: %w", service, err)
+	}
+	return h, err
+}
+
+// The numbers of newest rows in which the cycles of a service are searched.
+const (
+	searchedEvents      = 1000
+	searchedEscalations = 2000
+)
+
+// CyclesOf returns the newest cycles that concerned a service: its incidents, its events, its actions, and what was handed on.
+func (s *Store) CyclesOf(ctx context.Context, environment, service string, limit int) ([]ops.Cycle, error) {
+	var out []ops.Cycle
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		ids, err := db.List(ctx, tx, db.ScanInt, `SELECT v.cycle_id FROM (SELECT cycle_id, environment FROM events WHERE service = ?
+				ORDER BY id DESC LIMIT ?) v WHERE v.cycle_id IS NOT NULL AND v.environment = ?
+			UNION SELECT r.cycle_id FROM (SELECT cycle_id FROM action_runs WHERE environment = ? AND service = ? ORDER BY id DESC LIMIT ?) r
+				WHERE r.cycle_id IS NOT NULL
+			UNION SELECT x.cycle_id FROM incident_cycles x WHERE x.incident_id IN (SELECT i.id FROM incidents i WHERE i.environment = ?
+				AND i.service = ? ORDER BY i.id DESC LIMIT 100)
+			UNION SELECT d.cycle_id FROM (SELECT cycle_id, services FROM escalations ORDER BY id DESC LIMIT ?) d
+				WHERE LOWER(d.services) LIKE ? ESCAPE '\'`,
+			service, searchedEvents, environment, environment, service, searchedEvents, environment, service,
+			searchedEscalations, db.Contains(`"`+service+`"`))
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		slices.Sort(ids)
+		slices.Reverse(ids)
+		// Cycles of other environments can be among them.
+		args := []any{environment}
+		for _, id := range ids[:min(len(ids), 5*limit)] {
+			args = append(args, id)
+		}
+		out, err = db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.environment = ? AND c.id IN (`+db.Placeholders(len(args)-1)+`)
+			ORDER BY c.id DESC LIMIT ?`, append(args, limit)...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list cycles of %s: %w", service, err)
+	}
+	return out, nil
+}
+
+// Maintained reports whether a maintenance is going on, and until when. One that cannot be read is not: the configuration refuses it.
+func Maintained(m ops.Maintenance, now time.Time) (until time.Time, open bool) {
+	w, err := health.ParseMaintenance(m)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return w.Active(now)
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package watch_test
+
+// The race detector makes the database ten times as slow; `make test` runs the same tests again without it.
+const veryMany = 10_000

@@ -1,0 +1,374 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// serviceRows is how many rows of each kind the page of a service lists.
+const serviceRows = 10
+
+// serviceDetail is everything about one service.
+type serviceDetail struct {
+	Environment string
+	Name        string
+	Several     bool
+	Group       string
+	Badge       badge
+	Stale       bool
+	Since       *stamp // when the state was reached
+	Error       string
+	Held        string // why no agent is started for it
+	HeldUntil   *stamp
+	Checked     *stamp
+	Checks      []checkView
+
+	Ranges []option
+	Range  healthRange
+	Health *picture
+	Uptime figure
+	Times  *picture
+
+	Incidents   []serviceIncident
+	Actions     []actionView
+	Runs        []runView
+	MoreRuns    string
+	Cooldowns   []cooldownView
+	Cycles      []serviceCycle
+	Memories    []memoryRow
+	MoreMemory  string
+	Graph       *graph
+	Silence     question
+	Silences    []silenceView
+	Maintenance []maintenanceView
+	Events      string
+}
+
+type serviceIncident struct {
+	incidentRef
+	Opened   stamp
+	Resolved *stamp
+}
+
+type serviceCycle struct {
+	ID    ops.CycleID
+	Path  string
+	Title string
+	Badge badge
+	At    stamp
+}
+
+type maintenanceView struct {
+	Name  string
+	When  string
+	From  *stamp
+	Until *stamp
+	Open  bool
+}
+
+// askedService is the service that the address of a page names.
+func askedService(r *http.Request) (environment, name string) {
+	if name := r.PathValue("name"); name != "" {
+		return r.PathValue("environment"), name
+	}
+	query := r.URL.Query()
+	return query.Get("environment"), query.Get("service")
+}
+
+// servicePage shows everything about one service.
+func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
+	environment, name := askedService(r)
+	view, err := s.serviceDetail(r, environment, name)
+	switch {
+	case errors.Is(err, errNoRange):
+		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d or 30d.")
+		return
+	case err != nil:
+		s.fail(w, r, "service", err)
+		return
+	}
+	p := page{Title: view.Name, Nav: "services", Body: view}
+	switch done := queried(r, "done"); done {
+	case "added":
+		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
+	case "ended":
+		p.Flash = "The silence has ended. Failures count again."
+	}
+	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
+		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
+	}
+	s.render(w, r, http.StatusOK, "service", p)
+}
+
+// serviceDetail reads what belongs to one service; each part is read by an index and bounded.
+func (s *server) serviceDetail(r *http.Request, environment, name string) (serviceDetail, error) {
+	ctx, m := r.Context(), moment{s.Clock()}
+	view := serviceDetail{
+		Environment: environment, Name: plain(name), Several: len(s.Environments) > 1, Uptime: unknown(),
+		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
+	}
+	if err := view.setRange(r); err != nil {
+		return view, err
+	}
+	env, configured, known := s.configured(environment, name)
+	checks, err := s.Store.ChecksOf(ctx, environment, name)
+	if err != nil {
+		return view, err
+	}
+	if !known && len(checks) == 0 {
+		return view, ops.ErrNotFound
+	}
+	view.Group = plain(configured.Group)
+	for _, part := range []func() error{
+		func() error { return s.addState(ctx, m, &view, name, checks) },
+		func() error { return s.addHistory(ctx, m, &view, name) },
+		func() error { return s.addServiceRecords(ctx, m, &view, name) },
+		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
+		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
+		func() error { return s.addGraph(ctx, m, &view, env, configured) },
+	} {
+		if err := part(); err != nil {
+			return view, err
+		}
+	}
+	return view, nil
+}
+
+// configured finds a service in the configuration.
+func (s *server) configured(environment, name string) (ops.Environment, ops.Service, bool) {
+	for _, e := range s.Environments {
+		if e.Name != environment {
+			continue
+		}
+		for _, v := range e.Policy.Inventory.Services {
+			if v.Name == name {
+				return e, v, true
+			}
+		}
+		return e, ops.Service{Name: name}, false
+	}
+	return ops.Environment{Name: environment}, ops.Service{Name: name}, false
+}
+
+func (v *serviceDetail) setRange(r *http.Request) error {
+	wanted := queried(r, "range")
+	if wanted == "" {
+		wanted = "24h"
+	}
+	for _, one := range healthRanges()[:3] {
+		if one.Value == wanted {
+			v.Range = one
+		}
+		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: one.Value == wanted})
+	}
+	if v.Range.Value == "" {
+		return errNoRange
+	}
+	return nil
+}
+
+// addState adds what is known now: the state, since when, the error, and why nothing is done about it.
+func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, name string, checks []ops.Check) error {
+	entry := newServiceEntry(view.Environment, name, checks, s.interval(view.Environment), m.now)
+	shown := m.service(entry)
+	view.Badge, view.Checked, view.Checks = entry.badge, shown.Checked, shown.Checks
+	view.Stale = entry.badge.Tone == "unknown" && shown.Checked != nil
+	for _, c := range checks {
+		if c.Error != "" && healthBadge(c.Status) == entry.badge {
+			view.Error = firstLine(c.Error, 300)
+			break
+		}
+	}
+	states, err := s.Store.StatesOf(ctx, view.Environment, name)
+	if err != nil {
+		return err
+	}
+	var since time.Time
+	for _, state := range states {
+		// The state is as old as its oldest bad check, or as the last change to healthy.
+		at := state.Since
+		if healthBadge(state.Level) != entry.badge || at.IsZero() {
+			continue
+		}
+		if since.IsZero() || (entry.badge.Tone == "ok") == at.After(since) {
+			since = at
+		}
+	}
+	if !since.IsZero() {
+		view.Since = m.maybe(&since)
+	}
+	held, err := s.Store.WithheldOf(ctx, view.Environment, name)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil
+	}
+	view.Held = firstLine(held.Reason, 300)
+	if !held.Until.IsZero() {
+		view.HeldUntil = m.maybe(&held.Until)
+	}
+	return err
+}
+
+func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, name string) error {
+	filter := store.HealthFilter{
+		Environment: view.Environment, Services: []string{name}, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
+	}
+	past, err := s.Store.Health(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if len(past) == 1 {
+		bad, err := s.Store.BadChecks(ctx, view.Environment, []string{name}, filter.Since)
+		if err != nil {
+			return err
+		}
+		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0], bucketErrors(past[0], bad)), uptime(past[0])
+	}
+	buckets, err := s.Store.ResponseTimes(ctx, view.Environment, name, filter)
+	if err != nil {
+		return err
+	}
+	view.Times = m.timesPlot("times", view.Name, view.Range, buckets)
+	return nil
+}
+
+// addServiceRecords adds incidents, cycles and memories.
+func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceDetail, name string) error {
+	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
+	if err != nil {
+		return err
+	}
+	for _, i := range incidents {
+		view.Incidents = append(view.Incidents, serviceIncident{
+			incidentRef{i.ID, incidentBadge(i, m.now), firstLine(i.Title, 120)}, m.stamp(i.OpenedAt), m.maybe(i.ResolvedAt),
+		})
+	}
+	cycles, err := s.Store.CyclesOf(ctx, view.Environment, name, serviceRows)
+	if err != nil {
+		return err
+	}
+	for _, c := range cycles {
+		view.Cycles = append(view.Cycles, serviceCycle{c.ID, cyclePath(c.ID), cycleTitle(c), badgeOf(c), m.stamp(c.CreatedAt)})
+	}
+	memories, err := s.Store.Memories(ctx, store.MemoryFilter{Environment: view.Environment, Service: name, Limit: serviceRows + 1})
+	if err != nil {
+		return err
+	}
+	for i, memory := range memories {
+		if i == serviceRows {
+			view.MoreMemory = "/memory?" + url.Values{"service": {name}}.Encode()
+			break
+		}
+		view.Memories = append(view.Memories, m.memory(memory))
+	}
+	return nil
+}
+
+func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, environment string, v ops.Service, name string) error {
+	view.Actions = actionGroupOf(environment, v).Actions
+	runs, err := s.Store.ActionRuns(ctx, store.ActionFilter{Environment: environment, Service: name, Limit: serviceRows + 1})
+	if err != nil {
+		return err
+	}
+	if len(runs) > serviceRows {
+		runs, view.MoreRuns = runs[:serviceRows], "/actions?"+url.Values{"service": {name}}.Encode()
+	}
+	view.Runs = s.runViews(m, runs)
+	used, err := s.Store.Cooldowns(ctx, environment, s.limits(environment), m.now)
+	if err != nil {
+		return err
+	}
+	view.Cooldowns = m.cooldownsOf(environment, name, s.limits(environment), used)
+	return nil
+}
+
+// addPauses adds the silences and the maintenance that are about the service.
+func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service, name string,
+	checks []ops.Check,
+) error {
+	probes := []string{""}
+	for _, c := range checks {
+		probes = append(probes, c.Probe)
+	}
+	silences, err := s.Store.SilencesSince(ctx, view.Environment, m.now)
+	if err != nil {
+		return err
+	}
+	for _, q := range silences {
+		covers := func(probe string) bool { return q.Covers(view.Environment, name, v.Group, probe) }
+		if !slices.ContainsFunc(probes, covers) || len(view.Silences) == serviceRows {
+			continue
+		}
+		row := m.silence(q)
+		row.End.Hidden = map[string]string{"back": servicePath(view.Environment, name)}
+		view.Silences = append(view.Silences, row)
+	}
+	for _, w := range env.Watch.Maintenance {
+		covers := func(probe string) bool { return w.Covers(name, v.Group, probe) }
+		if slices.ContainsFunc(probes, covers) && len(view.Maintenance) < serviceRows {
+			view.Maintenance = append(view.Maintenance, m.maintenance(w))
+		}
+	}
+	return nil
+}
+
+func (m moment) maintenance(w ops.Maintenance) maintenanceView {
+	view := maintenanceView{Name: plain(w.Name)}
+	until, open := store.Maintained(w, m.now)
+	view.Open = open
+	if w.Schedule != "" {
+		zone := w.Zone
+		if zone == "" {
+			zone = "UTC"
+		}
+		view.When = plain(w.Schedule + " for " + windowText(w.Length) + ", " + zone)
+		if open {
+			view.Until = m.maybe(&until)
+		}
+		return view
+	}
+	view.From, view.Until = m.maybe(&w.From), m.maybe(&w.Until)
+	return view
+}
+
+// silenceOf asks how long a service is to be silenced.
+func silenceOf(environment, name string) question {
+	return question{
+		ID: "silence", Button: "Silence 1 h", Icon: "bell-off", Style: "", Title: "Silence " + plain(name) + "?", Action: "/silences",
+		Text: "No cycle starts for it, and nothing escalates, until the silence ends.", Yes: "Silence it", No: "Cancel",
+		Hidden: map[string]string{"environment": environment, "service": name, "back": servicePath(environment, name)},
+		Fields: []input{
+			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Hint: "For other operators"},
+			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations("1h")},
+		},
+	}
+}
+
+// serviceBack returns the page of a service that a form was sent from, with what was done, or another page.
+func serviceBack(r *http.Request, done, other string) string {
+	back := localPath(r.PostFormValue("back"))
+	if !strings.HasPrefix(back, "/services/") {
+		return other
+	}
+	return addQuery(back, "done", done)
+}
+
+// addQuery adds a field to a URL that may have some.
+func addQuery(path, name, value string) string {
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return path + separator + url.Values{name: {value}}.Encode()
+}
+
+// OpenMaintenance is the badge of a maintenance that is going on.
+func (serviceDetail) OpenMaintenance() badge { return badge{"warn", "wrench", "In maintenance"} }
