@@ -48,6 +48,7 @@ services:
       - {name: fix, run: [%[1]s/fix]}
       - {name: spoil, run: [%[1]s/break], undo: [%[1]s/fix]}
       - {name: stop, tier: 3, run: [%[1]s/break]}
+      - {name: limited, run: ["true"], cooldown: {count: 1, per: 1h}}
   - {name: db, actions: [{name: fix, run: [%[1]s/fix]}]}
 `, dir)), dir
 }
@@ -88,7 +89,7 @@ func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "web"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.ready()
+	d := b.ready()
 	contains(t, "the list", b.run("actions", "list").stdout, "spoil")
 	if got := b.run("actions", "run", "web", "fix", "--why", "to be sure"); got.code != 0 || !strings.Contains(got.stdout, "done") {
 		t.Errorf("%+v", got)
@@ -109,4 +110,21 @@ func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 		t.Errorf("the undo did not bring it back: %v", err)
 	}
 	contains(t, "the history", b.run("actions", "history").stdout, "undo of 2")
+	// An action with a cooldown of its own is listed with the others, and can be cleared like them.
+	if got := b.run("actions", "run", "web", "limited", "--why", "once"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("actions", "run", "web", "limited", "--why", "twice"); got.code != 7 || !strings.Contains(got.stdout, "cooldown") {
+		t.Errorf("%+v", got)
+	}
+	contains(t, "the cooldowns", b.run("cooldowns", "list").stdout, "limited", "restart")
+	if _, body := d.get("/services"); !strings.Contains(body, "limited") {
+		t.Error("the services page does not show the cooldown of the action")
+	}
+	if got := b.run("cooldowns", "clear", "web", "limited", "--reason", "to try again"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("actions", "run", "web", "limited", "--why", "again"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
 }

@@ -137,3 +137,180 @@ func checkAfterCrash(t *testing.T, c store.CycleSummary, starts map[string]int) 
 		t.Errorf("cycle %d ended %s (%s)", c.ID, c.Status, c.Reason)
 	}
 }
+
+// countingBox is a box with a service that is healthy while a file exists, two actions that note each of their runs, and an agent that
+// looks first. The second action makes the file. It returns the folder of the files.
+func countingBox(t *testing.T, agent func(dir string) string, more string) (*box, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"first": "echo first >>" + dir + "/ran", "second": "echo second >>" + dir + "/ran; touch " + dir + "/web",
+		// It ends its supervisor while it runs, once.
+		"deadly": "echo second >>" + dir + "/ran; [ -e " + dir + "/killed ] || { touch " + dir + "/killed; kill -9 $PPID; sleep 60; }; touch " + dir + "/web",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil { //nolint:gosec // programs
+			t.Fatal(err)
+		}
+	}
+	return planBox(t, agent(dir), fmt.Sprintf(`%[2]sservices:
+  - name: web
+    probes: [{type: command, command: [test, -e, %[1]s/web]}]
+    actions: [{name: first, run: [%[1]s/first]}, {name: second, run: [%[1]s/second]}, {name: deadly, run: [%[1]s/deadly]}]
+`, dir, more)), dir
+}
+
+// looking is an agent that finds the service healthy when it is. Otherwise Tier 1 hands it on, and Tier 2 asks for the action.
+func looking(action string) func(dir string) string {
+	const text = `#!/bin/sh
+cat >/dev/null
+good='[{"service":"web","check_type":"service","status":"healthy","error":""}]'
+bad='[{"service":"web","check_type":"service","status":"down","error":"no file"}]'
+rest='"actions":[],"events":[],"memories":[]'
+if [ "$CLAUDEOPS_TIER" = 1 ]; then
+  if [ -e DIR/web ]; then echo '{"schema_version":1,"outcome":"healthy","summary":"ok","check_results":'"$good,$rest"'}'; exit 0; fi
+  echo '{"schema_version":1,"outcome":"escalate","summary":"down","check_results":'"$bad"',"handoff":{"schema_version":1,"recommended_tier":2,"reason":"down","services_affected":["web"],"check_results":'"$bad"',"cooldown_state":{}},'"$rest"'}'
+  exit 0
+fi
+claudeops-act run web ACTION --why gone
+echo '{"schema_version":1,"outcome":"resolved","summary":"repaired","check_results":'"$good,$rest"'}'
+`
+	return func(dir string) string {
+		path := filepath.Join(dir, "agent")
+		script := strings.NewReplacer("DIR", dir, "ACTION", action).Replace(text)
+		if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // a program
+			panic(err)
+		}
+		return path
+	}
+}
+
+// actionPlaces runs a box and lists the places around the writes and effects of actions that it passes.
+func actionPlaces(b *box) (out []place) {
+	b.t.Helper()
+	log := filepath.Join(b.t.TempDir(), "points")
+	b.runWith([]string{"CLAUDEOPS_FAILPOINT=none:1", "CLAUDEOPS_FAILPOINT_LOG=" + log}, "once")
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	passed := map[string]int{}
+	for _, name := range strings.Fields(string(raw)) {
+		passed[name]++
+		if strings.Contains(name, "action") && !strings.HasPrefix(name, "interrupt_") { // there is nothing to interrupt yet
+			out = append(out, place{name, passed[name]})
+		}
+	}
+	return out
+}
+
+// TestKillAtEveryWriteOfAnAction kills the supervisor at every place around an action that a session asked for, and inside of it. The
+// action is never done twice: the probes of the next start decide whether it is needed.
+func TestKillAtEveryWriteOfAnAction(t *testing.T) {
+	t.Parallel()
+	b, _ := countingBox(t, looking("second"), "")
+	places := actionPlaces(b)
+	if len(places) < 9 {
+		t.Fatalf("only %d places: %v", len(places), places)
+	}
+	kill := func(t *testing.T, action, failpoint string) {
+		t.Parallel()
+		b, dir := countingBox(t, looking(action), "")
+		if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=" + failpoint}, "once"); r.code != -1 {
+			t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+		}
+		before := b.ran(dir)
+		if r := b.run("once"); r.code != 0 {
+			t.Fatalf("the next start exits %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
+		// What was interrupted did not make the file: the next cycle finds the service down and asks once more, for a new run.
+		want := "second\n"
+		if action == "deadly" {
+			want = "second\nsecond\n"
+		}
+		if got := b.ran(dir); got != want {
+			t.Errorf("it ran %q at first, and then %q", before, got)
+		}
+		b.actionsEnded()
+		b.nothingLeft()
+	}
+	for _, p := range places {
+		t.Run(fmt.Sprintf("%s-%d", p.name, p.time), func(t *testing.T) { kill(t, "second", fmt.Sprintf("%s:%d", p.name, p.time)) })
+	}
+	t.Run("inside", func(t *testing.T) { kill(t, "deadly", "none:1") })
+}
+
+// ran is what the actions noted.
+func (b *box) ran(dir string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "ran"))
+	if err != nil && !os.IsNotExist(err) {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// actionsEnded checks that no run of an action is open.
+func (b *box) actionsEnded() {
+	b.t.Helper()
+	for _, r := range b.actionRuns() {
+		if !r.Status.Ended() {
+			b.t.Errorf("action %d is still %s", r.ID, r.Status)
+		}
+	}
+}
+
+// TestKillAtEveryWriteOfAPlan does the same inside an approved plan of two steps.
+func TestKillAtEveryWriteOfAPlan(t *testing.T) {
+	t.Parallel()
+	approved := func(t *testing.T, last string) (*box, string) {
+		t.Helper()
+		b, dir := countingBox(t, func(string) string {
+			return planner(t, []string{"web"}, []map[string]string{step("web", "first"), step("web", last)})
+		}, "")
+		b.once(6)
+		if r := b.run("approvals", "approve", "1"); r.code != 0 {
+			t.Fatalf("approve exits %d: %s%s", r.code, r.stdout, r.stderr)
+		}
+		return b, dir
+	}
+	b, dir := approved(t, "second")
+	places := actionPlaces(b)
+	if got := b.ran(dir); got != "first\nsecond\n" || len(places) < 18 {
+		t.Fatalf("it ran %q, and %d places: %v", got, len(places), places)
+	}
+	kill := func(t *testing.T, last, failpoint string) {
+		t.Parallel()
+		b, dir := approved(t, last)
+		if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=" + failpoint}, "once"); r.code != -1 {
+			t.Fatalf("the supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+		}
+		if last == "deadly" { // the start that finds the interrupted step dies as well
+			if r := b.runWith([]string{"CLAUDEOPS_FAILPOINT=interrupt_actions.after:1"}, "once"); r.code != -1 {
+				t.Fatalf("the second supervisor was not killed: exit %d\n%s", r.code, r.stderr)
+			}
+		}
+		r := b.run("once")
+		got := b.ran(dir)
+		if strings.Count(got, "first") > 1 || strings.Count(got, "second") > 1 {
+			t.Errorf("it ran %q\n%s", got, r.stderr)
+		}
+		c := b.firstCycle()
+		// A step that was interrupted ends the plan. What the probes say then decides whether Tier 3 is needed.
+		healthy := c.Cycle.Status == ops.CycleResolved && len(c.Journal.Sessions) == 2
+		if _, err := os.Stat(filepath.Join(dir, "web")); (err == nil) != healthy {
+			t.Errorf("the cycle is %s with %d sessions (%s), it ran %q", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason, got)
+		}
+		if !c.Cycle.Status.Ended() {
+			t.Errorf("the cycle is %s", c.Cycle.Status)
+		}
+		b.actionsEnded()
+		b.nothingLeft()
+	}
+	for _, p := range places {
+		if p.time == 1 && strings.HasPrefix(p.name, "action.") {
+			continue // of the first step only the transactions themselves
+		}
+		t.Run(fmt.Sprintf("%s-%d", p.name, p.time), func(t *testing.T) { kill(t, "second", fmt.Sprintf("%s:%d", p.name, p.time)) })
+	}
+	t.Run("inside", func(t *testing.T) { kill(t, "deadly", "none:1") })
+}

@@ -10,6 +10,8 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
+	"claudeops/test/realcodex"
+	"claudeops/test/responsesapi"
 )
 
 // repairable configures a service that is healthy while a file exists, with an action that makes the file. It returns the folder of
@@ -107,6 +109,66 @@ func TestRealCLI_RepairsByATool(t *testing.T) {
 				t.Errorf("tier %d, %s: %v %+v\n%s", n, c.tool, ok, got, r.stderr)
 			}
 		}
+	}
+	b.repairedByTool(dir)
+	b.nothingLeft()
+}
+
+// codexTier tells from a request of Codex which tier speaks.
+func codexTier(r responsesapi.Request) int {
+	for n := 3; n >= 1; n-- {
+		if strings.Contains(r.Prompt(), fmt.Sprintf("Tier %d:", n)) {
+			return n
+		}
+	}
+	return 0
+}
+
+// The real Codex is offered the same tools, at once and not only to a model that searches for them, and may use those that change
+// something. Tier 2 continues the conversation of Tier 1.
+func TestRealCodex_RepairsByATool(t *testing.T) {
+	t.Parallel()
+	calls := toolCalls(2)
+	b, server := codexBox(t, func(r responsesapi.Request) responsesapi.Answer {
+		n := codexTier(r)
+		for i, c := range calls[n] {
+			if _, answered := r.Output(callID("tool", n, i)); !answered {
+				return responsesapi.CallIn(callID("tool", n, i), "mcp__claudeops", c.tool, c.input)
+			}
+		}
+		kind := ops.OutcomeEscalate
+		if n == 2 {
+			kind = ops.OutcomeResolved
+		}
+		return responsesapi.JSON(says(n, kind))
+	})
+	dir := b.repairable(fmt.Sprintf(`%shandlers:
+  - {id: look, tier: 1, agent: codex, model: %[2]s, hands_to: [fix]}
+  - {id: fix, tier: 2, agent: codex, model: %[2]s}
+`, quickHooks, realcodex.Model))
+	r := b.run("once")
+	requests := server.Requests()
+	if len(requests) == 0 {
+		t.Fatalf("no request: %s", r.stderr)
+	}
+	for _, req := range requests {
+		for _, name := range ops.SessionTools() {
+			if !slices.Contains(req.ToolNames(), "mcp__claudeops/"+name) {
+				t.Fatalf("tier %d is not offered %s: %v", codexTier(req), name, req.ToolNames())
+			}
+		}
+	}
+	last := requests[len(requests)-1]
+	contains(t, "its prompt", last.Prompt(), "ask with the tool mcp__claudeops__action_run", "grafana: fix")
+	for n, list := range calls {
+		for i, c := range list {
+			if got, ok := last.Output(callID("tool", n, i)); !ok || !strings.Contains(got, c.answer) {
+				t.Errorf("tier %d, %s: %v %q\n%s", n, c.tool, ok, got, r.stderr)
+			}
+		}
+	}
+	if s := b.cycle().Journal.Last(); s.ContextMode != ops.ContextResume {
+		t.Errorf("the last session is %+v", s)
 	}
 	b.repairedByTool(dir)
 	b.nothingLeft()

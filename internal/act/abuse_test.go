@@ -1,8 +1,11 @@
 package act_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ type attempt struct {
 	name string
 	try  func(t *testing.T, a *abuse) error
 	why  string // the refusal names it; empty: the action runs, with what the operator committed
+	want string // what runs then; empty: good
 }
 
 type abuse struct {
@@ -76,8 +80,8 @@ func (a *abuse) run(t *testing.T, action string, change func(*act.Request)) erro
 	return err
 }
 
-// planned has a human approve the first of two steps of a plan of the session.
-func (a *abuse) planned(t *testing.T) act.Request {
+// proposed is a plan of two steps that the session proposed.
+func (a *abuse) proposed(t *testing.T) ops.Approval {
 	t.Helper()
 	var plan []ops.ApprovedStep
 	for _, name := range []string{"approved", "fix"} {
@@ -90,6 +94,13 @@ func (a *abuse) planned(t *testing.T) act.Request {
 	}}})
 	asked, err := a.Store.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
+	return asked[0]
+}
+
+// planned has a human approve the first of two steps of a plan of the session.
+func (a *abuse) planned(t *testing.T) act.Request {
+	t.Helper()
+	asked := []ops.Approval{a.proposed(t)}
 	if _, err := a.Store.AnswerPlan(t.Context(), asked[0].ID, "another hash", []int{1}, "ada", "", a.At); err == nil {
 		t.Error("another plan than the one that was shown is approved")
 	}
@@ -98,6 +109,19 @@ func (a *abuse) planned(t *testing.T) act.Request {
 	_, err = a.Store.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
 	must(t, err)
 	return act.Request{Environment: a.env, Service: "web", Action: "approved", Why: "r", Plan: &got, Step: 1}
+}
+
+// unanswered runs the first step of a plan that no human approved, as if one had.
+func (a *abuse) unanswered(t *testing.T, answer func(id int64) ops.ApprovalStatus) error {
+	t.Helper()
+	plan := a.proposed(t)
+	plan.Status, plan.Steps = answer(plan.ID), []int{1}
+	_, err := a.Store.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
+	if err != nil && !errors.Is(err, ops.ErrConflict) {
+		t.Fatal(err)
+	}
+	_, err = a.runner.Run(t.Context(), act.Request{Environment: a.env, Service: "web", Action: "approved", Why: "r", Plan: &plan, Step: 1})
+	return err
 }
 
 // step runs a step of the plan after a change.
@@ -112,7 +136,7 @@ func (a *abuse) step(t *testing.T, change func(*act.Request)) error {
 // asked are requests with a field that an agent chooses.
 func asked(rows map[string]attemptField) (out []attempt) {
 	for name, f := range rows {
-		out = append(out, attempt{name, func(t *testing.T, a *abuse) error { return a.run(t, f.action, f.change) }, f.why})
+		out = append(out, attempt{name: name, try: func(t *testing.T, a *abuse) error { return a.run(t, f.action, f.change) }, why: f.why})
 	}
 	return out
 }
@@ -172,13 +196,13 @@ func cloneAttempts() (out []attempt) {
 				}
 			})
 			return a.run(t, "site", nil)
-		}, ""})
+		}, "", ""})
 	}
 	for _, hook := range []string{"post-checkout", "reference-transaction", "pre-receive"} {
 		out = append(out, attempt{"clone: hook " + hook, func(t *testing.T, a *abuse) error {
 			a.asAgent(t, func() { must(t, os.Symlink(a.evil, filepath.Join(a.repo, ".git/hooks", hook))) })
 			return a.run(t, "site", nil)
-		}, ""})
+		}, "", ""})
 	}
 	for name, text := range map[string]string{
 		"bind": "volumes: ['/:/host']", "privileged": "privileged: true", "image": "image: evil", "extra service": "services: {evil: {}}", "env_file": "env_file: /etc/shadow",
@@ -187,12 +211,12 @@ func cloneAttempts() (out []attempt) {
 		out = append(out, attempt{"compose: committed " + name, func(t *testing.T, a *abuse) error {
 			a.asAgent(t, func() { a.commit(t, "web/compose.yml", text+"\n") })
 			return a.run(t, "apply", nil)
-		}, ""})
+		}, "", ""})
 	}
 	return append(out, attempt{"compose: uncommitted", func(t *testing.T, a *abuse) error {
 		a.asAgent(t, func() { must(t, os.WriteFile(filepath.Join(a.repo, "web/compose.yml"), []byte("evil\n"), 0o600)) })
 		return a.run(t, "apply", nil)
-	}, ""})
+	}, "", ""})
 }
 
 // linkAttempts put links where the supervisor would read.
@@ -207,7 +231,7 @@ func linkAttempts() (out []attempt) {
 			must(t, os.Rename(from, to))
 			must(t, os.Symlink(to, from))
 			return a.run(t, "propose", func(q *act.Request) { q.Branch = "claudeops/x" })
-		}, "is not a"})
+		}, "is not a", ""})
 	}
 	for name, file := range map[string]string{"playbook": "play/web.yml", "compose file": "web/compose.yml", "folder": "web"} {
 		out = append(out, attempt{"committed link in place of the " + name, func(t *testing.T, a *abuse) error {
@@ -220,7 +244,7 @@ func linkAttempts() (out []attempt) {
 				return a.run(t, "site", nil)
 			}
 			return a.run(t, "apply", nil)
-		}, "has no file"})
+		}, "has no file", ""})
 	}
 	return out
 }
@@ -241,94 +265,206 @@ func rightAttempts() []attempt {
 	return []attempt{
 		{"step that was not approved", func(t *testing.T, a *abuse) error {
 			return a.step(t, func(q *act.Request) { q.Step, q.Action = 2, "fix" })
-		}, "was not approved"},
-		{"step that does not exist", func(t *testing.T, a *abuse) error { return a.step(t, func(q *act.Request) { q.Step = 3 }) }, "was not approved"},
+		}, "was not approved", ""},
+		{"step that does not exist", func(t *testing.T, a *abuse) error { return a.step(t, func(q *act.Request) { q.Step = 3 }) }, "was not approved", ""},
 		{"steps added after the approval", func(t *testing.T, a *abuse) error {
 			return a.step(t, func(q *act.Request) { q.Step, q.Action, q.Plan.Steps = 2, "fix", []int{1, 2} })
-		}, "was not approved"},
+		}, "was not approved", ""},
 		{"step of another service", func(t *testing.T, a *abuse) error {
 			return a.step(t, func(q *act.Request) { q.Service, q.Action = "db", "fix" })
-		}, "not configured as it was"},
-		{"step of another action", func(t *testing.T, a *abuse) error { return a.step(t, func(q *act.Request) { q.Action = "fix" }) }, "not configured as it was"},
+		}, "not configured as it was", ""},
+		{"step of another action", func(t *testing.T, a *abuse) error { return a.step(t, func(q *act.Request) { q.Action = "fix" }) }, "not configured as it was", ""},
 		{"changed plan", func(t *testing.T, a *abuse) error {
 			return a.step(t, func(q *act.Request) {
 				spec, _ := a.env.Policy.Inventory.Action("web", "late")
 				q.Plan.Plan[0].Action, q.Plan.Plan[0].Digest, q.Action = "late", spec.Digest(), "late"
 			})
-		}, "is something else"},
+		}, "is something else", ""},
 		{"approval of another cycle", func(t *testing.T, a *abuse) error {
 			q := a.planned(t)
 			q.Plan.CycleID = a.RunningSession(t, "other").CycleID
 			_, err := a.runner.Run(t.Context(), q)
 			return err
-		}, "does not approve it"},
+		}, "does not approve it", ""},
 		{"action changed after the approval", func(t *testing.T, a *abuse) error {
 			return a.step(t, func(*act.Request) { a.env.Policy.Inventory.Services[0].Actions[5].Run = []string{a.evil} })
-		}, "not configured as it was"},
-		{"ended session", func(t *testing.T, a *abuse) error { a.planned(t); return a.run(t, "fix", nil) }, "session"},
+		}, "not configured as it was", ""},
+		{"approval that nobody gave", func(t *testing.T, a *abuse) error {
+			return a.unanswered(t, func(int64) ops.ApprovalStatus { return ops.ApprovalApproved })
+		}, "no longer owns the journal", ""},
+		{"approval that was denied", func(t *testing.T, a *abuse) error {
+			return a.unanswered(t, func(id int64) ops.ApprovalStatus {
+				_, err := a.Store.Answer(t.Context(), id, ops.ApprovalDenied, "ada", "", a.At)
+				must(t, err)
+				return ops.ApprovalApproved
+			})
+		}, "does not approve it", ""},
+		{"ended session", func(t *testing.T, a *abuse) error { a.planned(t); return a.run(t, "fix", nil) }, "session", ""},
 		{"undo of an ended session", func(t *testing.T, a *abuse) error {
 			id := first(t, a)
 			a.planned(t)
 			return undo(t, a, id, a.session, "x")
-		}, "session"},
+		}, "session", ""},
 		{"undo of another's run", func(t *testing.T, a *abuse) error {
 			other := *a.session
 			other.ID++
 			return undo(t, a, first(t, a), &other, "x")
-		}, "not asked for by this session"},
-		{"undo without a reason", func(t *testing.T, a *abuse) error { return undo(t, a, first(t, a), a.session, " ") }, "needs a reason"},
+		}, "not asked for by this session", ""},
+		{"undo without a reason", func(t *testing.T, a *abuse) error { return undo(t, a, first(t, a), a.session, " ") }, "needs a reason", ""},
 		{"undo with a huge reason", func(t *testing.T, a *abuse) error {
 			return undo(t, a, first(t, a), a.session, strings.Repeat("x", 1<<20))
-		}, "reason of at most"},
-		{"undo of nothing", func(t *testing.T, a *abuse) error { return undo(t, a, -1, a.session, "x") }, "No action has the number"},
+		}, "reason of at most", ""},
+		{"undo of nothing", func(t *testing.T, a *abuse) error { return undo(t, a, -1, a.session, "x") }, "No action has the number", ""},
 		{"program where agents write", func(t *testing.T, a *abuse) error {
 			a.env.Policy.Inventory.Services[0].Actions[2].Run = []string{a.evil}
 			return a.run(t, "fix", nil)
-		}, "where agents write"},
+		}, "where agents write", ""},
 		{"linked program", func(t *testing.T, a *abuse) error {
 			link := filepath.Join(a.dir, "link")
 			must(t, os.Symlink(a.evil, link))
 			a.env.Policy.Inventory.Services[0].Actions[2].Run = []string{link}
 			return a.run(t, "fix", nil)
-		}, "where agents write"},
+		}, "where agents write", ""},
 	}
+}
+
+// heldAttempts ask for a service that a person keeps from being changed. The reasons are those that the journal gives.
+func heldAttempts() (out []attempt) {
+	for name, held := range map[string]map[string]string{
+		"maintenance":  {"web": "it is in maintenance until 18:00"},
+		"silenced":     {"web": "a silence covers it"},
+		"acknowledged": {"web": "ada works on it"},
+	} {
+		for _, asked := range []string{"web", "www"} {
+			out = append(out, attempt{name: name + " " + asked, why: "web may not be changed now: " + held["web"], try: func(t *testing.T, a *abuse) error {
+				return a.run(t, "fix", func(q *act.Request) {
+					q.Service = asked
+					q.Scope = func(context.Context) (act.Scope, error) { return act.Scope{Services: []string{"web"}, Held: held}, nil }
+				})
+			}})
+		}
+	}
+	return out
+}
+
+// sessionAttempts speak as another session. That its key and socket are worth nothing elsewhere is tested where they are checked.
+func sessionAttempts() []attempt {
+	as := func(change func(s *ops.Session)) func(t *testing.T, a *abuse) error {
+		return func(t *testing.T, a *abuse) error {
+			s := *a.session
+			change(&s)
+			return a.run(t, "fix", func(q *act.Request) { q.Session = &s })
+		}
+	}
+	return []attempt{
+		{name: "session that does not exist", try: as(func(s *ops.Session) { s.ID += 1000 }), why: "not found"},
+		{name: "fewer permissions than the tier", try: as(func(s *ops.Session) { s.Permissions = ops.Tier1 }), why: "needs Tier 2"},
+		{name: "services that cannot be read", try: func(t *testing.T, a *abuse) error {
+			return a.run(t, "fix", func(q *act.Request) {
+				q.Scope = func(context.Context) (act.Scope, error) { return act.Scope{}, errors.New("no database") }
+			})
+		}, why: "could not be read"},
+		{name: "service of another environment", try: func(t *testing.T, a *abuse) error {
+			return a.run(t, "fix", func(q *act.Request) { q.Service = "mail" })
+		}, why: "No service"},
+		{name: "host without its lease", try: func(t *testing.T, a *abuse) error {
+			a.options.May = func() error { return errors.New("the lease is over") }
+			a.rebuild()
+			defer func() { a.options.May = nil; a.rebuild() }()
+			return a.run(t, "fix", nil)
+		}, why: "the lease is over"},
+		{name: "run of another environment", try: func(t *testing.T, a *abuse) error {
+			asked, err := a.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "staging", Service: "web", Action: "undoable", Person: "ada", Why: "x"}, time.Time{})
+			must(t, err)
+			_, err = a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: asked.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
+			return err
+		}, why: "No action has the number"},
+	}
+}
+
+// valueAttempts put into the name of an image what a shell or a program could take for something else. It stays one word.
+func valueAttempts() (out []attempt) {
+	for name, image := range map[string]string{
+		"command": "x;touch owned", "substitution": "$(touch owned)", "backquotes": "`touch owned`", "words": "a b", "glob": "*", "placeholder": "{{service}}", "quote": `'"`,
+		"redirection": "a>owned", "variable": "$HOME",
+	} {
+		out = append(out, attempt{name: "image: " + name, want: "rollback web <" + image + ">", try: func(t *testing.T, a *abuse) error {
+			return a.rollback(t, image)
+		}})
+	}
+	return append(out, attempt{name: "image: option", why: "looks like an option", try: func(t *testing.T, a *abuse) error { return a.rollback(t, "--all") }},
+		attempt{name: "image: none", why: "No earlier image", try: func(t *testing.T, a *abuse) error { return a.rollback(t, "") }})
+}
+
+// rollback runs an action that is given the image that the container had before, which an earlier run recorded.
+func (a *abuse) rollback(t *testing.T, image string) error {
+	t.Helper()
+	program := a.script(t, "rollback", `printf 'rollback %s <%s>' "$1" "$2" >>`+a.dir+`/ran`)
+	web := &a.env.Policy.Inventory.Services[0]
+	web.Actions = append(web.Actions, ops.ActionSpec{
+		Name: "rollback", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: ops.CountsRestart, Timeout: time.Minute,
+		Run: []string{program, "{{service}}", "{{previous}}"},
+	})
+	_, _, err := a.Store.BeginAction(t.Context(), a.Owner, store.ActionIntent{Run: ops.ActionRun{
+		Environment: "home", Service: "web", Action: "redeploy", Kind: ops.ActionRedeploy, Person: "ada", Why: "x", Version: image,
+	}, At: a.At})
+	must(t, err)
+	return a.run(t, "rollback", nil)
 }
 
 // Agents try to make an action do more. Nothing of it takes effect, and each refusal says why.
 func TestNoWayMakesAnActionDoMore(t *testing.T) {
-	var all []attempt
-	for _, some := range [][]attempt{serviceAttempts(), cloneAttempts(), linkAttempts(), rightAttempts()} {
-		all = append(all, some...)
-	}
+	t.Parallel()
+	// A request that is refused changes nothing, so all of them share one world.
+	t.Run("requests", func(t *testing.T) {
+		t.Parallel()
+		a := newAbuse(t)
+		for _, c := range slices.Concat(serviceAttempts(), heldAttempts(), sessionAttempts()) {
+			a.tried(t, c)
+		}
+	})
+	all := slices.Concat(cloneAttempts(), linkAttempts(), rightAttempts(), valueAttempts())
 	if len(all) < 40 {
 		t.Fatalf("%d attempts", len(all))
 	}
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			a := newAbuse(t)
-			err := c.try(t, a)
-			if _, bad := os.Stat(filepath.Join(a.dir, "owned")); bad == nil {
-				t.Error("a program of the agent ran")
-			}
-			want := ""
-			if c.why == "" {
-				want = "good"
-				must(t, err)
-			} else if err == nil || !strings.Contains(err.Error(), c.why) {
-				t.Errorf("refused with %v, want %q", err, c.why)
-			}
-			if got := a.read(t, "ran"); got != want {
-				t.Errorf("it ran %q, want %q", got, want)
-			}
-			if refs := git(t, filepath.Join(a.dir, "origin.git"), "for-each-ref"); refs != "" {
-				t.Errorf("pushed %q", refs)
-			}
+			a.tried(t, c)
 		})
+	}
+}
+
+// tried makes an attempt and checks that nothing came of it.
+func (a *abuse) tried(t *testing.T, c attempt) {
+	t.Helper()
+	err := c.try(t, a)
+	if _, bad := os.Stat(filepath.Join(a.dir, "owned")); bad == nil {
+		t.Errorf("%s: a program of the agent ran", c.name)
+	}
+	want := ""
+	if c.why == "" {
+		if want = c.want; want == "" {
+			want = "good"
+		}
+		must(t, err)
+	} else if err == nil || !strings.Contains(err.Error(), c.why) {
+		t.Errorf("%s: refused with %v, want %q", c.name, err, c.why)
+	}
+	if got := a.read(t, "ran"); got != want {
+		t.Errorf("%s: it ran %q, want %q", c.name, got, want)
+	}
+	refs, err := os.ReadDir(filepath.Join(a.dir, "origin.git/refs/heads"))
+	must(t, err)
+	if _, packed := os.Stat(filepath.Join(a.dir, "origin.git/packed-refs")); packed == nil || len(refs) > 0 {
+		t.Errorf("%s: pushed %v", c.name, refs)
 	}
 }
 
 // What is right once is not right twice.
 func TestARightIsUsedOnce(t *testing.T) {
+	t.Parallel()
 	a := newAbuse(t)
 	must(t, a.run(t, "limited", nil))
 	if err := a.run(t, "limited", nil); err == nil || !strings.Contains(err.Error(), "do not try it another way") {
@@ -347,6 +483,10 @@ func TestARightIsUsedOnce(t *testing.T) {
 	must(t, err)
 	if _, err := a.runner.Run(t.Context(), step); err == nil || !strings.Contains(err.Error(), "has been used") {
 		t.Errorf("the approval: %v", err)
+	}
+	a.restart()
+	if _, err := a.runner.Run(t.Context(), step); err == nil || !strings.Contains(err.Error(), "has been used") {
+		t.Errorf("the approval after a restart: %v", err)
 	}
 	if got := a.read(t, "ran"); got != "fix\nfix back\nfix" && got != "fix \nfix back\nfix" {
 		t.Errorf("ran %q", got)

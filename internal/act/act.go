@@ -48,6 +48,7 @@ type Options struct {
 	// Settle is how long services may take to work after a change.
 	Settle    func(ctx context.Context, environment string, services []string) time.Duration
 	Round     time.Duration // between two rounds of probes; 0: two seconds
+	Stop      time.Duration // how long a program may take to end after it was told to; 0: five seconds
 	Redact    func(string) string
 	Environ   []string // of the supervisor: HOME, PATH and the like
 	Systemctl string

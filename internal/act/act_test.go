@@ -60,6 +60,7 @@ func TestAnActionRunsTheOperatorsProgramAndIsRecorded(t *testing.T) {
 }
 
 func TestWhatMayNotBeAskedForIsRefusedWithAnAlternative(t *testing.T) {
+	t.Parallel()
 	spec := ops.ActionSpec{Name: "fix", Run: []string{"true"}}
 	for name, c := range map[string]struct {
 		change  func(*world, *act.Request, *ops.ActionSpec)
@@ -113,6 +114,7 @@ func TestWhatMayNotBeAskedForIsRefusedWithAnAlternative(t *testing.T) {
 }
 
 func TestARefusedUndoOfASessionIsRecorded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, ops.ActionSpec{Name: "fix", Run: []string{"true"}})
 	session := w.session(t, ops.Tier2)
 	_, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: 7, Why: "it did not help", Session: session})
@@ -128,6 +130,7 @@ func TestARefusedUndoOfASessionIsRecorded(t *testing.T) {
 }
 
 func TestWhatMadeThingsWorseIsUndone(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks, undo string
 		worse        string
@@ -169,6 +172,7 @@ func TestWhatMadeThingsWorseIsUndone(t *testing.T) {
 }
 
 func TestAnAutomaticUndoDoesNotWaitForWhatWasDownBefore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.options.Settle, w.options.Round = func(context.Context, string, []string) time.Duration { return time.Hour }, time.Hour
 	w.runner = act.New(w.options)
@@ -188,6 +192,7 @@ func TestAnAutomaticUndoDoesNotWaitForWhatWasDownBefore(t *testing.T) {
 }
 
 func TestAPersonUndoesARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.env.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{
 		{Name: "fix", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: time.Minute, Run: []string{"true"}, Undo: []string{w.script(t, "back", "echo x >>"+w.dir+"/undone")}},
@@ -231,6 +236,7 @@ func TestAPersonUndoesARun(t *testing.T) {
 }
 
 func TestAnActionHasATimeLimitForAllItsProcesses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	spec := ops.ActionSpec{
 		Name: "slow", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: 200 * time.Millisecond,
@@ -250,6 +256,7 @@ func TestAnActionHasATimeLimitForAllItsProcesses(t *testing.T) {
 }
 
 func TestAStoppedActionIsInterrupted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	spec := ops.ActionSpec{
 		Name: "slow", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: time.Minute,
@@ -274,6 +281,7 @@ func TestAStoppedActionIsInterrupted(t *testing.T) {
 }
 
 func TestUnitsAreChangedBySystemctl(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.options.Systemctl = w.script(t, "systemctl", `echo "$*" >>`+w.dir+`/ran`)
 	w.runner = act.New(w.options)
@@ -299,6 +307,7 @@ func TestUnitsAreChangedBySystemctl(t *testing.T) {
 }
 
 func TestAStoppedServiceIsDownOnPurpose(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.options.Systemctl = w.script(t, "systemctl", `case "$2" in stop) rm -f `+w.health+`/web $BREAK;; start) touch `+w.health+`/web `+w.health+`/shop;; esac`)
 	w.runner = act.New(w.options)
@@ -313,6 +322,7 @@ func TestAStoppedServiceIsDownOnPurpose(t *testing.T) {
 
 // A plan of a human is not what an agent can change.
 func TestAnApprovedStepRunsAsItWasApproved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fix := w.script(t, "fix", "echo ran >>"+w.dir+"/ran")
 	spec := ops.ActionSpec{

@@ -43,6 +43,7 @@ func (w *world) asAgent(t *testing.T, work func()) {
 }
 
 func TestAPlaybookComesFromACommitThatNoAgentMade(t *testing.T) {
+	t.Parallel()
 	w := playbookWorld(t)
 	repo := filepath.Join(w.env.ReposDir, "lab")
 	good := w.commit(t, "play/web.yml", "good\n")
@@ -85,6 +86,7 @@ func TestAPlaybookComesFromACommitThatNoAgentMade(t *testing.T) {
 
 // A supervisor that was killed while a session worked must not take the agent's commit for the operator's.
 func TestACommitThatAppearedWhileTheSupervisorDiedIsTheAgents(t *testing.T) {
+	t.Parallel()
 	w := playbookWorld(t)
 	w.commit(t, "play/web.yml", "good\n")
 	_, err := w.commits.Watch(t.Context(), w.env) // it never ends
@@ -98,6 +100,7 @@ func TestACommitThatAppearedWhileTheSupervisorDiedIsTheAgents(t *testing.T) {
 }
 
 func TestNothingOfACloneIsExecuted(t *testing.T) {
+	t.Parallel()
 	w := playbookWorld(t)
 	repo := filepath.Join(w.env.ReposDir, "lab")
 	w.commit(t, "play/web.yml", "good\n")
@@ -138,6 +141,7 @@ func TestNothingOfACloneIsExecuted(t *testing.T) {
 }
 
 func TestLinksAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	w := playbookWorld(t)
 	repo := filepath.Join(w.env.ReposDir, "lab")
 	w.commit(t, "play/web.yml", "good\n")
@@ -169,6 +173,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 }
 
 func TestOnlyBranchesOfThePrefixArePushedAndNeverByForce(t *testing.T) {
+	t.Parallel()
 	w := playbookWorld(t)
 	repo := filepath.Join(w.env.ReposDir, "lab")
 	w.commit(t, "a", "a")
@@ -194,6 +199,7 @@ func TestOnlyBranchesOfThePrefixArePushedAndNeverByForce(t *testing.T) {
 }
 
 func TestAnActionThatNeedsTheImageSaysWhenItIsNotKnown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, ops.ActionSpec{Name: "rollback", Run: []string{"true", "{{previous}}"}, Timeout: time.Minute})
 	if _, err := w.runner.Run(t.Context(), w.person(t, "rollback")); err == nil || !strings.Contains(err.Error(), "No earlier image") {
 		t.Error(err)

@@ -23,18 +23,22 @@ type command struct {
 	argv []string
 	env  []string
 	dir  string
+	stop time.Duration // how long it may take to end after it was told to; 0: stopTime
 }
 
 // execute runs a program in its own process group and ends the whole group when ctx ends.
 func execute(ctx context.Context, c command) (string, error) {
 	var out tail
+	if c.stop == 0 {
+		c.stop = stopTime
+	}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...) //nolint:noctx // the group is ended below, not only the program
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, &out, &out
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = stopTime
+	cmd.WaitDelay = c.stop
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("start %s: %w", c.argv[0], err)
 	}
@@ -44,7 +48,7 @@ func execute(ctx context.Context, c command) (string, error) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = stop(cmd.Process.Pid, done)
+		err = stop(cmd.Process.Pid, c.stop, done)
 	}
 	// What the program left behind ends too.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -56,9 +60,9 @@ func execute(ctx context.Context, c command) (string, error) {
 }
 
 // stop ends a process group: politely, then for good.
-func stop(group int, done <-chan error) error {
+func stop(group int, limit time.Duration, done <-chan error) error {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
-	timer := time.NewTimer(stopTime)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case err := <-done:

@@ -49,9 +49,30 @@ func (f *files) Run(_ context.Context, environment string, specs []ops.ProbeSpec
 	return out
 }
 
+// prepared is a new database. To make one takes longer than most of these tests.
+var prepared = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // one per test program
+	dir, err := os.MkdirTemp("", "act-prepared-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "j.db")
+	s, err := store.Open(context.Background(), store.Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
 func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	t.Helper()
 	dir := t.TempDir()
+	raw, err := prepared()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "j.db"), raw, 0o600))
 	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "j.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +116,7 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 		Ledger: s, Refusals: s, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
 		Limits: []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
 		Docker: func(ops.Environment) string { return "" }, Commits: w.commits, Gates: filepath.Join(dir, "gates"),
-		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond,
+		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now, //nolint:forbidigo // of the test itself
 		Logger: slog.New(slog.DiscardHandler),
 	}

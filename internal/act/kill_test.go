@@ -78,6 +78,7 @@ func killable(dir string) []ops.ActionSpec {
 }
 
 func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
 	for at, want := range map[string]struct {
@@ -91,6 +92,7 @@ func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
 		"after the result":  {ops.ActionDone, "ran"},
 	} {
 		t.Run(at, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			request := w.person(t, "count")
 			start := func(at, mode string) error {

@@ -62,6 +62,7 @@ func (w *world) do(t *testing.T, action string) act.Outcome {
 }
 
 func TestAContainerIsRestartedStoppedAndStarted(t *testing.T) {
+	t.Parallel()
 	w, d := dockerWorld(t, "actone")
 	started := func() string { return inspect(t, d, "actone_web_1", "{{.State.StartedAt}}") }
 	before := started()
@@ -82,6 +83,7 @@ func TestAContainerIsRestartedStoppedAndStarted(t *testing.T) {
 }
 
 func TestAServiceIsRedeployedFromTheCommittedFile(t *testing.T) {
+	t.Parallel()
 	w, d := dockerWorld(t, "acttwo")
 	id := func() string { return inspect(t, d, "acttwo_web_1", "{{.Id}}") }
 	env := func() string { return inspect(t, d, "acttwo_web_1", "{{json .Config.Env}}") }
@@ -105,6 +107,7 @@ func TestAServiceIsRedeployedFromTheCommittedFile(t *testing.T) {
 
 // Also a commit of a human gives a container no new power by an action: that is done by hand.
 func TestARedeploymentGivesNoNewPower(t *testing.T) {
+	t.Parallel()
 	w, d := dockerWorld(t, "actthree")
 	before := inspect(t, d, "actthree_web_1", "{{.Id}}")
 	for name, extra := range map[string]string{
@@ -127,6 +130,7 @@ func TestARedeploymentGivesNoNewPower(t *testing.T) {
 
 // A repair that makes it worse is undone: the operator's own action stops the container, and its undo starts it.
 func TestARepairThatMadeItWorseIsUndoneOnTheRealEngine(t *testing.T) {
+	t.Parallel()
 	w, d := dockerWorld(t, "actfour")
 	docker := func(verb string) []string {
 		return []string{"docker", "-H", "unix://" + d.Socket, verb, "actfour_web_1"}

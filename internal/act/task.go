@@ -114,7 +114,7 @@ func (r *Runner) prepareState(env ops.Environment, spec ops.ActionSpec, verb ops
 			return err
 		}
 		t.perform = func(ctx context.Context, key string) (string, error) {
-			return execute(ctx, command{argv: argv, env: r.environ(key)})
+			return execute(ctx, command{argv: argv, env: r.environ(key), stop: r.o.Stop})
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *Runner) prepareCommand(ctx context.Context, env ops.Environment, spec o
 		return err
 	}
 	t.perform = func(ctx context.Context, key string) (string, error) {
-		return execute(ctx, command{argv: argv, env: r.environ(key)})
+		return execute(ctx, command{argv: argv, env: r.environ(key), stop: r.o.Stop})
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"claudeops/internal/api/metrics"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/outcome"
 	"claudeops/internal/decide/recovery"
@@ -52,6 +53,8 @@ type Options struct {
 	Process func() Process
 	// Changed, if given, is called after a request changed silences or notifications.
 	Changed func()
+	// Walls are those around the agents of this host; empty if they are not known.
+	Walls []situation.Wall
 	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
 	WrongTokens func() int64
 }
@@ -96,7 +99,7 @@ func (s *server) routes() http.Handler {
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts,
-		s.registerHosts, s.registerStats,
+		s.registerHosts, s.registerStats, s.registerSituation,
 	} {
 		register(described)
 	}

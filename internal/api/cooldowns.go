@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type Cooldown struct {
 	Environment string     `json:"environment"`
 	Service     string     `json:"service"`
-	Action      string     `json:"action" enum:"restart,redeployment"`
+	Action      string     `json:"action" doc:"restart, redeployment, or the name of an action with its own cooldown."`
 	Left        int        `json:"left" doc:"How often the action is still allowed in the sliding window."`
 	Until       *time.Time `json:"until" doc:"When the action is allowed again; null if it is allowed now."`
 }
@@ -29,7 +30,7 @@ type clearInput struct {
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Service     string `json:"service" minLength:"1" maxLength:"200"`
-		Action      string `json:"action,omitempty" enum:"restart,redeployment" doc:"Default: both."`
+		Action      string `json:"action,omitempty" maxLength:"40" doc:"restart, redeployment, or the name of an action with its own cooldown. Default: all."`
 		Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why the limit is reset, for the record."`
 	}
 }
@@ -42,7 +43,7 @@ func (s *server) registerCooldowns(api huma.API) {
 	huma.Register(api, look("list-cooldowns", "/cooldowns", "List services with a cooldown", "cooldowns",
 		"Only services with an action in the sliding window. The others have their full limits."), s.cooldowns)
 	huma.Register(api, act("clear-cooldown", "/cooldowns/clear", "Reset the rate limit of a service", "cooldowns",
-		"Earlier restarts or redeployments no longer count. A reason is required.", http.StatusNotFound), s.clearCooldown)
+		"Earlier restarts, redeployments or actions no longer count. A reason is required.", http.StatusNotFound), s.clearCooldown)
 }
 
 func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[Cooldown]], error) {
@@ -52,7 +53,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 	}
 	out := list[Cooldown]{Items: []Cooldown{}}
 	for _, e := range asked {
-		rows, err := s.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, s.Clock())
+		rows, err := s.Store.Cooldowns(ctx, e.Name, e.Policy.AllCooldowns(), s.Clock())
 		if err != nil {
 			return nil, s.problem("list cooldowns", err)
 		}
@@ -70,6 +71,10 @@ func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[clear
 	}
 	if strings.TrimSpace(in.Body.Reason) == "" {
 		return nil, huma.Error422UnprocessableEntity("reason is missing: say why the limit is reset")
+	}
+	limited := func(l ops.CooldownLimit) bool { return l.Action == in.Body.Action }
+	if in.Body.Action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
+		return nil, huma.Error422UnprocessableEntity(in.Body.Action + " has no cooldown: use restart, redeployment or an action with its own cooldown")
 	}
 	n, err := s.Store.ClearCooldown(ctx, e.Name, in.Body.Service, in.Body.Action, in.Body.Reason, who(ctx), s.Clock())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -35,6 +36,10 @@ type Stats struct {
 	Cost30DaysUSD         *float64   `json:"cost_30_days_usd"`
 	BudgetDayUSD          *float64   `json:"budget_day_usd" doc:"Null without a limit."`
 	BudgetUsedPercent     *float64   `json:"budget_used_percent" doc:"Of the daily budget; null without a limit."`
+
+	DryRun       bool    `json:"dry_run" doc:"Whether agents of some environment only look."`
+	Walls        *string `json:"walls" doc:"The walls around agents of this host, in one sentence; null if not known."`
+	WallsMissing *bool   `json:"walls_missing" doc:"Whether a wall is missing; null if not known."`
 }
 
 func (s *server) registerStats(api huma.API) {
@@ -49,6 +54,9 @@ func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
 		return nil, s.problem("read figures", err)
 	}
 	out.Version = s.Version
+	if sentence, hole := situation.Walls(s.Walls); sentence != "" {
+		out.Walls, out.WallsMissing = &sentence, &hole
+	}
 	for _, at := range s.NextCheck() {
 		if out.NextCheckAt == nil || at.Before(*out.NextCheckAt) {
 			out.NextCheckAt = &at
@@ -92,6 +100,9 @@ func (c counter) services(ctx context.Context, now time.Time, out *Stats) error 
 		default:
 			out.ServicesUnknown++
 		}
+	}
+	for _, e := range c.environments {
+		out.DryRun = out.DryRun || e.Policy.DryRun
 	}
 	return err
 }

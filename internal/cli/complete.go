@@ -95,6 +95,8 @@ func arguments(c *cobra.Command) lister {
 		return silenceIDs
 	case "memory ID":
 		return memoryIDs
+	case "actions ID":
+		return actionIDs
 	case "services NAME":
 		return serviceNames
 	case "hosts HOST":

@@ -38,6 +38,13 @@ func memoryIDs(ctx context.Context, s source) ([]string, error) {
 	return described(rows, err, func(x api.Memory) (string, string) { return numbered(x.ID), x.Observation })
 }
 
+func actionIDs(ctx context.Context, s source) ([]string, error) {
+	rows, err := s.actions.ActionRuns(ctx, store.ActionFilter{Limit: proposed})
+	return described(rows, err, func(x api.ActionRun) (string, string) {
+		return numbered(x.ID), x.Action + " of " + clean(x.Service) + ", " + string(x.Status)
+	})
+}
+
 func serviceNames(ctx context.Context, s source) ([]string, error) {
 	rows, err := s.services.Services(ctx, "")
 	return described(rows, err, func(x api.ServiceState) (string, string) { return clean(x.Name), x.State })

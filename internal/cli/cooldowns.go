@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/config"
 )
 
 func (a *app) cooldownsCommand() *cobra.Command {
@@ -35,12 +36,13 @@ func (a *app) cooldownsList() *cobra.Command {
 func (a *app) cooldownsClear() *cobra.Command {
 	var environment, reason string
 	c := &cobra.Command{
-		Use: "clear SERVICE restart|redeployment", Short: "Reset the rate limit of a service; recorded with your reason",
+		Use: "clear SERVICE restart|redeployment|ACTION", Short: "Reset the rate limit of a service; recorded with your reason",
+		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
 		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if args[1] != "restart" && args[1] != "redeployment" {
-				return usage(fmt.Errorf("%q is not an action: use restart or redeployment", args[1]))
+			if !config.IsActionName(args[1]) {
+				return usage(fmt.Errorf("%q is not an action: use restart, redeployment or the name of an action", args[1]))
 			}
 			if reason == "" {
 				return usage(errors.New("--reason is missing: say why, for the record"))

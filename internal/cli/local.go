@@ -223,7 +223,7 @@ func (l *local) Cooldowns(ctx context.Context, environment string) ([]api.Cooldo
 		if environment != "" && e.Name != environment {
 			continue
 		}
-		found, err := l.store.Cooldowns(ctx, e.Name, l.cfg.Guard.Limits, l.store.Clock())
+		found, err := l.store.Cooldowns(ctx, e.Name, e.Policy.AllCooldowns(), l.store.Clock())
 		if err != nil {
 			return nil, err
 		}
@@ -340,6 +340,15 @@ func (l *local) Stats(ctx context.Context) (api.Stats, error) {
 		return api.Stats{}, err
 	}
 	return api.ReadStats(ctx, l.store, envs, l.store.Clock())
+}
+
+// Situation says what happens now and next, from the rows.
+func (l *local) Situation(ctx context.Context) (api.Situation, error) {
+	envs, err := trusting(ctx, l.cfg)
+	if err != nil {
+		return api.Situation{}, err
+	}
+	return api.ReadSituation(ctx, l.store, envs, nil, false, l.store.Clock())
 }
 
 // Hosts lists the hosts of the database.

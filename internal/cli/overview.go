@@ -12,6 +12,7 @@ import (
 
 	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -21,6 +22,7 @@ import (
 type overview struct {
 	Daemon    string             `json:"daemon"`
 	Stats     api.Stats          `json:"stats"`
+	Situation api.Situation      `json:"situation"`
 	Services  []api.ServiceState `json:"services"`
 	Cycles    []api.Cycle        `json:"cycles"`
 	Incidents []api.Incident     `json:"incidents"`
@@ -74,6 +76,9 @@ func overviewOf(ctx context.Context, s source) (o overview, err error) {
 	if o.Stats, err = s.stats.Stats(ctx); err != nil {
 		return o, err
 	}
+	if o.Situation, err = s.stats.Situation(ctx); err != nil {
+		return o, err
+	}
 	if o.Services, err = s.services.Services(ctx, ""); err != nil {
 		return o, err
 	}
@@ -101,6 +106,11 @@ func (a *app) printOverview(w io.Writer, o overview) {
 		}
 		return a.fitted(fmt.Sprintf("%s  %s  %s", state, clean(x.Name), problem(x)))
 	})
+	now := time.Now()
+	row("Doing", or(first(o.Situation.Doing, now), "nothing to do"))
+	below(row, tail(o.Situation.Doing), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
+	row("Ahead", or(first(o.Situation.Ahead, now), "–"))
+	below(row, tail(o.Situation.Ahead), func(x api.StatusLine) string { return a.fitted(clean(x.Sentence(now))) })
 	row("Cycles", cyclesLine(o.Cycles))
 	below(row, o.Cycles, func(x api.Cycle) string {
 		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s", x.ID, x.StatusText(), or(tiers(x.Sessions), "no session yet"),
@@ -122,9 +132,22 @@ func (a *app) printOverview(w io.Writer, o overview) {
 		next = "in " + roughly(time.Duration(max(0, *s))*time.Second)
 	}
 	row("Next check", next)
-	row("Walls", wallsLine(o.Walls))
+	row("Walls", wallsLine(o))
+	if o.Stats.DryRun {
+		row("Dry run", "on: agents only look, nothing is changed")
+	}
 	row("Daemon", o.Daemon)
 }
+
+// first is the first sentence of a list, or empty.
+func first(lines []api.StatusLine, now time.Time) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return clean(lines[0].Sentence(now))
+}
+
+func tail(lines []api.StatusLine) []api.StatusLine { return lines[min(1, len(lines)):] }
 
 // fitted cuts a line that stands under a subject.
 func (a *app) fitted(text string) string {
@@ -183,25 +206,26 @@ func spendLine(s api.Stats) string {
 	return text + fmt.Sprintf(", %s in 7 days, %s in 30 days (estimates)", money(s.Cost7DaysUSD), money(s.Cost30DaysUSD))
 }
 
-func wallsLine(walls []finding) string {
-	if len(walls) == 0 {
-		return "–"
-	}
-	var on, missing []string
-	for _, f := range walls {
-		name := strings.TrimPrefix(f.Check, "wall ")
-		switch {
-		case f.State != "ok":
-			missing = append(missing, name+" ("+f.Detail+")")
-		case strings.HasPrefix(f.Detail, "on"):
-			on = append(on, name)
+// wallsLine tells the walls of this machine, or those of the host that answered.
+func wallsLine(o overview) string {
+	if len(o.Walls) == 0 {
+		line := strings.TrimPrefix(value(o.Stats.Walls), "Walls: ")
+		if value(o.Stats.WallsMissing) {
+			line += "; see 'claudeops doctor' there"
 		}
+		return or(clean(line), "–")
 	}
-	text := "on: " + or(strings.Join(on, ", "), "none")
-	if len(missing) > 0 {
-		text += "; missing: " + plural(len(missing), "wall", "walls") + ", see 'claudeops doctor'"
+	var walls []situation.Wall
+	for _, f := range o.Walls {
+		state, _, _ := strings.Cut(f.Detail, ":")
+		walls = append(walls, situation.Wall{Name: strings.TrimPrefix(f.Check, "wall "), State: strings.ToLower(state), Missing: f.State != "ok"})
 	}
-	return text
+	line, hole := situation.Walls(walls)
+	line = strings.TrimPrefix(line, "Walls: ")
+	if hole {
+		line += "; see 'claudeops doctor'"
+	}
+	return line
 }
 
 // ranFor is how long something has run.

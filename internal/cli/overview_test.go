@@ -23,7 +23,9 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 	for _, from := range [][]string{server, local} {
 		e.environ = from
 		out := e.shows("status", "Services    1 down, 1 healthy", "down  jellyfin  HTTP 502", "cycle 2  waiting_human", "cycle 3  running",
-			"1 open incident, 1 approval pending", "claudeops approvals show 1", "$0.75 today", "Next check", "Walls", "Daemon")
+			"1 open incident, 1 approval pending", "claudeops approvals show 1", "$0.75 today", "Next check", "Walls", "Daemon",
+			"Doing       jellyfin is down: waiting for your approval of Tier 3 for ", "C-3 Scheduled check: Tier 2 is working, ",
+			"Ahead       The question about Tier 3 for C-2 expires at ", "then C-2 ends and still needs a person")
 		if lines := strings.Count(out, "\n"); lines > 30 {
 			t.Errorf("%d lines are more than a screen:\n%s", lines, out)
 		}
@@ -39,7 +41,28 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 
 func TestStatusOfAnEmptyDatabase(t *testing.T) {
 	e := newElsewhere(t)
-	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Next check  –")
+	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Next check  –", "Doing       nothing to do", "Ahead       –")
+}
+
+// A server tells its walls and whether agents only look; one that is older does not know.
+func TestStatusShowsTheWallsOfTheServer(t *testing.T) {
+	for text, o := range map[string]overview{
+		"–":                   {},
+		"on for all sessions": {Stats: api.Stats{Walls: ops.Ptr("Walls: on for all sessions"), WallsMissing: ops.Ptr(false)}},
+		"seccomp is missing on this machine; see 'claudeops doctor' there": {Stats: api.Stats{
+			Walls: ops.Ptr("Walls: seccomp is missing on this machine"), WallsMissing: ops.Ptr(true),
+		}},
+		"landlock is missing on this machine; see 'claudeops doctor'": {Walls: []finding{
+			{Check: "wall landlock", State: "warning", Detail: "missing: the kernel is too old"}, {Check: "wall seccomp", State: "ok", Detail: "on: x"},
+		}},
+		"off. Only the guard's decisions limit agents; see 'claudeops doctor'": {Walls: []finding{
+			{Check: "walls", State: "warning", Detail: "OFF: agents run as the supervisor's user"},
+		}},
+	} {
+		if got := wallsLine(o); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
 }
 
 func TestACycleIsWatchedUntilItEnds(t *testing.T) {
@@ -121,6 +144,10 @@ func TestLogsAreReadable(t *testing.T) {
 func TestShellsGetIdsNamesAndValues(t *testing.T) {
 	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
 	e.fill()
+	asked := ops.ActionRun{Environment: "default", Service: "web", Action: "restart", Person: "ada", Why: "it hangs"}
+	if _, err := e.Store.RequestAction(t.Context(), asked, e.Now); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]string{
 		"sessions show":          "1\tTier 1, completed",
 		"cycles watch":           "3\trunning",
@@ -137,6 +164,8 @@ func TestShellsGetIdsNamesAndValues(t *testing.T) {
 		"sessions list --output": "yaml",
 		"silences rm":            "1\tservice=web",
 		"memory rm":              "1\tslow",
+		"actions show":           "1\trestart of web, requested",
+		"actions undo":           "1\trestart of web, requested",
 		"help sessions":          "logs",
 	} {
 		out := e.must(append(append([]string{"__complete"}, strings.Fields(args)...), "")...)

@@ -290,6 +290,15 @@ func (c *client) Stats(ctx context.Context) (api.Stats, error) {
 	return get[api.Stats](ctx, c, "/stats")
 }
 
+// Situation says what happens now and next; an older server does not know it.
+func (c *client) Situation(ctx context.Context) (api.Situation, error) {
+	found, err := get[api.Situation](ctx, c, "/situation")
+	if errors.Is(err, ops.ErrNotFound) {
+		return api.Situation{}, nil
+	}
+	return found, err
+}
+
 // Hosts lists the hosts of the database.
 func (c *client) Hosts(ctx context.Context) ([]api.Host, error) {
 	return items[api.Host](ctx, c, "/hosts", query(), mostItems)

@@ -97,6 +97,8 @@ type (
 	}
 	statsReader interface {
 		Stats(ctx context.Context) (api.Stats, error)
+		// Situation says what happens now and next; a server that is older than this program says nothing.
+		Situation(ctx context.Context) (api.Situation, error)
 	}
 	hostReader interface {
 		Hosts(ctx context.Context) ([]api.Host, error)

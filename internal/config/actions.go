@@ -30,6 +30,7 @@ const (
 //nolint:gochecknoglobals // constants, compiled when first needed
 var (
 	placeholder     = ops.Pattern(`\{\{[^}]*\}\}`)
+	actionNaming    = ops.Pattern(actionName)
 	containerNaming = ops.Pattern(containerForm)
 	unitNaming      = ops.Pattern(unitForm)
 )
@@ -43,6 +44,9 @@ type action struct {
 	per   time.Duration
 	off   bool
 }
+
+// IsActionName reports whether an action can have this name.
+func IsActionName(name string) bool { return actionNaming().MatchString(name) }
 
 func namedKind(name string, form string) kind[string] {
 	return matching(name, form, "a "+name, "use letters, digits, dots and dashes, beginning with a letter or digit")
@@ -236,6 +240,31 @@ func builtIns(s *service) []ops.ActionSpec {
 		for i := range out[len(out)-2:] {
 			a := &out[len(out)-2+i]
 			a.Compose, a.Timeout = c, 2*defaultActionTimeout
+		}
+	}
+	return out
+}
+
+// adoptable gives adopted services the built-in actions, unless another service has the container or unit already.
+func adoptable(known ops.Inventory, services []ops.Service, probes []ops.ProbeSpec) []ops.Service {
+	taken := map[string]bool{}
+	for _, s := range known.Services {
+		for _, a := range s.Actions {
+			taken[a.Container+"\n"+a.Unit] = true
+		}
+	}
+	out := slices.Clone(services)
+	for i := range out {
+		s := service{Service: out[i]}
+		for _, p := range probes {
+			if p.Service == s.Name {
+				s.probes = append(s.probes, probeEntry{ProbeSpec: p})
+			}
+		}
+		fromProbes(&s)
+		if key := s.container + "\n" + s.unit; !taken[key] {
+			taken[key] = true
+			out[i].Actions = builtIns(&s)
 		}
 	}
 	return out

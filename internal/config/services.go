@@ -175,7 +175,8 @@ func (l *loader) distinguish(probes []ops.ProbeSpec) {
 	}
 }
 
-// Adopt adds services to an environment as if they were at the end of its list. The caller made sure that their names are free.
+// Adopt adds services to an environment as if they were at the end of its list, with the actions that follow from their container or
+// unit. The caller made sure that their names are free.
 func (c *Config) Adopt(environment string, services []ops.Service, probes []ops.ProbeSpec) {
 	for i := range c.environments {
 		e := &c.environments[i]
@@ -183,7 +184,7 @@ func (c *Config) Adopt(environment string, services []ops.Service, probes []ops.
 			continue
 		}
 		// Environments may share one list, so it is never appended to in place.
-		e.inventory.services.Services = slices.Concat(e.inventory.services.Services, services)
+		e.inventory.services.Services = slices.Concat(e.inventory.services.Services, adoptable(e.inventory.services, services, probes))
 		e.inventory.probes = slices.Concat(e.inventory.probes, probes)
 	}
 }

@@ -306,7 +306,7 @@ func (c *Config) retentionSettings() []field {
 			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
 			or("336h"),
 		value("health_hours", &r.Hours, waitKind(),
-			"How long hourly health counts are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
+			"How long hourly health counts and response times are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
 		value("events", &r.Events, waitKind(),
 			"How long events and the probe results of cycles are kept; 0 means no limit.").or("2160h"),
 		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means no limit.").or("2160h"),

@@ -265,14 +265,7 @@ func (t *actionTools) probe(ctx context.Context, services []string) (string, err
 }
 
 func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
-	limits := slices.Clone(t.h.Config.Guard.Limits)
-	for _, s := range t.env.Policy.Inventory.Services {
-		for _, a := range s.Actions {
-			if a.Limit.Action != "" {
-				limits = append(limits, a.Limit)
-			}
-		}
-	}
+	limits := t.env.Policy.AllCooldowns()
 	used, err := t.h.store.Cooldowns(ctx, t.env.Name, limits, t.h.Clock())
 	if err != nil {
 		return "", errors.New("the rate limits could not be read: try again later")

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,5 +168,44 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	put("state/"+trustFile, `{"version":9}`)
 	if got := watched(); got != "" || !strings.Contains(log.String(), "services accept") {
 		t.Errorf("with a file nobody understands it watches %q and says %s", got, log.String())
+	}
+}
+
+// A discovered service has the same built-in actions as a configured one, but no power over what another service has.
+func TestDiscoveredServicesHaveTheBuiltInActions(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"claudeops.yaml": "state_dir: state\nservices_discovery: trust\nrepos_dir: repos\nservices: [{name: db, container: db-1}]\n",
+		"repos/shop/.claude-ops/services.yaml": "services:\n  - {name: web, probes: ['container:shop-web-1']}\n  - {name: cron, probes: ['systemd:cron.service']}\n" +
+			"  - {name: plain, probes: ['plain.lan:80']}\n  - {name: thief, probes: ['container:db-1']}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Options{Config: c, Logger: slog.New(slog.DiscardHandler)}.discoverServices(t.Context())
+	inventory := c.Environments()[0].Policy.Inventory
+	got := map[string]string{}
+	for _, s := range inventory.Services {
+		for _, a := range s.Actions {
+			got[s.Name] += a.Name + " "
+		}
+	}
+	want := map[string]string{"db": "restart start stop ", "web": "restart start stop ", "cron": "restart start stop "}
+	if !maps.Equal(got, want) {
+		t.Errorf("actions %v, want %v", got, want)
+	}
+	web, _ := inventory.Action("web", "restart")
+	cron, _ := inventory.Action("cron", "stop")
+	if web.Container != "shop-web-1" || web.Tier != ops.Tier2 || cron.Unit != "cron.service" || cron.Tier != ops.Tier3 {
+		t.Errorf("%+v, %+v", web, cron)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -290,4 +291,17 @@ func PlanHash(cycle CycleID, session SessionID, steps []ApprovedStep) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// AllCooldowns are the rate limits of the guard and those that actions have of their own.
+func (p Policy) AllCooldowns() []CooldownLimit {
+	out := slices.Clone(p.Cooldowns)
+	for _, s := range p.Inventory.Services {
+		for _, a := range s.Actions {
+			if a.Limit.Action != "" {
+				out = append(out, a.Limit)
+			}
+		}
+	}
+	return out
 }

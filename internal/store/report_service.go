@@ -80,7 +80,8 @@ func (s *Store) BadChecks(ctx context.Context, environment string, services []st
 		args = append(args, name)
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status <> 'healthy' AND k.environment = ?
-		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`, append(args, db.Time(since), maxErrors)...)
+		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`,
+		append(args, db.Time(since), maxErrors)...)
 	if err != nil {
 		return nil, fmt.Errorf("list bad checks: %w", err)
 	}
@@ -99,8 +100,7 @@ func (s *Store) StatesOf(ctx context.Context, environment, service string) ([]he
 
 // WithheldOf returns why no agent is started for a failing service; ops.ErrNotFound if nothing is withheld.
 func (s *Store) WithheldOf(ctx context.Context, environment, service string) (ops.Withheld, error) {
-	h, err := db.One(ctx, s.db.Reader(), scanWithheld, `SELECT service, why, reason, until FROM withheld WHERE environment = ? AND service = ?`,
-		environment, service)
+	h, err := db.One(ctx, s.db.Reader(), scanWithheld, selectWithheld+` AND service = ?`, environment, service)
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
 		err = fmt.Errorf("read what is withheld of %s: %w", service, err)
 	}

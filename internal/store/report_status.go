@@ -3,12 +3,16 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
 )
 
 // PageState changes whenever something changes that a page shows, and has the counts that every page shows. Two equal ones mean
@@ -21,6 +25,8 @@ type PageState struct {
 
 	Cycle, Session, Event, Check, Guard, Recovery, Verification int64 // the newest rows
 	SessionEnded, CycleEnded, IncidentChanged, CycleStates      string
+	// Held identifies what is withheld and why; the count of failed checks is part of that.
+	Held string
 }
 
 // PageState reads the counters. Each is an index lookup; none counts a whole table.
@@ -46,6 +52,13 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	if err != nil {
 		return PageState{}, fmt.Errorf("read page state: %w", err)
 	}
+	held, err := db.List(ctx, s.db.Reader(), scanHeld, selectHeld+` ORDER BY environment, service LIMIT ?`, mostOfSituation)
+	if err != nil {
+		return PageState{}, fmt.Errorf("read page state: %w", err)
+	}
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, held) // a hash never fails
+	p.Held = hex.EncodeToString(sum.Sum(nil))
 	return p, nil
 }
 
@@ -138,4 +151,157 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 		return Counts{}, fmt.Errorf("count journal: %w", err)
 	}
 	return c, nil
+}
+
+// Situation holds the rows that say what is done about problems now.
+type Situation struct {
+	Open      []CycleSummary // cycles that have not ended, newest first
+	Causes    []ops.Cause    // open ones, newest first
+	Ended     []ops.Cycle    // the cycles of those causes that have ended
+	Held      []HeldService
+	States    []ProbeState // of the given services
+	Approvals []ops.Approval
+	Incidents []ops.Incident // not resolved
+}
+
+// HeldService is a failing service for which no agent is started.
+type HeldService struct {
+	Environment string
+	ops.Withheld
+}
+
+// ProbeState is the state of one check.
+type ProbeState struct {
+	Environment string
+	health.State
+}
+
+// mostOfSituation limits each list: people read a few lines.
+const mostOfSituation = 100
+
+// Situation reads what is done about problems, and the states of some services by environment. Every list is short or limited, so
+// that it takes no longer with very many services.
+func (s *Store) Situation(ctx context.Context, services map[string][]string) (Situation, error) {
+	var out Situation
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.ended_at IS NULL ORDER BY c.id DESC LIMIT ?`, mostOfSituation)
+		if err != nil {
+			return err
+		}
+		if len(cycles) > 0 {
+			if out.Open, err = withSessions(ctx, tx, cycles); err != nil {
+				return err
+			}
+		}
+		if out.Causes, err = db.List(ctx, tx, scanCause, selectCauses+` WHERE z.resolved_at IS NULL ORDER BY z.id DESC LIMIT ?`,
+			mostOfSituation); err != nil {
+			return err
+		}
+		if out.Ended, err = endedCycles(ctx, tx, out.Causes); err != nil {
+			return err
+		}
+		if out.Held, err = heldServices(ctx, tx, services); err != nil {
+			return err
+		}
+		if out.States, err = probeStates(ctx, tx, services); err != nil {
+			return err
+		}
+		if out.Approvals, err = db.List(ctx, tx, scanApproval, selectApprovals+` WHERE a.status = ? ORDER BY a.id LIMIT ?`,
+			ops.ApprovalPending, mostOfSituation); err != nil {
+			return err
+		}
+		out.Incidents, err = db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.resolved_at IS NULL ORDER BY i.id DESC LIMIT ?`,
+			mostOfSituation)
+		return err
+	})
+	if err != nil {
+		return Situation{}, fmt.Errorf("read situation: %w", err)
+	}
+	return out, nil
+}
+
+func endedCycles(ctx context.Context, q db.Querier, causes []ops.Cause) ([]ops.Cycle, error) {
+	if len(causes) == 0 {
+		return nil, nil
+	}
+	ids := make([]any, len(causes))
+	for i, c := range causes {
+		ids[i] = c.Cycle
+	}
+	return db.List(ctx, q, scanCycle, selectCycles+` WHERE c.ended_at IS NOT NULL AND c.id IN (`+marks(len(ids))+`)`, ids...)
+}
+
+func marks(n int) string { return strings.Repeat(", ?", n)[2:] }
+
+// named asks once per environment for the rows of some of its services.
+func named(services map[string][]string, ask func(condition string, args []any) error) error {
+	for environment, names := range services {
+		args := make([]any, 0, len(names)+1)
+		args = append(args, environment)
+		for _, n := range names {
+			args = append(args, n)
+		}
+		if err := ask(` WHERE environment = ? AND service IN (`+marks(len(names))+`)`, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func heldServices(ctx context.Context, q db.Querier, services map[string][]string) (out []HeldService, err error) {
+	err = named(services, func(condition string, args []any) error {
+		found, err := db.List(ctx, q, scanHeld, selectHeld+condition, args...)
+		out = append(out, found...)
+		return err
+	})
+	return out, err
+}
+
+const selectHeld = `SELECT environment, service, why, reason, until FROM withheld`
+
+func scanHeld(r db.Row) (HeldService, error) {
+	var h HeldService
+	var until *time.Time
+	err := r.Scan(&h.Environment, &h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
+	if until != nil {
+		h.Until = *until
+	}
+	return h, err
+}
+
+func probeStates(ctx context.Context, q db.Querier, services map[string][]string) (out []ProbeState, err error) {
+	err = named(services, func(condition string, args []any) error {
+		found, err := db.List(ctx, q, func(r db.Row) (ProbeState, error) {
+			var v ProbeState
+			err := r.Scan(&v.Environment, db.ToJSON(&v.State))
+			return v, err
+		}, `SELECT environment, state FROM probe_states`+condition, args...)
+		out = append(out, found...)
+		return err
+	})
+	return out, err
+}
+
+// HourCount is how many cycles ended with a status within an hour.
+type HourCount struct {
+	Hour   time.Time
+	Status ops.CycleStatus
+	Cycles int
+}
+
+// CyclesPerHour counts the cycles that ended since a time, by hour and status.
+func (s *Store) CyclesPerHour(ctx context.Context, since time.Time) ([]HourCount, error) {
+	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (HourCount, error) {
+		var h HourCount
+		var hour string
+		err := r.Scan(&hour, &h.Status, &h.Cycles)
+		if err == nil {
+			h.Hour, err = time.Parse("2006-01-02T15", hour)
+		}
+		return h, err
+	}, `SELECT SUBSTR(ended_at, 1, 13), status, COUNT(*) FROM cycles WHERE ended_at >= ? GROUP BY 1, 2 ORDER BY 1, 2`, db.Time(since))
+	if err != nil {
+		return nil, fmt.Errorf("count cycles per hour: %w", err)
+	}
+	return out, nil
 }

@@ -128,8 +128,10 @@ func (s *Store) Withheld(ctx context.Context, environment string) ([]ops.Withhel
 	return out, nil
 }
 
+const selectWithheld = `SELECT service, why, reason, until FROM withheld WHERE environment = ?`
+
 func withheldOf(ctx context.Context, q db.Querier, environment string) ([]ops.Withheld, error) {
-	return db.List(ctx, q, scanWithheld, `SELECT service, why, reason, until FROM withheld WHERE environment = ? ORDER BY service`, environment)
+	return db.List(ctx, q, scanWithheld, selectWithheld+` ORDER BY service`, environment)
 }
 
 func scanWithheld(r db.Row) (ops.Withheld, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
@@ -22,21 +24,45 @@ func (s *server) recordActions(next http.Handler) http.Handler {
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r)
 		path, _ := clip(r.URL.EscapedPath(), 200)
-		s.record(r, caller(r), ops.LevelInfo, fmt.Sprintf("%s %s (%d %s)", r.Method, path, seen.status, http.StatusText(seen.status)))
+		event := ops.Event{
+			Level: ops.LevelInfo, CycleID: startedCycle(seen.Header().Get("Location")),
+			Message: fmt.Sprintf("%s %s (%d %s)", r.Method, path, seen.status, http.StatusText(seen.status)),
+		}
+		s.recordEvent(r, caller(r), event)
 	})
+}
+
+// startedCycle is the cycle that a response leads to, or nil.
+func startedCycle(location string) *ops.CycleID {
+	for _, prefix := range []string{"/?queued=", "/api/v1/cycles/"} {
+		if text, found := strings.CutPrefix(location, prefix); found {
+			if id, err := strconv.ParseInt(text, 10, 64); err == nil && id > 0 {
+				return ops.Ptr(ops.CycleID(id))
+			}
+		}
+	}
+	return nil
 }
 
 // record stores an action. It does not depend on the request being still open.
 func (s *server) record(r *http.Request, by api.Caller, level ops.Level, what string) {
+	s.recordEvent(r, by, ops.Event{Level: level, Message: what})
+}
+
+func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event) {
 	name := by.Name
 	if from := peer(r); from != name {
 		name += " from " + from
 	}
 	ctx := context.WithoutCancel(r.Context())
-	_, err := s.Store.AddEvent(ctx, ops.Event{At: s.Clock(), Level: level, Kind: ops.EventAudit, Message: name + ": " + what})
+	what := e.Message
+	e.At, e.Kind, e.Message = s.Clock(), ops.EventAudit, name+": "+what
+	id, err := s.Store.AddEvent(ctx, e)
 	if err != nil {
 		s.Logger.ErrorContext(ctx, "record action failed", "caller", name, "action", what, "error", err)
+		return
 	}
+	s.actors.add(id, s.visitor(r))
 }
 
 // isReadMethod reports whether a method changes nothing.

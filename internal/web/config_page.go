@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 )
 
@@ -21,12 +22,7 @@ type Setting struct {
 }
 
 // Wall is one protection of the operating system around agents, and whether this machine has it.
-type Wall struct {
-	Name    string
-	State   string // on, off or missing
-	Detail  string
-	Missing bool
-}
+type Wall = situation.Wall
 
 type configView struct {
 	Walls    []Wall

@@ -26,7 +26,7 @@ type cooldownView struct {
 // cooldownsOf returns the remaining actions on a service. A limit for the service overrides the general one.
 func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLimit, used []ops.Cooldown) []cooldownView {
 	var out []cooldownView
-	for _, action := range []string{"restart", "redeployment"} {
+	for _, action := range countedActions(service, limits) {
 		limit, found := tightest(limits, service, action)
 		if !found {
 			continue
@@ -47,6 +47,17 @@ func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLi
 		}
 		view.Clear = clearPath(environment, service, action)
 		out = append(out, view)
+	}
+	return out
+}
+
+// countedActions are what is limited for a service: restarts, redeployments, and actions with a cooldown of their own.
+func countedActions(service string, limits []ops.CooldownLimit) []string {
+	out := []string{ops.CountsRestart, ops.CountsRedeployment}
+	for _, l := range limits {
+		if l.Service == service && !slices.Contains(out, l.Action) {
+			out = append(out, l.Action)
+		}
 	}
 	return out
 }

@@ -63,7 +63,8 @@ func guardFilters(f store.GuardFilter) filterRow {
 	}
 	return filterRow{Action: "/guard", Fields: []filterField{
 		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
-		selected("verdict", "Verdict", chosen(f.Verdict, "All verdicts", choice{Value: "deny", Word: "Denied"}, choice{Value: "allow", Word: "Allowed"})),
+		selected("verdict", "Verdict", chosen(f.Verdict, "All verdicts", choice{Value: "deny", Word: "Denied"},
+			choice{Value: "allow", Word: "Allowed"})),
 		selected("tier", "Tier", chosen(tier, "All tiers", choice{Value: "1", Word: "Tier 1"}, choice{Value: "2", Word: "Tier 2"},
 			choice{Value: "3", Word: "Tier 3"})),
 		{Kind: "text", Name: "rule", Label: "Rule", Value: f.Rule},

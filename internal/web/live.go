@@ -25,7 +25,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return // the reader reconnects, and the next page request logs the error
 		}
-		if now := revision(counts); now != seen {
+		if now := s.counters.revision(counts); now != seen {
 			rail, err := s.railCount(counts)
 			if err != nil || out.send(message{name: "changed"}, message{id: now, data: newDataBlock(rail)}) != nil {
 				return

@@ -17,8 +17,14 @@ import (
 const (
 	recentCycles = 25
 	recentEvents = 14
+	// readEvents is how many are read for them: some say what another line says.
+	readEvents   = 3 * recentEvents
+	openServices = 10 // failing services that are not folded
 	// needsYouFor is how long a cycle that ended with needs_human stays on the overview.
 	needsYouFor = 24 * time.Hour
+	// longSummary and longReason are how much of a text is shown at once.
+	longSummary = 320
+	longReason  = 160
 )
 
 type overviewView struct {
@@ -26,7 +32,14 @@ type overviewView struct {
 	First    bool // nothing has run yet
 	Next     *nextView
 	Last     *cycleLine
-	Running  []cycleLine
+	Doing    []nowLine // what is being done
+	Ahead    []nowLine // what is about to happen
+	Banners  []bannerView
+	Walls    string // the walls around agents, in one sentence
+	Hole     bool   // one of them is missing
+	DryRun   string
+	Day      *picture // the cycles of the last 24 hours
+	running  bool     // a cycle is running
 	Queued   int
 	NeedsYou []cycleLine
 	asked    int
@@ -37,12 +50,25 @@ type overviewView struct {
 	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
+	// Folded are those after the first few; a long list would hide everything below it.
+	Folded []serviceView
 	// MoreFailing is how many more there are than are listed.
 	MoreFailing int
 	Groups      []serviceGroup // the healthy ones, by environment
-	Activity    []eventView
+	Activity    []activityView
 	Several     bool // more than one environment, so rows show it
 	Probed      bool // some environment has probes
+}
+
+// serviceListing is a list of services in one template.
+type serviceListing struct {
+	Several  bool
+	Services []serviceView
+}
+
+// Listing passes services to the template of the list.
+func (v overviewView) Listing(services []serviceView) serviceListing {
+	return serviceListing{v.Several, services}
 }
 
 // summaryView is the summary of the last cycle.
@@ -51,7 +77,7 @@ type summaryView struct {
 	Session ops.SessionID
 	Badge   badge
 	At      stamp
-	Text    string
+	Text    textView
 }
 
 // serviceGroup is a collapsed group of healthy services.
@@ -76,16 +102,13 @@ type cycleLine struct {
 	Environment string
 	Title       string
 	Badge       badge
-	Reason      string
+	Reason      textView
 	At          stamp
 	Session     ops.SessionID // the newest one; zero before the first
-	Tier        ops.Tier
-	For         string
-	Since       string // when its newest session started, while it runs
 }
 
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
-	view, err := s.overviewView(r.Context(), counts(r))
+	view, err := s.overviewView(r, counts(r))
 	if err != nil {
 		s.fail(w, r, "overview", err)
 		return
@@ -97,7 +120,8 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "overview", p)
 }
 
-func (s *server) overviewView(ctx context.Context, counts store.PageState) (overviewView, error) {
+func (s *server) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {
+	ctx := r.Context()
 	m := moment{s.Clock()}
 	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents}
 	if counts.Approvals > 0 {
@@ -111,28 +135,32 @@ func (s *server) overviewView(ctx context.Context, counts store.PageState) (over
 		return view, fmt.Errorf("list cycles: %w", err)
 	}
 	view.addCycles(m, cycles)
-	waiting, err := s.needsYou(ctx, m, cycles)
+	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: 50})
 	if err != nil {
+		return view, fmt.Errorf("list incidents: %w", err)
+	}
+	if view.NeedsYou, err = s.needsYou(ctx, m, cycles, handledCycles(m, incidents)); err != nil {
 		return view, err
 	}
-	view.NeedsYou = waiting
 	services, err := s.allServices(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
 	view.addServices(m, services)
+	if len(view.Failing) > openServices {
+		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
+	}
+	if err := s.addSituation(ctx, m, &view, services, caller(r).ReadOnly); err != nil {
+		return view, err
+	}
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
 		return view, err
 	}
-	events, err := s.Store.Events(ctx, store.EventFilter{Limit: 2 * recentEvents})
-	if err != nil {
-		return view, fmt.Errorf("list events: %w", err)
+	if err := s.addDay(ctx, m, &view, counts.CycleEnded); err != nil {
+		return view, err
 	}
-	for _, e := range events {
-		routine := e.Kind == ops.EventGuard && e.Level == ops.LevelInfo // each session proves its walls; its own page says so
-		if !routine && len(view.Activity) < recentEvents {
-			view.Activity = append(view.Activity, m.event(e))
-		}
+	if err := s.addActivity(r, m, &view, cycles, incidents); err != nil {
+		return view, err
 	}
 	for _, e := range s.Environments {
 		view.Probed = view.Probed || len(e.Probes) > 0
@@ -140,6 +168,22 @@ func (s *server) overviewView(ctx context.Context, counts store.PageState) (over
 	view.First = len(cycles) == 0 && !slices.ContainsFunc(services, func(e serviceEntry) bool { return len(e.checks) > 0 })
 	view.Headline = view.headline()
 	return view, nil
+}
+
+// addActivity adds the newest events.
+func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary, incidents []ops.Incident) error {
+	events, err := s.Store.Events(r.Context(), store.EventFilter{Limit: readEvents})
+	if err != nil {
+		return fmt.Errorf("list events: %w", err)
+	}
+	about := map[ops.CycleID]string{}
+	for _, i := range incidents {
+		about[i.FirstCycle], about[i.LastCycle] = plain(i.Service), plain(i.Service)
+	}
+	visitor := s.visitor(r)
+	a := activity{m: m, services: about, you: func(event int64) bool { return s.actors.did(event, visitor) }}
+	view.Activity = a.lines(events, cycles, recentEvents)
+	return nil
 }
 
 func (s *server) nextCheck(m moment) *nextView {
@@ -162,7 +206,7 @@ func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
 	for _, c := range cycles {
 		switch {
 		case c.Status == ops.CycleRunning:
-			v.Running = append(v.Running, m.cycleLine(c.Cycle, c.Sessions))
+			v.running = true
 		case c.Status == ops.CycleQueued:
 			v.Queued++
 		case c.Status.Ended() && v.Last == nil:
@@ -183,8 +227,9 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 		if !session.Works() || json.Unmarshal(session.OutcomeJSON, &outcome) != nil || outcome.Summary == "" {
 			continue
 		}
-		text, _ := clip(plain(outcome.Summary), 600)
-		view := &summaryView{Cycle: c.ID, Session: session.ID, Badge: badgeOf(c.Cycle), At: m.stamp(c.CreatedAt), Text: text}
+		view := &summaryView{
+			Cycle: c.ID, Session: session.ID, Badge: badgeOf(c.Cycle), At: m.stamp(c.CreatedAt), Text: clamp(plain(outcome.Summary), longSummary),
+		}
 		if c.EndedAt != nil {
 			view.At = m.stamp(*c.EndedAt)
 		}
@@ -194,16 +239,12 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 }
 
 // needsYou returns the cycles that need a person, unless a later cycle of the environment ended well.
-func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary) ([]cycleLine, error) {
+func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary, handled map[ops.CycleID]bool) ([]cycleLine, error) {
 	wellSince := map[string]ops.CycleID{}
 	for _, c := range recent {
 		if (c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved) && c.ID > wellSince[c.Environment] {
 			wellSince[c.Environment] = c.ID
 		}
-	}
-	handled, err := s.handledCycles(ctx, m)
-	if err != nil {
-		return nil, err
 	}
 	var lines []cycleLine
 	for _, status := range []ops.CycleStatus{ops.CycleWaitingHuman, ops.CycleNeedsHuman} {
@@ -222,11 +263,7 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 }
 
 // handledCycles returns the cycles whose incidents are all acknowledged, snoozed or resolved.
-func (s *server) handledCycles(ctx context.Context, m moment) (map[ops.CycleID]bool, error) {
-	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: 50})
-	if err != nil {
-		return nil, fmt.Errorf("list incidents: %w", err)
-	}
+func handledCycles(m moment, incidents []ops.Incident) map[ops.CycleID]bool {
 	handled := map[ops.CycleID]bool{}
 	for _, i := range incidents {
 		held := i.Status == ops.IncidentResolved || i.Holds(m.now)
@@ -235,26 +272,19 @@ func (s *server) handledCycles(ctx context.Context, m moment) (map[ops.CycleID]b
 			handled[id] = held && (before || !known)
 		}
 	}
-	return handled, nil
+	return handled
 }
 
 func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 	line := cycleLine{
 		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c), Badge: badgeOf(c),
-		Reason: plain(c.Reason), At: m.stamp(c.CreatedAt),
+		Reason: clamp(plain(c.Reason), longReason), At: m.stamp(c.CreatedAt),
 	}
 	if c.EndedAt != nil {
 		line.At = m.stamp(*c.EndedAt)
 	}
 	if len(sessions) > 0 {
-		last := sessions[len(sessions)-1]
-		line.Session, line.Tier = last.ID, last.Tier
-		if d, known := m.duration(last); known {
-			line.For = span(d)
-			if last.Status == ops.SessionRunning && last.StartedAt != nil {
-				line.Since = last.StartedAt.UTC().Format(time.RFC3339)
-			}
-		}
+		line.Session = sessions[len(sessions)-1].ID
 	}
 	return line
 }

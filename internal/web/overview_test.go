@@ -2,9 +2,16 @@ package web_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
+	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
 
@@ -32,4 +39,128 @@ func (s *site) ends(service, text string) int64 {
 	},
 		apitest.Run{Tier: 1, Outcome: ops.OutcomeNeedsHuman})
 	return s.newestIncident().ID
+}
+
+// down is a service that failed all its checks, with its cause and the cycle of it.
+func (s *site) down(service, message string) ops.CycleID {
+	s.t.Helper()
+	s.Check(service, ops.Down, message)
+	got, _, err := s.Store.OpenCause(s.t.Context(), ops.Cause{
+		Key: service, Environment: "default", Services: []string{service}, Level: ops.Down, Reason: service + " is down.", Began: s.Now, At: s.Now,
+	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, At: s.Now}, nil, nil, s.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got.Cycle
+}
+
+func TestOverviewSaysWhatIsBeingDone(t *testing.T) {
+	s := newSite(t)
+	s.down("web", "HTTP 502")
+	s.Now = s.Now.Add(40 * time.Second)
+	body := content(s.page("/"))
+	mustContain(t, body, `id="now"`, "web is down: C-1 is queued for ", `data-since="2026-11-14T13:41:00Z">40s<`)
+	mustNotContain(t, body, `id="ahead"`)
+}
+
+func TestOverviewSaysWhatComesNext(t *testing.T) {
+	s := newSite(t)
+	check := ops.Check{
+		At: s.Now, Environment: "default", Purpose: ops.ProbeWatch, Service: "web", Probe: "http", Type: "http", Status: ops.Down, Error: "x",
+	}
+	state := health.State{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
+	if err := s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []health.State{state}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := s.seen()
+	held := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
+	if err := s.Store.SaveWithheld(t.Context(), "default", held); err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, content(s.page("/")), `id="ahead"`, "web: 2 of 3 failed checks, a cycle starts after the next")
+	if s.seen() == before {
+		t.Error("open pages are not told that another check failed")
+	}
+}
+
+// seen is the revision of the overview.
+func (s *site) seen() string {
+	_, rest, _ := strings.Cut(s.page("/"), "/stream?seen=")
+	seen, _, _ := strings.Cut(rest, `"`)
+	return seen
+}
+
+func TestBannersComeAndGoWithTheirReason(t *testing.T) {
+	trouble := ""
+	s := newSite(t, func(o *web.Options) {
+		o.Trouble = func() string { return trouble }
+		o.Walls = []web.Wall{{Name: "seccomp", State: "missing", Missing: true}}
+		o.Environments[0].Policy = ops.Policy{BudgetDayUSD: 0.5, DryRun: true}
+	})
+	s.threeTiers() // $0.83
+	body := content(s.page("/"))
+	mustContain(t, body, `id="banner-budget"`, "Daily budget reached", `href="/config?q=budget_day"`, `id="banner-walls"`,
+		"Walls: seccomp is missing on this machine.", `href="/config#walls"`, "Dry run: agents only look, nothing is changed")
+	today := s.seen()
+	trouble = "this host is being drained"
+	if drained := s.seen(); drained == today {
+		t.Error("open pages are not told of trouble")
+	}
+	trouble = ""
+	if s.seen() != today {
+		t.Error("open pages are not told that the trouble is over")
+	}
+	s.Now = s.Now.Add(24 * time.Hour)
+	mustNotContain(t, content(s.page("/")), `id="banner-budget"`)
+	if s.seen() == today {
+		t.Error("open pages are not told of the new budget")
+	}
+}
+
+func TestActivityIsInTheWordsOfPeople(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	s.Chain(ops.NewCycle{Trigger: ops.TriggerScheduled}, ops.CycleHealthy, "", apitest.Run{Tier: 1, For: time.Second})
+	first, second := s.logIn("secret"), s.logIn("secret")
+	post := func(path string, fields url.Values) {
+		r := form(t, path, fields)
+		r.AddCookie(first)
+		if a := s.do(r); a.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%s: status %d", path, a.StatusCode)
+		}
+	}
+	post("/run", url.Values{"prompt": {"Is the disk full?"}})
+	id := s.ends("web", strings.Repeat("The disk is full. ", 30))
+	post(fmt.Sprintf("/incidents/%d/ack", id), nil)
+	overview := func(cookie *http.Cookie) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.AddCookie(cookie)
+		return content(s.do(r).body)
+	}
+	body := overview(first)
+	mustContain(t, body, "You started a cycle: Is the disk full?", "The schedule started", "You acknowledged incident", `<details class="clamp">`)
+	mustNotContain(t, body, "POST /", "login from", "See Other")
+	mustContain(t, overview(second), "An operator started a cycle: Is the disk full?", "An operator acknowledged incident")
+}
+
+// The walls of this host are in the API, for commands on other machines.
+func TestStatsTellTheSameAsTheOverview(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Walls = []web.Wall{{Name: "landlock", State: "on"}}
+		o.Environments[0].Policy.DryRun = true
+	})
+	s.down("web", "HTTP 502")
+	body := s.page("/api/v1/stats")
+	mustContain(t, body, `"walls":"Walls: on for all sessions"`, `"walls_missing":false`, `"dry_run":true`,
+		`"services_down":1`)
+	mustContain(t, s.page("/api/v1/situation"), `"text":"web is down: C-1 is queued for 0 s"`, `"ahead":[]`)
+}
+
+func TestTheDayIsDrawn(t *testing.T) {
+	s := newSite(t)
+	s.threeTiers()
+	body := content(s.page("/"))
+	mustContain(t, body, "Cycles in the last 24 hours", "<title>1 cycle in the last 24 hours, by hour and result</title>", "View as table")
+	s.Now = s.Now.Add(30 * time.Hour)
+	s.Chain(ops.NewCycle{}, ops.CycleFailed, "", apitest.Run{Tier: 1, For: time.Second})
+	mustContain(t, content(s.page("/")), "1 cycle: 0 ended well, 1 without a repair, 0 needed a person")
 }

@@ -66,7 +66,7 @@ func (d *drawing) time(x, y, anchor, class string, at time.Time, day bool) {
 	if day {
 		form, layout = "day", "2 Jan"
 	}
-	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s" data-at="%s" data-form="%s">%s</text>`,
+	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s" data-time="%s" data-form="%s">%s</text>`,
 		esc(x), esc(y), esc(anchor), esc(class), at.UTC().Format(time.RFC3339), form, at.UTC().Format(layout))
 }
 

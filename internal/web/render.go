@@ -129,7 +129,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		}
 		p.Environments = environmentNames(s.Environments)
 		p.Counts = counts(r)
-		p.Seen = revision(p.Counts)
+		p.Seen = s.counters.revision(p.Counts)
 	}
 	if p.Nav != "" {
 		p.Nav = cmp.Or(railName(r.URL.Path), p.Nav)

@@ -128,7 +128,7 @@ func (d *drawing) node(n graphNode, x, y int, class string) {
 		name += "…"
 	}
 	if n.Path != "" {
-		fmt.Fprintf(&d.body, `<a href="%s" aria-label="%s">`, esc(n.Path), esc(n.Name+", "+n.Badge.Word))
+		fmt.Fprintf(&d.body, `<a href="%s">`, esc(n.Path))
 	}
 	fmt.Fprintf(&d.body, `<g class="tone-%s"><title>%s</title><rect class="graph-box%s" x="%d" y="%d" width="%d" height="%d" rx="8"/>`,
 		esc(n.Badge.Tone), esc(n.Name+", "+n.Badge.Word), class, x, y, nodeWidth, nodeHeight)

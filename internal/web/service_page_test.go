@@ -19,7 +19,8 @@ func chainOfServices(t *testing.T) *site {
 	return newSite(t, func(o *web.Options) {
 		o.Environments[0].Policy.Cooldowns = apitest.Limits()
 		o.Environments[0].Policy.Inventory.Services = []ops.Service{
-			{Name: "db", Aliases: []string{"postgres"}}, {Name: "shop", DependsOn: []string{"web"}},
+			{Name: "db", Aliases: []string{"postgres"}},
+			{Name: "shop", DependsOn: []string{"web"}},
 			{
 				Name: "web", Group: "front", DependsOn: []string{"postgres"},
 				Actions: []ops.ActionSpec{{Name: "restart", Kind: ops.ActionCommand, Run: []string{"true"}, Tier: ops.Tier2}},

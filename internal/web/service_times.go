@@ -102,6 +102,6 @@ func (d *drawing) timesLine(buckets []store.TimesBucket, class string, y func(st
 			fmt.Fprintf(&dots, `<circle class="times-dot %s" cx="%s" cy="%s" r="3"/>`, class, pc((float64(i)+0.5)*width/wide*100), px(y(b)))
 		}
 	}
-	fmt.Fprintf(&d.body, `<svg width="100%%" height="%d" viewBox="0 0 1000 %d" preserveAspectRatio="none"><path class="times-line %s" d="%s"/></svg>%s`,
-		chartHeight, chartHeight, class, path.String(), dots.String())
+	fmt.Fprintf(&d.body, `<svg width="100%%" height="%d" viewBox="0 0 1000 %d" preserveAspectRatio="none">`+
+		`<path class="times-line %s" d="%s"/></svg>%s`, chartHeight, chartHeight, class, path.String(), dots.String())
 }

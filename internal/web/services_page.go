@@ -248,7 +248,7 @@ func (k serviceKey) element() string {
 func (s *server) limits(environment string) []ops.CooldownLimit {
 	for _, e := range s.Environments {
 		if e.Name == environment {
-			return e.Policy.Cooldowns
+			return e.Policy.AllCooldowns()
 		}
 	}
 	return nil
@@ -258,14 +258,15 @@ func (s *server) limits(environment string) []ops.CooldownLimit {
 func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
 	out := map[serviceKey][]cooldownView{}
 	for _, e := range s.Environments {
-		used, err := s.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, m.now)
+		limits := e.Policy.AllCooldowns()
+		used, err := s.Store.Cooldowns(ctx, e.Name, limits, m.now)
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range used {
 			key := serviceKey{e.Name, plain(u.Service)}
 			if _, done := out[key]; !done {
-				out[key] = m.cooldownsOf(e.Name, u.Service, e.Policy.Cooldowns, used)
+				out[key] = m.cooldownsOf(e.Name, u.Service, limits, used)
 			}
 		}
 	}

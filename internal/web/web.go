@@ -85,6 +85,8 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
+	day      *dayCache
+	actors   *actors
 	markdown *markdown
 	list     serviceList
 
@@ -98,9 +100,10 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), counters: &counterCache{store: o.Store}, feeds: newFeeds(), today: &costCache{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
+	s.counters = &counterCache{store: o.Store, state: s.hostState}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
@@ -139,7 +142,7 @@ func (s *server) routes() http.Handler {
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load, Process: s.Process,
+		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAPI(r.URL.Path) {

@@ -43,7 +43,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 	overview, first := d.open(t), d.open(t)
 	overview.visit("/")
 	overview.live()
-	overview.sees("Running now", "Session #1")
+	overview.sees("Now", "Session #1")
 	overview.mark()
 	first.visit("/sessions/1")
 	first.live()
@@ -99,7 +99,7 @@ func TestAChainIsWatchedLiveFromStartToRepair(t *testing.T) {
 		b.same()
 		b.noLineTwice()
 	}
-	overview.wait("nothing runs any more", `!document.querySelector('#running') && document.querySelector('main').innerText.includes('Resolved')`)
+	overview.wait("nothing runs any more", `!document.querySelector('#now') && document.querySelector('main').innerText.includes('Resolved')`)
 	overview.same()
 	if got := strings.Join(third.lines(), "\n"); strings.Count(got, "web answers 200 again.") != 1 {
 		t.Errorf("the transcript is\n%s", got)
@@ -149,15 +149,15 @@ func TestRunNowWithAPromptThenStop(t *testing.T) {
 	const prompt = "Is the disk of paperless full?"
 	b.must(b.fill("#run-prompt", prompt))
 	b.follow("#run-now button.primary")
-	b.sees("Running now", prompt)
+	b.sees("Now", prompt)
 	calls := func() []agenttest.Call { return agenttest.Calls(t, d.bin) }
 	d.until("the agent is told", func() bool { return len(calls()) == 2 })
 	told := calls()[1]
 	if !strings.Contains(told.Stdin+strings.Join(told.Args, " "), prompt) {
 		t.Errorf("the agent was not told: %q %q", told.Stdin, told.Args)
 	}
-	b.wait("it leads to the session", `document.querySelector('#running ~ ul a[href^="/sessions/"]')`)
-	b.follow(`#running ~ ul a[href^="/sessions/"]`)
+	b.wait("it leads to the session", `document.querySelector('#now ~ ul a[href^="/sessions/"]')`)
+	b.follow(`#now ~ ul a[href^="/sessions/"]`)
 	b.live()
 	b.sees("I watch the disk.")
 

@@ -23,8 +23,10 @@ func withServices(o *web.Options) {
 		Tier: ops.Tier2, Counts: "restart",
 	}}
 	inventory := ops.Inventory{Services: []ops.Service{
-		{Name: "jellyfin", Probed: true, DependsOn: []string{"postgres"}}, {Name: "grafana", Probed: true, DependsOn: []string{"postgres", "paperless"}},
-		{Name: "paperless", Probed: true, Group: "home", DependsOn: []string{"postgres"}, Actions: restart}, {Name: "postgres", Probed: true},
+		{Name: "jellyfin", Probed: true, DependsOn: []string{"postgres"}},
+		{Name: "grafana", Probed: true, DependsOn: []string{"postgres", "paperless"}},
+		{Name: "paperless", Probed: true, Group: "home", DependsOn: []string{"postgres"}, Actions: restart},
+		{Name: "postgres", Probed: true},
 	}}
 	o.Environments = slices.Clone(o.Environments)
 	o.Environments[0].Policy.Inventory = inventory
@@ -130,7 +132,7 @@ func TestTimesAreTheReadersOwn(t *testing.T) {
 		}
 	}
 	b.visit("/services/default/paperless?range=24h")
-	if !eval[bool](b, `[...document.querySelectorAll('#times text[data-at]')].every((e) => e.textContent.endsWith(':30'))`) {
+	if !eval[bool](b, `[...document.querySelectorAll('#times text[data-time]')].every((e) => e.textContent.endsWith(':30'))`) {
 		t.Error("the axis is in another zone")
 	}
 	if !eval[bool](b, `[...document.querySelectorAll('#history rect[data-begin] title')].every((e) => /:30 to /.test(e.textContent))`) {

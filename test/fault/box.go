@@ -22,6 +22,7 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
+	actions  bool     // the service has actions
 	refusals bool     // the fault makes the gates refuse calls
 	wrap     []string // what starts the program, if it is not started directly
 }
@@ -30,6 +31,7 @@ type box struct {
 type setup struct {
 	program  string
 	ladder   bool   // recovery is on
+	actions  bool   // the service has actions
 	scenario string // empty: the chain
 	more     string // added to the configuration
 	state    string // where the state folder is; empty: in the box
@@ -42,7 +44,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make box: %w", err)
 	}
-	b = &box{dir: dir, program: s.program, more: s.more, scenario: s.scenario}
+	b = &box{dir: dir, program: s.program, more: s.more, scenario: s.scenario, actions: s.actions}
 	defer func() {
 		if err != nil {
 			b.close(false)

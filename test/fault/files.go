@@ -17,7 +17,26 @@ services:
   - name: web
     probes:
       - {type: http, url: "%s/health", timeout: 5s, interval: 1h}
-%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.service.url+"/notify", b.service.url, b.more)
+%s%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.service.url+"/notify", b.service.url, b.actionSettings(), b.more)
+}
+
+// actionSettings gives the service an action for each of the two verbs. An action does not get the environment of the program.
+func (b *box) actionSettings() string {
+	if !b.actions {
+		return ""
+	}
+	action := func(name string, tier int, verb string) string {
+		return fmt.Sprintf("      - {name: %s, tier: %d, run: [/usr/bin/env, %q, %q, %q, %s]}\n",
+			name, tier, serviceVar+"="+b.service.url, "FAULT_DIR="+b.dir, b.file("bin/"+ctlName), verb)
+	}
+	// An interrupted action stays counted. Two of them must not use up what is allowed.
+	return "    actions:\n" + action("patch", 2, "restart") + action("rebuild", 3, "redeploy") + "cooldown: {restarts: 5, redeployments: 5}\n"
+}
+
+// actingChain is the chain whose agents ask the supervisor to act.
+func actingChain() string {
+	text := replaceOnce(chain, "- bash: 'webctl restart'", "- act: {service: web, action: patch, why: it answers 502}")
+	return replaceOnce(text, "- bash: 'webctl redeploy'", "- act: {service: web, action: rebuild, why: a restart did not help}")
 }
 
 const rules = `rules:

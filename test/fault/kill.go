@@ -41,14 +41,14 @@ func (p place) turn(i int) (c course, nth int) {
 }
 
 func (t *trying) killAt(ctx context.Context, c course, name string, nth int) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: c.ladder})
+	b, err := newBox(ctx, c.setup(t.program))
 	if err != nil {
 		return err
 	}
 	defer func() { t.leave(b, err) }()
 	kills := []string{fmt.Sprintf("%s:%d", name, nth)}
 	if c.again {
-		kills = slices.Insert(kills, 0, inTier2)
+		kills = slices.Insert(kills, 0, c.first())
 	}
 	for _, k := range kills {
 		err := b.runToKill(ctx, c.mode, "CLAUDEOPS_FAILPOINT="+k)

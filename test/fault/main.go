@@ -51,7 +51,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 3, "how many at a time")
 	flag.BoolVar(&o.keep, "keep", false, "keep the boxes of failures")
 	flag.BoolVar(&o.list, "list", false, "list the places and end")
-	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, then again")
+	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, again, acts")
 	flag.IntVar(&o.sessions, "sessions", 1000, "how many sessions with grandchildren")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

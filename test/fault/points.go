@@ -17,10 +17,27 @@ type course struct {
 	ladder bool
 	// again: the program is killed in Tier 2 first, and the places are those of the start after that.
 	again bool
+	// acts: the agents ask the supervisor for actions instead of working on the service themselves. Again means here that the program
+	// is killed after it wrote the intent of the first action.
+	acts bool
 }
 
-// inTier2 is where the first start of such a course is killed.
-const inTier2 = "spawn.after:2"
+// first is where the first start of a course that starts again is killed.
+func (c course) first() string {
+	if c.acts {
+		return "action.begin.after:1"
+	}
+	return "spawn.after:2"
+}
+
+// setup is the box of the course.
+func (c course) setup(program string) setup {
+	s := setup{program: program, ladder: c.ladder}
+	if c.acts {
+		s.scenario, s.actions = actingChain(), true
+	}
+	return s
+}
 
 func (c course) String() string {
 	words := []string{string(c.mode)}
@@ -30,6 +47,9 @@ func (c course) String() string {
 	if c.again {
 		words = append(words, "again")
 	}
+	if c.acts {
+		words = append(words, "acts")
+	}
 	return strings.Join(words, ",")
 }
 
@@ -38,8 +58,10 @@ func courses(only string) (out []course) {
 	for _, m := range []mode{modeOnce, modeServe} {
 		for _, ladder := range []bool{false, true} {
 			for _, again := range []bool{false, true} {
-				if c := (course{m, ladder, again}); only == "" || only == c.String() {
-					out = append(out, c)
+				for _, acts := range []bool{false, true} {
+					if c := (course{m, ladder, again, acts}); only == "" || only == c.String() {
+						out = append(out, c)
+					}
 				}
 			}
 		}
@@ -81,13 +103,13 @@ func places(ctx context.Context, program string, on []course) (out []place, typi
 }
 
 func passed(ctx context.Context, program string, c course) (names []string, err error) {
-	b, err := newBox(ctx, setup{program: program, ladder: c.ladder})
+	b, err := newBox(ctx, c.setup(program))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { b.close(err != nil) }()
 	if c.again {
-		if err := b.runToKill(ctx, c.mode, "CLAUDEOPS_FAILPOINT="+inTier2); err != nil {
+		if err := b.runToKill(ctx, c.mode, "CLAUDEOPS_FAILPOINT="+c.first()); err != nil {
 			return nil, err
 		}
 	}

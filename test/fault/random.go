@@ -23,7 +23,7 @@ func randomTrials(count int, seed uint64, on []course) (out []trial) {
 
 func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand, on []course) (err error) {
 	c := on[r.IntN(len(on))]
-	b, err := newBox(ctx, setup{program: t.program, ladder: c.ladder})
+	b, err := newBox(ctx, c.setup(t.program))
 	if err != nil {
 		return err
 	}

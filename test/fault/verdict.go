@@ -31,7 +31,7 @@ func (b *box) verdict(ctx context.Context, ladder bool) error {
 		}
 		errs = append(errs, checkCycle(c, ladder, b.refusals, b.spentInVain(c))...)
 	}
-	errs = append(append(errs, b.checkActions(cycles, ladder)...), b.checkPeople(ctx, cycles))
+	errs = append(append(errs, b.checkActions(cycles, ladder)...), b.checkPeople(ctx, cycles), b.checkRuns(ctx))
 	errs = append(errs, b.leftovers(ctx, cycles)...)
 	last := cycles[len(cycles)-1].Status
 	if !b.service.well() && last != ops.CycleFailed && last != ops.CyclePartial {
@@ -162,4 +162,32 @@ func (b *box) checkActions(cycles []store.CycleSummary, ladder bool) (errs []err
 		}
 	}
 	return errs
+}
+
+// checkRuns: every run of an action has ended, one that is done reached the service once, and none did so twice.
+func (b *box) checkRuns(ctx context.Context) error {
+	if !b.actions {
+		return nil
+	}
+	s, err := b.database.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // it was read only
+	runs, err := s.ActionRuns(ctx, store.ActionFilter{})
+	if err != nil {
+		return fmt.Errorf("read actions: %w", err)
+	}
+	reached := map[string]int{}
+	for _, a := range b.service.done() {
+		reached[a.key]++
+	}
+	var errs []error
+	for _, r := range runs {
+		times := reached[fmt.Sprintf("action-%d", r.ID)]
+		if !r.Status.Ended() || times > 1 || r.Status == ops.ActionDone && times != 1 || r.Status == ops.ActionRefused && times != 0 {
+			errs = append(errs, fmt.Errorf("action %d is %s and reached the service %d times", r.ID, r.Status, times))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -58,6 +58,13 @@ func (a Answer) Call(id, name string, arguments any) Answer {
 	return a.with(Item{Type: "function_call", Name: name, CallID: id, Arguments: string(encode(arguments))})
 }
 
+// CallIn is an answer that calls a function of a namespace, which is how Codex offers the tools of an MCP server.
+func CallIn(id, namespace, name string, arguments any) Answer {
+	a := Call(id, name, arguments)
+	a.Items[0].Namespace = namespace
+	return a
+}
+
 // Custom is an answer that calls a tool which takes plain text.
 func Custom(id, name, input string) Answer {
 	return Answer{}.with(Item{Type: "custom_tool_call", Name: name, CallID: id, Input: input})
@@ -145,6 +152,9 @@ func (a Answer) events(req Request) []event {
 			fields["role"], fields["content"] = item.Role, item.Content
 		case "function_call":
 			fields["name"], fields["arguments"], fields["call_id"] = item.Name, item.Arguments, item.CallID
+			if item.Namespace != "" {
+				fields["namespace"] = item.Namespace
+			}
 		case "custom_tool_call":
 			fields["name"], fields["input"], fields["call_id"] = item.Name, item.Input, item.CallID
 		}

@@ -33,8 +33,9 @@ type Format struct {
 
 // Tool is a tool the model is offered.
 type Tool struct {
-	Type string `json:"type"`
-	Name string `json:"name"`
+	Type  string `json:"type"`
+	Name  string `json:"name"`
+	Tools []Tool `json:"tools"` // of a namespace
 }
 
 // Item is one entry of the conversation. Which fields are set depends on its type.
@@ -45,6 +46,7 @@ type Item struct {
 	Content []Part `json:"content,omitempty"`
 
 	Name      string `json:"name,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
 	Arguments string `json:"arguments,omitempty"` // of a function call
 	Input     string `json:"input,omitempty"`     // of a custom tool call
 	CallID    string `json:"call_id,omitempty"`
@@ -152,7 +154,7 @@ func (i Item) prompt() (string, bool) {
 	return text, !own
 }
 
-// ToolNames are the tools on offer, sorted.
+// ToolNames are the tools on offer, sorted. Those of a namespace are named with it: namespace/name.
 func (r Request) ToolNames() []string {
 	names := make([]string, 0, len(r.Tools))
 	for _, t := range r.Tools {
@@ -160,7 +162,12 @@ func (r Request) ToolNames() []string {
 		if name == "" {
 			name = t.Type
 		}
-		names = append(names, name)
+		for _, inner := range t.Tools {
+			names = append(names, name+"/"+inner.Name)
+		}
+		if len(t.Tools) == 0 {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

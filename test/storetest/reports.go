@@ -6,6 +6,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
 )
 
 func reportCases() []testCase {
@@ -17,6 +18,8 @@ func reportCases() []testCase {
 		{"the effects of a session are listed", sessionEffectsAreListed},
 		{"the page state changes with every change", pageStateChanges},
 		{"the current work is read", workIsRead},
+		{"the situation is read", situationIsRead},
+		{"cycles are counted by hour", cyclesPerHour},
 		{"endings come newest first", endingsComeNewestFirst},
 		{"unresolved incidents are those of the environment", unresolvedIncidents},
 		{"notices are listed by status", noticesAreListed},
@@ -163,6 +166,10 @@ func pageStateChanges(t *testing.T, f *Fixture) {
 	_, err = f.Store.RequestCancel(t.Context(), cycle, "enough", f.At)
 	must(t, err)
 	moved("a request to cancel")
+	for _, reason := range []string{"2 of 5 failed checks", "3 of 5 failed checks"} {
+		must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: reason}}))
+		moved(reason)
+	}
 	row, err := f.Store.Session(t.Context(), session)
 	must(t, err)
 	f.Commit(t, f.Escalation(row, 1))
@@ -246,4 +253,44 @@ func withheldIsReplaced(t *testing.T, f *Fixture) {
 	got, err := f.Store.Withheld(t.Context(), "home")
 	must(t, err)
 	equal(t, "withheld", got, want)
+}
+
+func situationIsRead(t *testing.T, f *Fixture) {
+	running := f.RunningSession(t, "office")
+	states := []health.State{{Service: "web", Probe: "GET", Bad: 2, FailAfter: 3}, {Service: "db", Probe: "SELECT"}}
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, states, nil, nil))
+	until := Start.Add(time.Hour)
+	must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{
+		{Service: "db", Why: ops.HoldSilenced, Until: until}, {Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"},
+	}))
+	row := ops.Cause{Key: "web", Environment: "home", Services: []string{"web"}, Level: ops.Down, Began: f.At, At: f.At}
+	cause, _, err := f.Store.OpenCause(t.Context(), row, ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: f.At}, nil, nil, f.At)
+	must(t, err)
+	got, err := f.Store.Situation(t.Context(), map[string][]string{"home": {"web"}, "office": {"mail"}})
+	must(t, err)
+	equal(t, "open cycles", []ops.CycleID{got.Open[0].ID, got.Open[1].ID}, []ops.CycleID{cause.Cycle, running.CycleID})
+	equal(t, "sessions of the running one", got.Open[1].Sessions[0].ID, running.ID)
+	equal(t, "causes", got.Causes[0].Services, []string{"web"})
+	equal(t, "held", got.Held, []store.HeldService{{Environment: "home", Withheld: ops.Withheld{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}})
+	equal(t, "states", len(got.States), 1)
+	equal(t, "failed checks", got.States[0].Bad, 2)
+	_, err = f.Store.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), f.At)
+	must(t, err)
+	f.EndCycle(t, cause.Cycle)
+	got, err = f.Store.Situation(t.Context(), nil)
+	must(t, err)
+	equal(t, "ended cycles of open causes", []ops.CycleID{got.Ended[0].ID}, []ops.CycleID{cause.Cycle})
+	equal(t, "held without services", len(got.Held), 0)
+}
+
+func cyclesPerHour(t *testing.T, f *Fixture) {
+	for _, after := range []time.Duration{time.Minute, 2 * time.Minute, 61 * time.Minute} {
+		f.spend(t, "home", nil, Start.Add(after))
+	}
+	got, err := f.Store.CyclesPerHour(t.Context(), Start)
+	must(t, err)
+	equal(t, "hours", got, []store.HourCount{
+		{Hour: Start.Truncate(time.Hour), Status: ops.CycleResolved, Cycles: 2},
+		{Hour: Start.Truncate(time.Hour).Add(time.Hour), Status: ops.CycleResolved, Cycles: 1},
+	})
 }

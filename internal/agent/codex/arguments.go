@@ -96,7 +96,8 @@ func (c *Codex) settings(spec ops.SessionSpec) map[string]string {
 }
 
 // toolSettings offer the supervisor's tools. The key of the session reaches them by its name, because arguments can be read by every
-// process.
+// process. Without a namespace of its own Codex shows them only to a model that searches for them. Codex has no person to ask for an
+// approval: it would refuse each tool that changes something, while the supervisor decides about each call itself.
 func toolSettings(spec ops.SessionSpec) map[string]string {
 	if spec.Gate == nil || len(spec.Gate.Tools.MCP) == 0 {
 		return nil
@@ -106,9 +107,12 @@ func toolSettings(spec ops.SessionSpec) map[string]string {
 	for i, word := range argv[1:] {
 		words[i] = quote(word)
 	}
-	return map[string]string{"mcp_servers." + ops.ToolServerName: fmt.Sprintf(
-		`{command=%s,args=[%s],env_vars=["CLAUDEOPS_SESSION_KEY"],startup_timeout_sec=20,tool_timeout_sec=%d}`,
-		quote(argv[0]), strings.Join(words, ","), int(toolTimeout.Seconds()))}
+	return map[string]string{
+		"mcp_servers." + ops.ToolServerName: fmt.Sprintf(
+			`{command=%s,args=[%s],env_vars=["CLAUDEOPS_SESSION_KEY"],startup_timeout_sec=20,tool_timeout_sec=%d,default_tools_approval_mode="approve"}`,
+			quote(argv[0]), strings.Join(words, ","), int(toolTimeout.Seconds())),
+		"features.code_mode": fmt.Sprintf(`{direct_only_tool_namespaces=[%s]}`, quote("mcp__"+ops.ToolServerName)),
+	}
 }
 
 // sandboxSettings are what Codex itself puts around each command.

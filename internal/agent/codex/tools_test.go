@@ -13,11 +13,16 @@ func TestTheSupervisorsToolsAreOfferedWithoutTheKeyOfTheSession(t *testing.T) {
 	args, _ := c.arguments(spec, true, "")
 	line := strings.Join(args, " ")
 	const want = `mcp_servers.claudeops={command="/bin/claudeops",args=["agent","tools","/run/g/gate.sock"],env_vars=["CLAUDEOPS_SESSION_KEY"]`
+	for _, setting := range []string{`default_tools_approval_mode="approve"`, `features.code_mode={direct_only_tool_namespaces=["mcp__claudeops"]}`} {
+		if !strings.Contains(line, setting) {
+			t.Errorf("%s is missing: %s", setting, line)
+		}
+	}
 	if !strings.Contains(line, want) || strings.Contains(line, "secret-key") {
 		t.Errorf("arguments: %s", line)
 	}
 	spec.Gate = nil
-	if args, _ := c.arguments(spec, true, ""); strings.Contains(strings.Join(args, " "), "mcp_servers") {
+	if args, _ := c.arguments(spec, true, ""); strings.Contains(strings.Join(args, " "), "mcp_servers") || strings.Contains(strings.Join(args, " "), "code_mode") {
 		t.Error("tools are offered without a gate")
 	}
 }

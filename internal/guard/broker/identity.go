@@ -34,6 +34,14 @@ type identity struct {
 func (i identity) service() string { return i.labels[labelService] }
 func (i identity) project() string { return i.labels[labelProject] }
 
+// ownName is the name without what compose adds for the time in which it replaces the container: the start of its own id.
+func (i identity) ownName() string {
+	if len(i.id) >= 12 {
+		return strings.TrimPrefix(i.name, i.id[:12]+"_")
+	}
+	return i.name
+}
+
 // scope is what a session may change.
 type scope struct {
 	services []Service // of the incident
@@ -52,7 +60,7 @@ func (i identity) own() bool {
 // only one project and one environment use it. All are the containers of the engine.
 func (s scope) find(c identity, all []identity) (service string, problem string) {
 	claimed := func(i identity) bool {
-		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.name) })
+		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.ownName()) })
 	}
 	switch {
 	case c.own():
@@ -60,7 +68,7 @@ func (s scope) find(c identity, all []identity) (service string, problem string)
 	case claimed(c):
 		return "", "it belongs to another environment"
 	}
-	if i := slices.IndexFunc(s.services, func(o Service) bool { return o.has(c.name) }); i >= 0 {
+	if i := slices.IndexFunc(s.services, func(o Service) bool { return o.has(c.ownName()) }); i >= 0 {
 		return s.services[i].Name, ""
 	}
 	i := slices.IndexFunc(s.services, func(o Service) bool { return c.service() != "" && o.has(c.service()) })

@@ -200,7 +200,7 @@ func TestServicesOfContainers(t *testing.T) {
 	}
 	for want, list := range map[string][]identity{
 		"queue": {{name: "a-queue", labels: label("a", "queue")}},
-		"web":   {{name: "web"}, {name: "www"}, {name: "front-1", labels: label("p", "other")}},
+		"web":   {{name: "web"}, {name: "www"}, {name: "front-1", labels: label("p", "other")}, {id: "0123456789abcdef", name: "0123456789ab_front-1", labels: label("x", "web")}},
 		"db":    {{name: "db"}, {name: "shop-db-1", labels: label("shop", "db")}, {name: "111111111111_shop-db-1", labels: label("shop", "db")}},
 		"": {
 			{name: "mail"},
@@ -215,6 +215,8 @@ func TestServicesOfContainers(t *testing.T) {
 			{name: "b-queue", labels: label("b", "queue")},
 			{name: "queue"},
 			{name: "a_web"},
+			{id: "fedcba9876543210", name: "0123456789ab_front-1", labels: label("x", "web")},
+			{id: "0123456789abcdef", name: "0123456789ab_b-db-1", labels: label("shop", "db")},
 		},
 	} {
 		for _, c := range list {

@@ -121,8 +121,8 @@ const times = {
     if (root.nodeType !== Node.ELEMENT_NODE && root !== document) return;
     if (root.matches?.('time[datetime]')) this.one(root);
     for (const element of all('time[datetime]', root)) this.one(element);
-    for (const label of all('text[data-at]', root)) {
-      const date = new Date(label.dataset.at);
+    for (const label of all('text[data-time]', root)) {
+      const date = new Date(label.dataset.time);
       const text = label.dataset.form === 'day' ? this.day(date) : this.clock(date);
       if (label.textContent !== text) label.textContent = text;
     }

@@ -1,0 +1,152 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/test/agenttest"
+	"claudeops/test/dockertest"
+)
+
+// planner writes an agent that hands the services up to Tier 3, with a plan at Tier 2, and repairs nothing itself. At Tier 3 it says
+// that a human is needed.
+func planner(t *testing.T, services []string, plan []map[string]string) string {
+	t.Helper()
+	var bad []map[string]string
+	for _, s := range services {
+		bad = append(bad, map[string]string{"service": s, "check_type": "service", "status": "down", "error": "it does not run"})
+	}
+	answer := func(outcome string, tier int, more map[string]any) string {
+		said := map[string]any{
+			"schema_version": 1, "outcome": outcome, "summary": "they are down", "check_results": bad, "actions": []any{}, "events": []any{}, "memories": []any{},
+		}
+		if tier > 0 {
+			said["handoff"] = map[string]any{
+				"schema_version": 1, "recommended_tier": tier, "reason": "down", "services_affected": services, "check_results": bad, "cooldown_state": map[string]any{},
+			}
+			for k, v := range more {
+				said["handoff"].(map[string]any)[k] = v //nolint:forcetypeassert // it is made above
+			}
+		}
+		text, err := json.Marshal(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	second := map[string]any{"investigation_findings": "its container is stopped", "remediation_attempted": "nothing", "plan": plan}
+	path := filepath.Join(t.TempDir(), "agent")
+	script := fmt.Sprintf("#!/bin/sh\ncat >/dev/null\ncase $CLAUDEOPS_TIER in\n1) cat <<'END'\n%s\nEND\n;;\n2) cat <<'END'\n%s\nEND\n;;\n*) cat <<'END'\n%s\nEND\nesac\n",
+		answer("escalate", 2, nil), answer("escalate", 3, second), answer("needs_human", 0, nil))
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return path
+}
+
+// planBox is a box in which such an agent works at all tiers, and a human is asked before Tier 3.
+func planBox(t *testing.T, agent, config string) *box {
+	t.Helper()
+	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_APPROVAL_TIER=3", "CLAUDEOPS_FAULT_WAITS=settle=200ms").configured(fmt.Sprintf(`agent: {command_trusted: true}
+handlers:
+  - {id: look, tier: 1, agent: command, command: [%[1]s], model: m, family: a, hands_to: [repair]}
+  - {id: repair, tier: 2, agent: command, command: [%[1]s], model: m, family: b, hands_to: [rebuild]}
+  - {id: rebuild, tier: 3, agent: command, command: [%[1]s], model: m, family: c}
+%[2]s`, agent, config))
+}
+
+func step(service, action string) map[string]string {
+	return map[string]string{"service": service, "action": action, "reason": "it is down", "expected_effect": "it runs", "way_back": "none"}
+}
+
+// steps are the runs of the plan, oldest first, as "step action service status".
+func (b *box) steps() (out []string) {
+	for _, r := range slices.Backward(b.actionRuns()) {
+		out = append(out, fmt.Sprintf("%d %s %s %s", r.Step, r.Action, r.Service, r.Status))
+	}
+	return out
+}
+
+func (b *box) firstCycle() (out ops.Claimed) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Load(b.t.Context(), 1); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+// A human approves a part of a plan: the supervisor does exactly this part on a real engine, in order, and stops at the first failure.
+func TestAPlanIsApprovedInPartOnARealEngine(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Shared(t)
+	for name, tt := range map[string]struct {
+		plan     []map[string]string
+		approved string
+		steps    []string
+		cache    bool // it was restarted
+		sessions int
+		status   ops.CycleStatus
+	}{
+		"it helps": {
+			[]map[string]string{step("web", "start"), step("cache", "restart"), step("cache", "stop")}, "1,2",
+			[]string{"1 start web done", "2 restart cache done"}, true, 2, ops.CycleResolved,
+		},
+		"a step fails": {
+			[]map[string]string{step("web", "restart"), step("web", "fail"), step("cache", "restart")}, "2,3",
+			[]string{"2 fail web failed"}, false, 3, ops.CycleNeedsHuman,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix := "plan-" + strings.ReplaceAll(name, " ", "-") + "-"
+			web, cache := prefix+"web", prefix+"cache"
+			d.Container(t, web)
+			d.Container(t, cache)
+			d.Docker(t, "stop", web)
+			started := func(name string) string {
+				return d.Docker(t, "inspect", "--format", "{{.State.Running}} {{.State.StartedAt}}", name)
+			}
+			before, stopped := started(cache), started(web)
+			b := planBox(t, planner(t, []string{"web", "cache"}, tt.plan), fmt.Sprintf(`docker: {broker: on, socket: %[1]s}
+services:
+  - {name: web, container: %[2]s, probes: [{type: container, container: %[2]s, socket: %[1]s}], actions: [{name: fail, run: ["false"]}]}
+  - {name: cache, container: %[3]s, probes: [{type: container, container: %[3]s, socket: %[1]s}]}
+`, d.Socket, web, cache))
+			b.once(6)
+			contains(t, "the approval", b.run("approvals", "show", "1").stdout, "step 1: "+tt.plan[0]["action"]+" of web", "step 3: ")
+			if got := b.steps(); len(got) > 0 || started(web) != stopped {
+				t.Fatalf("done without an approval: %v", got)
+			}
+			if r := b.run("approvals", "approve", "1", "--steps", "1,4"); r.code == 0 {
+				t.Errorf("a step that does not exist is approved: %s", r.stdout)
+			}
+			if r := b.run("approvals", "approve", "1", "--steps", tt.approved); r.code != 0 {
+				t.Fatalf("approve exits %d: %s%s", r.code, r.stdout, r.stderr)
+			}
+			r := b.run("once")
+			c := b.firstCycle()
+			if got := b.steps(); !slices.Equal(got, tt.steps) {
+				t.Errorf("steps %q, want %q\n%s%s", got, tt.steps, r.stdout, r.stderr)
+			}
+			if c.Cycle.Status != tt.status || len(c.Journal.Sessions) != tt.sessions {
+				t.Errorf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+			}
+			if got := started(cache); !strings.HasPrefix(got, "true ") || (got != before) != tt.cache {
+				t.Errorf("cache: %s, before: %s", got, before)
+			}
+			if got := started(web); strings.HasPrefix(got, "true ") != (tt.status == ops.CycleResolved) {
+				t.Errorf("web: %s", got)
+			}
+		})
+	}
+}

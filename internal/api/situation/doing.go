@@ -1,0 +1,431 @@
+package situation
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// state is what is done about one service: the end of its sentence. Services with the same key share a sentence.
+type state struct {
+	key      string
+	tone     Tone
+	parts    []Part // after "web is down: "
+	manyOf   []Part // the same about several services; nil: as above
+	alone    []Part // the same about a cycle without a bad service; nil: as above
+	cycle    ops.CycleID
+	session  ops.SessionID
+	approval int64
+	incident int64
+	silences bool
+}
+
+// Doing says for every problem what is being done about it, and for how long, and then which cycles run for other reasons.
+func Doing(f Facts) []Line {
+	var lines []Line
+	var kept []state
+	var groups [][]Service
+	told := map[ops.CycleID]bool{}
+	for _, s := range f.Services {
+		d, ok := f.about(s)
+		if !ok {
+			continue
+		}
+		told[d.cycle] = true
+		if c := f.cycleOf(s); c != nil {
+			told[c.ID] = true
+		}
+		if i := slices.IndexFunc(kept, func(o state) bool { return o.key == d.key && o.key != "" }); i >= 0 {
+			groups[i] = append(groups[i], s)
+			continue
+		}
+		kept, groups = append(kept, d), append(groups, []Service{s})
+	}
+	for i, d := range kept {
+		lines = append(lines, d.line(groups[i]))
+	}
+	for _, c := range f.Open {
+		if !told[c.ID] {
+			lines = append(lines, f.aboutCycle(c))
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b Line) int { return cmp.Compare(rank(a.Tone), rank(b.Tone)) })
+	return lines
+}
+
+func rank(t Tone) int { return slices.Index([]Tone{ToneHand, ToneRun, ToneWarn, ToneCalm}, t) }
+
+func (d state) line(services []Service) Line {
+	l := Line{
+		Environment: services[0].Environment, Tone: d.tone, Cycle: d.cycle, Session: d.session, Approval: d.approval, Incident: d.incident,
+		Silences: d.silences,
+	}
+	status := services[0].Status
+	for _, s := range services {
+		l.Services = append(l.Services, s.Name)
+		if s.Status == ops.Down {
+			status = ops.Down
+		}
+	}
+	verb, parts := "is", d.parts
+	if len(services) > 1 {
+		verb = "are"
+		if d.manyOf != nil {
+			parts = d.manyOf
+		}
+	}
+	l.Parts = append([]Part{text("%s %s %s: ", named(l.Services), verb, status)}, parts...)
+	return l
+}
+
+// about says what is done about a bad service. The first row that applies counts; it is false if nothing certain can be said.
+func (f Facts) about(s Service) (state, bool) {
+	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.held, f.afterCycle} {
+		if d, ok := row(s); ok {
+			return d, true
+		}
+	}
+	// What comes next is said elsewhere, and a cycle that checks the environment has its own sentence.
+	if f.coming(s) || slices.ContainsFunc(f.Open, func(c store.CycleSummary) bool { return c.Environment == s.Environment }) {
+		return state{}, false
+	}
+	next, known := f.NextChecks[s.Environment]
+	if known && next.After(f.Now) {
+		return state{key: "next " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it; the next check is at "), at(next)},
+			manyOf: []Part{text("no agent works on them; the next check is at "), at(next)}}, true
+	}
+	return state{key: "nothing " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it")},
+		manyOf: []Part{text("no agent works on them")}}, true
+}
+
+// byPerson: somebody has taken the incident over, or put it off.
+func (f Facts) byPerson(s Service) (state, bool) {
+	for _, i := range f.Incidents {
+		if i.Environment != s.Environment || i.Service != s.Name || !i.Holds(f.Now) {
+			continue
+		}
+		d := state{key: fmt.Sprint("incident ", i.ID), tone: ToneCalm, incident: i.ID}
+		if i.Status == ops.IncidentSnoozed {
+			d.parts = []Part{text("snoozed until "), at(*i.SnoozedUntil), text(", agents stopped")}
+		} else {
+			d.parts = []Part{text("acknowledged by %s, agents stopped", Person(i.AcknowledgedBy))}
+		}
+		return d, true
+	}
+	return state{}, false
+}
+
+// Person names the sender of a request in a sentence.
+func Person(recorded string) string {
+	switch recorded {
+	case "", "login", "login by link", "token", "api":
+		return "an operator"
+	}
+	return recorded
+}
+
+// cycleOf is the cycle that works on a service, or nil.
+func (f Facts) cycleOf(s Service) *store.CycleSummary {
+	for n := range f.Open {
+		c := &f.Open[n]
+		if c.Environment != s.Environment {
+			continue
+		}
+		for _, cause := range f.Causes {
+			if cause.Cycle == c.ID && (slices.Contains(cause.Services, s.Name) || slices.Contains(cause.Affected, s.Name)) {
+				return c
+			}
+		}
+		for _, i := range f.Incidents {
+			if i.Environment == s.Environment && i.Service == s.Name && (i.LastCycle == c.ID || i.Waiting != nil && *i.Waiting == c.ID) {
+				return c
+			}
+		}
+		for _, session := range c.Sessions {
+			if slices.Contains(affected(session), s.Name) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// affected are the services in the handoff of a session.
+func affected(s ops.Session) []string {
+	var h struct {
+		Services []string `json:"services_affected"`
+	}
+	if len(s.HandoffJSON) == 0 || json.Unmarshal(s.HandoffJSON, &h) != nil {
+		return nil // an unreadable handoff names nobody
+	}
+	return h.Services
+}
+
+func (f Facts) byCycle(s Service) (state, bool) {
+	c := f.cycleOf(s)
+	if c == nil {
+		return state{}, false
+	}
+	d := f.work(*c)
+	d.key = fmt.Sprint("cycle ", c.ID)
+	return d, true
+}
+
+// aboutCycle is the sentence about a cycle that is not about a bad service.
+func (f Facts) aboutCycle(c store.CycleSummary) Line {
+	d := f.work(c)
+	title := c.Title()
+	if title != c.Trigger.Title() || c.Problem != "" {
+		title = strings.TrimSuffix(shorten(title), ".")
+	}
+	parts := d.parts
+	if d.alone != nil {
+		parts = d.alone
+	}
+	return Line{
+		Environment: c.Environment, Tone: d.tone, Cycle: c.ID, Session: d.session, Approval: d.approval,
+		Parts: append([]Part{text("C-%d %s: ", c.ID, title)}, parts...),
+	}
+}
+
+// longTitle limits the title of a cycle in a sentence.
+const longTitle = 80
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > longTitle {
+		return string(r[:longTitle-1]) + "…"
+	}
+	return s
+}
+
+// work says what happens in a cycle that has not ended.
+func (f Facts) work(c store.CycleSummary) state {
+	d := state{tone: ToneRun, cycle: c.ID}
+	var last *ops.Session
+	if n := len(c.Sessions); n > 0 {
+		last = &c.Sessions[n-1]
+		d.session = last.ID
+	}
+	switch {
+	case c.Status == ops.CycleWaitingHuman:
+		f.waiting(c, &d)
+	case c.Status == ops.CycleQueued && c.StartedAt == nil:
+		d.tone, d.parts = ToneCalm, []Part{text("C-%d is queued for ", c.ID), lasting(c.CreatedAt)}
+	case c.WakeAt != nil && c.WakeAt.After(f.Now):
+		d.tone, d.parts = ToneCalm, []Part{text("next attempt at "), at(*c.WakeAt), text("%s", after(c.Sessions))}
+	case last != nil && last.Status == ops.SessionRunning && last.StartedAt != nil:
+		about := func(object string) []Part {
+			return []Part{text("%s, ", does(*last, c.Policy.DryRun || c.Options.DryRun, object)), lasting(*last.StartedAt)}
+		}
+		d.parts, d.manyOf, d.alone = about("it"), about("them"), about("")
+	case last != nil && last.Status.Ended():
+		d.parts = []Part{text("%s has ended, the supervisor checks its result", last.Tier)}
+	case last != nil:
+		d.parts = []Part{text("%s starts", last.Tier)}
+	default:
+		d.parts = []Part{text("the supervisor runs its probes")}
+	}
+	return d
+}
+
+// does says what a running session does, and to what: "it", "them", or nothing.
+func does(s ops.Session, dryRun bool, object string) string {
+	looking, repairing := "looking at "+object, "repairing "+object
+	if object == "" {
+		looking, repairing = "looking", "working"
+	}
+	switch {
+	case s.Role == ops.RoleManager:
+		return "a manager chooses who continues"
+	case s.Role == ops.RolePlanner:
+		return "a planner looks for the cause"
+	case s.Role == ops.RoleJudge:
+		return "a judge checks the repair"
+	case dryRun:
+		return fmt.Sprintf("%s is %s (dry run)", s.Tier, looking)
+	case s.Tier <= ops.Tier1:
+		return fmt.Sprintf("%s is %s", s.Tier, looking)
+	case s.RecoveryLevel > 0 || s.Attempt > 1:
+		return fmt.Sprintf("%s is %s, attempt %d", s.Tier, repairing, max(2, s.Attempt))
+	}
+	return fmt.Sprintf("%s is %s", s.Tier, repairing)
+}
+
+// after says why there is a next attempt.
+func after(sessions []ops.Session) string {
+	for _, s := range slices.Backward(sessions) {
+		if !s.Status.Ended() || s.Status == ops.SessionCompleted {
+			continue
+		}
+		switch {
+		case s.Failure == ops.FailureAPI && s.APIStatus != nil && *s.APIStatus == http.StatusTooManyRequests:
+			return " after a rate limit"
+		case s.Failure == ops.FailureAPI:
+			return " after an error of the model's API"
+		case s.Status == ops.SessionTimedOut:
+			return " after a timeout"
+		case s.Status == ops.SessionInterrupted:
+			return " after an interruption"
+		}
+		return " after a failed session"
+	}
+	return ""
+}
+
+// waiting says whom a cycle waits for.
+func (f Facts) waiting(c store.CycleSummary, d *state) {
+	d.tone = ToneHand
+	i := slices.IndexFunc(f.Approvals, func(a ops.Approval) bool { return a.CycleID == c.ID })
+	if i < 0 {
+		d.parts = []Part{text("handed to a person; it ends when the incident is resolved")}
+		if n := slices.IndexFunc(f.Incidents, func(x ops.Incident) bool { return x.Waiting != nil && *x.Waiting == c.ID }); n >= 0 {
+			d.incident = f.Incidents[n].ID
+		}
+		return
+	}
+	a := f.Approvals[i]
+	d.approval = a.ID
+	whose, what := "your approval", " of "+a.Tier.String()
+	if a.Kind == ops.ApprovalReview {
+		whose, what = "your review", " of the repair"
+	}
+	if f.ReadOnly {
+		whose = strings.Replace(whose, "your", "an operator's", 1)
+	}
+	d.parts = []Part{text("waiting for %s%s for ", whose, what), lasting(a.RequestedAt)}
+}
+
+// held says why the watch starts no cycle for a service. The watch may have ended: then its last words are not repeated.
+func (f Facts) held(s Service) (state, bool) {
+	h := f.heldService(s)
+	if h == nil || f.stale(s) {
+		return state{}, false
+	}
+	d := state{tone: ToneCalm}
+	switch h.Why {
+	case ops.HoldSilenced:
+		d.key, d.silences = "silenced "+s.Environment+h.Until.String(), true
+		d.parts = until("silenced", h.Until)
+	case ops.HoldMaintenance:
+		d.key = "maintenance " + s.Environment + h.Until.String()
+		d.parts = until("under maintenance", h.Until)
+	case ops.HoldFlapping:
+		d.parts = until("it changes state too often; no agent starts", h.Until)
+	case ops.HoldDependency:
+		d.parts = []Part{text("%s", rest(h.Reason))}
+	case ops.HoldRecent:
+		d.parts = []Part{text("it failed again shortly after its last cycle; the next can start at "), at(h.Until)}
+	case ops.HoldPerson:
+		d.parts = []Part{text("a person has it, agents stopped")}
+	case ops.HoldWaiting, ops.HoldUnsettled, ops.HoldCovered:
+		return state{}, false
+	default:
+		return state{}, false
+	}
+	return d, true
+}
+
+func until(what string, t time.Time) []Part {
+	if t.IsZero() {
+		return []Part{text("%s", what)}
+	}
+	return []Part{text("%s until ", what), at(t)}
+}
+
+// rest is a recorded reason without the state of the service, which the sentence begins with.
+func rest(reason string) string {
+	if _, after, found := strings.Cut(reason, "; "); found {
+		reason = after
+	}
+	return strings.TrimSuffix(reason, ".")
+}
+
+func (f Facts) heldService(s Service) *store.HeldService {
+	i := slices.IndexFunc(f.Held, func(h store.HeldService) bool { return h.Environment == s.Environment && h.Service == s.Name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Held[i]
+}
+
+// missedChecks is after how many missed checks the watch counts as ended.
+const missedChecks = 4
+
+// stale reports whether a service was not checked for long: the rows of the watch are then out of date.
+func (f Facts) stale(s Service) bool {
+	newest := time.Time{}
+	for _, v := range f.States {
+		if v.Environment == s.Environment && v.Service == s.Name && v.Last.At.After(newest) {
+			newest = v.Last.At
+		}
+	}
+	if newest.IsZero() || f.Every == nil {
+		return newest.IsZero()
+	}
+	// Unchanged results are written a little later.
+	return f.Now.Sub(newest) > missedChecks*f.Every(s.Environment, s.Name)+time.Minute
+}
+
+// afterCycle says how the cycle of a service ended, while the service is still bad.
+func (f Facts) afterCycle(s Service) (state, bool) {
+	var cause *ops.Cause
+	for n, c := range f.Causes {
+		if c.Environment == s.Environment && (slices.Contains(c.Services, s.Name) || slices.Contains(c.Affected, s.Name)) {
+			cause = &f.Causes[n]
+			break
+		}
+	}
+	if cause == nil {
+		return f.openIncident(s)
+	}
+	i := slices.IndexFunc(f.Ended, func(c ops.Cycle) bool { return c.ID == cause.Cycle })
+	if i < 0 {
+		return state{}, false
+	}
+	c := f.Ended[i]
+	d := state{key: fmt.Sprint("cycle ", c.ID), tone: ToneWarn, cycle: c.ID}
+	if n, found := f.openIncident(s); found {
+		d.incident = n.incident
+	}
+	switch c.Status {
+	case ops.CycleBlocked:
+		d.parts = []Part{text("held: C-%d was blocked by a limit", c.ID)}
+		if f.Spent[s.Environment] {
+			d.parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
+		}
+	case ops.CycleSuppressed:
+		d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+	case ops.CycleNeedsHuman, ops.CyclePartial, ops.CycleFailed:
+		d.tone, d.parts = ToneHand, []Part{text("C-%d could not repair it; it needs you", c.ID)}
+		d.manyOf = []Part{text("C-%d could not repair them; they need you", c.ID)}
+	case ops.CycleHealthy, ops.CycleResolved:
+		d.parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
+	case ops.CycleCancelled:
+		d.parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
+	case ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman:
+		return state{}, false
+	}
+	return d, true
+}
+
+func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
+
+// openIncident: nobody has taken the incident of a service yet.
+func (f Facts) openIncident(s Service) (state, bool) {
+	for _, i := range f.Incidents {
+		if i.Environment == s.Environment && i.Service == s.Name {
+			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
+			d.parts = []Part{text("its incident is open; it needs you")}
+			d.manyOf = []Part{text("their incidents are open; they need you")}
+			return d, true
+		}
+	}
+	return state{}, false
+}
