@@ -3,7 +3,6 @@ package act
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,7 +29,9 @@ const (
 const longestWhy = 500
 
 // branchForm is a branch name that needs no quoting and cannot be taken for an option.
-var branchForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/-]{0,199}$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var branchForm = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9._/-]{0,199}$`)
 
 func refuse(rule, instead, format string, args ...any) error {
 	return &Refusal{Rule: rule, Reason: fmt.Sprintf(format, args...), Instead: instead}
@@ -126,7 +127,7 @@ func checkBranch(spec ops.ActionSpec, branch string) error {
 		}
 		return nil
 	}
-	good := branchForm.MatchString(branch) && strings.HasPrefix(branch, spec.Prefix) && branch != spec.Prefix
+	good := branchForm().MatchString(branch) && strings.HasPrefix(branch, spec.Prefix) && branch != spec.Prefix
 	for _, part := range []string{"..", "//", "/."} {
 		good = good && !strings.Contains(branch, part)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +26,8 @@ const (
 	gitSettings = "gitconfig"
 )
 
-var commitForm = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var commitForm = ops.Pattern(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // Trust remembers which commits no agent made.
 type Trust interface {
@@ -157,7 +157,7 @@ func (c *Commits) trusted(ctx context.Context, repo string) (commit string, othe
 		return "", false, err
 	}
 	commit, err = c.Trust.TrustedCommit(ctx, c.Host, repo)
-	if err != nil || !commitForm.MatchString(commit) {
+	if err != nil || !commitForm().MatchString(commit) {
 		return "", false, refuse(ruleInput, "A human has to commit, or to approve a commit (claudeops actions trust).",
 			"No commit of %s is known that no agent made.", filepath.Base(repo))
 	}
@@ -225,7 +225,7 @@ func (c *Commits) head(ctx context.Context, repo string) (string, error) {
 		return "", err
 	}
 	commit, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
-	if !commitForm.MatchString(commit) {
+	if !commitForm().MatchString(commit) {
 		return "", fmt.Errorf("%s has no commit", filepath.Base(repo))
 	}
 	return commit, nil

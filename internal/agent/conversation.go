@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"syscall"
 
@@ -18,10 +17,12 @@ import (
 
 // A conversation id goes back to the CLI as an argument, so it must not look like an option.
 // Compiled once; read only.
-var idShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var idShape = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // ValidConversationID reports whether an id may go back to a CLI as an argument.
-func ValidConversationID(id string) bool { return idShape.MatchString(id) }
+func ValidConversationID(id string) bool { return idShape().MatchString(id) }
 
 // maxRecord bounds the record of a conversation that is kept: an agent can write to it.
 const maxRecord = 1 << 30

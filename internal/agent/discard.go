@@ -29,6 +29,15 @@ type Discards struct {
 // Wait returns when everything that was discarded is removed.
 func (d *Discards) Wait() { d.removing.Wait() }
 
+// later does something that the next session need not wait for.
+func (d *Discards) later(do func()) {
+	if d == nil {
+		do()
+		return
+	}
+	d.removing.Go(do)
+}
+
 // discard takes a folder away. Its name is free when discard returns.
 func (d *Discards) discard(state, dir string) error {
 	info, err := os.Lstat(dir)

@@ -169,6 +169,9 @@ func Ask(ctx context.Context, program Program) Answer {
 		a.ExitCode = p.exitCode()
 	}
 	_, err = p.sweep(context.WithoutCancel(ctx))
+	if _, searchErr := p.search(context.WithoutCancel(ctx)); err == nil {
+		err = searchErr
+	}
 	p.stdout.expire()
 	p.stderr.expire()
 	a.Line, a.Error = <-first, <-last

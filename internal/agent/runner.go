@@ -20,7 +20,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Clock    ops.Clock
 	Walls    func(environment string) Walls // nil, or nil for an environment: none
-	// Discards removes what sessions leave; nil removes it before Run returns.
+	// Discards removes what sessions leave, files and processes outside of their control group; nil removes it before Run returns.
 	Discards *Discards
 	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
 	// nil means never.
@@ -77,7 +77,8 @@ func NewRunner(a Adapter, o Options) *Runner {
 }
 
 // Run runs one session to its end. When the context ends, the session is stopped; the cause of the context says why. No
-// process of the session is left when Run returns.
+// process of the session is left when Run returns: its control group is empty, or every process of the machine was looked at. What
+// left its control group is looked for after that, with Discards.
 func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
 	if ctx.Err() != nil {
 		cause, why := causeOf(ctx)
@@ -103,22 +104,44 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		return r.notStarted(err)
 	}
 	defer proxies.close()
+	release := func() {}
 	if r.o.Keeper != nil {
 		bound, free := r.o.Keeper.Bound(ctx)
 		defer free()
-		defer r.o.Keeper.Release(spec.Session.Key)
+		release = func() { r.o.Keeper.Release(spec.Session.Key) }
 		ctx = bound
 	}
-	return r.run(ctx, spec, f, walls, rec, log)
+	res, proc := r.run(ctx, spec, f, walls, rec, log)
+	if proc == nil {
+		release()
+		return res
+	}
+	// The keeper keeps the session until nothing of it can be left.
+	r.o.Discards.later(func() {
+		search(context.WithoutCancel(ctx), proc, log)
+		release()
+	})
+	return res
 }
 
-// run runs a session whose folders are ready.
+// search ends what left the control group of an ended session.
+func search(ctx context.Context, proc *running, log *slog.Logger) {
+	killed, err := proc.search(ctx)
+	if killed > 0 {
+		log.WarnContext(ctx, "processes had left the control group of an ended session and were killed", "processes", killed)
+	}
+	if err != nil {
+		log.WarnContext(ctx, "processes of an ended session are left", "error", err)
+	}
+}
+
+// run runs a session whose folders are ready. Without a process it was not started.
 func (r *Runner) run(
 	ctx context.Context, spec ops.SessionSpec, f Folders, walls Walls, rec ops.Recorder, log *slog.Logger,
-) ops.RunResult {
+) (ops.RunResult, *running) {
 	p, err := r.Prepare(ctx, spec, walls)
 	if err != nil {
-		return r.notStarted(err)
+		return r.notStarted(err), nil
 	}
 	defer p.RemoveFiles()
 	if k := r.o.Keeper; k != nil {
@@ -126,7 +149,7 @@ func (r *Runner) run(
 	}
 	proc, err := p.start(spec, walls)
 	if err != nil {
-		return r.notStarted(err)
+		return r.notStarted(err), nil
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "session started", append([]slog.Attr{
 		slog.Int("pid", proc.PID), slog.Int("tier", int(spec.Session.Tier)), slog.String("model", spec.Session.Model),
@@ -146,7 +169,7 @@ func (r *Runner) run(
 		}
 	}
 	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", string(res.Failure))
-	return res
+	return res, proc
 }
 
 // discard throws away what the session left.

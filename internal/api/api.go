@@ -77,7 +77,24 @@ func New(o Options) http.Handler {
 	}
 
 	routes := http.NewServeMux()
-	described := humago.NewWithPrefix(routes, prefix, describe(o.Version))
+	routes.HandleFunc("GET /healthz", s.health)
+	routes.HandleFunc("GET /readyz", s.ready)
+	checks := problems(routes, conditional(s.keyed(routes)))
+	// Describing the whole API takes longer than the rest of the start, and an installation may never use it.
+	whole := sync.OnceValue(s.routes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			checks.ServeHTTP(w, r)
+			return
+		}
+		whole().ServeHTTP(w, r)
+	})
+}
+
+// routes makes everything except the checks of health.
+func (s *server) routes() http.Handler {
+	routes := http.NewServeMux()
+	described := humago.NewWithPrefix(routes, prefix, describe(s.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
@@ -98,8 +115,6 @@ func New(o Options) http.Handler {
 		_, _ = w.Write(text)
 	})
 	registerDocs(routes)
-	routes.HandleFunc("GET /healthz", s.health)
-	routes.HandleFunc("GET /readyz", s.ready)
 	routes.Handle("GET /metrics", metrics.New(metrics.Options{
 		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
 		WrongTokens: s.WrongTokens, Process: s.Process,

@@ -2,18 +2,22 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
 
-// The page that shows the description, with Swagger UI as it was published: nothing is loaded from another host.
+// The page that shows the description, with Swagger UI as it was published: nothing is loaded from another host. Large files are
+// compressed.
 //
-//go:embed docs
+//go:embed docs/index.html docs/start.js docs/theme.js docs/page.css docs/*.gz
 var docFiles embed.FS
 
 // registerDocs serves the page at /api/docs and its files below it.
@@ -22,27 +26,55 @@ func registerDocs(routes *http.ServeMux) {
 		"/api/docs/start.js":             "start.js",
 		"/api/docs/theme.js":             "theme.js",
 		"/api/docs/page.css":             "page.css",
-		"/api/docs/swagger-ui.css":       "swagger-ui.css",
-		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js",
+		"/api/docs/swagger-ui.css":       "swagger-ui.css.gz",
+		"/api/docs/swagger-ui-bundle.js": "swagger-ui-bundle.js.gz",
 	} {
-		// Most installations never open the page, so it is read on demand.
-		load := sync.OnceValues(func() (document []byte, tag string) {
-			content, err := docFiles.ReadFile("docs/" + file)
-			if err != nil {
-				panic(fmt.Sprintf("read embedded %s: %v", file, err)) // it is compiled in
-			}
-			sum := sha256.Sum256(content)
-			return content, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-		})
-		routes.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			content, tag := load()
-			w.Header().Set("ETag", tag)
-			w.Header().Set("Cache-Control", "no-cache")
-			http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))
-		})
+		routes.HandleFunc("GET "+path, serveDoc(file))
 	}
 	routes.HandleFunc("GET /api/docs", docsPage)
 	routes.Handle("GET /api/docs/{$}", http.RedirectHandler("/api/docs", http.StatusMovedPermanently))
+}
+
+// serveDoc serves an embedded file. A client that does not take compressed files gets it expanded.
+func serveDoc(file string) http.HandlerFunc {
+	name, compressed := strings.CutSuffix(file, ".gz")
+	// Most installations never open the page, so it is read on demand.
+	load := sync.OnceValues(func() (document []byte, tag string) {
+		content, err := docFiles.ReadFile("docs/" + file)
+		if err != nil {
+			panic(fmt.Sprintf("read embedded %s: %v", file, err)) // it is compiled in
+		}
+		sum := sha256.Sum256(content)
+		return content, base64.RawURLEncoding.EncodeToString(sum[:12])
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		content, tag := load()
+		switch {
+		case compressed && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
+			w.Header().Set("Content-Encoding", "gzip")
+			tag += "-gzip"
+		case compressed:
+			content = expand(content)
+		}
+		if compressed {
+			w.Header().Set("Vary", "Accept-Encoding")
+		}
+		w.Header().Set("ETag", `"`+tag+`"`)
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	}
+}
+
+func expand(compressed []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		panic(fmt.Sprintf("read an embedded file: %v", err)) // it is compiled in
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		panic(fmt.Sprintf("read an embedded file: %v", err))
+	}
+	return content
 }
 
 // docsPage is the page itself, in the colours that the visitor chose for the other pages.

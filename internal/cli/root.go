@@ -60,6 +60,9 @@ func Main(args []string, p Process) int {
 	defer stop()
 	a := &app{Process: p, settings: map[string]string{}}
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.complete(root) // only a shell asks for proposals
+	}
 	root.SetArgs(args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -174,7 +177,6 @@ from a validated report, never the model.`,
 	root.AddCommand(a.agentCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
-	a.complete(root)
 	return root
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +18,21 @@ const (
 )
 
 // The forms of what becomes an argument of a program. None of them can look like an option.
+const (
+	actionName    = `^[a-z0-9][a-z0-9-]{0,39}$`
+	containerForm = `^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`
+	unitForm      = `^[a-zA-Z0-9][a-zA-Z0-9@_.:-]*$`
+	repoForm      = `^[a-zA-Z0-9][a-zA-Z0-9._-]*$`
+	prefixForm    = `^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`
+	remoteForm    = `^(https://|ssh://|/|[a-zA-Z0-9_.-]+@[a-zA-Z0-9.-]+:)[^\s]*$`
+)
+
+//nolint:gochecknoglobals // constants, compiled when first needed
 var (
-	actionName    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
-	containerForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
-	unitForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9@_.:-]*$`)
-	repoForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
-	prefixForm    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`)
-	remoteForm    = regexp.MustCompile(`^(https://|ssh://|/|[a-zA-Z0-9_.-]+@[a-zA-Z0-9.-]+:)[^\s]*$`)
-	placeholder   = regexp.MustCompile(`\{\{[^}]*\}\}`)
+	placeholder     = ops.Pattern(`\{\{[^}]*\}\}`)
+	actionNaming    = ops.Pattern(actionName)
+	containerNaming = ops.Pattern(containerForm)
+	unitNaming      = ops.Pattern(unitForm)
 )
 
 // action is an entry of a service's actions.
@@ -40,9 +46,9 @@ type action struct {
 }
 
 // IsActionName reports whether an action can have this name.
-func IsActionName(name string) bool { return actionName.MatchString(name) }
+func IsActionName(name string) bool { return actionNaming().MatchString(name) }
 
-func namedKind(name string, form *regexp.Regexp) kind[string] {
+func namedKind(name string, form string) kind[string] {
 	return matching(name, form, "a "+name, "use letters, digits, dots and dashes, beginning with a letter or digit")
 }
 
@@ -126,7 +132,7 @@ func finishAction(e *entry, a *action) {
 	}
 	for _, at := range []*[]string{&a.Run, &a.Undo} {
 		for i, word := range *at {
-			for _, p := range placeholder.FindAllString(word, -1) {
+			for _, p := range placeholder().FindAllString(word, -1) {
 				if !slices.Contains([]string{"{{service}}", "{{current}}", "{{previous}}"}, p) {
 					e.refuseItem(at, i, "use {{service}}, {{current}} or {{previous}}", "%s is not known", p)
 				}
@@ -198,9 +204,9 @@ func fromProbes(s *service) {
 		switch {
 		case s.container != "" || s.unit != "":
 			return
-		case p.Type == "container" && containerForm.MatchString(p.Container):
+		case p.Type == "container" && containerNaming().MatchString(p.Container):
 			s.container = p.Container
-		case p.Type == "systemd" && unitForm.MatchString(p.Unit):
+		case p.Type == "systemd" && unitNaming().MatchString(p.Unit):
 			s.unit = p.Unit
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 const defaultEnvironment = "default"
 
 // Names become folder names and parts of addresses.
-var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+const environmentName = `^[a-z0-9][a-z0-9-]{0,62}$`
 
 // environment is one entry of `environments`, with what it inherits already filled in.
 type environment struct {

@@ -3,11 +3,12 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // raw is a value as it was given, before it means anything.
@@ -120,9 +121,10 @@ func checked(name, fix, message string, repeat bool, check func(string) bool) ki
 }
 
 // matching reads a text of a certain form.
-func matching(name string, form *regexp.Regexp, what, fix string) kind[string] {
-	k := checked(name, fix, "not "+what, true, form.MatchString)
-	k.schema = map[string]any{"type": []any{"string", "number"}, "pattern": form.String()}
+func matching(name, expr, what, fix string) kind[string] {
+	form := ops.Pattern(expr)
+	k := checked(name, fix, "not "+what, true, func(s string) bool { return form().MatchString(s) })
+	k.schema = map[string]any{"type": []any{"string", "number"}, "pattern": expr}
 	return k
 }
 

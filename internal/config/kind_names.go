@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,14 +12,14 @@ import (
 )
 
 // The name goes into an argument list, so it must not look like an option.
-var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$`)
+const modelName = `^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$`
 
 func modelKind() kind[string] {
 	return matching("model name", modelName, "a model name", "give a name such as haiku, or a full model id")
 }
 
 // A name becomes part of prompts, pages and addresses.
-var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+const plainName = `^[a-z0-9][a-z0-9_-]{0,62}$`
 
 // nameKind reads a plain name of something.
 func nameKind(name, what string) kind[string] {
@@ -38,7 +37,7 @@ func independenceKind() kind[ops.Independence] {
 }
 
 // Names of hosts are shown in lists and log lines.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+const hostName = `^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
 
 func hostKind() kind[string] {
 	return matching("name", hostName, "a name for a host", "use letters, digits, dots, dashes and underscores, at most 63")
@@ -128,13 +127,14 @@ func appriseKind() kind[[]string] {
 	}
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var variableName = ops.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func variableNamesKind() kind[[]string] {
 	one := kind[string]{schema: singleSchema(), parse: func(_ places, v raw) (string, []fault) {
 		ours := strings.HasPrefix(v.text, ownPrefix) && !strings.HasPrefix(v.text, demoPrefix)
 		switch {
-		case !variableName.MatchString(v.text):
+		case !variableName().MatchString(v.text):
 			return "", wrong(v, "give names only, such as DOCKER_HOST", "%q is not the name of an environment variable", v.text)
 		case v.text == "HOME" || v.text == "CLAUDE_CONFIG_DIR" || ours:
 			return "", wrong(v, "remove it", "%s is set by the supervisor for every agent", v.text)

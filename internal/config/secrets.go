@@ -55,7 +55,7 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 		}
 	}
 	for _, entry := range c.secrets {
-		if value, ok := l.vars[entry]; ok && variableName.MatchString(entry) {
+		if value, ok := l.vars[entry]; ok && variableName().MatchString(entry) {
 			entry = value
 		}
 		add(entry, 0)

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // hidden replaces a secret that is set.
 const hidden = "[redacted]"
@@ -40,38 +43,49 @@ type Flag struct {
 	Bool    bool // may be given without a value
 }
 
+// options are all settings and the values they are bound to. Every command asks for some of them, so they are made once.
+//
+//nolint:gochecknoglobals // a constant that takes work to make
+var options = sync.OnceValue(func() *Config {
+	c := newConfig()
+	c.table = c.settings()
+	return c
+})
+
 // Flags lists the settings that have a flag: all except lists of objects. Of a secret only its file can be given.
-func Flags() []Flag { return flags(newConfig().settings()) }
+func Flags() []Flag { return allFlags() }
+
+//nolint:gochecknoglobals // a constant that takes work to make
+var allFlags = sync.OnceValue(func() []Flag { return flags(options().table) })
 
 // StateFlags are the flags that say where the database is, for commands that only use it.
 func StateFlags() []Flag {
-	c := newConfig()
+	c := options()
 	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
 }
 
 // RetentionFlags are the flags of commands that remove old records.
 func RetentionFlags() []Flag {
-	c := newConfig()
+	c := options()
 	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
 }
 
 // DiscoveryFlags are the flags of commands that look for services in repositories.
 func DiscoveryFlags() []Flag {
-	c := newConfig()
+	c := options()
 	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.ReposDir, &c.Discovery)
 }
 
 // ListenFlags are the flags that say where the daemon answers.
 func ListenFlags() []Flag {
-	c := newConfig()
+	c := options()
 	return c.flagsOf(&c.Listen)
 }
 
 func (c *Config) flagsOf(fields ...any) []Flag {
 	var chosen table
-	settings := c.settings()
 	for _, at := range fields {
-		chosen = append(chosen, settings.bound(at))
+		chosen = append(chosen, c.table.bound(at))
 	}
 	return flags(chosen)
 }

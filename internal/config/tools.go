@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,7 +10,9 @@ import (
 
 // A tool is a name, or a name with a pattern of what it may be used for. Only MCP names may hold a wildcard: a
 // bare one would stand for Task as well.
-var toolEntry = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*|mcp__[A-Za-z0-9_*-]+)(\(.*\))?$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var toolEntry = ops.Pattern(`^([A-Za-z][A-Za-z0-9_-]*|mcp__[A-Za-z0-9_*-]+)(\(.*\))?$`)
 
 // toolName returns the name before any pattern.
 func toolName(entry string) string {
@@ -45,7 +46,7 @@ func readTools(v raw) ([]string, []fault) {
 	for _, e := range v.entries(splitTools) {
 		name := toolName(e.text)
 		switch {
-		case !toolEntry.MatchString(e.text):
+		case !toolEntry().MatchString(e.text):
 			faults = append(faults, wrong(e, "give names separated by commas, such as Read,Bash(docker ps:*)", "%q is not a tool", e.text)...)
 		case strings.EqualFold(name, "default"):
 			// To the agent CLI this word means every tool it has.

@@ -73,7 +73,7 @@ func TestDefaultToolListsPerTier(t *testing.T) {
 	}
 	for tier, l := range lists {
 		for _, entry := range l.Disallowed {
-			if !toolEntry.MatchString(entry) {
+			if !toolEntry().MatchString(entry) {
 				t.Errorf("%s: %q is not a tool pattern", tier, entry)
 			}
 		}

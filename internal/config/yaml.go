@@ -8,16 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"claudeops/internal/ops"
 )
 
 // The library gives the position of a syntax error only inside its message.
-var yamlErrorLine = regexp.MustCompile(`line (\d+): (.*)`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var yamlErrorLine = ops.Pattern(`line (\d+): (.*)`)
 
 // candidate is a path at which the configuration file may be.
 type candidate struct {
@@ -82,7 +85,7 @@ func (l *loader) parse(data []byte) *yaml.Node {
 		return document.Content[0]
 	}
 	line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
+	if m := yamlErrorLine().FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		message = m[2]
 	}

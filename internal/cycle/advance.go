@@ -145,13 +145,17 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	}
 	readSessions(now.Journal, ops.Journal{})
 	var done ops.Result
+	tidied := false // since the last session
 	for {
 		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
 		if now, err = a.record(ctx, now, done, step); err != nil {
 			return a.release(ctx, id, err)
 		}
-		if err = a.tidy(env, step, done); err != nil {
-			return a.release(ctx, id, err)
+		if done.Session != nil || step.Kind == ops.StepRun && !tidied {
+			if err = a.tidy(env); err != nil {
+				return a.release(ctx, id, err)
+			}
+			tidied = true
 		}
 		if step.Kind == ops.StepFinish && a.Forget != nil {
 			a.Forget(ctx, env, id)
@@ -252,10 +256,7 @@ func readSessions(j, known ops.Journal) {
 }
 
 // tidy removes the handoff file once its content is safe in the journal, before anything else is started.
-func (a *Advancer) tidy(env ops.Environment, step ops.Step, done ops.Result) error {
-	if done.Session == nil && step.Kind != ops.StepRun {
-		return nil
-	}
+func (a *Advancer) tidy(env ops.Environment) error {
 	failpoint.Hit("handoff.delete.before")
 	if err := a.Handoffs.Delete(env.StateDir); err != nil {
 		return fmt.Errorf("delete handoff file: %w", err)

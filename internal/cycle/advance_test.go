@@ -43,6 +43,9 @@ func TestAChainRunsThroughThreeTiers(t *testing.T) {
 	if sessions[0].ParentID != nil || sessions[0].Outcome != ops.OutcomeEscalate || sessions[2].Outcome != ops.OutcomeResolved {
 		t.Errorf("ends of the chain are %+v and %+v", sessions[0], sessions[2])
 	}
+	if s.file.deleted != 4 {
+		t.Errorf("the handoff file was deleted %d times, want once before the chain and once after each session", s.file.deleted)
+	}
 }
 
 func TestWhatRanIsRecordedWithWhatFollows(t *testing.T) {

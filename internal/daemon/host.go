@@ -72,6 +72,7 @@ type Host struct {
 	outbox     *notify.Outbox
 	hub        *live.Hub
 	hook       *webhook.Hook
+	redact     func(string) string // removes secrets; build sets it
 	control    *control.Server
 	token      string // for the pages and the API
 	codes      *web.SignInCodes

@@ -27,6 +27,7 @@ func (handoffFiles) Delete(dir string) error               { return handofffile.
 // parts chooses the drivers.
 func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycle.Parts, error) {
 	redactor := redact.New(h.Config.Secrets)
+	h.redact = redactor.String
 	gates, err := h.newGates(ctx, redactor)
 	if err != nil {
 		return cycle.Parts{}, err

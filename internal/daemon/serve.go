@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -109,9 +108,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
-		// Starting takes several times the memory that running needs. The second call also frees what pools hold.
-		debug.FreeOSMemory()
-		debug.FreeOSMemory()
+		settle()
 		select {
 		case <-ctx.Done():
 		case err = <-fail:
@@ -126,7 +123,7 @@ func (h *Host) traces(ctx context.Context) *trace.Exporter {
 	if !h.Config.Traces {
 		return nil
 	}
-	exporter, err := trace.New(ctx, trace.Options{Rows: h.store, Marks: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
+	exporter, err := trace.New(trace.Options{Rows: h.store, Marks: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
 	if err != nil {
 		h.Logger.WarnContext(ctx, "cannot send traces", "error", err)
 		return nil

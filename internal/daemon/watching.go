@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"claudeops/internal/api/webhook"
-	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/notify"
@@ -30,7 +29,7 @@ func (h *Host) webhooks() http.Handler {
 			own, _ := inventories[environment].Canonical(name)
 			return own
 		},
-		Wake: h.hub.Nudge, Redact: redact.New(h.Config.Secrets).String,
+		Wake: h.hub.Nudge, Redact: h.redact,
 	})
 	return h.hook
 }

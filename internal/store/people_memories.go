@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -206,7 +205,9 @@ func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, e
 }
 
 // aTime is a date or a time of day, which makes two equal observations look different.
-var aTime = regexp.MustCompile(`\b(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?Z?)?|\d{1,2}:\d{2}(:\d{2})?)\b`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var aTime = ops.Pattern(`\b(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?Z?)?|\d{1,2}:\d{2}(:\d{2})?)\b`)
 
 // shortestID is the length from which a word with a digit is an id. Shorter ones are ports, versions and sizes, which matter.
 const shortestID = 10
@@ -214,7 +215,7 @@ const shortestID = 10
 // wordsOf is a text as it is compared: lower case, single blanks, no punctuation, # for a time or an id.
 func wordsOf(text string) string {
 	var b strings.Builder
-	text = strings.ToLower(aTime.ReplaceAllString(text, " "))
+	text = strings.ToLower(aTime().ReplaceAllString(text, " "))
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if len(word) >= shortestID && strings.ContainsFunc(word, unicode.IsDigit) {
 			word = "#"

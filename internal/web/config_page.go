@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -135,11 +134,13 @@ func matches(setting Setting, search string) bool {
 }
 
 // docLink matches a markdown link in the documentation of a setting.
-var docLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var docLink = ops.Pattern(`\[([^\]]*)\]\([^)]*\)`)
 
 // docText is the documentation of a setting without its markup.
 func docText(doc string) string {
-	return plain(strings.ReplaceAll(docLink.ReplaceAllString(doc, "$1"), "`", ""))
+	return plain(strings.ReplaceAll(docLink().ReplaceAllString(doc, "$1"), "`", ""))
 }
 
 // addPolicy adds the handlers and their routes. They are the same in every environment.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,11 +159,13 @@ func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 }
 
 // rowName matches the number of a cycle or a session, such as C-57 or #118.
-var rowName = regexp.MustCompile(`^(?i:(c-)|#)(\d{1,18})$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var rowName = ops.Pattern(`^(?i:(c-)|#)(\d{1,18})$`)
 
 // namedRow returns the URL for a search for the number of a cycle or a session.
 func namedRow(text string) string {
-	found := rowName.FindStringSubmatch(text)
+	found := rowName().FindStringSubmatch(text)
 	if found == nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"claudeops/internal/store"
 )
@@ -16,8 +17,8 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pageSet holds one parsed template per page.
-type pageSet map[string]*template.Template
+// pageSet holds one template per page, parsed when the page is first shown.
+type pageSet map[string]func() *template.Template
 
 // page is what the shell around every page shows.
 type page struct {
@@ -48,11 +49,13 @@ type page struct {
 
 func loadPages(assets assetSet) pageSet {
 	snippets := snippets{sprite: assets.path("icons.svg")}
-	shell := template.Must(template.New("shell").Funcs(template.FuncMap{
-		"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
-		"asset": assets.path, "rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
-		"inc": func(i int) int { return i + 1 },
-	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+	shell := sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("shell").Funcs(template.FuncMap{
+			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
+			"asset": assets.path, "rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
+			"inc": func(i int) int { return i + 1 },
+		}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+	})
 	set := pageSet{}
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
@@ -61,7 +64,9 @@ func loadPages(assets assetSet) pageSet {
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), ".html")
 		if name != "layout" && !strings.HasPrefix(name, "parts") {
-			set[name] = template.Must(template.Must(shell.Clone()).ParseFS(templateFiles, "templates/"+file.Name()))
+			set[name] = sync.OnceValue(func() *template.Template {
+				return template.Must(template.Must(shell().Clone()).ParseFS(templateFiles, "templates/"+file.Name()))
+			})
 		}
 	}
 	return set
@@ -92,7 +97,7 @@ func counts(r *http.Request) store.PageState {
 // piece renders one partial template of a page.
 func (s *server) piece(name, part string, data any) (string, error) {
 	var out strings.Builder
-	err := s.pages[name].ExecuteTemplate(&out, part, data)
+	err := s.pages[name]().ExecuteTemplate(&out, part, data)
 	return out.String(), err
 }
 
@@ -135,7 +140,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		p.Back = r.URL.RequestURI()
 	}
 	var out bytes.Buffer
-	if err := s.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
+	if err := s.pages[name]().ExecuteTemplate(&out, "layout", p); err != nil {
 		s.Logger.ErrorContext(r.Context(), "render page failed", "page", name, "error", err)
 		http.Error(w, "The page could not be rendered. See the log of the supervisor.", http.StatusInternalServerError)
 		return

@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -78,11 +77,13 @@ func partText(p transcript.Part) string {
 }
 
 // exitCode matches the start of the result of a failed command.
-var exitCode = regexp.MustCompile(`^(?:Error: )?Exit code (\d+)`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var exitCode = ops.Pattern(`^(?:Error: )?Exit code (\d+)`)
 
 // answerWord is the result of a call in one word.
 func answerWord(tool string, p transcript.Part) string {
-	if found := exitCode.FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
+	if found := exitCode().FindStringSubmatch(strings.TrimSpace(p.Text)); found != nil {
 		return "exit " + found[1]
 	}
 	switch {

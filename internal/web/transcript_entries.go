@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"html/template"
-	"regexp"
 	"strings"
 	"time"
 
@@ -150,7 +149,9 @@ func (t *entries) passage(p transcript.Part, seq int64, piece int) passage {
 }
 
 // withheld matches the replacement of a redacted secret.
-var withheld = regexp.MustCompile(`\[redacted(?:: [a-z ]+)?\]`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var withheld = ops.Pattern(`\[redacted(?:: [a-z ]+)?\]`)
 
 // marked escapes a text and highlights its redactions.
 func marked(text string) template.HTML {
@@ -160,7 +161,7 @@ func marked(text string) template.HTML {
 // redactions highlights redactions in escaped text.
 func redactions(safe string) template.HTML {
 	//nolint:gosec // the text is escaped, and redactions contain letters only
-	return template.HTML(withheld.ReplaceAllStringFunc(safe, func(found string) string {
+	return template.HTML(withheld().ReplaceAllStringFunc(safe, func(found string) string {
 		return `<mark class="redacted">` + found + `</mark>`
 	}))
 }

@@ -82,6 +82,18 @@ func hopping(times string) string {
 // readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how
 // many agents ran at once.
 func readHops(text string) (hops []float64, most int, err error) {
+	hops, most, err = ordered(text)
+	slices.Sort(hops)
+	return hops, most, err
+}
+
+// hopsInOrder returns the times as they followed each other.
+func hopsInOrder(text string) ([]float64, error) {
+	hops, _, err := ordered(text)
+	return hops, err
+}
+
+func ordered(text string) (hops []float64, most int, err error) {
 	type moment struct {
 		at          float64
 		what, cycle string
@@ -120,6 +132,5 @@ func readHops(text string) (hops []float64, most int, err error) {
 			hops = append(hops, (m.at-before)*1000)
 		}
 	}
-	slices.Sort(hops)
 	return hops, most, nil
 }

@@ -3,7 +3,6 @@ package codex
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -70,11 +69,13 @@ func (i item) input() string {
 }
 
 // Compiled once; read only. Codex tells a command with the shell it gives it to.
-var shellShape = regexp.MustCompile(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var shellShape = ops.Pattern(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`)
 
 // unwrapped is a command without the shell around it.
 func unwrapped(command string) string {
-	m := shellShape.FindStringSubmatch(strings.ReplaceAll(command, "\n", "\x00"))
+	m := shellShape().FindStringSubmatch(strings.ReplaceAll(command, "\n", "\x00"))
 	if m == nil {
 		return command
 	}

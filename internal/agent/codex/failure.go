@@ -3,7 +3,6 @@ package codex
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -31,8 +30,10 @@ func (d *decoder) resumeRefused(res *ops.RunResult, lastError string) bool {
 
 // Compiled once; read only. Codex puts the status of the API into its message.
 var (
-	statusShape = regexp.MustCompile(`(?:unexpected status|last status:) (\d{3})\b[^:]*:?\s*(.*)$`)
-	urlShape    = regexp.MustCompile(`, (?:url|request id|cf-ray): [^\s,]+`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	statusShape = ops.Pattern(`(?:unexpected status|last status:) (\d{3})\b[^:]*:?\s*(.*)$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	urlShape = ops.Pattern(`, (?:url|request id|cf-ray): [^\s,]+`)
 )
 
 // report is a failure that Codex itself reported.
@@ -44,8 +45,8 @@ type report struct {
 
 // reported reads the message of a turn that failed, as measured with 0.166.0. A turn fails when the API does.
 func reported(message string) report {
-	message = urlShape.ReplaceAllString(message, "")
-	if m := statusShape.FindStringSubmatch(message); m != nil {
+	message = urlShape().ReplaceAllString(message, "")
+	if m := statusShape().FindStringSubmatch(message); m != nil {
 		r := report{class: ops.FailureAPI, text: "the API answered " + m[1]}
 		if m[2] != "" {
 			r.text += ": " + m[2]

@@ -3,7 +3,6 @@ package codex
 import (
 	"context"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,7 +25,9 @@ type programVersion struct {
 }
 
 // Compiled once; read only.
-var versionShape = regexp.MustCompile(`^codex(?:-cli)? v?(\d+\.\d+\.\d+)\S*\s*$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var versionShape = ops.Pattern(`^codex(?:-cli)? v?(\d+\.\d+\.\d+)\S*\s*$`)
 
 func (c *Codex) versionOf(ctx context.Context, path string, env []string) programVersion {
 	v := programVersion{path: path}
@@ -60,7 +61,7 @@ func (c *Codex) askVersion(ctx context.Context, path string, env []string) strin
 	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
 	vars := agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
 	a := agent.Ask(ctx, agent.Program{Path: path, Argv: []string{c.o.Bin, "--version"}, Env: vars, Dir: home, Key: key})
-	if m := versionShape.FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
+	if m := versionShape().FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
 		return m[1]
 	}
 	return ""

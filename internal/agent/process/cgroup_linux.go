@@ -182,6 +182,15 @@ func (g *Cgroup) populated() bool {
 	return err == nil && bytes.Contains(data, []byte("populated 1"))
 }
 
+// Empty reports whether the kernel says that no process is in the group. Without a group nothing is known.
+func (g *Cgroup) Empty() bool {
+	if g == nil {
+		return false
+	}
+	data, err := os.ReadFile(g.Path + "/cgroup.events")
+	return err == nil && bytes.Contains(data, []byte("populated 0"))
+}
+
 // Remove takes the group away, with those a session made inside it. The last process may need a
 // moment to leave it; a group that stays is found again by the next sweep.
 func (g *Cgroup) Remove() {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -70,7 +68,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the metrics could not be collected; see the supervisor's log", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(text.Bytes())
 }

@@ -3,11 +3,11 @@ package metrics
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 )
 
 const prefix = "claudeops_"
@@ -52,58 +52,77 @@ func (f *family) addDistribution(d distribution, bounds []float64, labels ...str
 
 func natural[N int | int64 | uint64 | float64](n N) uint64 { return uint64(math.Max(0, float64(n))) }
 
-// snapshot is a collector for figures that were already read.
-type snapshot []*family
+// contentType is the Prometheus text format.
+const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Describe sends nothing: the metrics depend on the rows.
-func (snapshot) Describe(chan<- *prometheus.Desc) {}
+// escaped writes a text in quotes or in a comment of the format.
+var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`) //nolint:gochecknoglobals // a constant
 
-// Collect sends the figures.
-func (s snapshot) Collect(out chan<- prometheus.Metric) {
-	for _, f := range s {
-		desc := prometheus.NewDesc(prefix+f.name, f.help, f.labels, nil)
-		for _, x := range f.samples {
-			out <- f.metric(desc, x)
-		}
-	}
-}
-
-func (f *family) metric(desc *prometheus.Desc, x sample) prometheus.Metric {
-	labels := make([]string, 0, len(x.values))
-	for _, v := range x.values {
-		labels = append(labels, strings.ToValidUTF8(v, "\uFFFD"))
-	}
-	var m prometheus.Metric
-	var err error
-	switch f.kind {
-	case histogram:
-		m, err = prometheus.NewConstHistogram(desc, x.count, x.value, x.buckets, labels...)
-	case counter:
-		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, x.value, labels...)
-	case gauge:
-		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, x.value, labels...)
-	}
-	if err != nil {
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return m
-}
-
-// write writes the families in the Prometheus text format. A family without samples is left out.
+// write writes the families in the Prometheus text format, in order. A family without samples is left out.
 func write(to io.Writer, families []*family) error {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(snapshot(families)); err != nil {
-		return fmt.Errorf("register figures: %w", err)
-	}
-	gathered, err := registry.Gather()
-	if err != nil {
-		return fmt.Errorf("gather figures: %w", err)
-	}
-	encoder := expfmt.NewEncoder(to, expfmt.NewFormat(expfmt.TypeTextPlain))
-	for _, f := range gathered {
-		if err := encoder.Encode(f); err != nil {
-			return fmt.Errorf("write figure %s: %w", f.GetName(), err)
+	var b strings.Builder
+	for _, f := range slices.SortedFunc(slices.Values(families), func(a, b *family) int { return strings.Compare(a.name, b.name) }) {
+		if len(f.samples) == 0 {
+			continue
+		}
+		name := prefix + f.name
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, escaped.Replace(f.help), name, f.kind)
+		order := f.order()
+		for _, x := range slices.SortedStableFunc(slices.Values(f.samples), func(a, b sample) int {
+			return slices.Compare(a.ordered(order), b.ordered(order))
+		}) {
+			f.writeSample(&b, name, x, order)
 		}
 	}
-	return nil
+	_, err := io.WriteString(to, b.String())
+	return err
 }
+
+// order is where the labels are, sorted by their names.
+func (f *family) order() []int {
+	out := make([]int, len(f.labels))
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortFunc(out, func(a, b int) int { return strings.Compare(f.labels[a], f.labels[b]) })
+	return out
+}
+
+func (s sample) ordered(order []int) []string {
+	out := make([]string, len(order))
+	for i, at := range order {
+		out[i] = s.values[at]
+	}
+	return out
+}
+
+func (f *family) writeSample(b *strings.Builder, name string, x sample, order []int) {
+	labels := make([]string, 0, len(order)+1)
+	for _, at := range order {
+		labels = append(labels, fmt.Sprintf(`%s="%s"`, f.labels[at], quoted(x.values[at])))
+	}
+	if f.kind != histogram {
+		fmt.Fprintf(b, "%s%s %s\n", name, braced(labels), number(x.value))
+		return
+	}
+	for _, bound := range slices.Sorted(maps.Keys(x.buckets)) {
+		at := fmt.Sprintf(`le="%s"`, number(bound))
+		fmt.Fprintf(b, "%s_bucket%s %d\n", name, braced(append(labels, at)), x.buckets[bound])
+	}
+	fmt.Fprintf(b, "%s_bucket%s %d\n", name, braced(append(labels, `le="+Inf"`)), x.count)
+	fmt.Fprintf(b, "%s_sum%s %s\n", name, braced(labels), number(x.value))
+	fmt.Fprintf(b, "%s_count%s %d\n", name, braced(labels), x.count)
+}
+
+func quoted(s string) string {
+	return strings.ReplaceAll(escaped.Replace(strings.ToValidUTF8(s, "\uFFFD")), `"`, `\"`)
+}
+
+func braced(labels []string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(labels, ",") + "}"
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

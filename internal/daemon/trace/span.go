@@ -2,16 +2,9 @@ package trace
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
-	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"claudeops/internal/ops"
 )
@@ -19,56 +12,70 @@ import (
 // workflow is the name of every cycle's span; collectors rely on it.
 const workflow = "escalation_chain"
 
+// schemaURL names the version of the semantic conventions.
+const schemaURL = "https://opentelemetry.io/schemas/1.41.0"
+
+// Names of the semantic conventions.
+const (
+	operationName    = "gen_ai.operation.name"
+	workflowName     = "gen_ai.workflow.name"
+	providerName     = "gen_ai.provider.name"
+	agentID          = "gen_ai.agent.id"
+	agentName        = "gen_ai.agent.name"
+	agentVersion     = "gen_ai.agent.version"
+	conversationID   = "gen_ai.conversation.id"
+	requestModel     = "gen_ai.request.model"
+	inputTokens      = "gen_ai.usage.input_tokens"
+	outputTokens     = "gen_ai.usage.output_tokens"
+	cacheReadTokens  = "gen_ai.usage.cache_read.input_tokens"
+	cacheWriteTokens = "gen_ai.usage.cache_creation.input_tokens"
+	toolName         = "gen_ai.tool.name"
+	toolCallID       = "gen_ai.tool.call.id"
+	toolType         = "gen_ai.tool.type"
+	errorTypeName    = "error.type"
+)
+
 // traceOf is the id of a cycle's trace. The time keeps those of two installations apart.
-func traceOf(c ops.Cycle) oteltrace.TraceID {
+func traceOf(c ops.Cycle) id {
 	sum := sha256.Sum256(fmt.Appendf(nil, "trace %s %d %d", c.Environment, c.ID, c.CreatedAt.UnixMicro()))
-	return oteltrace.TraceID(sum[:16])
+	return sum[:16]
 }
 
 // ID is the id of a cycle's trace, as a collector shows it.
-func ID(c ops.Cycle) string { return traceOf(c).String() }
+func ID(c ops.Cycle) string { return hex.EncodeToString(traceOf(c)) }
 
-func spanOf(parts ...any) oteltrace.SpanID {
+func spanOf(parts ...any) id {
 	sum := sha256.Sum256(fmt.Append([]byte("span "), parts...))
-	return oteltrace.SpanID(sum[:8])
+	return sum[:8]
 }
 
-func contextOf(c ops.Cycle, span oteltrace.SpanID) oteltrace.SpanContext {
-	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: traceOf(c), SpanID: span, TraceFlags: oteltrace.FlagsSampled})
-}
+func cycleID(c ops.Cycle) id { return spanOf("cycle", c.Environment, c.ID, c.CreatedAt.UnixMicro()) }
 
-func cycleContext(c ops.Cycle) oteltrace.SpanContext {
-	return contextOf(c, spanOf("cycle", c.Environment, c.ID, c.CreatedAt.UnixMicro()))
-}
+func sessionID(s ops.Session) id { return spanOf("session", s.Key) }
 
-func sessionContext(c ops.Cycle, s ops.Session) oteltrace.SpanContext {
-	return contextOf(c, spanOf("session", s.Key))
-}
-
-func newSpan(name string, self, parent oteltrace.SpanContext, begin, end time.Time, attributes ...attribute.KeyValue) tracetest.SpanStub {
+func newSpan(name string, c ops.Cycle, self, parent id, begin, end time.Time, attributes ...keyValue) span {
 	if end.Before(begin) {
 		end = begin // the clock was set back
 	}
-	return tracetest.SpanStub{
-		Name: name, SpanContext: self, Parent: parent, SpanKind: oteltrace.SpanKindInternal,
-		StartTime: begin, EndTime: end, Attributes: attributes,
-		InstrumentationScope: instrumentation.Scope{Name: "claudeops", SchemaURL: semconv.SchemaURL},
+	return span{
+		TraceID: traceOf(c), SpanID: self, Parent: parent, Flags: flagSampled | flagKnowParent, Name: name, Kind: kindInternal,
+		Start: unix(begin), End: unix(end), Attributes: attributes,
 	}
 }
 
-func cycleSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
-	out := newSpan("invoke_workflow "+workflow, cycleContext(c), oteltrace.SpanContext{},
+func cycleSpan(c ops.Cycle, recoveries []ops.Recovery) span {
+	out := newSpan("invoke_workflow "+workflow, c, cycleID(c), nil,
 		first(c.StartedAt, &c.CreatedAt), first(c.EndedAt, &c.CreatedAt),
-		semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIWorkflowName(workflow),
-		attribute.Int64("claudeops.cycle.id", int64(c.ID)), attribute.String("claudeops.environment", c.Environment),
-		attribute.String("claudeops.trigger", string(c.Trigger)), attribute.String("claudeops.outcome", string(c.Status)))
+		text(operationName, "invoke_workflow"), text(workflowName, workflow),
+		whole("claudeops.cycle.id", c.ID), text("claudeops.environment", c.Environment),
+		text("claudeops.trigger", string(c.Trigger)), text("claudeops.outcome", string(c.Status)))
 	for _, r := range recoveries {
 		out.Events = append(out.Events, recoveryEvent(r))
 	}
 	switch c.Status {
 	case ops.CycleFailed, ops.CyclePartial:
-		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String(string(c.Status)))
-		out.Status = sdktrace.Status{Code: codes.Error, Description: c.Reason}
+		out.Attributes = append(out.Attributes, text(errorTypeName, string(c.Status)))
+		out.Status = status{Code: statusError, Message: c.Reason}
 	default:
 	}
 	return out
@@ -76,49 +83,49 @@ func cycleSpan(c ops.Cycle, recoveries []ops.Recovery) tracetest.SpanStub {
 
 // recoveryEvent is one recovery step: what failed, and the action taken. The text of the failure may quote an agent, so it is not
 // part of it.
-func recoveryEvent(r ops.Recovery) sdktrace.Event {
-	attributes := []attribute.KeyValue{
-		attribute.Int("claudeops.recovery.level", int(r.Level)), attribute.String("claudeops.recovery.action", string(r.Action)),
-		semconv.ErrorTypeKey.String(string(r.ErrorType)), attribute.Int("claudeops.tier", int(r.Tier)),
+func recoveryEvent(r ops.Recovery) event {
+	attributes := []keyValue{
+		whole("claudeops.recovery.level", int(r.Level)), text("claudeops.recovery.action", string(r.Action)),
+		text(errorTypeName, string(r.ErrorType)), whole("claudeops.tier", int(r.Tier)),
 	}
 	if r.SessionID != 0 {
-		attributes = append(attributes, attribute.Int64("claudeops.session.id", int64(r.SessionID)))
+		attributes = append(attributes, whole("claudeops.session.id", r.SessionID))
 	}
 	if r.Handler != "" {
-		attributes = append(attributes, semconv.GenAIAgentID(r.Handler))
+		attributes = append(attributes, text(agentID, r.Handler))
 	}
-	return sdktrace.Event{Name: "recovery", Time: r.EnteredAt, Attributes: attributes}
+	return event{Name: "recovery", Time: unix(r.EnteredAt), Attributes: attributes}
 }
 
-func sessionSpan(c ops.Cycle, s ops.Session) tracetest.SpanStub {
-	attributes := []attribute.KeyValue{
-		semconv.GenAIOperationNameInvokeAgent, provider(s.Family), semconv.GenAIAgentID(s.Handler), semconv.GenAIAgentName(s.Handler),
-		semconv.GenAIRequestModel(s.Model),
-		attribute.Int64("claudeops.session.id", int64(s.ID)), attribute.Int64("claudeops.cycle.id", int64(s.CycleID)),
-		attribute.Int("claudeops.tier", int(s.Tier)), attribute.Int("claudeops.attempt", s.Attempt),
-		attribute.String("claudeops.environment", c.Environment),
-		attribute.String("claudeops.context_mode", string(s.ContextMode)), attribute.String("claudeops.outcome", string(s.Outcome)),
+func sessionSpan(c ops.Cycle, s ops.Session) span {
+	attributes := []keyValue{
+		text(operationName, "invoke_agent"), provider(s.Family), text(agentID, s.Handler), text(agentName, s.Handler),
+		text(requestModel, s.Model),
+		whole("claudeops.session.id", s.ID), whole("claudeops.cycle.id", s.CycleID),
+		whole("claudeops.tier", int(s.Tier)), whole("claudeops.attempt", s.Attempt),
+		text("claudeops.environment", c.Environment),
+		text("claudeops.context_mode", string(s.ContextMode)), text("claudeops.outcome", string(s.Outcome)),
 	}
-	for key, value := range map[attribute.Key]string{
-		semconv.GenAIAgentVersionKey: s.CLIVersion, semconv.GenAIConversationIDKey: s.CLISessionID,
+	for key, value := range map[string]string{
+		agentVersion: s.CLIVersion, conversationID: s.CLISessionID,
 	} {
 		if value != "" {
-			attributes = append(attributes, key.String(value))
+			attributes = append(attributes, text(key, value))
 		}
 	}
 	attributes = append(attributes, figures(s.Figures)...)
 	begin := first(s.StartedAt, &s.CreatedAt)
-	out := newSpan("invoke_agent "+s.Handler, sessionContext(c, s), cycleContext(c), begin, first(s.EndedAt, &begin), attributes...)
+	out := newSpan("invoke_agent "+s.Handler, c, sessionID(s), cycleID(c), begin, first(s.EndedAt, &begin), attributes...)
 	if s.Status != ops.SessionCompleted {
-		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String(errorType(s)))
-		out.Status = sdktrace.Status{Code: codes.Error, Description: s.Error}
+		out.Attributes = append(out.Attributes, text(errorTypeName, errorType(s)))
+		out.Status = status{Code: statusError, Message: s.Error}
 	}
 	return out
 }
 
 // figures are the numbers of a session; unreported ones are left out. Input includes cached tokens, as the conventions require.
-func figures(f ops.Figures) []attribute.KeyValue {
-	var out []attribute.KeyValue
+func figures(f ops.Figures) []keyValue {
+	var out []keyValue
 	if f.InputTokens != nil {
 		all := *f.InputTokens
 		for _, cached := range []*int64{f.CacheReadTokens, f.CacheWriteTokens} {
@@ -126,37 +133,37 @@ func figures(f ops.Figures) []attribute.KeyValue {
 				all += *cached
 			}
 		}
-		out = append(out, semconv.GenAIUsageInputTokensKey.Int64(all))
+		out = append(out, whole(inputTokens, all))
 	}
-	for key, n := range map[attribute.Key]*int64{
-		semconv.GenAIUsageOutputTokensKey: f.OutputTokens, semconv.GenAIUsageCacheReadInputTokensKey: f.CacheReadTokens,
-		semconv.GenAIUsageCacheCreationInputTokensKey: f.CacheWriteTokens, "claudeops.turns": f.NumTurns,
+	for key, n := range map[string]*int64{
+		outputTokens: f.OutputTokens, cacheReadTokens: f.CacheReadTokens,
+		cacheWriteTokens: f.CacheWriteTokens, "claudeops.turns": f.NumTurns,
 	} {
 		if n != nil {
-			out = append(out, key.Int64(*n))
+			out = append(out, whole(key, *n))
 		}
 	}
 	if f.CostUSD != nil {
-		out = append(out, attribute.Float64("claudeops.cost.usd", *f.CostUSD), attribute.Float64("gen_ai.usage.cost", *f.CostUSD))
+		out = append(out, decimal("claudeops.cost.usd", *f.CostUSD), decimal("gen_ai.usage.cost", *f.CostUSD))
 	}
 	return out
 }
 
-func toolSpan(c ops.Cycle, s ops.Session, call call) tracetest.SpanStub {
+func toolSpan(c ops.Cycle, s ops.Session, call call) span {
 	end := call.end
 	if end.IsZero() {
 		end = first(s.EndedAt, &call.begin)
 	}
-	out := newSpan("execute_tool "+call.name, contextOf(c, spanOf("tool", s.Key, call.id)), sessionContext(c, s), call.begin, end,
-		semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(call.name), semconv.GenAIToolCallID(call.id),
-		semconv.GenAIToolType("function"))
+	out := newSpan("execute_tool "+call.name, c, spanOf("tool", s.Key, call.id), sessionID(s), call.begin, end,
+		text(operationName, "execute_tool"), text(toolName, call.name), text(toolCallID, call.id),
+		text(toolType, "function"))
 	switch {
 	case call.end.IsZero():
-		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String("no_result"))
-		out.Status = sdktrace.Status{Code: codes.Error, Description: "the session ended before the tool did"}
+		out.Attributes = append(out.Attributes, text(errorTypeName, "no_result"))
+		out.Status = status{Code: statusError, Message: "the session ended before the tool did"}
 	case call.failed:
-		out.Attributes = append(out.Attributes, semconv.ErrorTypeKey.String("tool_error"))
-		out.Status = sdktrace.Status{Code: codes.Error}
+		out.Attributes = append(out.Attributes, text(errorTypeName, "tool_error"))
+		out.Status = status{Code: statusError}
 	}
 	return out
 }
@@ -172,16 +179,16 @@ func errorType(s ops.Session) string {
 	return string(s.Status)
 }
 
-func provider(family string) attribute.KeyValue {
+func provider(family string) keyValue {
 	switch family {
 	case "claude":
-		return semconv.GenAIProviderNameAnthropic
+		return text(providerName, "anthropic")
 	case "gpt":
-		return semconv.GenAIProviderNameOpenAI
+		return text(providerName, "openai")
 	case "gemini":
-		return semconv.GenAIProviderNameGCPGemini
+		return text(providerName, "gcp.gemini")
 	}
-	return semconv.GenAIProviderNameKey.String(family)
+	return text(providerName, family)
 }
 
 func first(times ...*time.Time) time.Time {

@@ -4,23 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
-
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"claudeops/internal/ops"
 )
 
 const (
-	batch      = 50
-	page       = 1000
-	firstWait  = 5 * time.Second
-	longWait   = 5 * time.Minute
-	closeLimit = 2 * time.Second
+	batch     = 50
+	page      = 1000
+	firstWait = 5 * time.Second
+	longWait  = 5 * time.Minute
 )
 
 // Marks is where rows are marked as sent.
@@ -48,32 +43,39 @@ type Options struct {
 // Exporter sends spans of ended sessions and cycles to a collector.
 type Exporter struct {
 	Options
-	collector sdktrace.SpanExporter
-	resource  *resource.Resource
+	collector *collector
+	about     []keyValue // this program
 }
 
 // New makes an exporter. Nothing is sent yet.
-func New(ctx context.Context, o Options) (*Exporter, error) {
-	// Retries are ours: a row stays unmarked until the collector has taken it.
-	collector, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
+func New(o Options) (*Exporter, error) {
+	collector, err := newCollector(o.Version)
 	if err != nil {
 		return nil, fmt.Errorf("make trace exporter: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("claudeops"), semconv.ServiceVersion(o.Version)),
-		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("describe this program for traces: %w", err)
+	return &Exporter{Options: o, collector: collector, about: about(o.Version)}, nil
+}
+
+// about describes this program. The variables of OpenTelemetry come last, so they win.
+func about(version string) []keyValue {
+	all := map[string]string{
+		"service.name": "claudeops", "service.version": version,
+		"telemetry.sdk.name": "claudeops", "telemetry.sdk.language": "go", "telemetry.sdk.version": version,
 	}
-	return &Exporter{Options: o, collector: collector, resource: about}, nil
+	maps.Copy(all, pairs(variable("OTEL_RESOURCE_ATTRIBUTES")))
+	if name := variable("OTEL_SERVICE_NAME"); name != "" {
+		all["service.name"] = name
+	}
+	var out []keyValue
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, text(key, all[key]))
+	}
+	return out
 }
 
 // Run sends what has ended, now and after every wake-up, until ctx ends. What could not be sent is tried again.
 func (e *Exporter) Run(ctx context.Context, wake <-chan struct{}) error {
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
-		_ = e.collector.Shutdown(end) // it has no buffered spans
-	}()
+	defer e.collector.client.CloseIdleConnections()
 	if err := e.Marks.BeginTraces(ctx); err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (e *Exporter) cycle(ctx context.Context, c ops.Cycle) error {
 	if err != nil {
 		return err
 	}
-	if err := e.send(ctx, tracetest.SpanStubs{cycleSpan(c, recoveries)}); err != nil {
+	if err := e.send(ctx, []span{cycleSpan(c, recoveries)}); err != nil {
 		return err
 	}
 	return e.Marks.MarkTraced(ctx, nil, []ops.CycleID{c.ID}, e.Clock())
@@ -154,7 +156,7 @@ func (e *Exporter) session(ctx context.Context, c ops.Cycle, s ops.Session) erro
 			break
 		}
 	}
-	spans := tracetest.SpanStubs{sessionSpan(c, s)}
+	spans := []span{sessionSpan(c, s)}
 	for _, call := range calls.list {
 		spans = append(spans, toolSpan(c, s, call))
 	}
@@ -164,11 +166,8 @@ func (e *Exporter) session(ctx context.Context, c ops.Cycle, s ops.Session) erro
 	return e.Marks.MarkTraced(ctx, []ops.SessionID{s.ID}, nil, e.Clock())
 }
 
-func (e *Exporter) send(ctx context.Context, spans tracetest.SpanStubs) error {
-	for i := range spans {
-		spans[i].Resource = e.resource
-	}
-	if err := e.collector.ExportSpans(ctx, spans.Snapshots()); err != nil {
+func (e *Exporter) send(ctx context.Context, spans []span) error {
+	if err := e.collector.send(ctx, newRequest(e.about, spans)); err != nil {
 		return fmt.Errorf("send traces: %w", err)
 	}
 	return nil

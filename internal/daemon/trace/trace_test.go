@@ -104,7 +104,7 @@ func texts(attributes []*common.KeyValue) map[string]string {
 
 func newExporter(t *testing.T, j *apitest.Journal) *trace.Exporter {
 	t.Helper()
-	e, err := trace.New(t.Context(), trace.Options{Rows: j.Store, Marks: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler), Version: "1.2.3"})
+	e, err := trace.New(trace.Options{Rows: j.Store, Marks: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler), Version: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"claudeops/internal/ops"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Parse reads a handoff that a session of tier from has left. The handoff is empty unless the report is OK.
@@ -41,11 +39,10 @@ func ParseTree(tree any, from ops.Tier) (ops.Handoff, Report) {
 }
 
 // Validate explains where a tree breaks a schema, and warns of the fields the schema does not name.
-func Validate(schema *jsonschema.Schema, tree any) Report {
-	var report Report
-	if err := schema.Validate(tree); err != nil {
-		report.Errors = explain(err, tree)
-	}
+func Validate(schema *Rules, tree any) Report {
+	var found faults
+	schema.check(tree, nil, &found)
+	report := Report{Errors: order(found.problems)}
 	warnUnknown(schema, tree, nil, &report)
 	return report
 }
@@ -64,15 +61,15 @@ func writer(tree any) ops.Tier {
 }
 
 // warnUnknown warns of what the schema does not name, wherever it names fields.
-func warnUnknown(schema *jsonschema.Schema, tree any, path []string, report *Report) {
+func warnUnknown(schema *Rules, tree any, path []string, report *Report) {
 	for schema.Ref != nil { // what stands beside a reference only narrows the fields that are named there
 		schema = schema.Ref
 	}
 	switch value := tree.(type) {
 	case []any:
 		for i, item := range value {
-			if schema.Items2020 != nil {
-				warnUnknown(schema.Items2020, item, append(slices.Clone(path), strconv.Itoa(i)), report)
+			if schema.Items != nil {
+				warnUnknown(schema.Items, item, append(slices.Clone(path), strconv.Itoa(i)), report)
 			}
 		}
 	case map[string]any:
@@ -94,7 +91,7 @@ func warnUnknown(schema *jsonschema.Schema, tree any, path []string, report *Rep
 }
 
 // hint names the field that was probably meant.
-func hint(known map[string]*jsonschema.Schema, key string) string {
+func hint(known map[string]*Rules, key string) string {
 	for name := range known {
 		if strings.EqualFold(name, key) {
 			return "; did you mean " + name + "?"

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"claudeops/internal/decide/handoff"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 //go:embed schema/inline-v1.json
@@ -27,21 +25,9 @@ func Inline() string {
 }
 
 // compiled is computed once and only read afterwards.
-var compiled = sync.OnceValue(compile) //nolint:gochecknoglobals // a constant that takes work to make
-
-// compile panics when the embedded document is broken: that is a build mistake no operator can act upon.
-func compile() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(inlineText))
-	if err != nil {
-		panic(fmt.Sprintf("read the embedded judge schema: %v", err))
-	}
-	const id = "judge-v1.json"
-	c := handoff.NewCompiler()
-	if err := c.AddResource(id, doc); err != nil {
-		panic(fmt.Sprintf("add the embedded judge schema: %v", err))
-	}
-	return c.MustCompile(id)
-}
+//
+//nolint:gochecknoglobals // a constant that takes work to make
+var compiled = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(string(inlineText)) })
 
 // Judgement is what is stored of a judge's answer. Verdict, confidence and total are computed here.
 type Judgement struct {

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -89,12 +90,16 @@ func flatten(value any, all, values *strings.Builder) {
 
 // Compiled once; read only.
 var (
-	uuids      = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	timestamps = regexp.MustCompile(
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	uuids = ops.Pattern(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	timestamps = ops.Pattern(
 		`\b\d{4}-\d{2}-\d{2}(?:[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:z|[+-]\d{2}:?\d{2})?)?\b|\b\d{2}:\d{2}:\d{2}(?:[.,]\d+)?\b`,
 	)
-	hexIDs  = regexp.MustCompile(`\b(?:0x)?[0-9a-f]{7,}\b`)
-	numbers = regexp.MustCompile(`\d{6,}`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	hexIDs = ops.Pattern(`\b(?:0x)?[0-9a-f]{7,}\b`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	numbers = ops.Pattern(`\d{6,}`)
 )
 
 func normalize(text string) string {
@@ -103,15 +108,15 @@ func normalize(text string) string {
 		rest, text = text[longestRead:], text[:longestRead]
 	}
 	text = strings.ToLower(strings.ToValidUTF8(text, "?"))
-	text = timestamps.ReplaceAllString(text, "<time>")
-	text = uuids.ReplaceAllString(text, "<uuid>")
-	text = hexIDs.ReplaceAllStringFunc(text, func(s string) string {
+	text = timestamps().ReplaceAllString(text, "<time>")
+	text = uuids().ReplaceAllString(text, "<uuid>")
+	text = hexIDs().ReplaceAllStringFunc(text, func(s string) string {
 		if strings.ContainsAny(s, "0123456789") && strings.ContainsAny(s, "abcdef") {
 			return "<hex>"
 		}
 		return s // a word, or a number
 	})
-	text = numbers.ReplaceAllString(text, "<number>")
+	text = numbers().ReplaceAllString(text, "<number>")
 	if utf8.RuneCountInString(text) <= longestText && rest == "" {
 		return text
 	}

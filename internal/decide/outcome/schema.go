@@ -5,12 +5,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 
 	"claudeops/internal/decide/handoff"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Version is the schema version this package reads and writes.
@@ -38,17 +35,6 @@ func Inline() string {
 }
 
 // compiled is computed once and only read afterwards.
-var compiled = sync.OnceValue(compile) //nolint:gochecknoglobals // a constant that takes work to make
-
-// compile panics when the embedded document is broken: that is a build mistake no operator can act upon.
-func compile() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schemaText))
-	if err != nil {
-		panic(fmt.Sprintf("read the embedded outcome schema: %v", err))
-	}
-	c := handoff.NewCompiler()
-	if err := c.AddResource(SchemaID, doc); err != nil {
-		panic(fmt.Sprintf("add the embedded outcome schema: %v", err))
-	}
-	return c.MustCompile(SchemaID)
-}
+//
+//nolint:gochecknoglobals // a constant that takes work to make
+var compiled = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(schemaText) })

@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -53,7 +52,9 @@ func (w When) evidence() evidence {
 }
 
 // Compiled once; read only.
-var nameShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var nameShape = ops.Pattern(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // shortestText keeps a rule from matching nearly every error text.
 const shortestText = 3
@@ -81,10 +82,10 @@ func (r Rule) problems(name string) []error {
 	refuse := func(format string, args ...any) {
 		out = append(out, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
 	}
-	if !nameShape.MatchString(r.ID) {
+	if !nameShape().MatchString(r.ID) {
 		refuse("the id must be lower-case letters, digits, - and _, at most 64")
 	}
-	if !nameShape.MatchString(string(r.ErrorType)) {
+	if !nameShape().MatchString(string(r.ErrorType)) {
 		refuse("error_type %q must be lower-case letters, digits, - and _, at most 64", r.ErrorType)
 	}
 	if r.Level < ops.RecoveryRetry || r.Level > ops.RecoveryForceDone {

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"claudeops/internal/decide/handoff"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Version is the schema version this package reads and writes.
@@ -38,23 +36,10 @@ func ForceDoneSchema() []byte { return []byte(forceDoneText) }
 // compiled are computed once and only read afterwards.
 var (
 	//nolint:gochecknoglobals // a constant that takes work to make
-	compiledFailure = sync.OnceValue(func() *jsonschema.Schema { return compile(FailureSchemaID, failureText) })
+	compiledFailure = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(failureText) })
 	//nolint:gochecknoglobals // a constant that takes work to make
-	compiledForceDone = sync.OnceValue(func() *jsonschema.Schema { return compile(ForceDoneSchemaID, forceDoneText) })
+	compiledForceDone = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(forceDoneText) })
 )
-
-// compile panics when the embedded document is broken: that is a build mistake no operator can act upon.
-func compile(id, text string) *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		panic(fmt.Sprintf("read the embedded schema %s: %v", id, err))
-	}
-	c := handoff.NewCompiler()
-	if err := c.AddResource(id, doc); err != nil {
-		panic(fmt.Sprintf("add the embedded schema %s: %v", id, err))
-	}
-	return c.MustCompile(id)
-}
 
 // ParseFailure reads a failure report strictly. The failure is empty unless the report is OK.
 func ParseFailure(raw []byte) (Failure, handoff.Report) {
@@ -75,7 +60,7 @@ func (f Failure) Encode() ([]byte, error) {
 // Encode writes the force-done result with its metadata and checks it against its schema.
 func (e Ending) Encode() ([]byte, error) { return encode(e, compiledForceDone(), "force-done result") }
 
-func parse[T any](raw []byte, schema *jsonschema.Schema, document string) (T, handoff.Report) {
+func parse[T any](raw []byte, schema *handoff.Rules, document string) (T, handoff.Report) {
 	var value T
 	report := check(raw, schema, document)
 	if !report.OK() {
@@ -89,7 +74,7 @@ func parse[T any](raw []byte, schema *jsonschema.Schema, document string) (T, ha
 	return value, report
 }
 
-func encode(value any, schema *jsonschema.Schema, document string) ([]byte, error) {
+func encode(value any, schema *handoff.Rules, document string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -103,7 +88,7 @@ func encode(value any, schema *jsonschema.Schema, document string) ([]byte, erro
 	return raw, nil
 }
 
-func check(raw []byte, schema *jsonschema.Schema, document string) handoff.Report {
+func check(raw []byte, schema *handoff.Rules, document string) handoff.Report {
 	tree, problems := handoff.Decode(raw)
 	if len(problems) > 0 {
 		report := handoff.Report{Errors: problems}

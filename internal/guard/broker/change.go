@@ -98,7 +98,7 @@ func (s *Session) plan(ctx context.Context, req *request) (plan, error) {
 
 // resolve finds the container that a request names and the service of the incident that it belongs to.
 func (s *Session) resolve(ctx context.Context, req *request, ref string, sc scope, all []identity) (container, string, error) {
-	if !nameShape.MatchString(ref) {
+	if !nameShape().MatchString(ref) {
 		return container{}, "", refuse(ruleRequest, "The Docker request %s is refused: %q is not the name of a container.", req.short(), ref)
 	}
 	c, found, err := s.b.engine.container(ctx, ref)
@@ -206,7 +206,7 @@ func (s *Session) planCreate(ctx context.Context, req *request, sc scope, all []
 		return plan{}, err
 	}
 	ref, _ := req.body["Image"].(string)
-	if !imageShape.MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") {
+	if !imageShape().MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") {
 		return plan{}, refuse(rulePower, "A container %q is not created: its image is not named.", id.name)
 	}
 	base, err := s.b.engine.defaults(ctx, ref)

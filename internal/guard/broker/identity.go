@@ -2,9 +2,10 @@ package broker
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // The labels that compose puts on containers; Podman's compose puts them too.
@@ -99,11 +100,13 @@ func (s scope) tell() string {
 }
 
 // temporary matches the name that compose gives to a container for the time in which it is replaced.
-var temporary = regexp.MustCompile(`^[0-9a-f]{12}_(.+)$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var temporary = ops.Pattern(`^[0-9a-f]{12}_(.+)$`)
 
 // plainName is the name of a container without what compose adds for the time in which it is replaced.
 func plainName(name string) string {
-	if m := temporary.FindStringSubmatch(name); m != nil {
+	if m := temporary().FindStringSubmatch(name); m != nil {
 		return m[1]
 	}
 	return name
@@ -119,7 +122,7 @@ func fits(name string, old identity) bool {
 		return false
 	}
 	for _, sep := range []string{"-", "_"} {
-		if rest, ok := strings.CutPrefix(name, old.project()+sep+old.service()+sep); ok && numberShape.MatchString(rest) {
+		if rest, ok := strings.CutPrefix(name, old.project()+sep+old.service()+sep); ok && numberShape().MatchString(rest) {
 			return true
 		}
 	}

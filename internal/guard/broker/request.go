@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -16,11 +17,16 @@ const (
 )
 
 var (
-	versionShape = regexp.MustCompile(`^v1\.([0-9]{1,3})$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	versionShape = ops.Pattern(`^v1\.([0-9]{1,3})$`)
 	// segmentShape matches every name that Docker gives to things, and image references without their slashes.
-	segmentShape = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$`)
+	//
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	segmentShape = ops.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$`)
 	// plainURI matches the printable characters that may stand in a request's path and query.
-	plainURI = regexp.MustCompile(`^/[\x21\x24-\x5b\x5d-\x7e]*$`)
+	//
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	plainURI = ops.Pattern(`^/[\x21\x24-\x5b\x5d-\x7e]*$`)
 )
 
 // target is what a request addresses: the path in decoded segments, without the version, and the query.
@@ -44,18 +50,18 @@ func (t target) String() string {
 // understand differently.
 func parseTarget(method, uri string) (target, error) {
 	t := target{method: method, query: url.Values{}}
-	if len(uri) > maxURI || !plainURI.MatchString(uri) {
+	if len(uri) > maxURI || !plainURI().MatchString(uri) {
 		return t, errors.New("its path is too long or has characters that do not belong there")
 	}
 	path, query, _ := strings.Cut(uri, "?")
 	for raw := range strings.SplitSeq(path[1:], "/") {
 		segment, err := url.PathUnescape(raw)
-		if err != nil || !segmentShape.MatchString(segment) || strings.Contains(segment, "..") {
+		if err != nil || !segmentShape().MatchString(segment) || strings.Contains(segment, "..") {
 			return t, fmt.Errorf("%q cannot be part of a path", raw)
 		}
 		t.path = append(t.path, segment)
 	}
-	if m := versionShape.FindStringSubmatch(t.path[0]); m != nil && len(t.path) > 1 {
+	if m := versionShape().FindStringSubmatch(t.path[0]); m != nil && len(t.path) > 1 {
 		if minor, err := strconv.Atoi(m[1]); err != nil || minor < oldestMinor {
 			return t, fmt.Errorf("API versions before 1.%d are not supported", oldestMinor)
 		}

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -40,10 +39,14 @@ type route struct {
 }
 
 var (
-	numberShape = regexp.MustCompile(`^-?[0-9]{1,10}$`)
-	signalShape = regexp.MustCompile(`^[A-Z0-9+]{1,12}$`)
-	nameShape   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	imageShape  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	numberShape = ops.Pattern(`^-?[0-9]{1,10}$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	signalShape = ops.Pattern(`^[A-Z0-9+]{1,12}$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	nameShape = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	imageShape = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
 )
 
 func anything(string) bool { return true }
@@ -56,10 +59,10 @@ func off(s string) bool {
 func flag(s string) bool {
 	return off(s) || slices.Contains([]string{"1", "yes", "true"}, strings.ToLower(s))
 }
-func number(s string) bool { return numberShape.MatchString(s) }
-func signal(s string) bool { return signalShape.MatchString(s) }
-func name(s string) bool   { return nameShape.MatchString(s) }
-func image(s string) bool  { return imageShape.MatchString(s) }
+func number(s string) bool { return numberShape().MatchString(s) }
+func signal(s string) bool { return signalShape().MatchString(s) }
+func name(s string) bool   { return nameShape().MatchString(s) }
+func image(s string) bool  { return imageShape().MatchString(s) }
 
 // processes are the arguments of ps that do not show environments.
 func processes(s string) bool { return slices.Contains([]string{"", "-ef", "aux", "-aux"}, s) }

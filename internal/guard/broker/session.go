@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -169,7 +168,9 @@ func (s *Session) Close() error {
 }
 
 // sessionFolder matches the folders that Open makes.
-var sessionFolder = regexp.MustCompile(`^d[0-9]+-[0-9]+$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var sessionFolder = ops.Pattern(`^d[0-9]+-[0-9]+$`)
 
 // Sweep removes the sockets of sessions whose supervisor ended without closing them, and returns how many.
 func (b *Broker) Sweep(ctx context.Context) (int, error) {
@@ -181,7 +182,7 @@ func (b *Broker) Sweep(ctx context.Context) (int, error) {
 	var errs []error
 	for _, e := range entries {
 		dir := filepath.Join(b.o.Dir, e.Name())
-		if !e.IsDir() || !sessionFolder.MatchString(e.Name()) || !b.dead(ctx, dir) {
+		if !e.IsDir() || !sessionFolder().MatchString(e.Name()) || !b.dead(ctx, dir) {
 			continue
 		}
 		err := errors.Join(ignoreMissing(os.Remove(filepath.Join(dir, socketName))), ignoreMissing(os.Remove(dir)))

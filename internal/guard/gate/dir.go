@@ -6,13 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"syscall"
+
+	"claudeops/internal/ops"
 )
 
 // plainPath matches what a shell takes as it is written. The CLI does not quote the program before its shell.
-var plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var plainPath = ops.Pattern(`^/[A-Za-z0-9/._-]+$`)
 
 // DefaultDir is where the sockets of a supervisor of this user lie: in the user's runtime folder if there is one,
 // else under /tmp. Neither is long.
@@ -64,7 +67,7 @@ func ownDir(dir string) bool {
 // prepareDir makes the folder, and refuses one that others could have made or written to. One that was only opened for
 // looking, as walls do it for the agent's user, is closed again.
 func prepareDir(dir string) error {
-	if !plainPath.MatchString(dir) {
+	if !plainPath().MatchString(dir) {
 		return fmt.Errorf("the folder of the guard's sockets must be an absolute path of letters, digits and ._-, not %q", dir)
 	}
 	if err := checkParent(filepath.Dir(dir)); err != nil {

@@ -383,7 +383,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 	if err := prepareDir(lent); err != nil || checkPrivate(lent) != nil {
 		t.Errorf("a folder that was lent is not taken back: %v", err)
 	}
-	if dir := DefaultDir(); !plainPath.MatchString(dir) || len(dir) > 60 {
+	if dir := DefaultDir(); !plainPath().MatchString(dir) || len(dir) > 60 {
 		t.Errorf("the default is %q", dir)
 	}
 }

@@ -2,8 +2,9 @@ package gate
 
 import (
 	"path"
-	"regexp"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // The pieces that the CLI puts before a command, byte for byte.
@@ -28,8 +29,10 @@ const (
 
 // The files the CLI names: its snapshot of the login shell, and the file it learns the working folder from.
 var (
-	snapshotName = regexp.MustCompile(`^snapshot-[a-z]+-[0-9]+-[a-z0-9]+\.sh$`)
-	cwdName      = regexp.MustCompile(`^claude-[a-z0-9]+-cwd$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	snapshotName = ops.Pattern(`^snapshot-[a-z]+-[0-9]+-[a-z0-9]+\.sh$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	cwdName = ops.Pattern(`^claude-[a-z0-9]+-cwd$`)
 )
 
 // outer is the text a CLI gives to its shell, taken apart around the command.
@@ -48,7 +51,7 @@ func takeApart(text string) (outer, bool) {
 	rest := skipTooOld(text)
 	if behind, ok := strings.CutPrefix(rest, sourceStart); ok {
 		name, behind, ok := cutWord(behind)
-		if !ok || !path.IsAbs(name) || path.Base(path.Dir(name)) != "shell-snapshots" || !snapshotName.MatchString(path.Base(name)) {
+		if !ok || !path.IsAbs(name) || path.Base(path.Dir(name)) != "shell-snapshots" || !snapshotName().MatchString(path.Base(name)) {
 			return outer{}, false
 		}
 		if rest, ok = strings.CutPrefix(behind, sourceEnd); !ok {
@@ -77,7 +80,7 @@ func takeApart(text string) (outer, bool) {
 		return outer{}, false
 	}
 	name, end, ok := cutWord(file)
-	if !ok || end != "" || !path.IsAbs(name) || !cwdName.MatchString(path.Base(name)) {
+	if !ok || end != "" || !path.IsAbs(name) || !cwdName().MatchString(path.Base(name)) {
 		return outer{}, false
 	}
 	return outer{before: before, command: command, after: after}, true

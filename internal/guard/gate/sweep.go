@@ -8,11 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 	"time"
 
 	"claudeops/internal/guard/client"
+	"claudeops/internal/ops"
 )
 
 const (
@@ -23,7 +23,9 @@ const (
 )
 
 // sessionFolder matches the folders Open makes.
-var sessionFolder = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var sessionFolder = ops.Pattern(`^[0-9]+-[0-9]+$`)
 
 // Sweep removes the folders of sessions whose supervisor did not get to close them, and returns how many. Several supervisors of
 // one user share the folder: where somebody listens, or where anything lies that no session puts there, nothing is touched.
@@ -35,7 +37,7 @@ func (g *Gate) Sweep(ctx context.Context) (int, error) {
 	removed := 0
 	var errs []error
 	for _, e := range entries {
-		if !e.IsDir() || !sessionFolder.MatchString(e.Name()) {
+		if !e.IsDir() || !sessionFolder().MatchString(e.Name()) {
 			continue
 		}
 		dir := filepath.Join(g.o.Dir, e.Name())

@@ -5,6 +5,7 @@ package wall_test
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,6 +95,22 @@ func TestRequiredRefusesAMissingWall(t *testing.T) {
 	}
 	if err := p.auto("").Check(ops.Tier1); err != nil {
 		t.Errorf("nothing is missing: %v", err)
+	}
+}
+
+// The trial is the same for all tiers, and a session waits for it.
+func TestBubblewrapIsTriedOnceForAllTiers(t *testing.T) {
+	p := newPlace(t)
+	count := filepath.Join(t.TempDir(), "count")
+	bwrap := filepath.Join(t.TempDir(), "bwrap")
+	must(t, os.WriteFile(bwrap, []byte("#!/bin/sh\necho tried >> "+count+"\n"), 0o700)) //nolint:gosec // it is run
+	s := p.auto(bwrap)
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		must(t, s.Check(tier))
+		s.Walled(tier)
+	}
+	if tried, err := os.ReadFile(count); err != nil || string(tried) != "tried\n" {
+		t.Errorf("%q, %v", tried, err)
 	}
 }
 

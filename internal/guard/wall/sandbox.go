@@ -98,7 +98,7 @@ type Sandbox struct {
 	tried  map[ops.Tier]bool // where the namespaces were made once
 	seen   []string          // what the session seenBy may read
 	seenBy string
-	auto   map[ops.Tier]*autoTrial
+	auto   map[int]*autoTrial // by the user that agents run as
 }
 
 // New makes a sandbox. It looks at nothing yet: Check does.
@@ -109,7 +109,7 @@ func New(c Config) *Sandbox {
 	if c.RootDir == "" {
 		c.RootDir = c.StateDir
 	}
-	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[ops.Tier]*autoTrial)}
+	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[int]*autoTrial)}
 }
 
 // Layers names the layers that are on for a tier.

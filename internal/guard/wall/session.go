@@ -118,17 +118,19 @@ func (s *Sandbox) wraps(tier ops.Tier) bool {
 	return s.c.Bubblewrap || s.c.Auto && s.autoError(tier) == nil
 }
 
-// autoError is why bubblewrap cannot be used here; nil when it can. It is tried once.
+// autoError is why bubblewrap cannot be used here; nil when it can. It is tried once for each user that agents run as: the trial is the
+// same for all tiers, and the next tier must not wait for it again.
 func (s *Sandbox) autoError(tier ops.Tier) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.auto[tier]; known != nil {
+	uid := s.c.UIDs[tier]
+	if known := s.auto[uid]; known != nil {
 		return known.err
 	}
 	known := &autoTrial{}
-	s.auto[tier] = known
+	s.auto[uid] = known
 	var who *person
-	if uid := s.c.UIDs[tier]; uid != 0 {
+	if uid != 0 {
 		found, err := lookUp(uid)
 		if err != nil {
 			known.err = err

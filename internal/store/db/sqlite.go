@@ -157,6 +157,9 @@ func (f *sqliteFile) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if created, err := f.create(ctx, files); created || err != nil {
+		return err
+	}
 	return applyMigrations(ctx, goose.DialectSQLite3, f.writer.DB, files, f.log)
 }
 

@@ -3,7 +3,6 @@ package discover
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +13,12 @@ import (
 )
 
 var (
-	variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?-([^{}$]*))?\}|\$[A-Za-z_][A-Za-z0-9_]*`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	variable = ops.Pattern(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?-([^{}$]*))?\}|\$[A-Za-z_][A-Za-z0-9_]*`)
 	// What compose leaves out of a folder's name to make a project's name.
-	notProject = regexp.MustCompile(`[^a-z0-9_-]`)
+	//
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	notProject = ops.Pattern(`[^a-z0-9_-]`)
 )
 
 // label is the prefix of the labels with which a compose file can say more.
@@ -66,7 +68,7 @@ func projectOf(repository, file string) string {
 	if folder == "." {
 		folder = repository
 	}
-	return strings.TrimLeft(notProject.ReplaceAllString(strings.ToLower(folder), ""), "_-")
+	return strings.TrimLeft(notProject().ReplaceAllString(strings.ToLower(folder), ""), "_-")
 }
 
 // composed reads one service of a compose file.
@@ -108,7 +110,7 @@ func (r *repository) composed(d *document, f field, project string) {
 		s.Name = name
 		s.Aliases = slices.DeleteFunc(s.Aliases, func(a string) bool { return a == name })
 	}
-	if g := labels["group"]; plainName.MatchString(g) {
+	if g := labels["group"]; plainName().MatchString(g) {
 		s.Group = g
 	}
 	why := []string{"is a compose service"}
@@ -315,8 +317,8 @@ func (d *document) expand(n *yaml.Node, what string) (string, bool) {
 		return "", false
 	}
 	missing := ""
-	text = variable.ReplaceAllStringFunc(text, func(v string) string {
-		m := variable.FindStringSubmatch(v)
+	text = variable().ReplaceAllStringFunc(text, func(v string) string {
+		m := variable().FindStringSubmatch(v)
 		if !strings.Contains(v, "-") {
 			missing = v
 		}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,9 @@ const (
 )
 
 // target allows no options and separators in what is passed to programs and sockets.
-var target = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,252}$`)
+//
+//nolint:gochecknoglobals // a constant, compiled when first needed
+var target = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,252}$`)
 
 // probeTypes are the probes a repository may ask for, each with its fields; the first is required.
 func probeTypes() map[string][]string {
@@ -101,7 +102,7 @@ func (r *repository) service(d *document, n *yaml.Node, why string) {
 		case "name":
 			s.Name, _ = d.text(f.value, "name")
 		case "group":
-			if s.Group, _ = d.text(f.value, "group"); s.Group != "" && !plainName.MatchString(s.Group) {
+			if s.Group, _ = d.text(f.value, "group"); s.Group != "" && !plainName().MatchString(s.Group) {
 				d.problem(f.line, quoted(s.Group)+" is not a name for a group")
 				s.Group = ""
 			}
@@ -225,11 +226,11 @@ func (d *document) probeField(f field, spec *ops.ProbeSpec) error {
 	}
 	var err error
 	switch {
-	case f.name == "name" && !plainName.MatchString(text):
+	case f.name == "name" && !plainName().MatchString(text):
 		return fmt.Errorf("%s is not a name for a probe", quoted(text))
 	case texts[f.name] != nil:
 		*texts[f.name] = text
-	case names[f.name] != nil && !target.MatchString(text):
+	case names[f.name] != nil && !target().MatchString(text):
 		return fmt.Errorf("%s: %s is not a plain name", f.name, quoted(text))
 	case names[f.name] != nil:
 		*names[f.name] = text
@@ -311,7 +312,7 @@ func webAddress(text string) (string, error) {
 func netAddress(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	n, convErr := strconv.Atoi(port)
-	if err != nil || convErr != nil || n < 1 || n > 65535 || (!target.MatchString(host) && !strings.HasPrefix(host, "::")) {
+	if err != nil || convErr != nil || n < 1 || n > 65535 || (!target().MatchString(host) && !strings.HasPrefix(host, "::")) {
 		return "", fmt.Errorf("%s is not host:port", quoted(text))
 	}
 	return text, reachable(host)
@@ -334,9 +335,9 @@ func parseTarget(text string) (ops.ProbeSpec, error) {
 	case strings.Contains(text, "://"):
 		spec.Type = "http"
 		spec.URL, err = webAddress(text)
-	case kind == "container" && target.MatchString(name):
+	case kind == "container" && target().MatchString(name):
 		spec.Type, spec.Container = kind, name
-	case kind == "systemd" && target.MatchString(name):
+	case kind == "systemd" && target().MatchString(name):
 		spec.Type, spec.Unit = kind, name
 	default:
 		spec.Type = "tcp"

@@ -2,18 +2,23 @@ package discover
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"claudeops/internal/ops"
 )
 
 var (
 	// plainName allows only names that are safe in pages, prompts and commands that people copy.
-	plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._@:/-]{0,62}$`)
+	//
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	plainName = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9 ._@:/-]{0,62}$`)
 	// The library gives the line of a syntax error only in its message.
-	yamlErrorLine = regexp.MustCompile(`line (\d+): (.*)`)
+	//
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	yamlErrorLine = ops.Pattern(`line (\d+): (.*)`)
 )
 
 // document is one file that is being read, with a budget: anchors and merges let a small file grow without end.
@@ -44,7 +49,7 @@ func (d *document) parse(text string) (root *yaml.Node) {
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
 		line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
-		if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
+		if m := yamlErrorLine().FindStringSubmatch(err.Error()); m != nil {
 			line, _ = strconv.Atoi(m[1])
 			message = m[2]
 		}

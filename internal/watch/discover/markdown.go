@@ -1,19 +1,24 @@
 package discover
 
 import (
-	"regexp"
 	"strings"
 
 	"claudeops/internal/ops"
 )
 
 var (
-	heading   = regexp.MustCompile(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
-	bullet    = regexp.MustCompile(`^\s{0,3}[-*+]\s+(.*)$`)
-	rule      = regexp.MustCompile(`^\s*\|?[\s:|-]+\|?\s*$`)
-	link      = regexp.MustCompile(`^\[([^\]]*)\]\(([^)\s]*)[^)]*\)`)
-	emphasis  = regexp.MustCompile("`|\\*\\*|__")
-	separator = regexp.MustCompile(`^(.+?)(?::\s+|\s+[-–—]\s+)(.*)$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	heading = ops.Pattern(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	bullet = ops.Pattern(`^\s{0,3}[-*+]\s+(.*)$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	rule = ops.Pattern(`^\s*\|?[\s:|-]+\|?\s*$`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	link = ops.Pattern(`^\[([^\]]*)\]\(([^)\s]*)[^)]*\)`)
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	emphasis = ops.Pattern("`|\\*\\*|__")
+	//nolint:gochecknoglobals // a constant, compiled when first needed
+	separator = ops.Pattern(`^(.+?)(?::\s+|\s+[-–—]\s+)(.*)$`)
 )
 
 // markdown reads a manifest: services of its front matter, and the list or table below a heading "Services".
@@ -62,7 +67,7 @@ func (r *repository) section(d *document, lines []string, start int, name string
 		if fenced {
 			continue
 		}
-		if m := heading.FindStringSubmatch(line); m != nil {
+		if m := heading().FindStringSubmatch(line); m != nil {
 			level := len(m[1])
 			switch {
 			case strings.EqualFold(m[2], "services"):
@@ -80,13 +85,13 @@ func (r *repository) section(d *document, lines []string, start int, name string
 		}
 		if !strings.HasPrefix(trimmed, "|") {
 			columns = nil
-			if m := bullet.FindStringSubmatch(line); m != nil {
+			if m := bullet().FindStringSubmatch(line); m != nil {
 				r.listed(d, i+1, m[1], name)
 			}
 			continue
 		}
 		switch {
-		case rule.MatchString(line):
+		case rule().MatchString(line):
 		case columns == nil:
 			columns = tableHeader(trimmed)
 			if !hasName(columns) {
@@ -101,9 +106,9 @@ func (r *repository) section(d *document, lines []string, start int, name string
 // listed reads an entry such as "jellyfin: http://nas:8096 the films".
 func (r *repository) listed(d *document, line int, text, name string) {
 	service, rest := text, ""
-	if m := link.FindStringSubmatch(text); m != nil {
+	if m := link().FindStringSubmatch(text); m != nil {
 		service, rest = m[1], m[2]
-	} else if m := separator.FindStringSubmatch(text); m != nil {
+	} else if m := separator().FindStringSubmatch(text); m != nil {
 		service, rest = m[1], m[2]
 	}
 	var probes []ops.ProbeSpec
@@ -140,7 +145,7 @@ func (r *repository) row(d *document, line int, columns, values []string, name s
 		case "aliases":
 			s.Aliases = split(values[i])
 		case "group":
-			if !plainName.MatchString(values[i]) {
+			if !plainName().MatchString(values[i]) {
 				d.problem(line, quoted(values[i])+" is not a name for a group")
 				continue
 			}
@@ -212,8 +217,8 @@ func split(text string) []string {
 
 // plain removes Markdown from a text.
 func plain(s string) string {
-	s = strings.TrimSpace(emphasis.ReplaceAllString(s, ""))
-	if m := link.FindStringSubmatch(s); m != nil {
+	s = strings.TrimSpace(emphasis().ReplaceAllString(s, ""))
+	if m := link().FindStringSubmatch(s); m != nil {
 		s = m[1]
 	}
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, "<"), ">"))

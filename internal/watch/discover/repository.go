@@ -119,7 +119,7 @@ func (r *repository) composeFiles(ctx context.Context) ([]string, error) {
 
 // add records a service that a file names.
 func (r *repository) add(d *document, line int, s ops.Service, probes []ops.ProbeSpec, needs []mention, why string) {
-	if !plainName.MatchString(s.Name) {
+	if !plainName().MatchString(s.Name) {
 		r.problem(d.file, line, fmt.Sprintf("%s is not a name for a service: use letters, digits and . _ - @ : /, at most 63",
 			quoted(s.Name)))
 		return

@@ -48,7 +48,7 @@ func (s *scanner) aliases(f *Found, owners map[string]string) {
 		known, configured := s.Known.Canonical(a)
 		owner, taken := owners[a]
 		switch {
-		case !plainName.MatchString(a):
+		case !plainName().MatchString(a):
 			s.problem(f.File, f.Line, quoted(a)+" is not a name for a service")
 		case configured:
 			s.problem(f.File, f.Line, fmt.Sprintf("the alias %s already names the configured service %s", quoted(a), quotedPart(known)))

@@ -1,0 +1,117 @@
+package db
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pressly/goose/v3"
+)
+
+func open(t *testing.T, name string) *sqliteFile {
+	t.Helper()
+	f := newSQLite(filepath.Join(t.TempDir(), name), Schema{Files: os.DirFS("..")}, time.Now, slog.New(slog.DiscardHandler))
+	writer, reader, err := f.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := writer.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *sqliteFile) rows(t *testing.T, query string) []string {
+	t.Helper()
+	rows, err := f.writer.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var out []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A file that is created in one transaction is the same as one that the migration library made step by step.
+func TestANewFileHasTheTablesOfTheMigrationLibrary(t *testing.T) {
+	at := open(t, "at-once.db")
+	created, err := at.create(t.Context(), os.DirFS("../migrations"))
+	if err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
+	}
+	steps := open(t, "steps.db")
+	if err := applyMigrations(t.Context(), goose.DialectSQLite3, steps.writer.DB, os.DirFS("../migrations"), steps.log); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{
+		`SELECT type || ' ' || name || ' ' || tbl_name || ' ' || COALESCE(sql, '') FROM sqlite_master ORDER BY type, name`,
+		`SELECT id || ' ' || version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
+		`SELECT name || ' ' || seq FROM sqlite_sequence ORDER BY name`,
+	} {
+		if got, want := at.rows(t, query), steps.rows(t, query); !slices.Equal(got, want) || len(got) == 0 {
+			t.Errorf("%s:\n got %q\nwant %q", query, got, want)
+		}
+	}
+}
+
+func TestANewFileIsCreatedInOneDurableTransaction(t *testing.T) {
+	f := open(t, "new.db")
+	if _, err := f.writer.ExecContext(t.Context(), `PRAGMA wal_autocheckpoint = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.rows(t, `PRAGMA synchronous`); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("synchronous is %v, want 2 (FULL)", got)
+	}
+	// The last page of a transaction names the size of the file in its header of 24 bytes; the others have 0 there.
+	raw, err := os.ReadFile(f.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header, frame, page = 32, 24, 4096
+	commits := 0
+	for at := header; at+frame+page <= len(raw); at += frame + page {
+		if !slices.Equal(raw[at+4:at+8], make([]byte, 4)) {
+			commits++
+		}
+	}
+	if commits != 1 {
+		t.Errorf("%d commits, want 1", commits)
+	}
+	// The file has tables now, so nothing is created again.
+	if created, err := f.create(t.Context(), os.DirFS("../migrations")); err != nil || created {
+		t.Errorf("created again: %v, %v", created, err)
+	}
+}
+
+func TestAMigrationWithInstructionsIsLeftToTheLibrary(t *testing.T) {
+	files := fstest.MapFS{
+		"00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (n INTEGER) STRICT;\n")},
+		"00002_b.sql": {Data: []byte("-- +goose NO TRANSACTION\n-- +goose Up\nCREATE TABLE b (n INTEGER) STRICT;\n")},
+	}
+	f := open(t, "new.db")
+	if created, err := f.create(t.Context(), files); err != nil || created {
+		t.Errorf("created %v, %v", created, err)
+	}
+}
