@@ -152,7 +152,8 @@ func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	b.choose("^Cycles|^Sessions")
 	b.sees("mediabox", "esolved")
 	b.choose("^Incidents")
-	b.sees("ncident")
+	b.visit("/incidents/1")
+	b.sees("mediabox", "esolved")
 }
 
 // An operator comes back after a day: one command says what is open, and names the next one.
@@ -179,6 +180,9 @@ func TestPersona_AReturningOperatorFindsTheOpenIncident(t *testing.T) {
 	b.choose("^Incidents")
 	b.sees("jellyfin")
 	run("incidents", "resolve", words[2], "--reason", "restarted by hand")
+	if report := run("incidents", "report", words[2]); !strings.Contains(report, "jellyfin") || !strings.Contains(report, "restarted by hand") {
+		t.Errorf("the report says\n%s", report)
+	}
 	if shown := run("status"); next.MatchString(shown) {
 		t.Errorf("status still asks\n%s", shown)
 	}
