@@ -112,7 +112,7 @@ func Escalation(d Data) (string, error) { return render("escalation.md", d) }
 func Facts(d Data) (string, error) { return render("facts", d) }
 
 // parsed reads the texts once: they are embedded and never change.
-var parsed = sync.OnceValues(func() (*template.Template, error) { //nolint:gochecknoglobals // a constant that takes work to make
+var parsed = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("prompts").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "*.md")
 })
 

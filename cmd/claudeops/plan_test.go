@@ -98,12 +98,16 @@ func TestAPlanIsApprovedInPartOnARealEngine(t *testing.T) {
 		status   ops.CycleStatus
 	}{
 		"it helps": {
-			[]map[string]string{step("web", "start"), step("cache", "restart"), step("cache", "stop")}, "1,2",
-			[]string{"1 start web done", "2 restart cache done"}, true, 2, ops.CycleResolved,
+			[]map[string]string{step("web", "start"), step("cache", "restart"), step("cache", "stop")},
+			"1,2",
+			[]string{"1 start web done", "2 restart cache done"},
+			true, 2, ops.CycleResolved,
 		},
 		"a step fails": {
-			[]map[string]string{step("web", "restart"), step("web", "fail"), step("cache", "restart")}, "2,3",
-			[]string{"2 fail web failed"}, false, 3, ops.CycleNeedsHuman,
+			[]map[string]string{step("web", "restart"), step("web", "fail"), step("cache", "restart")},
+			"2,3",
+			[]string{"2 fail web failed"},
+			false, 3, ops.CycleNeedsHuman,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -360,5 +360,3 @@ func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.Actio
 	}
 	return events, notices
 }
-
-func sentence(text string) string { return strings.TrimSuffix(text, ".") + "." }

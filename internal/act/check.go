@@ -29,8 +29,6 @@ const (
 const longestWhy = 500
 
 // branchForm is a branch name that needs no quoting and cannot be taken for an option.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var branchForm = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9._/-]{0,199}$`)
 
 func refuse(rule, instead, format string, args ...any) error {

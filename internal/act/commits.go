@@ -26,7 +26,6 @@ const (
 	gitSettings = "gitconfig"
 )
 
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var commitForm = ops.Pattern(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // Trust remembers which commits no agent made.

@@ -50,7 +50,7 @@ func (f *files) Run(_ context.Context, environment string, specs []ops.ProbeSpec
 }
 
 // prepared is a new database. To make one takes longer than most of these tests.
-var prepared = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // one per test program
+var prepared = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "act-prepared-")
 	if err != nil {
 		return nil, err

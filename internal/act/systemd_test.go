@@ -48,7 +48,7 @@ func startSystemd(t *testing.T, w *world) string {
 		group += "/systemd"
 	}
 	group = filepath.Join(group, "claudeops-test-"+strconv.Itoa(os.Getpid()))
-	cmd := exec.Command("/bin/sh", "-c", outerSystemd, "sh", group, innerSystemd) //nolint:noctx // it is ended below
+	cmd := exec.Command("/bin/sh", "-c", outerSystemd, "sh", group, innerSystemd)
 	must(t, cmd.Start())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -61,7 +61,7 @@ func startSystemd(t *testing.T, w *world) string {
 			_ = cmd.Process.Kill()
 		}
 		<-done
-		_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run() //nolint:noctx // it is short
+		_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run()
 	})
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
@@ -78,7 +78,7 @@ func startSystemd(t *testing.T, w *world) string {
 		}
 		pid := strconv.Itoa(cmd.Process.Pid)
 		child, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
-		if inside = strings.TrimSpace(string(child)); inside == "" || exec.Command("nsenter", "-t", inside, "-m", "-p", "systemctl", "show", "web.service").Run() != nil { //nolint:noctx // it is short
+		if inside = strings.TrimSpace(string(child)); inside == "" || exec.Command("nsenter", "-t", inside, "-m", "-p", "systemctl", "show", "web.service").Run() != nil {
 			continue
 		}
 		return w.script(t, "systemctl", `exec nsenter -t `+inside+` -m -p systemctl "$@"`)

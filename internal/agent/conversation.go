@@ -17,8 +17,6 @@ import (
 
 // A conversation id goes back to the CLI as an argument, so it must not look like an option.
 // Compiled once; read only.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var idShape = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // ValidConversationID reports whether an id may go back to a CLI as an argument.

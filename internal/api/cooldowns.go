@@ -30,7 +30,7 @@ type clearInput struct {
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Service     string `json:"service" minLength:"1" maxLength:"200"`
-		Action      string `json:"action,omitempty" maxLength:"40" doc:"restart, redeployment, or the name of an action with its own cooldown. Default: all."`
+		Action      string `json:"action,omitempty" maxLength:"40" doc:"restart, redeployment, or an action with its own cooldown. Default: all."`
 		Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why the limit is reset, for the record."`
 	}
 }
@@ -74,7 +74,8 @@ func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[clear
 	}
 	limited := func(l ops.CooldownLimit) bool { return l.Action == in.Body.Action }
 	if in.Body.Action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
-		return nil, huma.Error422UnprocessableEntity(in.Body.Action + " has no cooldown: use restart, redeployment or an action with its own cooldown")
+		return nil, huma.Error422UnprocessableEntity(
+			in.Body.Action + " has no cooldown: use restart, redeployment or an action with its own cooldown")
 	}
 	n, err := s.Store.ClearCooldown(ctx, e.Name, in.Body.Service, in.Body.Action, in.Body.Reason, who(ctx), s.Clock())
 	if err != nil {

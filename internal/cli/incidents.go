@@ -19,7 +19,10 @@ import (
 )
 
 func (a *app) incidentsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "incidents", Aliases: []string{"incident"}, Short: "Outages and problems: list, show, report, run, ack, snooze, resolve"}
+	c := &cobra.Command{
+		Use: "incidents", Aliases: []string{"incident"},
+		Short: "Outages and problems: list, show, report, run, ack, snooze, resolve",
+	}
 	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
 		a.incidentChange("ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop",
 			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
@@ -83,8 +86,8 @@ func (a *app) incidentsShow() *cobra.Command {
 func (a *app) incidentsReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
-		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost, how it ended and a timeline in UTC. The report
-is made from the records alone; no model is asked.`,
+		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost, how it ended and a timeline in UTC.
+The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])

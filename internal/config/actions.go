@@ -27,7 +27,6 @@ const (
 	remoteForm    = `^(https://|ssh://|/|[a-zA-Z0-9_.-]+@[a-zA-Z0-9.-]+:)[^\s]*$`
 )
 
-//nolint:gochecknoglobals // constants, compiled when first needed
 var (
 	placeholder     = ops.Pattern(`\{\{[^}]*\}\}`)
 	actionNaming    = ops.Pattern(actionName)

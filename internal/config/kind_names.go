@@ -127,7 +127,6 @@ func appriseKind() kind[[]string] {
 	}
 }
 
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var variableName = ops.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func variableNamesKind() kind[[]string] {

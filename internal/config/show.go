@@ -44,8 +44,6 @@ type Flag struct {
 }
 
 // options are all settings and the values they are bound to. Every command asks for some of them, so they are made once.
-//
-//nolint:gochecknoglobals // a constant that takes work to make
 var options = sync.OnceValue(func() *Config {
 	c := newConfig()
 	c.table = c.settings()
@@ -55,7 +53,6 @@ var options = sync.OnceValue(func() *Config {
 // Flags lists the settings that have a flag: all except lists of objects. Of a secret only its file can be given.
 func Flags() []Flag { return allFlags() }
 
-//nolint:gochecknoglobals // a constant that takes work to make
 var allFlags = sync.OnceValue(func() []Flag { return flags(options().table) })
 
 // StateFlags are the flags that say where the database is, for commands that only use it.

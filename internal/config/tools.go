@@ -10,8 +10,6 @@ import (
 
 // A tool is a name, or a name with a pattern of what it may be used for. Only MCP names may hold a wildcard: a
 // bare one would stand for Task as well.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var toolEntry = ops.Pattern(`^([A-Za-z][A-Za-z0-9_-]*|mcp__[A-Za-z0-9_*-]+)(\(.*\))?$`)
 
 // toolName returns the name before any pattern.

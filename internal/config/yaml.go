@@ -18,8 +18,6 @@ import (
 )
 
 // The library gives the position of a syntax error only inside its message.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var yamlErrorLine = ops.Pattern(`line (\d+): (.*)`)
 
 // candidate is a path at which the configuration file may be.

@@ -4,8 +4,6 @@ package ops
 type Prices map[string]Price
 
 // modelDate is the end of a model's name that only says which day's build it is. Compiled once, never changed.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var modelDate = Pattern(`-(latest|20\d{6}|20\d\d-\d\d-\d\d)$`)
 
 // Of returns the price of a model. A dated name has the price of the name without its date; nothing else is guessed.

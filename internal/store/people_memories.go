@@ -205,8 +205,6 @@ func sameMemory(ctx context.Context, tx db.Querier, m ops.Memory) (ops.Memory, e
 }
 
 // aTime is a date or a time of day, which makes two equal observations look different.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var aTime = ops.Pattern(`\b(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?Z?)?|\d{1,2}:\d{2}(:\d{2})?)\b`)
 
 // shortestID is the length from which a word with a digit is an id. Shorter ones are ports, versions and sizes, which matter.

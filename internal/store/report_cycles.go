@@ -235,7 +235,8 @@ const maxCycleIncidents = 20
 // CycleIncidents returns the incidents that a cycle worked on or waited for, newest first.
 func (s *Store) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (
-		SELECT incident_id FROM incident_cycles WHERE cycle_id = ? UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
+		SELECT incident_id FROM incident_cycles WHERE cycle_id = ?
+			UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
 	if err != nil {
 		return nil, fmt.Errorf("list incidents of cycle %d: %w", id, err)
 	}

@@ -134,8 +134,6 @@ func matches(setting Setting, search string) bool {
 }
 
 // docLink matches a markdown link in the documentation of a setting.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var docLink = ops.Pattern(`\[([^\]]*)\]\([^)]*\)`)
 
 // docText is the documentation of a setting without its markup.

@@ -159,8 +159,6 @@ func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 }
 
 // rowName matches the number of a cycle or a session, such as C-57 or #118.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var rowName = ops.Pattern(`^(?i:(c-)|#)(\d{1,18})$`)
 
 // namedRow returns the URL for a search for the number of a cycle or a session.

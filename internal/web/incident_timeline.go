@@ -24,7 +24,8 @@ func (m moment) timeline(story ops.IncidentStory) []entryView {
 	var out []entryView
 	for _, e := range postmortem.Timeline(story) {
 		view := entryView{
-			Badge: entryBadge(e), At: m.stamp(e.At), Text: firstLine(e.Text, 400), Session: e.Session, Cycle: e.Cycle, Approval: e.Approval, Action: e.Action,
+			Badge: entryBadge(e), At: m.stamp(e.At), Text: firstLine(e.Text, 400), Session: e.Session, Cycle: e.Cycle,
+			Approval: e.Approval, Action: e.Action,
 		}
 		if e.Cycle != 0 {
 			view.CyclePath = cyclePath(e.Cycle)

@@ -175,8 +175,13 @@ func (r request) leaves() (ops.EventKind, bool) {
 		prefix string
 		kind   ops.EventKind
 	}{
-		{"/approvals", ops.EventApproval}, {"/incidents", ops.EventIncident}, {"/silences", ops.EventSilence}, {"/memor", ops.EventMemory},
-		{"/services/cooldown", ops.EventCooldownCleared}, {"/cooldowns", ops.EventCooldownCleared}, {"/actions", ops.EventAudit},
+		{"/approvals", ops.EventApproval},
+		{"/incidents", ops.EventIncident},
+		{"/silences", ops.EventSilence},
+		{"/memor", ops.EventMemory},
+		{"/services/cooldown", ops.EventCooldownCleared},
+		{"/cooldowns", ops.EventCooldownCleared},
+		{"/actions", ops.EventAudit},
 	}
 	for _, k := range kinds {
 		if strings.HasPrefix(r.path, k.prefix) {

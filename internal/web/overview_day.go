@@ -115,8 +115,8 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 	d.text("0", px(sparkHeight+sparkLabels-4), "start", "chart-text", m.stamp(first).Text)
 	d.text("100%", px(sparkHeight+sparkLabels-4), "end", "chart-text", "now")
 	p.SVG = d.svg(sparkHeight+sparkLabels, title)
-	p.Note = fmt.Sprintf("%s: %d ended well, %d without a repair, %d needed a person", plural(sum, "cycle", "cycles"), total.well, total.trouble,
-		total.asked)
+	p.Note = fmt.Sprintf("%s: %d ended well, %d without a repair, %d needed a person", plural(sum, "cycle", "cycles"),
+		total.well, total.trouble, total.asked)
 	return p
 }
 

@@ -16,8 +16,6 @@ import (
 )
 
 // terminalCode matches terminal escape sequences.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var terminalCode = ops.Pattern("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
 
 // plain makes foreign text safe to read: it removes terminal codes and replaces characters that reorder or hide

@@ -77,8 +77,6 @@ func partText(p transcript.Part) string {
 }
 
 // exitCode matches the start of the result of a failed command.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var exitCode = ops.Pattern(`^(?:Error: )?Exit code (\d+)`)
 
 // answerWord is the result of a call in one word.

@@ -149,8 +149,6 @@ func (t *entries) passage(p transcript.Part, seq int64, piece int) passage {
 }
 
 // withheld matches the replacement of a redacted secret.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var withheld = ops.Pattern(`\[redacted(?:: [a-z ]+)?\]`)
 
 // marked escapes a text and highlights its redactions.

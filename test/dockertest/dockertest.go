@@ -32,7 +32,7 @@ const (
 )
 
 // shared is the daemon of this test program.
-var shared = sync.OnceValues(func() (*Daemon, error) { return Start(context.Background()) }) //nolint:gochecknoglobals // one per test program
+var shared = sync.OnceValues(func() (*Daemon, error) { return Start(context.Background()) })
 
 // Daemon is a running Docker daemon.
 type Daemon struct {

@@ -27,7 +27,7 @@ import (
 )
 
 // shared is the cluster of this test program: making one takes seconds, a database in it milliseconds.
-var shared = sync.OnceValues(func() (*Cluster, error) { return Start(context.Background()) }) //nolint:gochecknoglobals // one per test program
+var shared = sync.OnceValues(func() (*Cluster, error) { return Start(context.Background()) })
 
 // Cluster is a running PostgreSQL.
 type Cluster struct {

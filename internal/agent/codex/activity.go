@@ -69,8 +69,6 @@ func (i item) input() string {
 }
 
 // Compiled once; read only. Codex tells a command with the shell it gives it to.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var shellShape = ops.Pattern(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`)
 
 // unwrapped is a command without the shell around it.

@@ -109,7 +109,8 @@ func toolSettings(spec ops.SessionSpec) map[string]string {
 	}
 	return map[string]string{
 		"mcp_servers." + ops.ToolServerName: fmt.Sprintf(
-			`{command=%s,args=[%s],env_vars=["CLAUDEOPS_SESSION_KEY"],startup_timeout_sec=20,tool_timeout_sec=%d,default_tools_approval_mode="approve"}`,
+			`{command=%s,args=[%s],env_vars=["CLAUDEOPS_SESSION_KEY"],startup_timeout_sec=20,tool_timeout_sec=%d,`+
+				`default_tools_approval_mode="approve"}`,
 			quote(argv[0]), strings.Join(words, ","), int(toolTimeout.Seconds())),
 		"features.code_mode": fmt.Sprintf(`{direct_only_tool_namespaces=[%s]}`, quote("mcp__"+ops.ToolServerName)),
 	}

@@ -30,10 +30,8 @@ func (d *decoder) resumeRefused(res *ops.RunResult, lastError string) bool {
 
 // Compiled once; read only. Codex puts the status of the API into its message.
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	statusShape = ops.Pattern(`(?:unexpected status|last status:) (\d{3})\b[^:]*:?\s*(.*)$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	urlShape = ops.Pattern(`, (?:url|request id|cf-ray): [^\s,]+`)
+	urlShape    = ops.Pattern(`, (?:url|request id|cf-ray): [^\s,]+`)
 )
 
 // report is a failure that Codex itself reported.

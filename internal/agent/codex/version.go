@@ -25,8 +25,6 @@ type programVersion struct {
 }
 
 // Compiled once; read only.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var versionShape = ops.Pattern(`^codex(?:-cli)? v?(\d+\.\d+\.\d+)\S*\s*$`)
 
 func (c *Codex) versionOf(ctx context.Context, path string, env []string) programVersion {

@@ -98,11 +98,15 @@ func (f Facts) about(s Service) (state, bool) {
 	}
 	next, known := f.NextChecks[s.Environment]
 	if known && next.After(f.Now) {
-		return state{key: "next " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it; the next check is at "), at(next)},
-			manyOf: []Part{text("no agent works on them; the next check is at "), at(next)}}, true
+		return state{
+			key: "next " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it; the next check is at "), at(next)},
+			manyOf: []Part{text("no agent works on them; the next check is at "), at(next)},
+		}, true
 	}
-	return state{key: "nothing " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it")},
-		manyOf: []Part{text("no agent works on them")}}, true
+	return state{
+		key: "nothing " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it")},
+		manyOf: []Part{text("no agent works on them")},
+	}, true
 }
 
 // byPerson: somebody has taken the incident over, or put it off.

@@ -64,7 +64,8 @@ func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, 
 	}
 	text := notice.CyclesFail(environment, reason)
 	if _, err := s.o.Failures.AddNotice(ctx, ops.Notice{
-		Kind: ops.NoticeBrake, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		Kind: ops.NoticeBrake, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Status: ops.NoticePending,
+		NextAt: now, CreatedAt: now,
 	}); err != nil {
 		s.logError(ctx, fmt.Errorf("notify that cycles of %s keep failing: %w", environment, err))
 	}

@@ -27,7 +27,7 @@ type schemas struct {
 }
 
 // compiled is computed once and only read afterwards.
-var compiled = sync.OnceValue(compile) //nolint:gochecknoglobals // a constant that takes work to make
+var compiled = sync.OnceValue(compile)
 
 func compile() schemas {
 	document := MustCompile(schemaText)

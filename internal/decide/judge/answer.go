@@ -25,8 +25,6 @@ func Inline() string {
 }
 
 // compiled is computed once and only read afterwards.
-//
-//nolint:gochecknoglobals // a constant that takes work to make
 var compiled = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(string(inlineText)) })
 
 // Judgement is what is stored of a judge's answer. Verdict, confidence and total are computed here.

@@ -90,15 +90,11 @@ func flatten(value any, all, values *strings.Builder) {
 
 // Compiled once; read only.
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	uuids = ops.Pattern(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
+	uuids      = ops.Pattern(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	timestamps = ops.Pattern(
 		`\b\d{4}-\d{2}-\d{2}(?:[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:z|[+-]\d{2}:?\d{2})?)?\b|\b\d{2}:\d{2}:\d{2}(?:[.,]\d+)?\b`,
 	)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	hexIDs = ops.Pattern(`\b(?:0x)?[0-9a-f]{7,}\b`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
+	hexIDs  = ops.Pattern(`\b(?:0x)?[0-9a-f]{7,}\b`)
 	numbers = ops.Pattern(`\d{6,}`)
 )
 

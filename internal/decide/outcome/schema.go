@@ -35,6 +35,4 @@ func Inline() string {
 }
 
 // compiled is computed once and only read afterwards.
-//
-//nolint:gochecknoglobals // a constant that takes work to make
 var compiled = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(schemaText) })

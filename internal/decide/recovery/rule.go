@@ -52,8 +52,6 @@ func (w When) evidence() evidence {
 }
 
 // Compiled once; read only.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var nameShape = ops.Pattern(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // shortestText keeps a rule from matching nearly every error text.

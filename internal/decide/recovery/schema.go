@@ -35,9 +35,7 @@ func ForceDoneSchema() []byte { return []byte(forceDoneText) }
 
 // compiled are computed once and only read afterwards.
 var (
-	//nolint:gochecknoglobals // a constant that takes work to make
-	compiledFailure = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(failureText) })
-	//nolint:gochecknoglobals // a constant that takes work to make
+	compiledFailure   = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(failureText) })
 	compiledForceDone = sync.OnceValue(func() *handoff.Rules { return handoff.MustCompile(forceDoneText) })
 )
 

@@ -100,8 +100,6 @@ func (s scope) tell() string {
 }
 
 // temporary matches the name that compose gives to a container for the time in which it is replaced.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var temporary = ops.Pattern(`^[0-9a-f]{12}_(.+)$`)
 
 // plainName is the name of a container without what compose adds for the time in which it is replaced.

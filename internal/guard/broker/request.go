@@ -17,15 +17,12 @@ const (
 )
 
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	versionShape = ops.Pattern(`^v1\.([0-9]{1,3})$`)
 	// segmentShape matches every name that Docker gives to things, and image references without their slashes.
 	//
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	segmentShape = ops.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$`)
 	// plainURI matches the printable characters that may stand in a request's path and query.
 	//
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	plainURI = ops.Pattern(`^/[\x21\x24-\x5b\x5d-\x7e]*$`)
 )
 

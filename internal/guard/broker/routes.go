@@ -39,14 +39,10 @@ type route struct {
 }
 
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	numberShape = ops.Pattern(`^-?[0-9]{1,10}$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	signalShape = ops.Pattern(`^[A-Z0-9+]{1,12}$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	nameShape = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	imageShape = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
+	nameShape   = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	imageShape  = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
 )
 
 func anything(string) bool { return true }

@@ -168,8 +168,6 @@ func (s *Session) Close() error {
 }
 
 // sessionFolder matches the folders that Open makes.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var sessionFolder = ops.Pattern(`^d[0-9]+-[0-9]+$`)
 
 // Sweep removes the sockets of sessions whose supervisor ended without closing them, and returns how many.

@@ -13,8 +13,6 @@ import (
 )
 
 // plainPath matches what a shell takes as it is written. The CLI does not quote the program before its shell.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var plainPath = ops.Pattern(`^/[A-Za-z0-9/._-]+$`)
 
 // DefaultDir is where the sockets of a supervisor of this user lie: in the user's runtime folder if there is one,

@@ -29,10 +29,8 @@ const (
 
 // The files the CLI names: its snapshot of the login shell, and the file it learns the working folder from.
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	snapshotName = ops.Pattern(`^snapshot-[a-z]+-[0-9]+-[a-z0-9]+\.sh$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	cwdName = ops.Pattern(`^claude-[a-z0-9]+-cwd$`)
+	cwdName      = ops.Pattern(`^claude-[a-z0-9]+-cwd$`)
 )
 
 // outer is the text a CLI gives to its shell, taken apart around the command.

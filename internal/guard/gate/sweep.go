@@ -23,8 +23,6 @@ const (
 )
 
 // sessionFolder matches the folders Open makes.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var sessionFolder = ops.Pattern(`^[0-9]+-[0-9]+$`)
 
 // Sweep removes the folders of sessions whose supervisor did not get to close them, and returns how many. Several supervisors of

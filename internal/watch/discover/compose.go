@@ -13,11 +13,9 @@ import (
 )
 
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	variable = ops.Pattern(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?-([^{}$]*))?\}|\$[A-Za-z_][A-Za-z0-9_]*`)
 	// What compose leaves out of a folder's name to make a project's name.
 	//
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	notProject = ops.Pattern(`[^a-z0-9_-]`)
 )
 

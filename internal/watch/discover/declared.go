@@ -23,8 +23,6 @@ const (
 )
 
 // target allows no options and separators in what is passed to programs and sockets.
-//
-//nolint:gochecknoglobals // a constant, compiled when first needed
 var target = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,252}$`)
 
 // probeTypes are the probes a repository may ask for, each with its fields; the first is required.

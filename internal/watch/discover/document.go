@@ -13,11 +13,9 @@ import (
 var (
 	// plainName allows only names that are safe in pages, prompts and commands that people copy.
 	//
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	plainName = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9 ._@:/-]{0,62}$`)
 	// The library gives the line of a syntax error only in its message.
 	//
-	//nolint:gochecknoglobals // a constant, compiled when first needed
 	yamlErrorLine = ops.Pattern(`line (\d+): (.*)`)
 )
 

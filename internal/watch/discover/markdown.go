@@ -7,17 +7,11 @@ import (
 )
 
 var (
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	heading = ops.Pattern(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	bullet = ops.Pattern(`^\s{0,3}[-*+]\s+(.*)$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	rule = ops.Pattern(`^\s*\|?[\s:|-]+\|?\s*$`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	link = ops.Pattern(`^\[([^\]]*)\]\(([^)\s]*)[^)]*\)`)
-	//nolint:gochecknoglobals // a constant, compiled when first needed
-	emphasis = ops.Pattern("`|\\*\\*|__")
-	//nolint:gochecknoglobals // a constant, compiled when first needed
+	heading   = ops.Pattern(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
+	bullet    = ops.Pattern(`^\s{0,3}[-*+]\s+(.*)$`)
+	rule      = ops.Pattern(`^\s*\|?[\s:|-]+\|?\s*$`)
+	link      = ops.Pattern(`^\[([^\]]*)\]\(([^)\s]*)[^)]*\)`)
+	emphasis  = ops.Pattern("`|\\*\\*|__")
 	separator = ops.Pattern(`^(.+?)(?::\s+|\s+[-–—]\s+)(.*)$`)
 )
 
