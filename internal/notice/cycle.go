@@ -1,6 +1,7 @@
 package notice
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -121,23 +122,39 @@ func (q Question) expiry() string {
 	return stamp(q.Expires)
 }
 
-// Approval asks whether a tier may start.
+// Approval asks whether a tier may start, or a plan instead of it. The reader decides about exactly these steps, so none is left out.
 func Approval(p Problem, q Question) Text {
 	p.Todo = fmt.Sprintf("approve or deny %s (%s)%s", q.Tier, q.Handler, q.within())
-	facts := []fact{{"Plan", planText(q.Plan)}, {"Expires", q.expiry()}, {"Answer", "page Incidents, or claudeops approvals list"}}
-	return Text{title("Your approval is needed"), body(p.head(p.Todo), append(facts, p.facts()...)...)}
+	answer := "page Incidents, or claudeops approvals list"
+	if len(q.Plan) > 0 {
+		p.Todo = fmt.Sprintf("approve all or part of the plan, or deny it%s", q.within())
+		answer = "page Incidents, or claudeops approvals approve ID (--steps 1,2 for a part)"
+	}
+	facts := append([]fact{{"Expires", q.expiry()}, {"Answer", answer}}, p.facts()...)
+	text := body(p.head(p.Todo), facts...)
+	if len(q.Plan) > 0 {
+		first, rest, _ := strings.Cut(text, "\n")
+		text = first + "\n\n" + planText(q) + rest
+	}
+	return Text{title("Your approval is needed"), text}
 }
 
-// planText lists the steps of a plan in one line.
-func planText(steps []ops.ApprovedStep) string {
-	if len(steps) == 0 {
-		return ""
+// longestStep is the length of each text of a step.
+const longestStep = 120
+
+// planText lists the steps of a plan: what the supervisor will run, why, and how it is undone.
+func planText(q Question) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The supervisor runs, in this order, until one fails. %s starts only if it does not help.\n", q.Tier)
+	for i, s := range q.Plan {
+		fmt.Fprintf(&b, "\n%d. %s of %s: %s", i+1, line(s.Action+" "+s.Branch, longestStep), line(s.Service, longestStep), line(s.Does, longestFact))
+		for _, part := range []fact{{"Why", s.Reason}, {"Effect", s.Effect}, {"Undo", cmp.Or(s.WayBack, s.Back)}} {
+			if text := line(part.text, longestStep); text != "" {
+				fmt.Fprintf(&b, "\n   %s: %s", part.name, text)
+			}
+		}
 	}
-	var out []string
-	for i, s := range steps {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%d. %s of %s %s", i+1, s.Action, s.Service, s.Branch)))
-	}
-	return "the supervisor first does " + strings.Join(out, ", ")
+	return b.String() + "\n"
 }
 
 // Review asks whether a repair is good enough.

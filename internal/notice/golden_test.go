@@ -41,8 +41,11 @@ func all() []struct {
 	question := notice.Question{Handler: "tier3", Tier: ops.Tier3, Expires: at(12), Now: at(2)}
 	plan := question
 	plan.Plan = []ops.ApprovedStep{
-		{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}, Does: "docker restart web"},
-		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy"}, Does: "compose up"},
+		{
+			PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it answers 502", Effect: "it answers 200", Back: "none needed"},
+			Does:     "docker restart web", WayBack: "none",
+		},
+		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy", Reason: "the image is old"}, Does: "compose up", WayBack: "compose up with the image before"},
 	}
 	closed := notice.Problem{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
 	hostile := p
@@ -131,8 +134,8 @@ func TestNoticesReadWell(t *testing.T) {
 
 func TestNoticesFitAPhone(t *testing.T) {
 	for _, n := range all() {
-		if strings.HasPrefix(n.when, "digest") {
-			continue
+		if strings.HasPrefix(n.when, "digest") || strings.HasPrefix(n.when, "plan") {
+			continue // as long as what it lists: a human approves every step of a plan
 		}
 		lines := strings.Split(strings.TrimSuffix(n.text.Body, "\n"), "\n")
 		if len(lines) > 8 || len(n.text.Body) > 1200 || len([]rune(n.text.Title)) > 180 {

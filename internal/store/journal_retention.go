@@ -34,7 +34,7 @@ func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retenti
 		r := removal{tx: tx, keep: keep, now: now}
 		if what == ops.RecordTranscripts {
 			if removed, more, err = r.transcripts(ctx); err == nil && !more {
-				more, err = s.packOutput(ctx, tx)
+				more, err = s.packOutput(ctx, tx, now)
 			}
 			return err
 		}

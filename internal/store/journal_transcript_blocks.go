@@ -21,6 +21,10 @@ const (
 	blockBytes = 128 << 10
 	// directBytes is how much output must come at once to be stored as blocks. Less would be compressed badly.
 	directBytes = 16 << 10
+	// firstRows is how many lines of a session are rows in any case, and packAfter is how long they stay rows after it has ended: what
+	// reads the table transcript with SQL finds the whole output of an ordinary session there.
+	firstRows = 2000
+	packAfter = 24 * time.Hour
 	// leastLimit is the smallest limit of a session's output for which blocks are used at once: only whole blocks are dropped.
 	leastLimit = 8 << 20
 )
@@ -168,6 +172,12 @@ func (s *Store) insertOutput(ctx context.Context, tx db.Querier, id ops.SessionI
 	if !inOrder || s.maxOutput > 0 && s.maxOutput < leastLimit || sizeOf(lines) < directBytes {
 		return insertLines(ctx, tx, id, lines)
 	}
+	if first := int(min(int64(len(lines)), max(0, firstRows+1-lines[0].Seq))); first > 0 {
+		if err := insertLines(ctx, tx, id, lines[:first]); err != nil {
+			return err
+		}
+		lines = lines[first:]
+	}
 	for _, run := range runs(lines) {
 		if sizeOf(run) < directBytes/4 {
 			if err := insertLines(ctx, tx, id, run); err != nil {
@@ -193,8 +203,8 @@ func refuseStored(ctx context.Context, tx db.Querier, id ops.SessionID, first, l
 }
 
 // packOutput compresses some lines of an ended session that are stored as rows. It reports whether there may be more.
-func (s *Store) packOutput(ctx context.Context, tx db.Querier) (more bool, err error) {
-	id, err := unpackedSession(ctx, tx)
+func (s *Store) packOutput(ctx context.Context, tx db.Querier, now time.Time) (more bool, err error) {
+	id, err := unpackedSession(ctx, tx, now.Add(-packAfter))
 	if err != nil || id == 0 {
 		return false, err
 	}
@@ -214,18 +224,30 @@ func (s *Store) packOutput(ctx context.Context, tx db.Querier) (more bool, err e
 	return true, err
 }
 
-// unpackedSession is the first ended session with lines in rows, or 0. Rows are there only for a while, so few sessions have any.
-func unpackedSession(ctx context.Context, q db.Querier) (ops.SessionID, error) {
-	for after := int64(0); ; {
-		next, err := db.One(ctx, q, db.ScanInt, `SELECT COALESCE(MIN(session_id), 0) FROM transcript WHERE session_id > ?`, after)
-		if err != nil || next == 0 {
+// unpackedSession is the first session that ended before a time and has lines in rows, or 0. Later sessions were created later, so
+// only those of the last day and those that still run are looked at in vain.
+func unpackedSession(ctx context.Context, q db.Querier, before time.Time) (ops.SessionID, error) {
+	type candidate struct {
+		id             ops.SessionID
+		created, ended *time.Time
+	}
+	for after := ops.SessionID(0); ; {
+		next, err := db.One(ctx, q, func(r db.Row) (candidate, error) {
+			var c candidate
+			err := r.Scan(&c.id, db.ToOptTime(&c.created), db.ToOptTime(&c.ended))
+			return c, err
+		}, `SELECT id, created_at, ended_at FROM sessions WHERE id = (SELECT MIN(session_id) FROM transcript WHERE session_id > ?)`, after)
+		switch {
+		case errors.Is(err, ops.ErrNotFound):
+			return 0, nil
+		case err != nil:
 			return 0, err
+		case next.ended != nil && next.ended.Before(before):
+			return next.id, nil
+		case next.created != nil && !next.created.Before(before):
+			return 0, nil
 		}
-		ended, err := db.One(ctx, q, db.ScanInt, `SELECT COUNT(*) FROM sessions WHERE id = ? AND ended_at IS NOT NULL`, next)
-		if err != nil || ended > 0 {
-			return ops.SessionID(next), err
-		}
-		after = next
+		after = next.id
 	}
 }
 

@@ -114,13 +114,13 @@ func TestTheDocumentedScenarioIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(doc), "## A scenario\n\n```yaml\n")
+	_, rest, _ := strings.Cut(string(doc), "```yaml file=my-scenario.yaml\n")
 	text, _, _ := strings.Cut(rest, "```")
 	if s, err := Parse([]byte(text), "scripted-agent.md"); err != nil || len(s.Tiers) != 2 {
 		t.Errorf("%d tiers, %v", len(s.Tiers), err)
 	}
 	_, rest, _ = strings.Cut(rest, "## Attempts, roles and handlers\n\n")
-	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	_, rest, _ = strings.Cut(rest, "```yaml file=attempts.yaml\n")
 	text, _, _ = strings.Cut(rest, "```")
 	if s, err := Parse([]byte(text), "scripted-agent.md"); err != nil || len(s.Tiers[ops.Tier2].Attempts) != 3 || len(s.Roles) != 3 || len(s.Handlers) != 1 {
 		t.Errorf("got %+v, %v", s, err)
