@@ -1,7 +1,6 @@
 package notice
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -147,8 +146,9 @@ func planText(q Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The supervisor runs, in this order, until one fails. %s starts only if it does not help.\n", q.Tier)
 	for i, s := range q.Plan {
-		fmt.Fprintf(&b, "\n%d. %s of %s: %s", i+1, line(s.Action+" "+s.Branch, longestStep), line(s.Service, longestStep), line(s.Does, longestFact))
-		for _, part := range []fact{{"Why", s.Reason}, {"Effect", s.Effect}, {"Undo", cmp.Or(s.WayBack, s.Back)}} {
+		what := line(s.Action+" "+s.Branch, longestStep) + " of " + line(s.Service, longestStep)
+		fmt.Fprintf(&b, "\n%d. %s: %s", i+1, what, line(s.Does, longestFact))
+		for _, part := range []fact{{"Why", s.Reason}, {"Effect", s.Effect}, {"Undo", s.WayBack}} {
 			if text := line(part.text, longestStep); text != "" {
 				fmt.Fprintf(&b, "\n   %s: %s", part.name, text)
 			}
