@@ -247,7 +247,7 @@ func (r *report) verified() string {
 			return "Verified: no. Nothing but the agent itself confirmed the repair."
 		}
 	}
-	return "Verified: by the checks that found the service healthy."
+	return "Verified: not recorded. A later check found the service healthy."
 }
 
 func (r *report) people() {
@@ -277,7 +277,7 @@ func (r *report) people() {
 		r.line("- %s", text)
 	}
 	if len(out) == 0 {
-		r.line("Nobody had to do anything.")
+		r.line("No person answered or acted.")
 	}
 }
 

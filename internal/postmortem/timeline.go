@@ -276,17 +276,17 @@ func ofAction(r ops.ActionRun, cycle ops.CycleID) Entry {
 }
 
 func ofNotice(n ops.Notice) Entry {
-	at, target := n.CreatedAt, "the first target"
+	at, sent := n.CreatedAt, "Notice sent" // which route took it is not recorded
 	if n.SentAt != nil {
 		at = *n.SentAt
 	}
 	if n.Target == ops.TargetSecond {
-		target = "the second target"
+		sent = "Notice sent to the second target"
 	}
 	text := strings.TrimPrefix(n.Title, "Claude Ops: ")
 	switch n.Status {
 	case ops.NoticeSent:
-		text = "Notice sent to " + target + separator + text
+		text = sent + separator + text
 	case ops.NoticePending:
 		text = "Notice not sent yet: " + text
 	case ops.NoticeSkipped:
