@@ -66,9 +66,6 @@ func NeedsHuman(p Problem) Text { return p.text("Human attention required") }
 // Blocked tells of an escalation that a rule blocked.
 func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 
-// Refused tells of an escalation that could not be accepted.
-func Refused(p Problem) Text { return p.text("An escalation was refused") }
-
 // BudgetSpent tells that nothing is left to spend.
 func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
 

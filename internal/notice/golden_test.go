@@ -82,7 +82,6 @@ func all() []struct {
 		{"question withdrawn", notice.NotNeeded(closed)},
 		{"needs human", notice.NeedsHuman(p)},
 		{"escalation blocked", notice.Blocked(p)},
-		{"escalation refused", notice.Refused(p)},
 		{"budget reached", notice.BudgetSpent(budget)},
 		{"partial: a repair", notice.Partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"})},
 		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},

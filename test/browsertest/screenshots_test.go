@@ -37,13 +37,17 @@ func TestPicturesOfTheDemo(t *testing.T) {
 		}
 		<-time.After(200 * time.Millisecond)
 	}
+	cycle := eval[string](b, `[...document.querySelectorAll('table.cycles tbody tr')].find(r => r.innerText.includes('Resolved')).querySelector('a[href^="/cycles/"]').pathname`)
 	// The demo is one incident of a minute. A question to people and the costs of a month come from the journal of the other tests.
 	month := open(t, serve(t, newFixture(t).store, func(o *web.Options) { o.Environments, o.Version = o.Environments[:1], "dev" }).base())
 	for _, scheme := range []string{"light", "dark"} {
 		for _, at := range []struct {
 			tab        *tab
 			name, path string
-		}{{b, "overview", "/"}, {b, "session", "/sessions/3"}, {month, "incidents", "/incidents"}, {month, "costs", "/costs"}} {
+		}{
+			{b, "overview", "/"}, {b, "session", "/sessions/3"}, {b, "cycle", cycle}, {b, "incident", "/incidents/1"}, {b, "services", "/services"},
+			{month, "incidents", "/incidents"}, {month, "costs", "/costs"},
+		} {
 			at.tab.prefer(scheme)
 			at.tab.visit(at.path)
 			at.tab.photograph(at.name+"-"+scheme, wide)
