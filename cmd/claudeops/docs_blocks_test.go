@@ -115,7 +115,7 @@ func (b block) wrong() (out []string) {
 		case slices.Contains(marks, mark):
 			marked = true
 		case !slices.Contains(runWords, mark) || !b.has("run"):
-			say("%q is no mark of a block of %s", mark, b.lang)
+			say("%q is not a mark for a block of %s", mark, b.lang)
 		}
 		if mark == "not-run" && len(value) < 5 {
 			say(`give the reason: not-run="needs a key"`)
@@ -142,11 +142,11 @@ func TestDocuments_NoBlockEscapes(t *testing.T) {
 		"```sh\nls\n```\n":                     "needs one of the marks",
 		"```\nls\n```\n":                       "the test knows",
 		"```sh not-run\nls\n```\n":             "give the reason",
-		"```yaml run\na: b\n```\n":             "is no mark",
+		"```yaml run\na: b\n```\n":             "is not a mark",
 		"```text\nclaudeops status\n```\n":     "escape the test",
 		"Type:\n\n    claudeops status\n":      "indented block",
 		"```sh run\nls\n":                      "does not end",
-		"```sh run background=yes colour\n```": "is no mark",
+		"```sh run background=yes colour\n```": "is not a mark",
 	} {
 		if _, wrong := blocksOf(text); !strings.Contains(strings.Join(wrong, "\n"), want) {
 			t.Errorf("%q: %q, want %q", text, wrong, want)

@@ -291,7 +291,7 @@ func (r *reader) wait(end time.Time) bool {
 	}
 }
 
-// failures tells which commands failed. The code of the one that shall fail is given.
+// failures tells which commands failed. expected is the exit code of the one that must fail.
 func failures(noted, expected string) string {
 	var out []string
 	for line := range strings.Lines(noted) {
@@ -308,7 +308,7 @@ func failures(noted, expected string) string {
 // figure is what differs from run to run: numbers, durations, sizes, times and hashes.
 var figure = regexp.MustCompile(`(?:\d+(?:[.,:]\d+)*(?:ms|µs|s|m|h|d)?)+`)
 
-// shows reports whether every line of a pattern is in the output, in that order. Figures may differ, blanks are alike, and … stands for any text.
+// shows reports whether every line of a pattern is in the output, in that order. Figures may differ, blanks are alike, and … matches any text.
 func shows(output, pattern string) bool {
 	plain := func(line string) string { return strings.Join(strings.Fields(figure.ReplaceAllString(line, "#")), " ") }
 	lines := strings.Split(output, "\n")

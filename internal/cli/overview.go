@@ -150,7 +150,7 @@ func first(lines []api.StatusLine, now time.Time) string {
 
 func tail(lines []api.StatusLine) []api.StatusLine { return lines[min(1, len(lines)):] }
 
-// fitted cuts a line that stands under a subject.
+// fitted cuts a line that is printed below a subject.
 func (a *app) fitted(text string) string {
 	if a.screen.width < 40 || a.screen.color && strings.Contains(text, "\x1b") {
 		return text

@@ -74,7 +74,7 @@ func (c *Config) sandboxSettings() []field {
 	)
 }
 
-// autoUID stands for the user that this machine has for agents.
+// autoUID means the user that this machine has for agents.
 const autoUID = -1
 
 // uidKind reads a user id or auto.

@@ -147,6 +147,41 @@ func TestTheMiddleOfOutputInBlocksIsDropped(t *testing.T) {
 	})
 }
 
+// What reads the table transcript with SQL finds the first 2,000 lines of a session, until a day after it ended.
+func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
+	path := newFile(t)
+	f := storetest.NewFixture(t, openFile(t, path))
+	session := f.RunningSession(t, "home")
+	for first := int64(1); first < 3000; first += 500 {
+		var batch []ops.Line
+		for seq := first; seq < first+500; seq++ {
+			batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: fmt.Sprintf("%d %s", seq, strings.Repeat("x", 200))})
+		}
+		if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Commit(t, f.Escalation(session, 1))
+	rows := func() string { return text(t, raw(t, path), `SELECT COUNT(*) || ' up to ' || COALESCE(MAX(seq), 0) FROM transcript`) }
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{23 * time.Hour, "2000 up to 2000"}, {25 * time.Hour, "0 up to 0"}} {
+		for more := true; more; {
+			var err error
+			if _, more, err = f.Store.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, f.At.Add(c.after)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := rows(); got != c.want {
+			t.Errorf("after %s: %s rows, want %s", c.after, got, c.want)
+		}
+		if _, lines, _ := stored(t, f.Store, session.ID); len(lines) != 3000 {
+			t.Errorf("after %s: %d lines", c.after, len(lines))
+		}
+	}
+}
+
 // stored reads the whole output of a session.
 func stored(t *testing.T, s *store.Store, id ops.SessionID) (bytes int, lines []int64, marks int) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// nanoCost is a session's cost in billionths of a dollar. More than a million dollars is no real cost, and could be too large for a sum.
+// nanoCost is a session's cost in billionths of a dollar. More than a million dollars is not a real cost, and could be too large for a sum.
 const nanoCost = `CAST(FLOOR(CASE WHEN s.cost_usd > 1e6 THEN 1e6 ELSE s.cost_usd END * 1e9 + 0.5) AS BIGINT)`
 
 // counted chooses the sessions that count: they ran, or reported a cost anyway.

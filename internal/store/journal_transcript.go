@@ -110,7 +110,7 @@ type stored struct {
 	block
 }
 
-// readOutput reads at most so many lines after a number, from rows and from a few blocks, in one statement: lines may be packed at the
+// readOutput reads at most limit lines after a number, from rows and from a few blocks, in one statement: lines may be packed at the
 // same time. It reports whether there may be more.
 func (s *Store) readOutput(ctx context.Context, id ops.SessionID, after int64, limit int) (out []ops.Line, more bool, err error) {
 	const linesOfBlock, maxBlocks = 256, 8 // a guess; and blocks in memory at once

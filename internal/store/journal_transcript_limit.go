@@ -107,7 +107,7 @@ func dropBlocks(ctx context.Context, tx db.Querier, cond string, args ...any) (b
 	return len(dropped), lines, err
 }
 
-// linesUpTo returns the last of the lines after a number that together have at least so many bytes, and their bytes. Of a block it takes
+// linesUpTo returns the last of the lines after a number that together have at least that many bytes, and their bytes. Of a block it takes
 // all lines or none. The session's last line is never among them.
 func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last, bytes int64) (end, sum int64, err error) {
 	type line struct{ seq, bytes int64 }

@@ -220,7 +220,7 @@ func tickText(d time.Duration) string {
 	return span(d)
 }
 
-// track draws the label of a row and the line that its bar stands on.
+// track draws the label of a row and the line below its bar.
 func (w *waterfall) track(top int, class, label string) {
 	w.drawing.text("0", strconv.Itoa(top+11), "start", class, label)
 	w.rect("0", strconv.Itoa(top+barTop+barHigh/2), "100%", "1", "fill-line", "")

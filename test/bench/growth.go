@@ -145,7 +145,7 @@ func commits(ctx context.Context, s *store.Store, length time.Duration) ([]time.
 	return took, nil
 }
 
-// grown is a journal of so many days, and its size.
+// grown is a journal of a number of days, and its size.
 func (b *bench) grown(ctx context.Context, name string, days int) (*store.Store, int64, error) {
 	path := filepath.Join(b.dir, name+".db")
 	options := store.Options{Path: path, Clock: growthNow, Logger: slog.New(slog.DiscardHandler)}

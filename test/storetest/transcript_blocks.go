@@ -40,17 +40,29 @@ func outputInBlocks(t *testing.T, f *Fixture) {
 	f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy},
 	})
-	for {
-		n, more, err := f.Store.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, Start)
-		must(t, err)
-		equal(t, "removed", n, 0)
-		if !more {
-			break
-		}
+	if batches := f.pack(t, f.At.Add(23*time.Hour)); batches != 0 {
+		t.Errorf("%d blocks were made within a day", batches)
+	}
+	if batches := f.pack(t, f.At.Add(25*time.Hour)); batches == 0 {
+		t.Error("nothing was packed after a day")
 	}
 	must(t, f.Store.AppendSpooled(t.Context(), Host, session.ID, []ops.Line{{Seq: all[7].Seq, At: at, Text: "again"}}))
 	f.wantOutput(t, session.ID, all, random)
 	f.sound(t)
+}
+
+// pack packs what is to be packed at a time, and returns how many blocks were made.
+func (f *Fixture) pack(t *testing.T, now time.Time) (blocks int) {
+	t.Helper()
+	for {
+		n, more, err := f.Store.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, now)
+		must(t, err)
+		equal(t, "removed", n, 0)
+		if !more {
+			return blocks
+		}
+		blocks++
+	}
 }
 
 func (f *Fixture) wantOutput(t *testing.T, id ops.SessionID, all []ops.Line, random *rand.Rand) {

@@ -35,7 +35,7 @@ type collector struct {
 
 // variable reads a variable that every program with OpenTelemetry reads itself.
 func variable(name string) string {
-	return strings.TrimSpace(os.Getenv(name)) //nolint:forbidigo // they are no settings of this program
+	return strings.TrimSpace(os.Getenv(name)) //nolint:forbidigo // they are not settings of this program
 }
 
 // otlp is the value of a variable of OpenTelemetry: the one for traces, or else the one for all signals.
