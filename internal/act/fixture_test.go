@@ -49,31 +49,12 @@ func (f *files) Run(_ context.Context, environment string, specs []ops.ProbeSpec
 	return out
 }
 
-// prepared is a new database. To make one takes longer than most of these tests.
-var prepared = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "act-prepared-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "j.db")
-	s, err := store.Open(context.Background(), store.Options{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	t.Helper()
 	dir := t.TempDir()
-	raw, err := prepared()
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "j.db"), raw, 0o600))
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "j.db")})
+	path := filepath.Join(dir, "j.db") // the process that is killed opens it too
+	must(t, os.Rename(storetest.NewFile(t), path))
+	s, err := store.Open(t.Context(), store.Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,9 @@ func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
 		}
 	}
 	f.Commit(t, f.Escalation(session, 1))
-	rows := func() string { return text(t, raw(t, path), `SELECT COUNT(*) || ' up to ' || COALESCE(MAX(seq), 0) FROM transcript`) }
+	rows := func() string {
+		return text(t, raw(t, path), `SELECT COUNT(*) || ' up to ' || COALESCE(MAX(seq), 0) FROM transcript`)
+	}
 	for _, c := range []struct {
 		after time.Duration
 		want  string
