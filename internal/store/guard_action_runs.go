@@ -108,7 +108,7 @@ func (s *Store) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time
 		if r.ID, err = insertAction(ctx, tx, r); err != nil {
 			return err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: r.Service,
 			Message: fmt.Sprintf("%s asked for %s (action %d): %s", r.Person, describeAction(r), r.ID, r.Why),
 		}, at)

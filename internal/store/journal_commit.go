@@ -19,7 +19,7 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 	}
 	t.At = s.orNow(t.At)
 	var out ops.Claimed
-	err := s.db.Write(ctx, "commit", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "commit", db.OfCycle(t.Cycle), func(tx db.Querier) error {
 		cycle, err := fenceCycle(ctx, tx, owner, t.Cycle)
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 			e.Environment = cycle.environment
 		}
 		e.CycleID = orOf(e.CycleID, cycle.id)
-		if _, err := insertEvent(ctx, tx, e, at); err != nil {
+		if err := insertEvent(ctx, tx, e, at); err != nil {
 			return fmt.Errorf("record event %s: %w", e.Kind, err)
 		}
 	}

@@ -93,6 +93,7 @@ func insertRecovery(ctx context.Context, tx db.Querier, cycle ops.CycleID, y ops
 	if err != nil {
 		return err
 	}
+	db.OrderFeed(tx, db.FeedRecoveries)
 	_, err = tx.ExecContext(ctx, `INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, previous_levels,
 		entered_at, not_before, deadline, variant, handler, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(y.SessionID), y.Tier, y.Level, cmp.Or(y.Action, y.Level.Action()), y.ErrorType, previous,

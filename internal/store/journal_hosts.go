@@ -212,7 +212,7 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 		if err != nil {
 			return nil, err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Kind: "host",
 			Message: "host " + host + " gave no sign of life; another one continues its cycle",
 		}, now)

@@ -80,7 +80,7 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 	ask ops.BudgetAsk,
 ) (granted *float64, err error) {
 	at = s.orNow(at)
-	err = s.db.Write(ctx, "start_session", func(tx db.Querier) error {
+	err = s.db.WriteIn(ctx, "start_session", db.OfSession(id), func(tx db.Querier) error {
 		cycle, err := fenceSession(ctx, tx, owner, id)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 // NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
 // pid.
 func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
-	err := s.db.Write(ctx, "note_process", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "note_process", db.OfSession(id), func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}

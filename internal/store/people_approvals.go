@@ -225,7 +225,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	if !ok {
 		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 	}
-	_, err = insertEvent(ctx, tx, ops.Event{
+	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
 		Message: withReason(describeAnswer(a), reason),
 	}, at)

@@ -159,7 +159,7 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 			if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
 				return err
 			}
-			_, err := insertEvent(ctx, tx, ops.Event{
+			err := insertEvent(ctx, tx, ops.Event{
 				CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
 				Message: withReason(describeIncident(i)+" is over", r.How),
 			}, at)

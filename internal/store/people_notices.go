@@ -74,7 +74,7 @@ func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event
 		if event == nil {
 			return nil
 		}
-		_, err = insertEvent(ctx, tx, *event, s.clock())
+		err = insertEvent(ctx, tx, *event, s.clock())
 		return err
 	})
 	if err != nil {

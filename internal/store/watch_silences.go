@@ -88,7 +88,7 @@ func describeSilence(q ops.Silence) string {
 }
 
 func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
-	_, err := insertEvent(ctx, tx, ops.Event{
+	err := insertEvent(ctx, tx, ops.Event{
 		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"),
 		Message: withReason(did, q.Reason),
 	}, at)

@@ -117,7 +117,7 @@ func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	b := Backup{Path: path, Bytes: info.Size()}
-	if b.Schema, err = schemaVersion(ctx, db); err == nil && b.Schema == 0 {
+	if b.Schema, err = schemaVersion(ctx, &pool{DB: db}); err == nil && b.Schema == 0 {
 		err = fmt.Errorf("%w: it has none of the tables", ErrCorrupt)
 	}
 	if err == nil {
@@ -129,7 +129,7 @@ func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) 
 	if err != nil {
 		return Backup{}, asDamage(err)
 	}
-	flaws, err := fileFlaws(ctx, db, true)
+	flaws, err := fileFlaws(ctx, &pool{DB: db}, true)
 	if err == nil && len(flaws) > 0 {
 		err = fmt.Errorf("%w: %s", ErrCorrupt, flaws[0].Detail)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"claudeops/internal/ops"
@@ -47,11 +48,13 @@ type Table struct {
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
-	Path   string
-	URL    string // postgres://user:password@host:5432/name; then Path is empty
-	Schema Schema
-	Clock  ops.Clock // this machine's
-	Logger *slog.Logger
+	Path string
+	URL  string // postgres://user:password@host:5432/name; then Path is empty
+	// DirectURL leads to the same database without the PgBouncer that URL leads to; empty without one.
+	DirectURL string
+	Schema    Schema
+	Clock     ops.Clock // this machine's
+	Logger    *slog.Logger
 }
 
 // DB is an open database.
@@ -116,7 +119,7 @@ func newDB(o Options) (*DB, error) {
 	case o.URL != "" && o.Path != "":
 		return nil, errors.New("open database: both a path and an address are given: give only one of them")
 	case o.URL != "":
-		p, err := newPostgres(o.URL, o.Schema, o.Clock, o.Logger)
+		p, err := newPostgres(o)
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +147,14 @@ func (d *DB) Reader() Querier { return d.reader }
 func (d *DB) Pool() *pgxpool.Pool {
 	if p, ok := d.dialect.connector.(*postgres); ok {
 		return p.pool
+	}
+	return nil
+}
+
+// Direct says how to connect to the PostgreSQL server itself, also where the pool leads through PgBouncer; nil on SQLite.
+func (d *DB) Direct() *pgx.ConnConfig {
+	if p, ok := d.dialect.connector.(*postgres); ok {
+		return p.direct.Copy()
 	}
 	return nil
 }
