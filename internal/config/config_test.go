@@ -205,7 +205,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.processes": "9", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
-		"services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
+		"services_discovery": "trust", "database_url": "postgres://db/ops", "database_direct_url": "postgres://server/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {

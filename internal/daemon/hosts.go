@@ -15,6 +15,7 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
+	"claudeops/internal/engine/river"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -22,7 +23,7 @@ import (
 // StoreOptions say where the database of a configuration is.
 func StoreOptions(c *config.Config) store.Options {
 	if c.DatabaseURL != "" {
-		return store.Options{URL: c.DatabaseURL}
+		return store.Options{URL: c.DatabaseURL, DirectURL: c.DatabaseDirectURL}
 	}
 	return store.Options{Path: DatabasePath(c)}
 }
@@ -122,6 +123,28 @@ func identity(dir string) (string, error) {
 		return "", fmt.Errorf("write identity of this host: %w", err)
 	}
 	return id, nil
+}
+
+// labelsOf returns the labels of each environment.
+func labelsOf(envs []ops.Environment) map[string][]string {
+	out := map[string][]string{}
+	for _, e := range envs {
+		out[e.Name] = e.Labels
+	}
+	return out
+}
+
+// UseJobs lets a process that only writes to the database of several hosts insert the jobs of the cycles that it wakes.
+func UseJobs(ctx context.Context, s *store.Store, c *config.Config) error {
+	if s.Pool() == nil {
+		return nil
+	}
+	jobs, err := river.OpenJobs(ctx, s.Pool(), labelsOf(c.Environments()))
+	if err != nil || jobs == nil {
+		return err
+	}
+	s.UseJobs(jobs)
+	return nil
 }
 
 // labelled returns the environments that this host works for.

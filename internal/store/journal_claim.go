@@ -65,6 +65,7 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 	return nil
 }
 
+// takeCycle also raises the wake number: the job that led to this claim must not count as one that wakes the cycle later.
 func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) error {
 	if c.Status == ops.CycleRunning {
 		if err := awaitOutput(ctx, tx, c.ID); err != nil {
@@ -79,7 +80,8 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, wake_seq = wake_seq + 1,
+		seen_seq = wake_seq + 1,
 		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' OR wake_at IS NOT NULL THEN ? ELSE policy END,
 		started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, db.Time(at), c.ID)
@@ -103,7 +105,10 @@ func (s *Store) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) er
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0 WHERE id = ?`, ops.CycleQueued, id)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, cycle.environment, s.clock())
 	})
 	if err != nil {
 		return fmt.Errorf("release cycle %d: %w", id, err)

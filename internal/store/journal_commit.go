@@ -30,8 +30,15 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		if err := record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At)
-		return err
+		if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
+			return err
+		}
+		switch t.Step.Kind {
+		case ops.StepFinish, ops.StepAwait, ops.StepDefer:
+			return s.offer(ctx, tx, cycle.environment, t.At)
+		case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause, ops.StepAct:
+		}
+		return nil
 	})
 	if err != nil {
 		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)

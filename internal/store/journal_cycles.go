@@ -48,7 +48,10 @@ func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 		if db.IsUnique(err) {
 			return errOtherRequest // for another environment, at the same moment
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, n.Environment, s.clock())
 	})
 	if err != nil {
 		return 0, fmt.Errorf("submit cycle: %w", err)
@@ -99,8 +102,10 @@ func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string
 		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1 WHERE id = ?`, id); err != nil {
 			return err
 		}
-		c, err = cycleByID(ctx, tx, id)
-		return err
+		if c, err = cycleByID(ctx, tx, id); err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, c.Environment, s.clock())
 	})
 	if err != nil {
 		return ops.Cycle{}, fmt.Errorf("cancel cycle %d: %w", id, err)

@@ -131,7 +131,10 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 		if out, err = settleApproval(ctx, tx, id, status, by, reason, at); err != nil {
 			return err
 		}
-		return wakeCycle(ctx, tx, out.CycleID, at)
+		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
+			return err
+		}
+		return s.offerBeside(ctx, tx, out.CycleID, at)
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
@@ -167,7 +170,10 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 		if out, err = settleApproval(ctx, tx, id, ops.ApprovalApproved, by, reason, at); err != nil {
 			return err
 		}
-		return wakeCycle(ctx, tx, out.CycleID, at)
+		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
+			return err
+		}
+		return s.offerBeside(ctx, tx, out.CycleID, at)
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)

@@ -99,6 +99,9 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
+	if err := s.offer(ctx, tx, n.Environment, c.At); err != nil {
+		return err
+	}
 	checks = slices.Clone(checks)
 	for i := range checks {
 		checks[i].CycleID = &c.Cycle
@@ -158,7 +161,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
 			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
-		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		if notice == nil {
@@ -179,8 +182,8 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 	return nil
 }
 
-// resolveAll resolves incidents, each with its event.
-func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+// resolveAll resolves incidents of one environment, each with its event.
+func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
 		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
@@ -193,7 +196,10 @@ func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how str
 			return err
 		}
 	}
-	return nil
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.offer(ctx, tx, rows[0].Environment, at)
 }
 
 // ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for those about which
@@ -208,7 +214,7 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		for n := range rows {

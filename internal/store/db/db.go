@@ -151,9 +151,9 @@ func (d *DB) Pool() *pgxpool.Pool {
 	return nil
 }
 
-// Direct says how to connect to the PostgreSQL server itself, also where the pool leads through PgBouncer; nil on SQLite.
+// Direct says how to connect to the PostgreSQL server itself where the pool leads through PgBouncer; nil otherwise.
 func (d *DB) Direct() *pgx.ConnConfig {
-	if p, ok := d.dialect.connector.(*postgres); ok {
+	if p, ok := d.dialect.connector.(*postgres); ok && p.limits != "" {
 		return p.direct.Copy()
 	}
 	return nil
