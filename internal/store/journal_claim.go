@@ -65,7 +65,6 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 	return nil
 }
 
-// takeCycle also raises the wake number: the job that led to this claim must not count as one that wakes the cycle later.
 func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) error {
 	if c.Status == ops.CycleRunning {
 		if err := awaitOutput(ctx, tx, c.ID); err != nil {
@@ -80,8 +79,7 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, wake_seq = wake_seq + 1,
-		seen_seq = wake_seq + 1,
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
 		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' OR wake_at IS NOT NULL THEN ? ELSE policy END,
 		started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, db.Time(at), c.ID)

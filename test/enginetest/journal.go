@@ -20,7 +20,7 @@ type Journal struct {
 	runs    map[ops.CycleID]int   // how often a cycle was claimed
 	vain    int                   // how often a claim was refused
 	broken  error
-	offer   func(ops.Cycle)
+	offer   func(context.Context, ops.Cycle)
 }
 
 func newJournal() *Journal {
@@ -28,14 +28,14 @@ func newJournal() *Journal {
 }
 
 // Offer makes every change pass on the cycle that can be advanced after it, as the store does within the transaction.
-func (j *Journal) Offer(offer func(ops.Cycle)) {
+func (j *Journal) Offer(offer func(context.Context, ops.Cycle)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.offer = offer
 }
 
 // changed offers the next cycle of an environment, unless one is running there; the caller holds the lock.
-func (j *Journal) changed(environment string) {
+func (j *Journal) changed(ctx context.Context, environment string) {
 	var next *ops.Cycle
 	for _, c := range j.cycles {
 		switch {
@@ -47,7 +47,7 @@ func (j *Journal) changed(environment string) {
 		}
 	}
 	if next != nil && j.offer != nil {
-		j.offer(*next)
+		j.offer(context.WithoutCancel(ctx), *next)
 	}
 }
 
@@ -59,7 +59,7 @@ func (j *Journal) Add(c ops.Cycle) {
 		c.Status = ops.CycleQueued
 	}
 	j.cycles = append(j.cycles, c)
-	j.changed(c.Environment)
+	j.changed(context.Background(), c.Environment)
 }
 
 // Lose writes a cycle into the journal, but offers it to nobody.
@@ -78,7 +78,7 @@ func (j *Journal) Change(id ops.CycleID, change func(*ops.Cycle)) {
 	defer j.mu.Unlock()
 	c := j.find(id)
 	change(c)
-	j.changed(c.Environment)
+	j.changed(context.Background(), c.Environment)
 }
 
 // Answer is a change from outside: it raises the wake number and lets a waiting cycle be claimed.
@@ -188,7 +188,6 @@ func (j *Journal) claim(host string, id ops.CycleID) error {
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
 	c.Status, c.Owner, c.WakeAt = ops.CycleRunning, ops.Owner{Host: host, Term: 1}, nil
-	c.WakeSeq++
 	j.seen[id] = j.answers[id]
 	j.runs[id]++
 	return nil
@@ -215,7 +214,7 @@ func (j *Journal) leave(ctx context.Context, id ops.CycleID, err error) error {
 	defer j.mu.Unlock()
 	c := j.find(id)
 	c.Owner, c.Status = ops.Owner{}, ops.CycleQueued
-	defer j.changed(c.Environment)
+	defer j.changed(ctx, c.Environment)
 	switch {
 	case ctx.Err() != nil && c.CancelRequestedAt != nil:
 		c.Status = ops.CycleCancelled

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -43,8 +44,8 @@ func labelQueue(labels []string) string {
 // hostQueue is the queue of the cycles that only this host can continue: it holds them from before its last start.
 func hostQueue(host string) string { return queueName("host", host) }
 
-// cycleArgs are one cycle being advanced. Every change from outside and every claim raises the wake number, so the job that follows is
-// not a duplicate of the one that is being worked.
+// cycleArgs are one cycle being advanced. Every change from outside raises the wake number, so the job that follows is not a duplicate of
+// the one that is being worked.
 type cycleArgs struct {
 	Cycle       ops.CycleID `json:"cycle" river:"unique"`
 	Seq         int64       `json:"wake_seq" river:"unique"`
@@ -70,6 +71,7 @@ func insertOpts(queue string, c ops.Cycle) *river.InsertOpts {
 
 // Jobs inserts the jobs of cycles.
 type Jobs struct {
+	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
 	queues map[string]string // by environment
 }
@@ -80,7 +82,7 @@ func NewJobs(pool *pgxpool.Pool, environments map[string][]string) (*Jobs, error
 	if err != nil {
 		return nil, fmt.Errorf("prepare jobs: %w", err)
 	}
-	j := &Jobs{client: client, queues: map[string]string{}}
+	j := &Jobs{pool: pool, client: client, queues: map[string]string{}}
 	for name, labels := range environments {
 		j.queues[name] = labelQueue(labels)
 	}
@@ -105,11 +107,29 @@ func OpenJobs(ctx context.Context, pool *pgxpool.Pool, environments map[string][
 }
 
 // Insert inserts a job for each cycle, in the transaction or, if it is nil, in one of its own. A job that exists already is not inserted
-// twice, and a cycle of an environment that this host does not know is left to those that do.
+// twice, and a cycle of an environment that this host does not know is left to those that do. A worker that gives its own cycle back
+// completes its job in the same transaction: it must not count as the one that follows it.
 func (j *Jobs) Insert(ctx context.Context, tx pgx.Tx, cycles []ops.Cycle) error {
-	_, err := j.insert(ctx, tx, j.queue, cycles)
-	return err
+	own, ok := ctx.Value(jobKey{}).(*river.Job[cycleArgs])
+	if !ok || !slices.ContainsFunc(cycles, func(c ops.Cycle) bool { return c.ID == own.Args.Cycle }) {
+		_, err := j.insert(ctx, tx, j.queue, cycles)
+		return err
+	}
+	both := func(tx pgx.Tx) error {
+		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, own); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
+			return fmt.Errorf("complete job: %w", err)
+		}
+		_, err := j.insert(ctx, tx, j.queue, cycles)
+		return err
+	}
+	if tx == nil {
+		return pgx.BeginFunc(ctx, j.pool, both)
+	}
+	return both(tx)
 }
+
+// jobKey is where the context of a worker has its job.
+type jobKey struct{}
 
 func (j *Jobs) queue(c ops.Cycle) string { return j.queues[c.Environment] }
 

@@ -43,7 +43,7 @@ func options(t testing.TB, url string, h *enginetest.Host) river.Options {
 	t.Helper()
 	return river.Options{
 		Pool: pool(t, url), Journal: h, Advance: h.Advance, Environments: configured(h), Mine: h.Environments, Host: h.Name,
-		Clock: time.Now, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Ready: offering(t.Context(), h),
+		Clock: time.Now, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Ready: offering(h),
 		Sweep: far, Poll: 200 * time.Millisecond, FetchCooldown: 20 * time.Millisecond, Pause: 50 * time.Millisecond,
 	}
 }
@@ -60,9 +60,9 @@ func configured(h *enginetest.Host) map[string][]string {
 }
 
 // offering makes the journal insert jobs with every change.
-func offering(ctx context.Context, h *enginetest.Host) func(*river.Jobs) {
+func offering(h *enginetest.Host) func(*river.Jobs) {
 	return func(j *river.Jobs) {
-		h.Offer(func(c ops.Cycle) { _ = j.Insert(ctx, nil, []ops.Cycle{c}) }) // while the database is away, a sweep does it later
+		h.Offer(func(ctx context.Context, c ops.Cycle) { _ = j.Insert(ctx, nil, []ops.Cycle{c}) }) // while the database is away, a sweep does it later
 	}
 }
 

@@ -3,6 +3,8 @@ package river
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -41,8 +43,37 @@ func (w *cycles) Work(ctx context.Context, job *river.Job[cycleArgs]) error {
 	case work == nil:
 		return nil // its worker is here
 	}
-	e.finish(ctx, a, e.o.Advance(work, a.Cycle, a.Environment))
+	e.finish(ctx, a, e.advance(jobContext{work, ctx, job})) //nolint:contextcheck // see above
 	return nil
+}
+
+// advance returns a panic as an error: River would hide it, and the cycle would stay without a worker.
+func (e *Engine) advance(ctx jobContext) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return e.o.Advance(ctx, ctx.job.Args.Cycle, ctx.job.Args.Environment)
+}
+
+// jobContext is the context of a worker. It ends when the engine says so, and has the values of River's.
+type jobContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	river context.Context //nolint:containedctx // see above
+	job   *river.Job[cycleArgs]
+}
+
+// Value returns the job, a value of the engine's context, or one of River's.
+func (c jobContext) Value(key any) any {
+	if key == (jobKey{}) {
+		return c.job
+	}
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.river.Value(key)
 }
 
 // never is the wait of a job that is not put back.
