@@ -73,7 +73,7 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	}
 	if t.Result.Problem != "" {
 		// The problem that started a cycle stays its name.
-		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
+		if err := db.Later(ctx, tx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
 			return fmt.Errorf("name the problem: %w", err)
 		}
 	}
@@ -118,7 +118,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 		if r := t.Step.Incident; n.Service == "" && r != nil && len(r.Services) == 1 {
 			n.Service = r.Services[0]
 		}
-		if _, err := insertNotice(ctx, tx, n, t.At); err != nil {
+		if err := queueNotice(ctx, tx, n, t.At); err != nil {
 			return fmt.Errorf("record notice: %w", err)
 		}
 	}
@@ -206,14 +206,14 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
 		ended_at = ?, wake_at = NULL WHERE id = ?`,
 		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 	// Queued sessions will not run any more.
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
+	err = db.Later(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
 		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)

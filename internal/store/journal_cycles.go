@@ -169,6 +169,8 @@ func (s *Store) Endings(ctx context.Context, environment string, limit int) ([]o
 }
 
 func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {
-	return db.List(ctx, q, scanEnding, `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
-		ORDER BY ended_at DESC, id DESC LIMIT ?`, environment, except, limit)
+	return db.List(ctx, q, scanEnding, selectEndings, environment, except, limit)
 }
+
+const selectEndings = `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
+	ORDER BY ended_at DESC, id DESC LIMIT ?`

@@ -91,13 +91,9 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
 			return err
 		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
+		return db.LaterChecked(ctx, tx, mustBe("queued"), `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
 			budget_usd = ? WHERE id = ? AND status = ?`,
-			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued))
-		if err == nil && !ok {
-			err = sessionConflict(ctx, tx, id)
-		}
-		return err
+			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start session %d: %w", id, err)
@@ -112,12 +108,8 @@ func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Session
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
-			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning))
-		if err == nil && !ok {
-			err = sessionConflict(ctx, tx, id)
-		}
-		return err
+		return db.LaterChecked(ctx, tx, mustBe("running"), `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
+			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
 	})
 	if err != nil {
 		return fmt.Errorf("note process of session %d: %w", id, err)
@@ -125,13 +117,14 @@ func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Session
 	return nil
 }
 
-// sessionConflict explains why a conditional update of a session found no row.
-func sessionConflict(ctx context.Context, q db.Querier, id ops.SessionID) error {
-	status, err := db.One(ctx, q, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
-	if err != nil {
+// mustBe refuses a change that found no session with this status.
+func mustBe(status string) func(int64, error) error {
+	return func(changed int64, err error) error {
+		if err == nil && changed == 0 {
+			err = fmt.Errorf("the session is not %s: %w", status, ops.ErrConflict)
+		}
 		return err
 	}
-	return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
 }
 
 // queueSession records that a session is to be run.
@@ -139,16 +132,18 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails
 	h := n.Handler
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
+	once := func(_ int64, err error) error {
+		if db.IsUnique(err) {
+			return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
+		}
+		return err
+	}
+	return db.LaterChecked(ctx, tx, once, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
 		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, db.OptID(n.ParentID), db.OptID(n.RetryOf),
 		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
 		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, db.Time(at))
-	if db.IsUnique(err) {
-		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
-	}
-	return err
 }
 
 // endSession writes the end of a session into its row. The identity of the session never changes, and values noted at its start
@@ -158,8 +153,8 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		return fmt.Errorf("%q is not a final status of a session", r.Status)
 	}
 	ended := orOf(r.EndedAt, at)
-	ok, err := db.Changed(tx.ExecContext(
-		ctx,
+	return db.LaterChecked(
+		ctx, tx, mustBe("queued or running"),
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
@@ -210,9 +205,5 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		cycle.id,
 		ops.SessionQueued,
 		ops.SessionRunning,
-	))
-	if err == nil && !ok {
-		err = sessionConflict(ctx, tx, r.ID)
-	}
-	return err
+	)
 }

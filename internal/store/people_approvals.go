@@ -112,7 +112,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 
 // dropApprovals closes the questions of a cycle that has ended.
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+	err := db.Later(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
 		ops.ApprovalWithdrawn, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err

@@ -135,7 +135,7 @@ func failingCheck(checks []ops.CheckResult, service string) string {
 
 // dropWaits removes what a cycle waits for.
 func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
+	err := db.Later(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
 	return err
 }
 

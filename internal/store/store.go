@@ -67,14 +67,14 @@ func schema() db.Schema {
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
-	Path   string
-	URL    string       // postgres://user:password@host:5432/name; then Path is empty
+	Path string
+	URL  string // postgres://user:password@host:5432/name; then Path is empty
 	// DirectURL leads to the same database without the PgBouncer that URL leads to; empty without one.
 	DirectURL string
-	Clock  ops.Clock    // nil: the database's time; see Store.Clock
-	Host   ops.Clock    // this machine's clock; nil: the system's
-	Uptime Uptime       // nil: the system's
-	Logger *slog.Logger // nil: no log
+	Clock     ops.Clock    // nil: the database's time; see Store.Clock
+	Host      ops.Clock    // this machine's clock; nil: the system's
+	Uptime    Uptime       // nil: the system's
+	Logger    *slog.Logger // nil: no log
 	// MaxOutput is how many bytes of a session's output are kept: the beginning and the end. 0 means all of it.
 	MaxOutput int64
 }

@@ -159,7 +159,12 @@ func (s *Store) SilencesSince(ctx context.Context, environment string, since tim
 
 // silencesAt returns the silences that are active in an environment at a time.
 func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
-	now := db.Time(at)
-	return db.List(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
-		ORDER BY q.id LIMIT ?`, now, now, environment, maxSilences)
+	return db.List(ctx, q, scanSilence, selectSilencesAt, silencesArgs(environment, at)...)
+}
+
+const selectSilencesAt = selectSilences + ` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
+	ORDER BY q.id LIMIT ?`
+
+func silencesArgs(environment string, at time.Time) []any {
+	return []any{db.Time(at), db.Time(at), environment, maxSilences}
 }

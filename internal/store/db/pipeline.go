@@ -22,6 +22,9 @@ type pipelined interface {
 	receive() error
 }
 
+// Pipelined reports whether queries that are asked ahead share a round trip.
+func Pipelined(q Querier) bool { _, ok := q.(pipelined); return ok }
+
 // Later runs a statement whose result nobody needs before the transaction goes on. On a server it is sent with the next statement
 // that somebody waits for; an error ends the transaction there.
 func Later(ctx context.Context, tx Querier, query string, args ...any) error {
