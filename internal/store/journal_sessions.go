@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -91,12 +92,12 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
 			return err
 		}
-		return db.LaterChecked(ctx, tx, mustBe("queued"), `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
+		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
 			budget_usd = ? WHERE id = ? AND status = ?`,
 			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start session %d: %w", id, err)
+		return nil, fmt.Errorf("start session %d: %w", id, s.sayMoved(ctx, err))
 	}
 	return granted, nil
 }
@@ -108,23 +109,42 @@ func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Session
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		return db.LaterChecked(ctx, tx, mustBe("running"), `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
+		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
 			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
 	})
 	if err != nil {
-		return fmt.Errorf("note process of session %d: %w", id, err)
+		return fmt.Errorf("note process of session %d: %w", id, s.sayMoved(ctx, err))
 	}
 	return nil
 }
 
-// mustBe refuses a change that found no session with this status.
-func mustBe(status string) func(int64, error) error {
+// errMoved is a conditional update of a session that found no row.
+type errMoved struct{ id ops.SessionID }
+
+func (e *errMoved) Error() string { return fmt.Sprintf("session %d is in another state", e.id) }
+func (e *errMoved) Unwrap() error { return ops.ErrConflict }
+
+// mustChange refuses a conditional update of a session that found no row.
+func mustChange(id ops.SessionID) func(int64, error) error {
 	return func(changed int64, err error) error {
 		if err == nil && changed == 0 {
-			err = fmt.Errorf("the session is not %s: %w", status, ops.ErrConflict)
+			err = &errMoved{id}
 		}
 		return err
 	}
+}
+
+// sayMoved explains an errMoved: the state of the session is read after the transaction, which has changed nothing.
+func (s *Store) sayMoved(ctx context.Context, err error) error {
+	moved, ok := errors.AsType[*errMoved](err)
+	if !ok {
+		return err
+	}
+	status, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT status FROM sessions WHERE id = ?`, moved.id)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
 }
 
 // queueSession records that a session is to be run.
@@ -154,7 +174,7 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 	}
 	ended := orOf(r.EndedAt, at)
 	return db.LaterChecked(
-		ctx, tx, mustBe("queued or running"),
+		ctx, tx, mustChange(r.ID),
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
