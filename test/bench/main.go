@@ -31,7 +31,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts or growth")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", os.Getenv("GATUS"), "a Gatus program that watches the same targets as the probes; $GATUS if not given")
@@ -76,6 +76,7 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
+		{"scale", b.scale},
 		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
 	} {
 		if only != "" && only != m.name {

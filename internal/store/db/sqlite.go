@@ -228,9 +228,6 @@ func connect(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-// readerRest is how long a connection for reading stays open when it is not used.
-const readerRest = time.Minute
-
 func openReaders(path string) (*pool, error) {
 	db, err := openPool(path, url.Values{
 		"_pragma": {busyPragma(), "query_only(1)"},
@@ -243,7 +240,6 @@ func openReaders(path string) (*pool, error) {
 	}
 	db.SetMaxOpenConns(readers)
 	db.SetMaxIdleConns(readers)
-	db.SetConnMaxIdleTime(readerRest) // each has a page cache of up to 2 MB
 	return &pool{DB: db}, nil
 }
 
