@@ -34,7 +34,7 @@ func main() {
 	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
-	gatus := flag.String("gatus", os.Getenv("GATUS"), "a Gatus program that watches the same targets as the probes; $GATUS if not given")
+	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
 	growth := flag.Int("growth", 30, "how many days of a busy site its pages are measured on; 365 makes about 3 GB")
 	flag.Parse()
 	if err := run(*binary, *only, *chains, *crowd, *growth, *webhooks, *probes, *gatus, os.Stdout); err != nil {
@@ -359,7 +359,7 @@ func (b *bench) start(agent, state string, env ...string) (*daemon, error) {
 				return d, nil
 			}
 		}
-		if time.Since(d.begun) > 10*time.Second {
+		if time.Since(d.begun) > time.Minute {
 			d.stop()
 			return nil, errors.New("the daemon does not become ready")
 		}

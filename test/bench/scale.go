@@ -35,9 +35,9 @@ func (c chainCost) processor() time.Duration { return c.database + c.supervisor 
 
 // restCost is what a daemon or an environment costs in a second in which nothing happens.
 type restCost struct {
-	commits, wal         float64
-	database, supervisor time.Duration
-	connections          float64
+	commits, flushes, wal float64
+	database, supervisor  time.Duration
+	connections           float64
 }
 
 // scale measures one chain, computes from it what one database can carry, and checks the arithmetic with as many cells as fit here.
@@ -60,7 +60,7 @@ func (b *bench) scale() ([]figure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure environments at rest: %w", err)
 	}
-	lite, err := b.costSQLite(costChains)
+	lite, err := b.costSQLite(ctx, costChains)
 	if err != nil {
 		return nil, fmt.Errorf("measure a chain on SQLite: %w", err)
 	}
@@ -77,12 +77,15 @@ func (b *bench) scale() ([]figure, error) {
 }
 
 func (r restCost) minus(s restCost) restCost {
-	return restCost{r.commits - s.commits, r.wal - s.wal, r.database - s.database, r.supervisor - s.supervisor, r.connections - s.connections}
+	return restCost{
+		r.commits - s.commits, r.flushes - s.flushes, r.wal - s.wal, r.database - s.database, r.supervisor - s.supervisor,
+		r.connections - s.connections,
+	}
 }
 
 func (r restCost) times(f float64) restCost {
 	part := func(d time.Duration) time.Duration { return time.Duration(float64(d) * f) }
-	return restCost{r.commits * f, r.wal * f, part(r.database), part(r.supervisor), r.connections * f}
+	return restCost{r.commits * f, r.flushes * f, r.wal * f, part(r.database), part(r.supervisor), r.connections * f}
 }
 
 // costPostgres lets a daemon do chains on a database of its own, one after the other, and watches it at rest before that.
@@ -92,7 +95,7 @@ func (b *bench) costPostgres(ctx context.Context, c *pgtest.Cluster, name string
 		return chainCost{}, restCost{}, err
 	}
 	defer d.stop()
-	if err := ended(times, envs); err != nil {
+	if err := ended(ctx, times, envs); err != nil {
 		return chainCost{}, restCost{}, err
 	}
 	m, err := newMeter(ctx, c.Address("postgres"), []string{name}, d.cmd.Process.Pid)
@@ -115,13 +118,13 @@ func (b *bench) costPostgres(ctx context.Context, c *pgtest.Cluster, name string
 		return chainCost{}, rest, err
 	}
 	used, seconds := second.minus(first), second.at.Sub(first.at).Seconds()
-	per := restCost{used.commits, used.wal, used.database, used.supervisors, 0}.times(1 / seconds)
+	per := restCost{used.commits, used.flushes, used.wal, used.database, used.supervisors, 0}.times(1 / seconds)
 	per.connections = rest.connections
 	if chains == 0 {
 		return chainCost{}, per, nil
 	}
 	begun := time.Now()
-	if err := submit(d.addr, times, envs, chains); err != nil {
+	if err := submit(ctx, d.addr, times, envs, chains); err != nil {
 		return chainCost{}, per, err
 	}
 	alone := time.Since(begun) / time.Duration(chains)
@@ -140,7 +143,7 @@ func perChain(used reading, rest restCost, took time.Duration, chains int) chain
 	n, s := float64(chains), took.Seconds()
 	part := func(d, idle time.Duration) time.Duration { return time.Duration((float64(d) - float64(idle)*s) / n) }
 	return chainCost{
-		commits: (used.commits - rest.commits*s) / n, rows: used.rows / n, flushes: used.flushes / n, wal: (used.wal - rest.wal*s) / n,
+		commits: (used.commits - rest.commits*s) / n, rows: used.rows / n, flushes: (used.flushes - rest.flushes*s) / n, wal: (used.wal - rest.wal*s) / n,
 		stored: used.size / n, database: part(used.database, rest.database), supervisor: part(used.supervisors, rest.supervisor),
 		agents: time.Duration(float64(used.agents) / n),
 	}
@@ -161,7 +164,8 @@ func (b *bench) startCell(ctx context.Context, c *pgtest.Cluster, name string, e
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
-	d, err := b.start(agent, filepath.Join(b.dir, name), "CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address(name), "CLAUDEOPS_HOST="+name)
+	d, err := b.start(agent, filepath.Join(b.dir, name), //nolint:contextcheck // a daemon is ended by its stop
+		"CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address(name), "CLAUDEOPS_HOST="+name)
 	return d, times, err
 }
 
@@ -174,8 +178,8 @@ func environments(count int) []string {
 }
 
 // ended waits until so many chains have ended.
-func ended(times string, count int) error {
-	return until(context.Background(), func() (bool, error) {
+func ended(ctx context.Context, times string, count int) error {
+	return until(ctx, func() (bool, error) {
 		raw, err := os.ReadFile(filepath.Clean(times))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, err
@@ -185,7 +189,7 @@ func ended(times string, count int) error {
 }
 
 // submit asks for chains in the first environment, one after the other; some have ended before.
-func submit(addr, times string, before, count int) error {
+func submit(ctx context.Context, addr, times string, before, count int) error {
 	client := &http.Client{Transport: testtoken.Transport{}}
 	for i := range count {
 		body := strings.NewReader(fmt.Sprintf(`{"environment":%q}`, environmentName(0)))
@@ -196,7 +200,7 @@ func submit(addr, times string, before, count int) error {
 		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
 			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
 		}
-		if err := ended(times, before+i+1); err != nil {
+		if err := ended(ctx, times, before+i+1); err != nil {
 			return err
 		}
 	}
@@ -204,7 +208,7 @@ func submit(addr, times string, before, count int) error {
 }
 
 // costSQLite measures the same on a file. Commits and pages are counted in the write-ahead log.
-func (b *bench) costSQLite(chains int) (cost chainCost, err error) {
+func (b *bench) costSQLite(ctx context.Context, chains int) (cost chainCost, err error) {
 	times := filepath.Join(b.dir, "lite-times")
 	agent, err := b.agent(hopping(times))
 	if err != nil {
@@ -215,17 +219,17 @@ func (b *bench) costSQLite(chains int) (cost chainCost, err error) {
 		return cost, err
 	}
 	state := filepath.Join(b.dir, "lite")
-	d, err := b.start(agent, state, "CLAUDEOPS_CONFIG="+file)
+	d, err := b.start(agent, state, "CLAUDEOPS_CONFIG="+file) //nolint:contextcheck // a daemon is ended by its stop
 	if err != nil {
 		return cost, err
 	}
 	defer d.stop()
-	if err := ended(times, 1); err != nil {
+	if err := ended(ctx, times, 1); err != nil {
 		return cost, err
 	}
 	<-time.After(statsDelay)
 	database := filepath.Join(state, "claudeops.db")
-	before, err := rowsOf(database)
+	before, err := rowsOf(ctx, database)
 	if err != nil {
 		return cost, err
 	}
@@ -240,7 +244,7 @@ func (b *bench) costSQLite(chains int) (cost chainCost, err error) {
 			return cost, err
 		}
 		begun := time.Now()
-		if err := submit(d.addr, times, 1+i, 1); err != nil {
+		if err := submit(ctx, d.addr, times, 1+i, 1); err != nil {
 			return cost, err
 		}
 		cost.alone += time.Since(begun) / time.Duration(chains)
@@ -258,7 +262,7 @@ func (b *bench) costSQLite(chains int) (cost chainCost, err error) {
 	if err != nil {
 		return cost, err
 	}
-	after, err := rowsOf(database)
+	after, err := rowsOf(ctx, database)
 	n := float64(chains)
 	cost.supervisor, cost.agents = time.Duration(float64(now.own-used.own)/n), time.Duration(float64(now.children-used.children)/n)
 	cost.rows = float64(after-before) / n
@@ -267,13 +271,13 @@ func (b *bench) costSQLite(chains int) (cost chainCost, err error) {
 }
 
 // rowsOf counts the rows of all tables.
-func rowsOf(path string) (total int, err error) {
+func rowsOf(ctx context.Context, path string) (total int, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.QueryContext(context.Background(), `SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'`)
+	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'`)
 	if err != nil {
 		return 0, err
 	}
@@ -291,7 +295,7 @@ func rowsOf(path string) (total int, err error) {
 	}
 	for _, name := range names {
 		var n int
-		if err := db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM "`+name+`"`).Scan(&n); err != nil { //nolint:gosec // a table's name
+		if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM "`+name+`"`).Scan(&n); err != nil { //nolint:gosec // a table's name
 			return 0, err
 		}
 		total += n

@@ -41,7 +41,7 @@ func (c capacity) chainsPerMinute() (rate float64, limit string) {
 func (c capacity) environments() float64 {
 	perEnvironment := float64(siteChainsPerDay) / siteEnvironments / day.Seconds() // chains in a second
 	processor := use * c.cores / (c.environment.database.Seconds() + perEnvironment*c.chain.database.Seconds())
-	flush := use * c.flushes / (math.Max(c.environment.commits, 0) + perEnvironment*c.chain.flushes)
+	flush := use * c.flushes / (math.Max(c.environment.flushes, 0) + perEnvironment*c.chain.flushes)
 	return math.Min(processor, flush)
 }
 
@@ -62,12 +62,13 @@ func (c capacity) figures() []figure {
 		perMinute := sites * siteChainsPerDay / day.Minutes()
 		database := perMinute/60*c.chain.database.Seconds() + sites*siteEnvironments*c.environment.database.Seconds()
 		commits := perMinute/60*c.chain.commits + sites*siteEnvironments*c.environment.commits
+		flushes := perMinute/60*c.chain.flushes + sites*siteEnvironments*math.Max(c.environment.flushes, 0)
 		supervisor := perMinute/60*c.chain.supervisor.Seconds() + sites*siteEnvironments*c.environment.supervisor.Seconds()
 		stored := sites * siteChainsPerDay * c.chain.stored
 		out = append(out, figure{
 			fmt.Sprintf("computed: %.0f sites (%.0f environments, %.1f chains in a minute)", sites, sites*siteEnvironments, perMinute),
-			fmt.Sprintf("%.0f agents at once; database %.2f cores, %.0f commits/s, %.2f GB a day; supervisors %.2f cores; %.0f cells of this machine",
-				perMinute*agentTime.Minutes(), database, commits, stored/1e9, supervisor, math.Ceil(sites*siteEnvironments/c.environments())), "",
+			fmt.Sprintf("%.0f agents at once; database %.2f cores, %.0f transactions/s, %.0f flushes/s, %.2f GB a day; supervisors %.2f cores; %.0f cells of this machine",
+				perMinute*agentTime.Minutes(), database, commits, flushes, stored/1e9, supervisor, math.Ceil(sites*siteEnvironments/c.environments())), "",
 		})
 	}
 	return out
@@ -78,7 +79,7 @@ func costFigures(pg, lite chainCost, host, env restCost) []figure {
 	return []figure{
 		{
 			fmt.Sprintf("one chain of three tiers on PostgreSQL (mean of %d)", costChains),
-			fmt.Sprintf("%.0f commits, %.0f flushes, %.0f rows written, %.0f kB of WAL, %.0f kB more on disk", pg.commits, pg.flushes, pg.rows,
+			fmt.Sprintf("%.0f transactions, %.0f flushes, %.0f rows written, %.0f kB of WAL, %.0f kB more on disk", pg.commits, pg.flushes, pg.rows,
 				pg.wal/1000, pg.stored/1000), "",
 		},
 		{"… processor", fmt.Sprintf("database %s, supervisor %s, agents and walls %s", ms(pg.database), ms(pg.supervisor), ms(pg.agents)), ""},
@@ -91,12 +92,12 @@ func costFigures(pg, lite chainCost, host, env restCost) []figure {
 		},
 		{
 			"a host at rest with one environment, in a second",
-			fmt.Sprintf("%.1f commits, %.1f kB of WAL, database %s, supervisor %s, %.0f connections", host.commits, host.wal/1000,
+			fmt.Sprintf("%.1f transactions, %.1f flushes, %.1f kB of WAL, database %s, supervisor %s, %.0f connections", host.commits, host.flushes, host.wal/1000,
 				ms(host.database), ms(host.supervisor), host.connections), "",
 		},
 		{
 			"each further environment at rest, in a second",
-			fmt.Sprintf("%.2f commits, %.2f kB of WAL, database %.3f ms, supervisor %.3f ms", env.commits, env.wal/1000,
+			fmt.Sprintf("%.2f transactions, %.2f flushes, %.2f kB of WAL, database %.3f ms, supervisor %.3f ms", env.commits, env.flushes, env.wal/1000,
 				env.database.Seconds()*1000, env.supervisor.Seconds()*1000), "",
 		},
 	}
