@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +108,38 @@ func TestAServerWithHTTP2IsAskedInHTTP2(t *testing.T) {
 	for range 2 {
 		if c := prober.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeWatch)[0]; c.Status != ops.Healthy {
 			t.Error(c.Error)
+		}
+	}
+}
+
+// What may be a secret is sent with the strongest key exchange, and a server that wants it gets it.
+func TestTheKeyExchangeFollowsWhatIsSent(t *testing.T) {
+	var used atomic.Uint32
+	start := func(only ...tls.CurveID) string {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			used.Store(uint32(r.TLS.CurveID))
+		}))
+		server.TLS = &tls.Config{CurvePreferences: only, MinVersion: tls.VersionTLS13}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	anyKind, strongOnly := start(), start(tls.X25519MLKEM768)
+	for _, tc := range []struct {
+		name string
+		spec ops.ProbeSpec
+		want tls.CurveID
+	}{
+		{"nothing private", ops.ProbeSpec{URL: anyKind + "/health"}, tls.X25519},
+		{"a header", ops.ProbeSpec{URL: anyKind, Headers: map[string]string{"X-Key": "k"}}, tls.X25519MLKEM768},
+		{"a parameter", ops.ProbeSpec{URL: anyKind + "/?token=k"}, tls.X25519MLKEM768},
+		{"a body", ops.ProbeSpec{URL: anyKind, Method: http.MethodPost, Body: "k"}, tls.X25519MLKEM768},
+		{"a password", ops.ProbeSpec{URL: strings.Replace(anyKind, "https://", "https://u:hunter2@", 1)}, tls.X25519MLKEM768},
+		{"a server that wants it", ops.ProbeSpec{URL: strongOnly}, tls.X25519MLKEM768},
+	} {
+		tc.spec.InsecureTLS = true
+		if c := check(t, tc.spec); c.Status != ops.Healthy || tls.CurveID(used.Load()) != tc.want {
+			t.Errorf("%s: %s %s with %s, want %s", tc.name, c.Status, c.Error, tls.CurveID(used.Load()), tc.want)
 		}
 	}
 }
