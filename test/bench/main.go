@@ -74,7 +74,8 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
-		{"hosts", func() ([]figure, error) { return both(b.scaling, func() ([]figure, error) { return b.hosts(hostChains) }) }},
+		{"hosts", b.scaling},
+		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
 		{"scale", b.scale},
 		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
@@ -91,16 +92,6 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		}
 	}
 	return nil
-}
-
-// both measures one thing after the other.
-func both(first, second func() ([]figure, error)) ([]figure, error) {
-	out, err := first()
-	if err != nil {
-		return nil, err
-	}
-	more, err := second()
-	return append(out, more...), err
 }
 
 type bench struct {
