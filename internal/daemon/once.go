@@ -23,6 +23,8 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
+	h.endStart()
+	h.tellWalls(ctx)
 	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
 		return result, err
 	}

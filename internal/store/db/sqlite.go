@@ -49,6 +49,7 @@ func (f *sqliteFile) dialect() dialect {
 }
 
 func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error) {
+	f.place()
 	// The file is created here because SQLite would let every user read it; its side files get the same mode.
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
