@@ -101,6 +101,7 @@ type Store struct {
 	maxOutput int64
 	latest    latestChecks
 	blocks    blockCodec
+	pace      db.Pace // of RemoveOld
 }
 
 // Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:

@@ -66,6 +66,7 @@ type DB struct {
 	writer  *pool // nil when opened for reading only
 	reader  *pool
 	unclean bool
+	pace    Pace // of GiveBack
 
 	mu     sync.Mutex // guards what follows
 	marked bool
