@@ -50,7 +50,8 @@ func TestTheEmptyFileIsWhatTheMigrationsMake(t *testing.T) {
 	}
 	got, want := dump(t, openRaw(t, path)), dump(t, migrated)
 	if !slices.Equal(got, want) {
-		t.Errorf("empty.db.zst is not what the migrations make; run: go test ./internal/store -run EmptyFile -update\n%s", firstDifference(got, want))
+		t.Errorf("empty.db.zst is not what the migrations make; run: go test ./internal/store -run EmptyFile -update\n%s",
+			firstDifference(got, want))
 	}
 }
 

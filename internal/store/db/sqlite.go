@@ -200,7 +200,9 @@ func busyPragma() string { return fmt.Sprintf("busy_timeout(%d)", busyTimeout.Mi
 // openWriter opens the one connection that writes. Its transactions take the write lock when they begin: one that reads first and
 // writes later could be refused in between.
 func openWriter(ctx context.Context, path string, fresh bool) (*sql.DB, error) {
-	pragmas := []string{busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", fmt.Sprintf("wal_autocheckpoint(%d)", ownCheckpoint)}
+	pragmas := []string{
+		busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", fmt.Sprintf("wal_autocheckpoint(%d)", ownCheckpoint),
+	}
 	if fresh { // on an existing file it would cost a write at each start and have no effect until Vacuum
 		pragmas = slices.Insert(pragmas, 1, "auto_vacuum(incremental)")
 	}
