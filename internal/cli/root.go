@@ -22,6 +22,7 @@ import (
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -59,6 +60,10 @@ func Main(args []string, p Process) int {
 	ctx, stop := signalled()
 	defer stop()
 	a := &app{Process: p, settings: map[string]string{}}
+	if err := daemon.KeepCapabilities(); err != nil {
+		fmt.Fprintln(p.Stderr, "claudeops: "+err.Error())
+		return exitError
+	}
 	root := a.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.complete(root) // only a shell asks for proposals
@@ -376,7 +381,7 @@ func terminal(w io.Writer) bool {
 
 // agentUser is the user for agents, if this machine has one and this program may change to it.
 func agentUser() int {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && !wall.MayChangeUser() {
 		return 0
 	}
 	found, err := user.Lookup(config.AgentUserName)
