@@ -369,7 +369,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 // storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
-	o.Host, o.Logger = failpoint.Clock(time.Now), a.logger()
+	o.Host, o.Logger, o.Version = failpoint.Clock(time.Now), a.logger(), a.Version
 	return o
 }
 

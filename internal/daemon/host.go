@@ -197,7 +197,7 @@ func (h *Host) startKeeper(ctx context.Context) error {
 
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
-	where.Host, where.Logger, where.MaxOutput = h.Clock, h.Logger, h.Config.Retention.SessionBytes
+	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, h.Config.Retention.SessionBytes, h.Version
 	s, err := store.Open(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
