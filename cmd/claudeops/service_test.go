@@ -113,13 +113,3 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 	m.next("STOPPING=1")
 	b.nothingLeft()
 }
-
-func TestADamagedDatabaseIsReadyForSystemdAndSaysSo(t *testing.T) {
-	t.Parallel()
-	m := newManager(t)
-	b := newBox(t, plays(agenttest.Healthy(0.1)))
-	damage(t, filepath.Join(b.state, "claudeops.db"))
-	d := b.serve("NOTIFY_SOCKET=" + m.path)
-	contains(t, "state", m.next("READY=1"), "the database is damaged")
-	d.stop()
-}
