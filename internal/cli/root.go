@@ -146,7 +146,7 @@ from a validated report, never the model.`,
 	root.SetVersionTemplate("claudeops {{.Version}} (" + runtime.Version() + ")\n")
 	root.SetHelpCommand(helpCommand())
 	f := root.PersistentFlags()
-	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
+	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
 	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
@@ -179,7 +179,7 @@ from a validated report, never the model.`,
 		}
 	}
 	markAnywhere(root)
-	root.AddCommand(a.agentCommand())
+	root.AddCommand(a.agentCommand(), a.manCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
 	return root
@@ -238,6 +238,9 @@ func strict(c *cobra.Command) {
 	}
 }
 
+// systemConfig is the configuration of a packaged daemon. Commands beside it find its state folder there.
+const systemConfig = "/etc/claudeops/claudeops.yaml"
+
 // load reads the configuration.
 func (a *app) load() (*config.Config, error) {
 	dir, err := os.Getwd()
@@ -245,7 +248,7 @@ func (a *app) load() (*config.Config, error) {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
-		ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+		ConfigPath: a.configPath, SystemPath: systemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
 	})
 }
 
