@@ -79,10 +79,6 @@ func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, err
 	return db.One(ctx, q, scanAction, selectActions+` WHERE r.id = ?`, id)
 }
 
-func actionsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.ActionRun, error) {
-	return db.List(ctx, q, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, cycle)
-}
-
 // LastVersion returns the newest image that a container of the service had before an action and that is not the current one.
 func (s *Store) LastVersion(ctx context.Context, environment, service, current string) (string, error) {
 	v, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT version FROM action_runs

@@ -71,10 +71,6 @@ func (s *Store) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 	return out, nil
 }
 
-func sessionsOfCycle(ctx context.Context, q db.Querier, id ops.CycleID) ([]ops.Session, error) {
-	return db.List(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)
-}
-
 // StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
 // and returns it: nil without a limit. With nothing left the error is ops.ErrBudget, and the session stays queued.
 func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,

@@ -157,11 +157,6 @@ func (s *Store) SilencesSince(ctx context.Context, environment string, since tim
 	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
 }
 
-// silencesAt returns the silences that are active in an environment at a time.
-func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
-	return db.List(ctx, q, scanSilence, selectSilencesAt, silencesArgs(environment, at)...)
-}
-
 const selectSilencesAt = selectSilences + ` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
 	ORDER BY q.id LIMIT ?`
 

@@ -174,7 +174,9 @@ func TestAnOldJobOfACycleThatAnotherHostRunsIsCompleted(t *testing.T) {
 		if err := jobs.Insert(t.Context(), nil, []ops.Cycle{{ID: 1, Environment: "a", WakeSeq: 100 + seq}}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, func() bool { return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == int(seq)+1 })
+		until(t, func() bool {
+			return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == int(seq)+1
+		})
 	}
 	quiet(t, one)
 	quiet(t, two)
