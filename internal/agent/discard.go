@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,10 +124,10 @@ func removeContents(dir string) error {
 	return nil
 }
 
-// SweepFolders removes what the sessions of an earlier supervisor left in the state folder of an environment, and the records
-// of cycles that are over. No session may run there.
-func SweepFolders(stateDir string, open func(ops.CycleID) bool, bin *Discards) error {
-	err := bin.discard(stateDir, filepath.Join(stateDir, agentFolder))
+// SweepFolders removes what the sessions of an earlier supervisor left in the state folder of an environment, what it had prepared for
+// the next one, and the records of cycles that are over. No session may run there.
+func SweepFolders(ctx context.Context, stateDir string, open func(ops.CycleID) bool, bin *Discards) error {
+	err := errors.Join(sweepStages(ctx, stateDir, bin), bin.discard(stateDir, filepath.Join(stateDir, agentFolder)))
 	left, readErr := os.ReadDir(filepath.Join(stateDir, discardedFolder))
 	if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
 		err = errors.Join(err, readErr)

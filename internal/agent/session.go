@@ -205,6 +205,10 @@ func waitFor(c <-chan struct{}, limit time.Duration) bool {
 func (s *session) readOutput() {
 	r := newLineReader(s.proc.stdout)
 	redacted := s.redactor.Stream()
+	if s.proof != nil && s.proc.first != "" {
+		s.tried = true
+		s.prove(s.proc.first)
+	}
 	for {
 		line, dropped, err := r.next()
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // crowd measures the hop while many chains, each in an environment of its own, are to be done at once.
 func (b *bench) crowd(chains int) ([]figure, error) {
 	times := filepath.Join(b.dir, "crowd-times")
-	agent, err := b.agent(hopping(times))
+	agent, err := b.agent(hopping(times, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,16 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 	}}, nil
 }
 
-// hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
-func hopping(times string) string {
+// hopping is an agent that works for a while, hands over until Tier 3 and writes down when it began and ended, and in which cycle.
+func hopping(times string, works time.Duration) string {
 	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
+	wait := ""
+	if works > 0 {
+		wait = fmt.Sprintf("sleep %.3f\n", works.Seconds())
+	}
 	return "echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n" +
 		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
-		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
+		wait + result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
 }
 
 // readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how

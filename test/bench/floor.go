@@ -56,6 +56,9 @@ func firstLine(program string) error {
 	return errors.Join(err, c.Wait())
 }
 
+// agentTime is how long an agent of the hops works. A real one works for seconds or minutes; meanwhile the next session is prepared.
+const agentTime = 200 * time.Millisecond
+
 // coldStarts is how many daemons are started for the first hop of a process.
 const coldStarts = 9
 
@@ -64,7 +67,7 @@ func (b *bench) cold() ([]float64, error) {
 	var out []float64
 	for i := range coldStarts {
 		times := filepath.Join(b.dir, fmt.Sprintf("cold-%d", i))
-		agent, err := b.agent(hopping(times))
+		agent, err := b.agent(hopping(times, agentTime))
 		if err != nil {
 			return nil, err
 		}

@@ -119,7 +119,7 @@ const result = `echo '{"type":"result","subtype":"success","is_error":false,"num
 // hops measures from the end of one tier's process to the first line of the next one's.
 func (b *bench) hops(chains int) ([]figure, error) {
 	times := filepath.Join(b.dir, "times")
-	agent, err := b.agent(hopping(times))
+	agent, err := b.agent(hopping(times, agentTime))
 	if err != nil {
 		return nil, err
 	}
