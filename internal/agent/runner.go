@@ -186,7 +186,12 @@ func (r *Runner) start(
 		st.drop(ctx, log, r.o.Discards)
 		return p.start(spec, walls)
 	}
-	proc, err := st.become(st.walls.Staged(tier, p.Program))
+	program := st.walls.Staged(tier, p.Program)
+	if err := p.begin(spec); err != nil {
+		st.drop(ctx, log, r.o.Discards)
+		return nil, err
+	}
+	proc, err := st.become(program)
 	if err != nil {
 		st.drop(ctx, log, r.o.Discards)
 		if p.Program.Stdin == nil { // nothing of it is used up
@@ -224,9 +229,10 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
 		err = p.Verify()
 	}
 	if err != nil {
-		if p.Program.Stdin != nil {
-			_ = p.Program.Stdin.Close()
-		}
+		p.closeStdin()
+		return nil, err
+	}
+	if err := p.begin(spec); err != nil {
 		return nil, err
 	}
 	program.Key, program.register = spec.Session.Key, p.Program.register
@@ -236,6 +242,24 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
 	}
 	proc.proof = program.Proof
 	return proc, nil
+}
+
+// begin waits until the program may start.
+func (p *Prepared) begin(spec ops.SessionSpec) error {
+	if spec.Begin == nil {
+		return nil
+	}
+	if err := spec.Begin(); err != nil {
+		p.closeStdin()
+		return Refuse(ops.FailureStart, "%s was not started: %v", p.Name, err)
+	}
+	return nil
+}
+
+func (p *Prepared) closeStdin() {
+	if p.Program.Stdin != nil {
+		_ = p.Program.Stdin.Close()
+	}
 }
 
 // RemoveFiles removes the files of the session.

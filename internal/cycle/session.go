@@ -36,26 +36,26 @@ func (a *Advancer) session(
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
+	ask := decide.BriefFor(now, s).Budget()
 	prepared := a.prepareAside(ctx, env, now, s)
-	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s).Budget())
-	ready := <-prepared
-	switch {
-	case err == nil:
-		s.BudgetUSD = granted
-	case ctx.Err() != nil:
-		return ops.Result{}, nil // still queued: nothing ran
-	case errors.Is(err, ops.ErrBudget):
-		s.Status, s.EndedAt, s.StartedAt = ops.SessionFailed, &started, nil
-		s.Failure, s.Error = ops.FailureUnpaid, err.Error()
-		return ops.Result{Session: &s}, nil
-	default:
-		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
+	begun := a.begin(ctx, s, ask)
+	p := <-prepared
+	if _, holds := p.runner.(stager); !holds || ask != (ops.BudgetAsk{}) {
+		_ = begun.wait() // the program is told what it may spend
 	}
-	a.Changed(s.CycleID)
-
 	result := ops.Result{Session: &s}
-	failpoint.Hit("session.prepare.before")
-	run, warnings := a.start(ctx, env, now, &result, ready, next)
+	var run ops.RunResult
+	if begun.failed() == nil {
+		p.spec.Begin = func() error {
+			defer failpoint.Hit("session.prepare.before")
+			return begun.wait()
+		}
+		s.BudgetUSD = begun.amount()
+		run = a.start(ctx, env, now, &result, p, next)
+	}
+	if err := begun.wait(); err != nil {
+		return a.notBegun(ctx, s, err)
+	}
 	failpoint.Hit("session.conclude.before")
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
@@ -65,13 +65,72 @@ func (a *Advancer) session(
 		outcome.Read(&s)
 	}
 	a.effects(ctx, env, &result)
-	for _, w := range append(warnings, run.Warnings...) {
+	for _, w := range append(p.warnings, run.Warnings...) {
 		result.Events = append(result.Events, a.warn(env, s, ops.EventSession, w))
 	}
 	for _, d := range run.Denials {
 		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
 	}
 	return result, nil
+}
+
+// beginning is the start of a session while it is being journaled.
+type beginning struct {
+	done    chan struct{}
+	granted *float64
+	err     error
+}
+
+// begin journals that a session runs, before its process exists.
+func (a *Advancer) begin(ctx context.Context, s ops.Session, ask ops.BudgetAsk) *beginning {
+	b := &beginning{done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		if b.granted, b.err = a.Journal.StartSession(ctx, a.Owner(), s.ID, s.PlannedID, *s.StartedAt, ask); b.err == nil {
+			a.Changed(s.CycleID)
+		}
+	}()
+	return b
+}
+
+// wait returns when it is journaled, or why it could not be.
+func (b *beginning) wait() error {
+	<-b.done
+	return b.err
+}
+
+// failed is why it could not be journaled, if that is known.
+func (b *beginning) failed() error {
+	select {
+	case <-b.done:
+		return b.err
+	default:
+		return nil
+	}
+}
+
+// amount is what the session may spend; nil without a limit.
+func (b *beginning) amount() *float64 {
+	select {
+	case <-b.done:
+		return b.granted
+	default:
+		return nil
+	}
+}
+
+// notBegun is the result of a session whose start could not be journaled.
+func (a *Advancer) notBegun(ctx context.Context, s ops.Session, err error) (ops.Result, error) {
+	switch {
+	case ctx.Err() != nil:
+		return ops.Result{}, nil // still queued: nothing ran
+	case errors.Is(err, ops.ErrBudget):
+		s.Status, s.EndedAt, s.StartedAt = ops.SessionFailed, s.StartedAt, nil
+		s.Failure, s.Error = ops.FailureUnpaid, err.Error()
+		return ops.Result{Session: &s}, nil
+	default:
+		return ops.Result{}, fmt.Errorf("start session %d: %w", s.ID, err)
+	}
 }
 
 // effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.
@@ -124,20 +183,20 @@ func (a *Advancer) prepareAside(ctx context.Context, env ops.Environment, now op
 // start runs the agent of the session's handler to its end.
 func (a *Advancer) start(
 	ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, p ready, next *following,
-) (ops.RunResult, []string) {
+) ops.RunResult {
 	s := r.Session
 	if p.runner == nil {
 		return ops.RunResult{
 			Failure: ops.FailureAgentUnknown,
 			Err:     fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent),
-		}, nil
+		}
 	}
 	s.Structured = p.structured
 	switch {
 	case errors.Is(p.err, errElsewhere):
-		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: p.err.Error()}, p.warnings
+		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: p.err.Error()}
 	case p.err != nil:
-		return ops.RunResult{Failure: ops.FailurePrepare, Err: p.err.Error()}, p.warnings
+		return ops.RunResult{Failure: ops.FailurePrepare, Err: p.err.Error()}
 	}
 	if s.BudgetUSD != nil {
 		p.spec.BudgetUSD = *s.BudgetUSD
@@ -150,13 +209,13 @@ func (a *Advancer) start(
 		started: func() { next.begin(ctx, now.Cycle.Policy, *s) }, ended: next.refresh,
 	})
 	if problem != "" {
-		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, p.warnings
+		return ops.RunResult{Failure: ops.FailureGate, Err: problem}
 	}
 	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
 	if _, told := p.runner.(replayer); told && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
-	return run, p.warnings
+	return run
 }
 
 // hooks are called when the process of a session has started, and when it has ended.
