@@ -47,8 +47,9 @@ func (a *Advancer) session(
 	var run ops.RunResult
 	if begun.failed() == nil {
 		p.spec.Begin = func() error {
-			defer failpoint.Hit("session.prepare.before")
-			return begun.wait()
+			err := begun.wait()
+			failpoint.Hit("session.prepare.before")
+			return err
 		}
 		s.BudgetUSD = begun.amount()
 		run = a.start(ctx, env, now, &result, p, next)

@@ -161,7 +161,7 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 	if s.c.Confine {
 		plan, err := s.plan(tier, session, program)
 		if session.Stage != "" {
-			plan.Waits, cmd.Env, cmd.Stamp = true, stageEnv(session), s.stamp(plan)
+			plan.Waits, cmd.Env, cmd.Stamp = true, s.stageEnv(session), s.stamp(plan)
 		}
 		if err == nil {
 			err = s.confine(&cmd, plan)

@@ -65,7 +65,9 @@ func (s *Sandbox) stagedPath(session Session) func(path string) (from, rel strin
 }
 
 // stageEnv is the environment of a process that waits: it has nothing but what it is found by.
-func stageEnv(session Session) []string { return []string{keyName + "=" + session.ID} }
+func (s *Sandbox) stageEnv(session Session) []string {
+	return []string{keyName + "=" + session.ID, "CLAUDEOPS_STATE_DIR=" + s.c.StateDir}
+}
 
 // Environment is the environment of the program of a session, with what the walls add.
 func (s *Sandbox) Environment(session Session, env []string) []string {
