@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -89,4 +91,30 @@ func (b *bench) cold() ([]float64, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// manyProcesses starts processes that do nothing, in one process group, until stop is called.
+func manyProcesses(count int) (stop func(), err error) {
+	runtime.LockOSThread() // they end with the thread that started them
+	var all []*exec.Cmd
+	stop = func() {
+		defer runtime.UnlockOSThread()
+		for _, c := range all {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}
+	for range count {
+		c := exec.Command("sleep", "3600") //nolint:noctx // stop ends it
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		if len(all) > 0 {
+			c.SysProcAttr.Pgid = all[0].Process.Pid
+		}
+		if err := c.Start(); err != nil {
+			stop()
+			return nil, fmt.Errorf("start process %d: %w", len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	return stop, nil
 }
