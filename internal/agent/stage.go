@@ -263,8 +263,8 @@ func (st *staged) end(ctx context.Context) error {
 	waitFor(st.proc.done, lastTime)
 	_, err := st.proc.sweep(ctx)
 	waitFor(st.proc.done, reapTime)
-	_, searching := st.proc.search(ctx)
-	return errors.Join(err, searching)
+	st.proc.group.Remove() // nothing left it: no program of an agent ran there
+	return err
 }
 
 func (st *staged) removeFolders(bin *Discards) error {
