@@ -133,7 +133,8 @@ func (r *Runner) Stage(ctx context.Context, spec ops.SessionSpec) error {
 		return err
 	}
 	st := &staged{
-		key: spec.Session.Key, tier: spec.Session.May(), folder: filepath.Join(f.State, stageFolder, spec.Session.Key), walls: walls, release: func() {},
+		key: spec.Session.Key, tier: spec.Session.May(), folder: filepath.Join(f.State, stageFolder, spec.Session.Key),
+		walls: walls, release: func() {},
 	}
 	if st.outline, err = outliner.Outline(spec, f); err != nil {
 		return err

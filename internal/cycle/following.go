@@ -60,7 +60,8 @@ func (f *following) begin(ctx context.Context, policy ops.Policy, s ops.Session)
 		defer close(done)
 		defer cancel()
 		if err := f.prepare(ctx, runner, policy, handler, s.CycleID, key); err != nil && ctx.Err() == nil {
-			f.a.Logger.InfoContext(ctx, "the next session could not be prepared; it will start in the usual way", "cycle", int64(s.CycleID), "error", err)
+			f.a.Logger.InfoContext(ctx, "the next session could not be prepared; it will start in the usual way",
+				"cycle", int64(s.CycleID), "error", err)
 		}
 	}()
 }

@@ -10,12 +10,14 @@ import (
 func TestWhoMayFollow(t *testing.T) {
 	t.Parallel()
 	policy := ops.Policy{
-		MaxTier: ops.Tier3, Handlers: []ops.Handler{
+		MaxTier: ops.Tier3,
+		Handlers: []ops.Handler{
 			{ID: "one", Tier: ops.Tier1, Agent: "claude", HandsTo: []string{"person", "two"}},
 			{ID: "two", Tier: ops.Tier2, Agent: "claude", HandsTo: []string{"three"}},
 			{ID: "three", Tier: ops.Tier3, Agent: "claude"},
 			{ID: "person", Tier: ops.HumanTier, Agent: ops.AgentHuman},
-			{ID: "judge", Tier: ops.Tier1, Agent: "codex"}, {ID: "manager", Tier: ops.Tier1, Agent: "command"},
+			{ID: "judge", Tier: ops.Tier1, Agent: "codex"},
+			{ID: "manager", Tier: ops.Tier1, Agent: "command"},
 		},
 	}
 	for name, tt := range map[string]struct {

@@ -73,7 +73,7 @@ func receive() (text []byte, stdin int, err error) {
 	for {
 		n, oob, _, _, err := syscall.Recvmsg(0, part, rights, syscall.MSG_CMSG_CLOEXEC)
 		switch {
-		case err == syscall.EINTR:
+		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
 			return nil, -1, err
