@@ -15,7 +15,7 @@ import (
 // crowd measures the hop while many chains, each in an environment of its own, are to be done at once.
 func (b *bench) crowd(chains int) ([]figure, error) {
 	times := filepath.Join(b.dir, "crowd-times")
-	agent, err := b.agent(hopping(times, 0))
+	agent, err := b.agent(hopping(times))
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,11 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 	}}, nil
 }
 
-// hopping is an agent that works for a while, hands over until Tier 3 and writes down when it began and ended, and in which cycle.
-func hopping(times string, works time.Duration) string {
+// hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
+func hopping(times string) string { return hoppingAfter(times, 0) }
+
+// hoppingAfter is one that works for a while before it hands over.
+func hoppingAfter(times string, works time.Duration) string {
 	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
 	wait := ""
 	if works > 0 {

@@ -58,8 +58,8 @@ func firstLine(program string) error {
 	return errors.Join(err, c.Wait())
 }
 
-// agentTime is how long an agent of the hops works. A real one works for seconds or minutes; meanwhile the next session is prepared.
-const agentTime = 200 * time.Millisecond
+// workTime is how long an agent of the hops works. A real one works for seconds or minutes; meanwhile the next session is prepared.
+const workTime = 200 * time.Millisecond
 
 // coldStarts is how many daemons are started for the first hop of a process.
 const coldStarts = 9
@@ -69,7 +69,7 @@ func (b *bench) cold() ([]float64, error) {
 	var out []float64
 	for i := range coldStarts {
 		times := filepath.Join(b.dir, fmt.Sprintf("cold-%d", i))
-		agent, err := b.agent(hopping(times, agentTime))
+		agent, err := b.agent(hoppingAfter(times, workTime))
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ func (b *bench) shared(chains int) ([]figure, error) {
 		return nil, err
 	}
 	times := filepath.Join(b.dir, "shared-times")
-	agent, err := b.agent(hopping(times, 0))
+	agent, err := b.agent(hopping(times))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (b *bench) hosts(chains int) ([]figure, error) {
 		return nil, err
 	}
 	defer func() { _ = db.Close(ctx) }()
-	agent, err := b.agent(hopping(filepath.Join(b.dir, "hosts-times"), 0))
+	agent, err := b.agent(hopping(filepath.Join(b.dir, "hosts-times")))
 	if err != nil {
 		return nil, err
 	}

@@ -31,13 +31,14 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts or growth")
+	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	processes := flag.Int("processes", 1500, "with how many more processes on the machine the hop is measured again; 0: it is not")
+	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
 	growth := flag.Int("growth", 30, "how many days of a busy site its pages are measured on; 365 makes about 3 GB")
 	flag.Parse()
-	if err := run(*binary, *only, *chains, *processes, *crowd, *growth, *webhooks, *probes, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *processes, *crowd, *growth, *webhooks, *probes, *gatus, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -49,7 +50,7 @@ const hostChains = 200
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, chains, processes, crowd, growth int, webhooks, probes time.Duration, out io.Writer) error {
+func run(binary, only string, chains, processes, crowd, growth int, webhooks, probes time.Duration, gatus string, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -75,7 +76,8 @@ func run(binary, only string, chains, processes, crowd, growth int, webhooks, pr
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
-		{"probes", func() ([]figure, error) { return b.probes(probes) }},
+		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
+		{"scale", b.scale},
 		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
 	} {
 		if only != "" && only != m.name {
@@ -143,7 +145,7 @@ func (b *bench) hops(chains, processes int) ([]figure, error) {
 			fmt.Sprintf("%.1f ms before, %.1f ms after the hops (medians of %d)", before, after, floorRounds), "",
 		},
 		{
-			fmt.Sprintf("hop from the end of tier N to the start of tier N+1, after %v of work", agentTime),
+			fmt.Sprintf("hop from the end of tier N to the start of tier N+1, after %v of work", workTime),
 			fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.1f × the floor", warm, hops[len(hops)*99/100], len(hops), warm/floor), "≤ 2 × the floor",
 		},
 		{"first hop of a new daemon", fmt.Sprintf("p50 %.1f ms (%d daemons), %.1f × the floor", first, len(cold), first/floor), "≤ 3 × the floor"},
@@ -171,7 +173,7 @@ func (b *bench) hops(chains, processes int) ([]figure, error) {
 // hopsOnce measures the floor and then the hops of a new daemon.
 func (b *bench) hopsOnce(state string, chains int) (floor float64, hops []float64, err error) {
 	times := filepath.Join(b.dir, state+"-times")
-	agent, err := b.agent(hopping(times, agentTime))
+	agent, err := b.agent(hoppingAfter(times, workTime))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -385,7 +387,7 @@ func (b *bench) start(agent, state string, env ...string) (*daemon, error) {
 				return d, nil
 			}
 		}
-		if time.Since(d.begun) > 10*time.Second {
+		if time.Since(d.begun) > time.Minute {
 			d.stop()
 			return nil, errors.New("the daemon does not become ready")
 		}
