@@ -261,6 +261,9 @@ func (st *staged) end(ctx context.Context) error {
 		return nil
 	}
 	defer st.proc.close()
+	if st.proc.group != nil {
+		st.proc.group.Kill() // the whole chain at once
+	}
 	waitFor(st.proc.done, lastTime)
 	_, err := st.proc.sweep(ctx)
 	waitFor(st.proc.done, reapTime)

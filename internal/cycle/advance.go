@@ -150,8 +150,11 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	tidied := false // since the last session
 	for {
 		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
-		if step.Session != nil {
+		switch {
+		case step.Session != nil:
 			step.Session.Key = next.keyFor(step.Session.Handler)
+		case step.Kind.Leaves():
+			next.drop(context.WithoutCancel(ctx)) // nothing of the cycle is left when it is journaled that it has ended
 		}
 		if now, err = a.record(ctx, now, done, step); err != nil {
 			return a.release(ctx, id, err)

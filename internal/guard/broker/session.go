@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -95,7 +94,7 @@ type Session struct {
 
 // Open starts to serve a session, until Close.
 func (b *Broker) Open(ctx context.Context, scope Scope) (*Session, error) {
-	s, err := b.reserve(int64(scope.Session.ID))
+	s, err := b.Reserve()
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +102,9 @@ func (b *Broker) Open(ctx context.Context, scope Scope) (*Session, error) {
 	return s, nil
 }
 
-// Reserve makes the socket of a session that is not known yet. It serves nothing before Serve is called.
-func (b *Broker) Reserve() (*Session, error) { return b.reserve(0) }
-
-func (b *Broker) reserve(id int64) (*Session, error) {
-	dir, err := os.MkdirTemp(b.o.Dir, "d"+strconv.FormatInt(id, 10)+"-")
+// Reserve makes the socket of a session. It serves nothing before Serve is called: the session need not be known yet.
+func (b *Broker) Reserve() (*Session, error) {
+	dir, err := os.MkdirTemp(b.o.Dir, "d0-")
 	if err != nil {
 		return nil, fmt.Errorf("open Docker broker: %w", err)
 	}
@@ -188,7 +185,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// sessionFolder matches the folders that Open makes.
+// sessionFolder matches the folders that Reserve makes.
 var sessionFolder = ops.Pattern(`^d[0-9]+-[0-9]+$`)
 
 // Sweep removes the sockets of sessions whose supervisor ended without closing them, and returns how many.

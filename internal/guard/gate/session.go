@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,21 +48,9 @@ type Session struct {
 	wallEnv []string
 }
 
-// Open starts to answer the questions of a session, until Close.
-func (g *Gate) Open(ctx context.Context, session ops.Session, facts guard.Facts) (*Session, error) {
-	s, err := g.reserve(int64(session.ID))
-	if err != nil {
-		return nil, err
-	}
-	s.Answer(ctx, session, facts)
-	return s, nil
-}
-
-// Reserve makes the folder and the socket of a session that is not known yet. It answers nothing before Answer is called.
-func (g *Gate) Reserve() (*Session, error) { return g.reserve(0) }
-
-func (g *Gate) reserve(id int64) (*Session, error) {
-	dir, err := os.MkdirTemp(g.o.Dir, strconv.FormatInt(id, 10)+"-")
+// Reserve makes the folder and the socket of a session. It answers nothing before Answer is called: the session need not be known yet.
+func (g *Gate) Reserve() (*Session, error) {
+	dir, err := os.MkdirTemp(g.o.Dir, "0-")
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
