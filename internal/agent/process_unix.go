@@ -28,6 +28,7 @@ type running struct {
 	stdout *pipe
 	stderr *pipe
 	proof  func(line string) (mine bool, err error) // see Program
+	first  string                                   // the first line of the output, if it was read already
 
 	group  *process.Cgroup
 	proven bool // the control group was empty when the program had ended
@@ -43,7 +44,9 @@ func start(program Program) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
-	failpoint.Hit("spawn.before")
+	if !program.staged {
+		failpoint.Hit("spawn.before")
+	}
 	p.group = process.MakeCgroup(program.Key)
 	p.group.Limit(program.Limits)
 	started, err := program.kept(p.group)
@@ -63,7 +66,9 @@ func start(program Program) (*running, error) {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	started(p.Ident)
-	failpoint.Hit("spawn.after")
+	if !program.staged {
+		failpoint.Hit("spawn.after")
+	}
 	return p, nil
 }
 
