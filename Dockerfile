@@ -25,7 +25,7 @@ WORKDIR /etc/claudeops
 ENV PATH=/usr/bin HOME=/var/lib/claudeops CLAUDEOPS_STATE_DIR=/var/lib/claudeops CLAUDEOPS_LISTEN=0.0.0.0:8080
 VOLUME /var/lib/claudeops
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["claudeops", "healthcheck"]
+HEALTHCHECK --interval=5s --timeout=6s --start-period=30s CMD ["claudeops", "healthcheck"]
 ENTRYPOINT ["claudeops"]
 CMD ["serve"]
 
@@ -53,6 +53,6 @@ WORKDIR /etc/claudeops
 ENV HOME=/var/lib/claudeops CLAUDEOPS_STATE_DIR=/var/lib/claudeops CLAUDEOPS_LISTEN=0.0.0.0:8080 DISABLE_AUTOUPDATER=1
 VOLUME /var/lib/claudeops
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["claudeops", "healthcheck"]
+HEALTHCHECK --interval=5s --timeout=6s --start-period=30s CMD ["claudeops", "healthcheck"]
 ENTRYPOINT ["claudeops"]
 CMD ["serve"]

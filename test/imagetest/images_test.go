@@ -1,0 +1,156 @@
+// Package imagetest builds the container images with a real Docker daemon and runs them. No registry is needed: script/setup-tests makes the
+// base image, and the programs come from the build context.
+package imagetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"claudeops/test/dockertest"
+	"claudeops/test/realcli"
+)
+
+const (
+	root      = "../.."
+	baseImage = "claudeops-base:test"
+	fullImage = "claudeops" // as the README names it
+	slimImage = "claudeops:slim"
+	token     = "a-token-of-more-than-twenty-letters"
+)
+
+// place is a folder that looks like a checkout, with built programs in dist.
+var place string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "claudeops-image-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	place = dir
+	return m.Run()
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// argument is the default of an argument of the Dockerfile.
+func argument(t testing.TB, name string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^ARG ` + name + `="?([^"\n]*)"?$`).FindStringSubmatch(readFile(t, filepath.Join(root, "Dockerfile")))
+	if m == nil {
+		t.Fatalf("the Dockerfile has no argument %s", name)
+	}
+	return m[1]
+}
+
+// base is the tarball that script/setup-tests made.
+func base(t testing.TB) string {
+	t.Helper()
+	suite := strings.TrimSuffix(strings.TrimPrefix(argument(t, "BASE"), "debian:"), "-slim")
+	sum := sha256.Sum256([]byte(suite + " " + argument(t, "PACKAGES")))
+	path, err := filepath.Abs(filepath.Join(root, ".cache", fmt.Sprintf("image-base-%x.tar", sum[:6])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run script/setup-tests", err)
+	}
+	return path
+}
+
+// buildArguments replace what a build would get from a registry and the network.
+func buildArguments() []string {
+	var out []string
+	for _, pair := range []string{
+		"BASE=" + baseImage, "GO=" + baseImage, "NODE=" + baseImage, "PROGRAM=dist/claudeops", "CLAUDE_CODE=dist/claude",
+	} {
+		out = append(out, "--build-arg", pair)
+	}
+	return out
+}
+
+var (
+	once  sync.Once
+	built bool
+)
+
+// images returns a daemon that has all images, and the folder that looks like a checkout.
+func images(t *testing.T) *dockertest.Daemon {
+	t.Helper()
+	d := dockertest.Shared(t)
+	once.Do(func() { build(t, d) })
+	if !built {
+		t.Fatal("the images could not be built")
+	}
+	return d
+}
+
+func build(t *testing.T, d *dockertest.Daemon) {
+	t.Helper()
+	for _, name := range []string{"Dockerfile", ".dockerignore", "compose.yaml", "LICENSE"} {
+		write(t, filepath.Join(place, name), readFile(t, filepath.Join(root, name)))
+	}
+	dist := filepath.Join(place, "dist")
+	if err := os.Mkdir(dist, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dist, "claudeops"), "claudeops/cmd/claudeops")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("build claudeops: %v: %s", err, out)
+	}
+	d.Docker(t, "import", base(t), baseImage)
+	d.Docker(t, slices.Concat([]string{"build", "-q", "-t", slimImage, "--target", "slim"}, buildArguments(), []string{place})...)
+	link(t, realcli.Path(t), filepath.Join(dist, "claude"))
+	d.Docker(t, slices.Concat([]string{"build", "-q", "-t", fullImage}, buildArguments(), []string{place})...)
+	// `docker compose` of the base image; older machines have `docker-compose` only.
+	plugins := filepath.Join(d.Dir, ".docker", "cli-plugins")
+	if err := os.MkdirAll(plugins, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("tar", "-xf", base(t), "-C", plugins, "--strip-components=5", "./usr/libexec/docker/cli-plugins/docker-compose").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	built = true
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // the container reads it as another user
+		t.Fatal(err)
+	}
+}
+
+// link gives a file a second name, or copies it to another disk.
+func link(t *testing.T, from, to string) {
+	t.Helper()
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Link(from, to) == nil {
+		return
+	}
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
