@@ -256,7 +256,7 @@ func TestInit_EmptyAnswersAreTheDefaults(t *testing.T) {
 	checked(t, dir, env)
 	unit := readDocument(t, filepath.Join(dir, "claudeops.service"))
 	contains(t, "the unit", unit, "ExecStart="+program+" serve --config "+filepath.Join(dir, "claudeops.yaml")+"\n")
-	want := strings.NewReplacer("/usr/bin/claudeops", program, "/etc/claudeops/claudeops.yaml", filepath.Join(dir, "claudeops.yaml")).Replace(claudeops.Unit)
+	want := strings.NewReplacer("@VERSION@", "dev", "/usr/bin/claudeops", program, "/etc/claudeops/claudeops.yaml", filepath.Join(dir, "claudeops.yaml")).Replace(claudeops.Unit)
 	if unit != want {
 		t.Errorf("the unit is not that of the packages:\n%s", unit)
 	}

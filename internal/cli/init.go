@@ -80,7 +80,7 @@ func (a *app) printStarter(o initOptions) error {
 	text := starter
 	if o.service != "" {
 		var err error
-		if text, err = serviceText(o.service, "/etc/claudeops/claudeops.yaml"); err != nil {
+		if text, err = a.serviceText(o.service, "/etc/claudeops/claudeops.yaml"); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
-	files, err := serviceFiles(o.service, path)
+	files, err := a.serviceFiles(o.service, path)
 	if err != nil {
 		return err
 	}
@@ -145,11 +145,11 @@ func (a *app) asks() bool {
 }
 
 // serviceFiles are the files of --service, beside the configuration.
-func serviceFiles(service, path string) ([]newFile, error) {
+func (a *app) serviceFiles(service, path string) ([]newFile, error) {
 	if service == "" {
 		return nil, nil
 	}
-	text, err := serviceText(service, path)
+	text, err := a.serviceText(service, path)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func serviceFiles(service, path string) ([]newFile, error) {
 }
 
 // serviceText is the unit with the places of this program and its configuration, or the compose file.
-func serviceText(service, path string) (string, error) {
+func (a *app) serviceText(service, path string) (string, error) {
 	if service == serviceCompose {
 		return claudeops.Compose, nil
 	}
@@ -169,8 +169,9 @@ func serviceText(service, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find own program: %w", err)
 	}
-	text := strings.ReplaceAll(claudeops.Unit, "/usr/bin/claudeops", unitWord(self))
-	return strings.ReplaceAll(text, "/etc/claudeops/claudeops.yaml", unitWord(path)), nil
+	return strings.NewReplacer(
+		"@VERSION@", a.Version, "/usr/bin/claudeops", unitWord(self), "/etc/claudeops/claudeops.yaml", unitWord(path),
+	).Replace(claudeops.Unit), nil
 }
 
 // unitWord is a path as a word of a command in a unit.

@@ -113,7 +113,7 @@ func build(t *testing.T, d *dockertest.Daemon) {
 		t.Fatal(err)
 	}
 	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dist, "claudeops"), "claudeops/cmd/claudeops")
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	compile.Env = append(compile.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("build claudeops: %v: %s", err, out)
 	}
@@ -152,5 +152,13 @@ func link(t *testing.T, from, to string) {
 	}
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// program writes a program.
+func program(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
 	}
 }
