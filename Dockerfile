@@ -9,12 +9,17 @@ ARG NODE=node:22-slim
 
 FROM ${GO} AS build
 WORKDIR /src
-COPY . .
+COPY go.mod go.sum Makefile embed.go compose.yaml ./
+COPY cmd cmd
+COPY internal internal
+COPY packaging packaging
+COPY prompts prompts
 ARG PROGRAM=""
+COPY ${PROGRAM:-go.mod} /program/
 ARG VERSION=dev
-RUN if [ -z "$PROGRAM" ]; then make build VERSION="$VERSION" && PROGRAM=bin/claudeops; fi \
+RUN if [ ! -x /program/claudeops ]; then make build VERSION="$VERSION" BIN=/program/claudeops; fi \
  && mkdir -p /out/usr/bin /out/etc/claudeops /out/etc/ssl/certs /out/var/lib/claudeops /out/tmp \
- && cp "$PROGRAM" /out/usr/bin/claudeops \
+ && cp /program/claudeops /out/usr/bin/claudeops \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
  && chmod 1777 /out/tmp && chown -R 65532:65532 /out/var/lib/claudeops && chmod 700 /out/var/lib/claudeops
 

@@ -304,6 +304,9 @@ func TestInit_AsksNothingWhereNobodyAnswers(t *testing.T) {
 	if got := readDocument(t, filepath.Join(dir, "compose.yaml")); got != claudeops.Compose {
 		t.Errorf("the compose file is not that of the repository:\n%s", got)
 	}
+	if out, err := exec.Command(program, "init", "-", "--service", "compose").Output(); err != nil || string(out) != claudeops.Compose {
+		t.Errorf("%v: %.200s", err, out)
+	}
 	// Without a terminal, and never over a file that exists.
 	run := func(args ...string) (int, string) {
 		c := exec.Command(program, append([]string{"init"}, args...)...)

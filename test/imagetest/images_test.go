@@ -76,6 +76,35 @@ func base(t testing.TB) string {
 	return path
 }
 
+// sources are the files and folders from which the image compiles the program.
+func sources(t testing.TB) (out []string) {
+	t.Helper()
+	text := readFile(t, filepath.Join(root, "Dockerfile"))
+	stage := text[strings.Index(text, "FROM ${GO}"):strings.Index(text, "ARG PROGRAM")]
+	for _, m := range regexp.MustCompile(`(?m)^COPY (.*) \S+$`).FindAllStringSubmatch(stage, -1) {
+		out = append(out, strings.Fields(m[1])...)
+	}
+	if len(out) < 5 {
+		t.Fatalf("the Dockerfile copies only %v", out)
+	}
+	return out
+}
+
+// The tests give the image a built program. What it would be compiled from must be complete, too.
+func TestTheImageHasAllSources(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range sources(t) {
+		if out, err := exec.Command("cp", "-r", filepath.Join(root, name), filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", "./cmd/claudeops")
+	list.Dir = dir
+	if out, err := list.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "" {
+		t.Errorf("the Dockerfile does not copy everything: %v: %s", err, out)
+	}
+}
+
 // buildArguments replace what a build would get from a registry and the network.
 func buildArguments() []string {
 	var out []string
@@ -105,8 +134,10 @@ func images(t *testing.T) *dockertest.Daemon {
 
 func build(t *testing.T, d *dockertest.Daemon) {
 	t.Helper()
-	for _, name := range []string{"Dockerfile", ".dockerignore", "compose.yaml", "LICENSE"} {
-		write(t, filepath.Join(place, name), readFile(t, filepath.Join(root, name)))
+	for _, name := range append(sources(t), "Dockerfile", ".dockerignore", "LICENSE") {
+		if out, err := exec.Command("cp", "-r", filepath.Join(root, name), filepath.Join(place, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	dist := filepath.Join(place, "dist")
 	if err := os.Mkdir(dist, 0o700); err != nil {
@@ -117,10 +148,11 @@ func build(t *testing.T, d *dockertest.Daemon) {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("build claudeops: %v: %s", err, out)
 	}
-	d.Docker(t, "import", base(t), baseImage)
-	d.Docker(t, slices.Concat([]string{"build", "-q", "-t", slimImage, "--target", "slim"}, buildArguments(), []string{place})...)
 	link(t, realcli.Path(t), filepath.Join(dist, "claude"))
-	d.Docker(t, slices.Concat([]string{"build", "-q", "-t", fullImage}, buildArguments(), []string{place})...)
+	p := &project{t: t, d: d, dir: place}
+	p.run("docker", "import", base(t), baseImage)
+	p.run("docker", slices.Concat([]string{"build", "-t", slimImage, "--target", "slim"}, buildArguments(), []string{place})...)
+	p.run("docker", slices.Concat([]string{"build", "-t", fullImage}, buildArguments(), []string{place})...)
 	// `docker compose` of the base image; older machines have `docker-compose` only.
 	plugins := filepath.Join(d.Dir, ".docker", "cli-plugins")
 	if err := os.MkdirAll(plugins, 0o700); err != nil {

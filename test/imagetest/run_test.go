@@ -19,7 +19,7 @@ import (
 )
 
 // limit bounds one command, on a busy machine.
-const limit = 2 * time.Minute
+const limit = 8 * time.Minute
 
 // project is a compose project: a folder with the compose file, a configuration and .env.
 type project struct {
@@ -56,7 +56,7 @@ func (p *project) run(program string, args ...string) string {
 	p.t.Helper()
 	out, err := p.try(program, args...)
 	if err != nil {
-		log, _ := p.try("docker", "compose", "logs", "--no-color")
+		log, _ := p.try("docker", "compose", "logs", "--no-color", "--tail", "40")
 		p.t.Fatalf("%s %s: %v: %s\n%s", program, strings.Join(args, " "), err, out, log)
 	}
 	return out
