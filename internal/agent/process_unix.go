@@ -149,13 +149,31 @@ func (p *running) spawn(program Program, files []*os.File) error {
 			p.proc = proc
 			return nil
 		}
+		attr.Sys.UseCgroupFD = false
+		if errors.Is(err, syscall.ENOSYS) {
+			// RestrictNamespaces= of systemd refuses the call that starts a process in a group, because it cannot look into it.
+			return p.spawnThenMove(program, attr)
+		}
 		p.group.Remove()
 		p.group = nil
-		attr.Sys.UseCgroupFD = false
 	}
 	proc, err := startRetrying(program, attr)
 	p.proc = proc
 	return err
+}
+
+// spawnThenMove starts a program and moves it into its group. What it started before that is found by the session's key.
+func (p *running) spawnThenMove(program Program, attr *os.ProcAttr) error {
+	proc, err := startRetrying(program, attr)
+	if err != nil {
+		return err
+	}
+	p.proc = proc
+	if err := p.group.Add(proc.Pid); err != nil {
+		p.group.Remove()
+		p.group = nil
+	}
+	return nil
 }
 
 // startRetrying waits a moment for a program that is just being replaced by a newer one.

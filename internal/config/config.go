@@ -23,6 +23,7 @@ import (
 // Input is everything outside the defaults that decides the configuration.
 type Input struct {
 	ConfigPath string            // of --config; empty when not given
+	SystemPath string            // used if there is no other file; empty for none
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder

@@ -154,7 +154,7 @@ func TestEmptyFlagClearsAnOptionalValue(t *testing.T) {
 
 func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 	dir := t.TempDir()
-	for i, name := range []string{"flag.yaml", "variable.yaml", "claudeops.yaml", "xdg/claudeops/claudeops.yaml"} {
+	for i, name := range []string{"flag.yaml", "variable.yaml", "claudeops.yaml", "xdg/claudeops/claudeops.yaml", "etc.yaml"} {
 		write(t, dir, name, fmt.Sprintf("interval: %d\n", i+1))
 	}
 	xdg := "XDG_CONFIG_HOME=" + filepath.Join(dir, "xdg")
@@ -167,7 +167,8 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 		{"flag", Input{ConfigPath: "flag.yaml", Environ: []string{xdg, "CLAUDEOPS_CONFIG=variable.yaml"}, Dir: dir}, 1},
 		{"variable", Input{Environ: []string{xdg, "CLAUDEOPS_CONFIG=variable.yaml"}, Dir: dir}, 2},
 		{"working folder", Input{Environ: []string{xdg}, Dir: dir}, 3},
-		{"configuration home", Input{Environ: []string{xdg}, Dir: empty}, 4},
+		{"configuration home", Input{Environ: []string{xdg}, Dir: empty, SystemPath: filepath.Join(dir, "etc.yaml")}, 4},
+		{"the system's", Input{Environ: []string{"XDG_CONFIG_HOME=" + empty}, Dir: empty, SystemPath: filepath.Join(dir, "etc.yaml")}, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Environ = append(tc.in.Environ, "HOME="+dir)

@@ -47,6 +47,8 @@ type Options struct {
 	Version string
 	// Self is the path of this program, which is also the scripted agent.
 	Self string
+	// Service tells systemd what the daemon does; nil if systemd did not start it.
+	Service *Service
 }
 
 // Host is everything that works on one state folder.
@@ -86,6 +88,8 @@ type Host struct {
 	// sessionKeeper ends the agents when this process dies or is paused.
 	sessionKeeper *client.Client
 	descriptors   *descriptors
+	// loops must keep running, or systemd is asked to restart the daemon.
+	loops loops
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -184,14 +188,16 @@ func (h *Host) takeFolder(context.Context) error {
 
 // startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
 func (h *Host) startKeeper(ctx context.Context) error {
-	h.sessionKeeper = client.Start(ctx, client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+	h.sessionKeeper = client.Start(ctx, client.Options{
+		Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Capabilities: heldCapabilities(), Logger: h.Logger,
+	})
 	h.later("end keeper", h.sessionKeeper.Close)
 	return nil
 }
 
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
-	where.Host, where.Logger, where.MaxOutput = h.Clock, h.Logger, h.Config.Retention.SessionBytes
+	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, h.Config.Retention.SessionBytes, h.Version
 	s, err := store.Open(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
@@ -262,7 +268,7 @@ func (h *Host) build(ctx context.Context) error {
 	}
 	h.supervisor = supervisor.New(supervisor.Options{
 		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
-		Clock: h.Clock, Logger: h.Logger,
+		Clock: h.Clock, Logger: h.Logger, Ran: h.loops.add("schedule"),
 	})
 	h.outbox = h.newOutbox()
 	return nil
@@ -280,7 +286,7 @@ func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) 
 	}
 	e := local.New(local.Options{
 		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
-		Known: func(name string) bool { _, ok := envs[name]; return ok },
+		Known: func(name string) bool { _, ok := envs[name]; return ok }, Ran: h.loops.add("engine"),
 	})
 	h.engine = e
 	return e, nil

@@ -73,6 +73,8 @@ type Options struct {
 	Logger *slog.Logger // nil: no log
 	// MaxOutput is how many bytes of a session's output are kept: the beginning and the end. 0 means all of it.
 	MaxOutput int64
+	// Version is that of this program; see db.Options.
+	Version string
 }
 
 // Store is an open journal.
@@ -112,7 +114,7 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	s.db, err = connect(ctx, db.Options{Path: o.Path, URL: o.URL, Schema: schema(), Clock: host, Logger: o.Logger})
+	s.db, err = connect(ctx, db.Options{Path: o.Path, URL: o.URL, Schema: schema(), Clock: host, Logger: o.Logger, Version: o.Version})
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,9 @@ func (s *Sandbox) checkUID(tier ops.Tier) (*person, error) {
 	return &who, nil
 }
 
+// MayChangeUser reports whether the supervisor can run agents as another user.
+func MayChangeUser() bool { return len(missingCapabilities()) == 0 }
+
 // missingCapabilities names what the supervisor needs to run, watch and end processes of others and to hand them folders.
 func missingCapabilities() []string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -52,6 +52,8 @@ type Options struct {
 	Schema Schema
 	Clock  ops.Clock // this machine's
 	Logger *slog.Logger
+	// Version is that of this program. It is stored, so that an older program can say which one it needs.
+	Version string
 }
 
 // DB is an open database.
@@ -59,6 +61,7 @@ type DB struct {
 	dialect dialect
 	name    string // the path, or the address without its password
 	schema  Schema
+	version string
 	clock   ops.Clock
 	log     *slog.Logger
 	writer  *pool // nil when opened for reading only
@@ -111,7 +114,7 @@ func OpenReadOnly(ctx context.Context, o Options) (*DB, error) {
 }
 
 func newDB(o Options) (*DB, error) {
-	d := &DB{schema: o.Schema, clock: o.Clock, log: o.Logger}
+	d := &DB{schema: o.Schema, version: o.Version, clock: o.Clock, log: o.Logger}
 	switch {
 	case o.URL != "" && o.Path != "":
 		return nil, errors.New("open database: both a path and an address are given: give only one of them")
@@ -245,6 +248,9 @@ func (d *DB) MarkOpen(ctx context.Context) error {
 	err := d.Write(ctx, "mark_open", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+stateTable+` (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, openFlag, Time(d.clock()))
+		if err == nil && d.version != "" {
+			err = d.putVersion(ctx, tx)
+		}
 		return err
 	})
 	if err != nil {

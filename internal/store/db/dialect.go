@@ -33,6 +33,8 @@ type connector interface {
 type migrator interface {
 	// migrate applies the missing migrations; several processes may do so at once.
 	migrate(ctx context.Context) error
+	// beforeMigration backs up a database that has this schema, where that is possible. Done is to be called after the migration.
+	beforeMigration(ctx context.Context, schema int64) (done func() error, err error)
 	// foreign reports whether the tables of a database with this schema version, or 0, belong to another program.
 	foreign(ctx context.Context, q Querier, version int64) (bool, error)
 }

@@ -27,7 +27,9 @@ type Options struct {
 	Lease time.Duration // the keeper kills all sessions after a third of it without a heartbeat
 	// Shared means that other hosts take over when the lease ends, so time in which this machine was suspended counts too.
 	Shared bool
-	Logger *slog.Logger
+	// Capabilities are what a keeper that does not run as root needs to end processes of another user.
+	Capabilities []uintptr
+	Logger       *slog.Logger
 }
 
 // errPaused is why sessions are stopped that the keeper has killed.
@@ -191,7 +193,7 @@ func (c *Client) connect() (*link, error) {
 	if c.o.Shared {
 		clock = keeper.ClockBoot
 	}
-	l, err := start(c.o.Path, c.silence(), clock)
+	l, err := start(c.o.Path, c.silence(), clock, c.o.Capabilities)
 	if err != nil {
 		return nil, err
 	}
