@@ -1,5 +1,3 @@
-//go:build linux
-
 package agent
 
 import (
@@ -138,18 +136,17 @@ func (p *running) spawn(program Program, files []*os.File) error {
 		Dir:   program.Dir,
 		Env:   program.Env,
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT, Credential: program.Credential},
+		Sys:   attributes(program.Credential),
 	}
 	if folder := p.groupFolder(); folder != nil {
 		defer func() { _ = folder.Close() }()
-		attr.Sys.UseCgroupFD = true
-		attr.Sys.CgroupFD = int(folder.Fd())
+		startIn(attr.Sys, int(folder.Fd()))
 		proc, err := startRetrying(program, attr)
 		if err == nil {
 			p.proc = proc
 			return nil
 		}
-		attr.Sys.UseCgroupFD = false
+		attr.Sys = attributes(program.Credential)
 		if errors.Is(err, syscall.ENOSYS) {
 			// RestrictNamespaces= of systemd refuses the call that starts a process in a group, because it cannot look into it.
 			return p.spawnThenMove(program, attr)

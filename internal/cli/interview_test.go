@@ -65,7 +65,7 @@ func TestWhatIsMissingIsNotAskedFor(t *testing.T) {
 func TestAnswersMakeAValidConfiguration(t *testing.T) {
 	at := netip.MustParseAddrPort("[::1]:80")
 	odd := survey.Services([]survey.Container{{Name: "a_b.c-1", Image: "x:1 # {no: comment}"}}, []survey.Unit{{Name: "my-app@1.service"}},
-		[]survey.Listener{{at, "yes", "", ""}, {at, "1e3", "", ""}, {at, "null", "", ""}})
+		[]survey.Listener{{Address: at, Program: "yes"}, {Address: at, Program: "1e3"}, {Address: at, Program: "null"}})
 	for i, a := range []answers{
 		{agent: agentClaude, dryRun: true},
 		{agent: agentCodex},

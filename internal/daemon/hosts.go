@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
@@ -74,15 +72,6 @@ func (h *Host) keepLease(ctx context.Context) error {
 		return h.store.Retire(ctx, h.Owner())
 	})
 	return nil
-}
-
-// uptime is the time since the machine was started, also while it was suspended.
-func uptime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		return time.Duration(time.Now().UnixNano())
-	}
-	return time.Duration(t.Nano())
 }
 
 // begin starts a new term.

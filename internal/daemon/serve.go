@@ -40,6 +40,9 @@ func (o Options) listen(ctx context.Context) (net.Listener, error) {
 // Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
 // runs.
 func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+	if err := missingSystem(); err != nil {
+		return err
+	}
 	ln, err := o.listen(ctx)
 	if err != nil {
 		return err

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
@@ -45,9 +43,8 @@ func sessionLimits(s config.Sandbox) process.Limits {
 		return process.Limits{}
 	}
 	out := process.Limits{Processes: s.Processes, Memory: s.Memory}
-	var machine unix.Sysinfo_t
-	if out.Memory == 0 && unix.Sysinfo(&machine) == nil {
-		out.Memory = int64(machine.Totalram) * int64(machine.Unit) / 2 //nolint:gosec // no machine has so much
+	if out.Memory == 0 {
+		out.Memory = machineMemory() / 2
 	}
 	return out
 }

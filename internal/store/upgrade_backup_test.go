@@ -180,9 +180,18 @@ func TestAnOlderProgramNamesTheVersionThatWroteTheDatabase(t *testing.T) {
 	}
 	run(t, raw(t, path), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
 	for name, open := range map[string]func() error{
-		"open":      func() error { _, err := store.Open(t.Context(), store.Options{Path: path, Version: "1.2.3"}); return err },
-		"read-only": func() error { _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path, Version: "1.2.3"}); return err },
-		"check":     func() error { _, err := store.FindPending(t.Context(), store.Options{Path: path, Version: "1.2.3"}); return err },
+		"open": func() error {
+			_, err := store.Open(t.Context(), store.Options{Path: path, Version: "1.2.3"})
+			return err
+		},
+		"read-only": func() error {
+			_, err := store.OpenReadOnly(t.Context(), store.Options{Path: path, Version: "1.2.3"})
+			return err
+		},
+		"check": func() error {
+			_, err := store.FindPending(t.Context(), store.Options{Path: path, Version: "1.2.3"})
+			return err
+		},
 	} {
 		err := open()
 		if !errors.Is(err, store.ErrNewer) {

@@ -39,8 +39,9 @@ func TestMain(m *testing.M) {
 }
 
 func command(dir string, env []string, argv ...string) error {
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx,gosec // its output is shared by several tests
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // commands of the tests
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return errors.New(strings.Join(argv, " ") + ": " + err.Error() + "\n" + string(out))
 	}

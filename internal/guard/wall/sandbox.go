@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package wall builds the layers of the operating system around the processes of an agent: a user of its own for each tier, a
 // bubblewrap profile with its own mounts, and Landlock, seccomp and limits around the agent and around each of its commands. A layer
 // that is switched on by name and cannot be set up is an error. Those that are used where they can be had (Auto) may be missing;

@@ -123,7 +123,8 @@ func (f *sqliteFile) backUpInto(ctx context.Context, schema int64) error {
 }
 
 func (f *sqliteFile) backupPath(schema int64) string {
-	return filepath.Join(filepath.Dir(f.path), backupFolder, fmt.Sprintf("%s-schema-%05d.db", strings.TrimSuffix(filepath.Base(f.path), ".db"), schema))
+	name := strings.TrimSuffix(filepath.Base(f.path), ".db")
+	return filepath.Join(filepath.Dir(f.path), backupFolder, fmt.Sprintf("%s-schema-%05d.db", name, schema))
 }
 
 func (f *sqliteFile) size() int64 {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package client starts the keeper of the sessions, tells it about them, and notices when it no longer works.
 //
 // A keeper that died is replaced at once, and the new one is told about the sessions that run. One that lives and does not answer

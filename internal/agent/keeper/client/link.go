@@ -1,5 +1,3 @@
-//go:build linux
-
 package client
 
 import (
@@ -7,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"claudeops/internal/agent/keeper"
@@ -48,7 +45,7 @@ func start(path string, silence time.Duration, clock string, capabilities []uint
 	cmd := exec.Command(path, keeper.Word, silence.String(), clock) //nolint:gosec,noctx // this program; it ends with its pipe
 	cmd.Dir, cmd.Env = "/", []string{"GOMAXPROCS=1"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, AmbientCaps: capabilities}
+	cmd.SysProcAttr = attributes(capabilities)
 	err = cmd.Start()
 	_, _ = in.Close(), out.Close()
 	if err != nil {
