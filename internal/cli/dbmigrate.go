@@ -70,7 +70,7 @@ if there is no database yet, and 1 if the database needs a newer version of clau
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "print what would be migrated, change nothing; exit 5 if there is something")
-	return a.withFlags(c, config.StateFlags())
+	return a.withFlags(c, config.StateFlags)
 }
 
 func (a *app) pending(ctx context.Context, cfg *config.Config, o store.Options) (pendingRow, error) {

@@ -19,6 +19,7 @@ func (a *app) manCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "man DIR", Short: "Write a manual page for every command into a folder", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
+			a.addAllFlags(c.Root())
 			var errs []error
 			for _, page := range manPages(c.Root()) {
 				text := a.manPage(page, date)

@@ -36,9 +36,9 @@ func (d *DB) migrate(ctx context.Context) (err error) {
 		return d.newerError(ctx, d.writer, have, newest)
 	}
 	if have > 0 {
-		done, err := d.dialect.beforeMigration(ctx, have)
-		if err != nil {
-			return fmt.Errorf("migrate from schema %d to %d: %w", have, newest, err)
+		done, refused := d.dialect.beforeMigration(ctx, have)
+		if refused != nil {
+			return fmt.Errorf("migrate from schema %d to %d: %w", have, newest, refused)
 		}
 		defer func() { err = errors.Join(err, done()) }()
 	}
