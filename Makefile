@@ -21,6 +21,11 @@ help: ## print this list
 build: ## build bin/claudeops
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/claudeops
 
+.PHONY: image
+image: ## build the container images claudeops and claudeops:slim
+	docker build -t claudeops:slim --target slim --build-arg VERSION=$(VERSION) .
+	docker build -t claudeops --build-arg VERSION=$(VERSION) .
+
 .PHONY: demo
 demo: build ## watch a three-tier incident on a small real service (no API key, no network)
 	$(BIN) demo

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"claudeops/test/readme"
 )
 
 // block is a fenced block of a document. Its info string says what the test does with it; CONTRIBUTING.md describes the marks.
@@ -25,12 +27,14 @@ func (b block) has(mark string) bool {
 
 // blockMarks are the marks that a block of each language may have. The first of them that a block has says what is done with it.
 var blockMarks = map[string][]string{
-	"sh":   {"run", "file", "not-run"},
+	"sh":   {"run", "file", "not-run", "container", "package"},
 	"yaml": {"config", "file", "not-run"},
 	"json": {"post", "file", "not-run"},
 	"ini":  {"unit", "not-run"},
 	"text": {"output"},
 }
+
+// Blocks of sh with the mark container are run by test/imagetest, those with package by the test of the packages: both are quick starts.
 
 // runWords are further words that change how a block is run.
 var runWords = []string{"exit", "eventually", "background"}
@@ -111,6 +115,9 @@ func (b block) wrong() (out []string) {
 	}
 	marked := false
 	for mark, value := range b.marks {
+		if (mark == "container" || mark == "package") && strings.Count(b.text, "\n") > readme.MaxLines {
+			say("a quick start has at most %d lines", readme.MaxLines)
+		}
 		switch {
 		case slices.Contains(marks, mark):
 			marked = true
@@ -147,9 +154,26 @@ func TestDocuments_NoBlockEscapes(t *testing.T) {
 		"Type:\n\n    claudeops status\n":      "indented block",
 		"```sh run\nls\n":                      "does not end",
 		"```sh run background=yes colour\n```": "is not a mark",
+		"```sh container\na\nb\nc\nd\ne\n```":  "at most 4 lines",
 	} {
 		if _, wrong := blocksOf(text); !strings.Contains(strings.Join(wrong, "\n"), want) {
 			t.Errorf("%q: %q, want %q", text, wrong, want)
+		}
+	}
+}
+
+// A quick start of each kind is in the README, and nowhere else: the tests that run them look there.
+func TestDocuments_QuickStartsAreInTheReadme(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []string{"container", "package"} {
+		readme.QuickStart(t, filepath.Join("..", ".."), mark)
+		for _, path := range documents(t) {
+			blocks, _ := blocksOf(readDocument(t, path))
+			for _, b := range blocks {
+				if b.has(mark) && filepath.Base(path) != "README.md" {
+					t.Errorf("%s: line %d: no test runs a block with the mark %s here", path, b.line, mark)
+				}
+			}
 		}
 	}
 }

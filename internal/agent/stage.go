@@ -182,7 +182,7 @@ func (r *Runner) startStage(ctx context.Context, st *staged) error {
 		program.register = func(group string) (func(process.Ident), error) { return k.Register(ctx, st.key, group) }
 		st.release = func() { k.Release(st.key) }
 	}
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	fds, err := socketpair()
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,17 @@ func (r *Runner) startStage(ctx context.Context, st *staged) error {
 		return err
 	}
 	return st.prove(ctx)
+}
+
+// socketpair makes two connected sockets that no other process inherits.
+func socketpair() (fds [2]int, err error) {
+	syscall.ForkLock.RLock() // not every system can make them so in one step
+	defer syscall.ForkLock.RUnlock()
+	if fds, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0); err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	return fds, err
 }
 
 // prove waits for the report of the walls.

@@ -86,6 +86,9 @@ a registry, and image and containers are removed at the end.`,
 }
 
 func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (err error) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		return fmt.Errorf("start demo: its agent runs commands, and there is no shell here; use the full container image: %w", ops.ErrNotFound)
+	}
 	dir, err := os.MkdirTemp("", "claudeops-demo-")
 	if err != nil {
 		return fmt.Errorf("create demo folder: %w", err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			err = printRows(a, findings, tabbed("", "CHECK", "FINDING"), func(f finding) string {
 				text := f.Detail
 				if f.Fix != "" {
-					text += ". " + f.Fix
+					text = strings.TrimSuffix(text, ".") + ". " + f.Fix
 				}
 				return tabbed(symbols[f.State], f.Check, text)
 			})
@@ -253,8 +254,11 @@ func wallLayers(cfg *config.Config) []finding {
 
 func wallFinding(row wall.Row) finding {
 	f := finding{"wall " + row.Wall, "ok", row.State + ": " + row.Detail, ""}
-	if row.Missing {
+	switch {
+	case row.Missing:
 		f.State, f.Fix = "warning", row.Fix
+	case row.State == "missing":
+		f.Detail, f.Fix = "missing, and not required while agents have their own user: "+row.Detail, row.Fix
 	}
 	return f
 }
@@ -297,9 +301,12 @@ func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 
 func processes() finding {
 	if !agent.CgroupAvailable() {
+		fix := "Give the service a delegated cgroup (systemd: Delegate=yes)"
+		if wall.InContainer() {
+			fix = "This is usual in a container, whose cgroups are read-only; they end with the container at the latest"
+		}
 		return finding{
-			"processes", "warning", "cannot create a cgroup; leftover processes of a session are found by environment variable only",
-			"Give the service a delegated cgroup (systemd: Delegate=yes)",
+			"processes", "warning", "cannot create a cgroup; leftover processes of a session are found by environment variable only", fix,
 		}
 	}
 	if !process.LimitsAvailable() {

@@ -1,68 +1,303 @@
 package cli
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"claudeops"
 	"claudeops/internal/config"
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
 
-// starter is the file that init writes.
+// starter is the file that init writes if it asks nothing.
 //
 //go:embed starter.yaml
-var starter []byte
+var starter string
 
 // schemaFile is the name of the schema in the first line of the starter file.
 const schemaFile = "claudeops.schema.json"
 
+// What --service can write.
+const (
+	serviceSystemd = "systemd"
+	serviceCompose = "compose"
+)
+
+// initOptions are the flags of init.
+type initOptions struct {
+	yes, force bool
+	service    string
+}
+
 func (a *app) initCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "init [FILE]", Short: "Write a commented starter configuration with dry run on", Args: cobra.MaximumNArgs(1),
-		Long: `Writes a commented configuration file with dry run on, so that agents change nothing yet. An existing file is never overwritten
-(exit 5). FILE defaults to claudeops.yaml in the current folder; use - to print to stdout.`,
+	var o initOptions
+	c := &cobra.Command{
+		Use: "init [FILE]", Short: "Write a commented configuration; on a terminal, ask for what matters first", Args: cobra.MaximumNArgs(1),
+		Long: `Writes a commented configuration file. On a terminal it first looks at this machine (containers, systemd units, listening ports,
+installed agent CLIs) and asks which services to watch, which agent to run, where to send notifications and whether to start in dry run.
+Everywhere else, and with --yes, it asks nothing and writes a starter file with dry run on.
+
+An existing file is overwritten only with --force (exit 5). Ctrl-C writes nothing. FILE defaults to claudeops.yaml in the current folder;
+use - to print the starter file to stdout. --service also writes a systemd unit or a compose file into the folder of FILE.`,
 		Example: `  claudeops init
-  claudeops init /etc/claudeops/claudeops.yaml
+  claudeops init --yes /etc/claudeops/claudeops.yaml
+  claudeops init --yes --service compose             also write compose.yaml
   claudeops config schema > claudeops.schema.json    for your editor`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			path := "claudeops.yaml"
 			if len(args) == 1 {
 				path = args[0]
 			}
+			if o.service != "" {
+				if _, err := oneOf("service", o.service, []string{serviceSystemd, serviceCompose}); err != nil {
+					return err
+				}
+			}
 			if path == "-" {
-				_, err := a.Stdout.Write(starter)
-				return err
+				return a.printStarter(o)
 			}
-			if err := writeNew(path, starter); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stderr, "wrote %s; edit it, then run 'claudeops config check --config %s'\n", path, path)
-			fmt.Fprintf(a.Stderr, "for completion in your editor, run 'claudeops config schema > %s' in the same folder\n", schemaFile)
-			return nil
+			return a.initFiles(c.Context(), path, o)
 		},
 	}
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing and write the starter file")
+	c.Flags().BoolVar(&o.force, "force", false, "overwrite existing files")
+	c.Flags().StringVar(&o.service, "service", "", "also write a file that runs the daemon: systemd or compose")
+	return c
 }
 
-// writeNew writes a file that must not exist yet.
-func writeNew(path string, text []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it holds no secret
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("write %s: it exists; move it or use another name: %w", path, ops.ErrConflict)
+// printStarter writes one file to stdout: that of --service, or the configuration.
+func (a *app) printStarter(o initOptions) error {
+	text := starter
+	if o.service != "" {
+		var err error
+		if text, err = a.serviceText(o.service, "/etc/claudeops/claudeops.yaml"); err != nil {
+			return err
+		}
 	}
+	_, err := io.WriteString(a.Stdout, text)
+	return err
+}
+
+// newFile is a file to write.
+type newFile struct {
+	path, text string
+	mode       os.FileMode
+}
+
+func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("find folder: %w", err)
+	}
+	files, err := a.serviceFiles(o.service, path)
+	if err != nil {
+		return err
+	}
+	wanted := []string{path}
+	for _, f := range files {
+		wanted = append(wanted, f.path)
+	}
+	asks := a.asks() && !o.yes
+	if asks {
+		wanted = append(wanted, filepath.Join(filepath.Dir(path), targetsFile))
+	}
+	// An existing file is reported before the first question, not after the last.
+	if err := unused(o.force, wanted...); err != nil {
+		return err
+	}
+	text := starter
+	if asks {
+		chosen, err := a.interview(ctx)
+		if err != nil {
+			return err
+		}
+		text, err = chosen.configuration()
+		if err != nil {
+			return err
+		}
+		if chosen.targets != "" {
+			secret := newFile{filepath.Join(filepath.Dir(path), targetsFile), chosen.targets + "\n", 0o600}
+			files = slices.Insert(files, 0, secret)
+		}
+	}
+	files = append(files, newFile{path, text, 0o644})
+	if err := writeAll(files, o.force, func() error { return a.checkText(path, text) }); err != nil {
+		return err
+	}
+	a.saidNext(path, o.service, files)
+	return nil
+}
+
+// asks reports whether a person is there to answer.
+func (a *app) asks() bool {
+	in, ok := a.Stdin.(io.Writer) // a file is both
+	return ok && terminal(in) && terminal(a.Stderr)
+}
+
+// serviceFiles are the files of --service, beside the configuration.
+func (a *app) serviceFiles(service, path string) ([]newFile, error) {
+	if service == "" {
+		return nil, nil
+	}
+	text, err := a.serviceText(service, path)
+	if err != nil {
+		return nil, err
+	}
+	name := "claudeops.service"
+	if service == serviceCompose {
+		name = "compose.yaml"
+	}
+	return []newFile{{filepath.Join(filepath.Dir(path), name), text, 0o644}}, nil
+}
+
+// serviceText is the unit with the places of this program and its configuration, or the compose file.
+func (a *app) serviceText(service, path string) (string, error) {
+	if service == serviceCompose {
+		return claudeops.Compose, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own program: %w", err)
+	}
+	return strings.NewReplacer(
+		"@VERSION@", a.Version, "/usr/bin/claudeops", unitWord(self), "/etc/claudeops/claudeops.yaml", unitWord(path),
+	).Replace(claudeops.Unit), nil
+}
+
+// unitWord is a path as a word of a command in a unit.
+func unitWord(path string) string {
+	path = strings.NewReplacer("%", "%%", "$", "$$").Replace(path)
+	if strings.ContainsAny(path, " \t\"'\\") {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
+	}
+	return path
+}
+
+// checkText checks a configuration as it will be read, without this machine's variables.
+func (a *app) checkText(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".claudeops-*.yaml")
+	if err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	_, err = io.WriteString(f, text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	dir := filepath.Dir(path)
+	_, err = config.Load(config.Input{
+		ConfigPath: f.Name(), Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+	})
+	if err != nil {
+		return fmt.Errorf("check configuration before writing it: %w", err)
+	}
+	return nil
+}
+
+// unused fails if one of the files exists and may not be replaced.
+func unused(force bool, paths ...string) error {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil && !force {
+			return fmt.Errorf("write %s: it exists; move it, use another name, or overwrite it with --force: %w", path, ops.ErrConflict)
+		}
+	}
+	return nil
+}
+
+// writeAll writes all files or none. Check is called before the last one is put in its place.
+func writeAll(files []newFile, force bool, check func() error) (err error) {
+	var made []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, path := range made {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	for i, f := range files {
+		if i == len(files)-1 {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		_, statErr := os.Lstat(f.path)
+		if err := writeWhole(f, force); err != nil {
+			return err
+		}
+		if statErr != nil {
+			made = append(made, f.path) // one that was replaced cannot be taken back
+		}
+	}
+	return nil
+}
+
+// writeWhole puts a file in its place in one step: nobody sees half of it, and without force none that exists is lost.
+func writeWhole(f newFile, force bool) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(f.path), ".claudeops-*")
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(text); err != nil {
+	defer func() {
+		if removed := os.Remove(temp.Name()); !errors.Is(removed, os.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}()
+	_, err = io.WriteString(temp, f.text)
+	if err := errors.Join(err, temp.Chmod(f.mode), temp.Sync(), temp.Close()); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	put := os.Link // fails if the file exists
+	if force {
+		put = os.Rename
+	}
+	if err := put(temp.Name(), f.path); errors.Is(err, os.ErrExist) {
+		return unused(false, f.path)
+	} else if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil
+}
+
+// saidNext tells what was written and what to do next.
+func (a *app) saidNext(path, service string, files []newFile) {
+	for _, f := range files {
+		fmt.Fprintf(a.Stderr, "wrote %s\n", shownPath(f.path))
+	}
+	file := shownPath(path)
+	fmt.Fprintf(a.Stderr, "\nedit it, then run 'claudeops config check --config %s'\n", file)
+	fmt.Fprintf(a.Stderr, "for completion in your editor, run 'claudeops config schema > %s' in the same folder\n", schemaFile)
+	switch service {
+	case serviceSystemd:
+		unit := shownPath(filepath.Join(filepath.Dir(path), "claudeops.service"))
+		fmt.Fprintf(a.Stderr, "to run it, as root: useradd --system claudeops; useradd --system claudeops-agent; cp %s /etc/systemd/system/; "+
+			"systemctl enable --now claudeops\n", unit)
+	case serviceCompose:
+		fmt.Fprintln(a.Stderr, "to run it: put CLAUDEOPS_API_TOKEN (at least 20 characters) and ANTHROPIC_API_KEY into .env, "+
+			"then 'docker compose up -d'")
+	}
+}
+
+// shownPath is a path as a person would type it here.
+func shownPath(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(short, "..") {
+		return short
+	}
+	return path
 }
 
 func (a *app) configSchema() *cobra.Command {

@@ -195,7 +195,7 @@ func TestARedirectDoesNotGetTheToken(t *testing.T) {
 
 func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 	on := strings.Builder{}
-	for line := range strings.Lines(string(starter)) {
+	for line := range strings.Lines(starter) {
 		if len(line) > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '\n' {
 			line = line[1:]
 		} else if strings.HasPrefix(line, "#  ") {
@@ -203,7 +203,7 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 		}
 		on.WriteString(strings.ReplaceAll(line, "/run/secrets/", ""))
 	}
-	for name, text := range map[string]string{"as it is": string(starter), "switched on": on.String()} {
+	for name, text := range map[string]string{"as it is": starter, "switched on": on.String()} {
 		dir := t.TempDir()
 		for file, secret := range map[string]string{"apprise": "ntfy://x", "claudeops-token": "full-of-twenty-letters", "claudeops-read-token": "look-of-twenty-letters"} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(secret), 0o600); err != nil {
@@ -225,7 +225,7 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.Environments()[0].Policy.Inventory)
 		}
 	}
-	if !strings.HasPrefix(string(starter), "# yaml-language-server: $schema=./"+schemaFile+"\n") {
+	if !strings.HasPrefix(starter, "# yaml-language-server: $schema=./"+schemaFile+"\n") {
 		t.Error("the schema is not named in the first line")
 	}
 }
@@ -244,7 +244,7 @@ func TestInitNeverOverwrites(t *testing.T) {
 	if text, _ := os.ReadFile(path); string(text) != "mine" {
 		t.Errorf("the file is now %s", text)
 	}
-	if out := e.must("init", "-"); out != string(starter) {
+	if out := e.must("init", "-"); out != starter {
 		t.Errorf("printed %.60s", out)
 	}
 	var schema map[string]any

@@ -13,11 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Image is the image of every container: busybox and nothing else.
@@ -142,6 +145,47 @@ func Client(socket string) *http.Client {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
+}
+
+// Pages speaks HTTP in the network of the daemon, where the published ports of containers are.
+func (d *Daemon) Pages(tb testing.TB) *http.Client {
+	tb.Helper()
+	network := ""
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range all {
+		if line, err := os.ReadFile(name); err == nil && bytes.HasPrefix(line, []byte("dockerd\x00")) && bytes.Contains(line, []byte(d.Dir+"/config.json\x00")) {
+			network = filepath.Join(filepath.Dir(name), "ns/net")
+		}
+	}
+	if network == "" {
+		tb.Fatal("the Docker daemon does not run")
+	}
+	return &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return dialIn(ctx, network, addr)
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       callLimit,
+	}
+}
+
+// dialIn connects from another network namespace.
+func dialIn(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		var f *os.File
+		if f, err = os.Open(network); err != nil { //nolint:gosec // below /proc
+			return
+		}
+		defer func() { _ = f.Close() }()
+		if err = unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err == nil {
+			conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		}
+	}()
+	<-done
+	return conn, err
 }
 
 // makeImage imports a folder with busybox as the image of the tests.

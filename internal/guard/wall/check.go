@@ -232,9 +232,18 @@ func (s *Sandbox) try(who *person, bwrap string, args []string) error {
 		}
 		return &LayerError{
 			Layer: LayerBubblewrap, Why: "a trial failed: " + why,
-			Fix: "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap), " +
-				"give a container CAP_SYS_ADMIN, or switch the layer off",
+			Fix: namespacesFix(),
 		}
 	}
 	return nil
+}
+
+// namespacesFix says how bubblewrap gets the namespaces that it needs.
+func namespacesFix() string {
+	if InContainer() {
+		return "start the container with --security-opt seccomp=unconfined, or with a seccomp profile that allows user namespaces, and where " +
+			"AppArmor is on also with --security-opt apparmor=unconfined; or switch the layer off"
+	}
+	return "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap), " +
+		"or switch the layer off"
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package wall
 
 import (
@@ -8,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"claudeops/internal/guard/wall/confine"
@@ -94,7 +91,7 @@ func stampOf(paths []string) string {
 				b.WriteString(" ?")
 			}
 		} else {
-			b.WriteString(" " + strconv.FormatUint(stat.Dev, 36) + ":" + strconv.FormatUint(stat.Ino, 36))
+			fmt.Fprintf(&b, " %d:%d", stat.Dev, stat.Ino)
 		}
 		b.WriteByte('\n')
 	}
