@@ -156,7 +156,9 @@ func (c *claudeOps) Stop(p *pair) (claim Claim, err error) {
 		_ = c.daemon.Process.Kill()
 		err = errors.Join(err, errors.New("the daemon did not stop"))
 	}
-	_ = os.WriteFile("/mnt/out/claudeops.log", c.log.Bytes(), 0o600)
+	if p.Keep {
+		err = errors.Join(err, os.WriteFile(filepath.Join(outFolder, "claudeops.log"), c.log.Bytes(), 0o600))
+	}
 	return claim, err
 }
 
