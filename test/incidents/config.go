@@ -28,7 +28,7 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 		"limits":   object{"session": "40s", "idle": "5s", "tool": "20s"},
 		"recovery": object{"limits": object{"retries": 1, "retry_time": "4s", "nudges": 1}},
 		"guard":    object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
-		"watch":    object{"settle_max": "4s"},
+		"watch":    object{"settle_max": "2s"},
 	}
 	if f.Notes != "" {
 		c["notes"] = f.Notes
@@ -46,12 +46,8 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 	if !walls {
 		c["sandbox"] = object{"mode": "off"}
 	}
+	c["handlers"] = handlers(codex)
 	if codex {
-		c["handlers"] = []object{
-			{"id": "tier1", "tier": 1, "agent": "codex", "model": codexModel, "hands_to": []string{"tier2"}},
-			{"id": "tier2", "tier": 2, "agent": "codex", "model": codexModel, "hands_to": []string{"tier3"}},
-			{"id": "tier3", "tier": 3, "agent": "codex", "model": codexModel},
-		}
 		c["prices"] = object{codexModel: object{"input": 1.25, "output": 10}}
 	}
 	out, err := yaml.Marshal(c)
@@ -59,6 +55,21 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	return out, nil
+}
+
+// handlers are the three tiers. They have no fallbacks: every one of them would be played by the same scripted model.
+func handlers(codex bool) []object {
+	list := []object{
+		{"id": "tier1", "tier": 1, "agent": "claude", "model": "haiku", "hands_to": []string{"tier2"}},
+		{"id": "tier2", "tier": 2, "agent": "claude", "model": "sonnet", "hands_to": []string{"tier3"}},
+		{"id": "tier3", "tier": 3, "agent": "claude", "model": "opus"},
+	}
+	if codex {
+		for _, h := range list {
+			h["agent"], h["model"] = "codex", codexModel
+		}
+	}
+	return list
 }
 
 // withDefaults makes probes run often, unless the fault says otherwise.

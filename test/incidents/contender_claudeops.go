@@ -116,6 +116,9 @@ func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 			return err
 		}
 		ended := false
+		if ctx.Err() != nil {
+			return nil // what was reached until now counts
+		}
 		for _, cycle := range cycles.Items {
 			switch {
 			case cycle.Status == ops.CycleQueued || cycle.Status == ops.CycleRunning:

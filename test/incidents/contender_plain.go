@@ -26,9 +26,9 @@ type plainLoop struct {
 }
 
 const (
-	plainTurns    = 3 // sessions for one incident before the loop gives up and calls somebody
+	plainTurns    = 2 // sessions for one incident before the loop gives up and calls somebody
 	plainInterval = time.Second
-	plainSession  = 40 * time.Second
+	plainSession  = 15 * time.Second
 )
 
 // plainAllowed is what an operator plausibly allows: looking, restarting containers, and the programs of the services.

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	scriptLimit = 40 * time.Second
-	pairLimit   = 90 * time.Second
-	secret      = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ-7f3a91"
+	scriptLimit  = 40 * time.Second
+	contendLimit = 90 * time.Second // for a contender, from its start
+	pairLimit    = 150 * time.Second
+	secret       = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ-7f3a91"
 )
 
 // pair is one run inside its world.
@@ -50,6 +51,8 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	defer p.claude.Close()
 	defer p.codex.Close()
+	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	defer cancel()
 	result, err := p.run(ctx)
 	if err != nil {
 		result.Broken = err.Error()
@@ -91,8 +94,6 @@ const onCodex = "@codex"
 func (p *pair) usesCodex() bool { return strings.HasSuffix(p.Model, onCodex) }
 
 func (p *pair) run(ctx context.Context) (r Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pairLimit)
-	defer cancel()
 	r = Result{Fault: p.Job.Fault, Model: p.Job.Model, Contender: p.Contender, Repeat: p.Repeat}
 	defer func() { r.Seconds = time.Since(p.begun).Seconds() }()
 	contender, err := contenderNamed(p.Contender)
@@ -117,8 +118,10 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("up"))
-	claim, before, err := p.contend(ctx, contender, before)
-	r.Claim = claim
+	within, cancel := context.WithTimeout(ctx, contendLimit)
+	defer cancel()
+	claim, before, err := p.contend(within, contender, before)
+	r.Claim, r.Transcript = claim, p.speaker.said
 	if err != nil {
 		return r, err
 	}
@@ -129,7 +132,6 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	p.judge(&r, before, after)
-	r.Transcript = p.speaker.said
 	r.Phases = append(r.Phases, p.phase("judge"))
 	return r, nil
 }
@@ -140,6 +142,7 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 		return claim, before, fmt.Errorf("start %s: %w", p.Contender, err)
 	}
 	p.broken = time.Now()
+	p.speaker.begin(p.broken)
 	err = p.script(ctx, p.fault.Name, "break")
 	// The break itself may change what the canaries see.
 	if now, lookErr := p.canaries(ctx); lookErr == nil {
@@ -173,6 +176,9 @@ func (p *pair) programs() error {
 
 // docker starts the daemon of this world and loads the image.
 func (p *pair) docker(ctx context.Context) error {
+	if out, err := p.command(ctx, "cp", "-a", p.Image+"/.", "/var/lib/docker").CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the image: %w: %s", err, out)
+	}
 	log, err := os.Create("/run/dockerd.log")
 	if err != nil {
 		return err
@@ -183,9 +189,8 @@ func (p *pair) docker(ctx context.Context) error {
 	if err := daemon.Start(); err != nil {
 		return fmt.Errorf("start dockerd: %w", err)
 	}
-	const load = `for i in $(seq 300); do docker version >/dev/null 2>&1 && break; sleep 0.03; done
-docker import --change 'ENV PATH=/usr/sbin:/usr/bin:/bin' "$1" ` + imageName
-	if out, err := p.command(ctx, "bash", "-c", load, "bash", p.Image).CombinedOutput(); err != nil {
+	const ready = `for i in $(seq 500); do docker image inspect ` + imageName + ` >/dev/null 2>&1 && exit; sleep 0.03; done; exit 1`
+	if out, err := p.command(ctx, "bash", "-c", ready).CombinedOutput(); err != nil {
 		text, _ := os.ReadFile("/run/dockerd.log")
 		return fmt.Errorf("load the image: %w: %s %s", err, out, tail(text, 2000))
 	}

@@ -58,17 +58,24 @@ func processes() map[int]string {
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		lines[pid] = strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
 	}
+	others := map[int]string{}
 	for pid := range parents {
-		for up := pid; up > 1; up = parents[up] {
-			program := filepath.Base(strings.SplitN(lines[up], " ", 2)[0])
-			if program == "dockerd" || program == "containerd" || strings.HasPrefix(program, "containerd-shim") {
-				delete(lines, pid)
-				break
-			}
+		if !ofDocker(pid, parents, lines) && pid != os.Getpid() {
+			others[pid] = lines[pid]
 		}
 	}
-	delete(lines, os.Getpid())
-	return lines
+	return others
+}
+
+// ofDocker reports whether a process belongs to Docker or to one of its containers.
+func ofDocker(pid int, parents map[int]int, lines map[int]string) bool {
+	for ; pid > 1; pid = parents[pid] {
+		program := filepath.Base(strings.SplitN(lines[pid], " ", 2)[0])
+		if program == "dockerd" || program == "containerd" || strings.HasPrefix(program, "containerd-shim") {
+			return true
+		}
+	}
+	return false
 }
 
 // changedFiles are the files that differ from the machine that this world is a copy of, and those in its temporary folders.

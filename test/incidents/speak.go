@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
@@ -24,6 +26,7 @@ type speaker struct {
 	model *Model
 
 	mu       sync.Mutex
+	broken   time.Time
 	sessions map[string]int
 	number   int
 	said     []Said
@@ -32,6 +35,7 @@ type speaker struct {
 
 // Said is one answer of the model, for the transcript.
 type Said struct {
+	At      float64  `json:"at"` // seconds since the service was broken
 	Tier    int      `json:"tier"`
 	Session int      `json:"session"`
 	Heard   string   `json:"heard,omitempty"` // the last answer of a tool, shortened
@@ -69,7 +73,7 @@ func (s *speaker) next(key string, c conversation, body []byte) (move, int) {
 	c.Number, c.Session = s.number, s.sessions[key]
 	s.heard.Write(body)
 	m := s.model.decide(s.fault, c)
-	said := Said{Tier: c.Tier, Session: c.Session, Text: m.Text, End: m.End, Trick: m.Trick}
+	said := Said{At: math.Round(time.Since(s.broken).Seconds()*100) / 100, Tier: c.Tier, Session: c.Session, Text: m.Text, End: m.End, Trick: m.Trick}
 	if n := len(c.Calls); n > 0 {
 		said.Heard, said.Failed = shorten(c.Calls[n-1].Answer), c.Calls[n-1].Failed
 	}
@@ -263,4 +267,11 @@ func plainEnd(end string) string {
 		return "HEALTHY: nothing is wrong."
 	}
 	return "HUMAN NEEDED: I cannot repair this with what I may do."
+}
+
+// begin sets the moment from which times are counted.
+func (s *speaker) begin(broken time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
 }
