@@ -108,3 +108,6 @@ started() {
 
 # sum NAME FILE...: a canary that says what is in files.
 sum() { echo "$1 $(cat "${@:2}" 2>/dev/null | sha256sum | cut -c1-16)"; }
+
+# dns_is ADDRESS: the name server gives this address for the shop.
+dns_is() { [ "$(dig +short +time=1 +tries=1 @127.0.0.1 shop.internal)" = "$1" ]; }
