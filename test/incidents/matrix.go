@@ -68,7 +68,7 @@ func runMatrix(ctx context.Context, args []string) error {
 			return fmt.Errorf("%q are %d runs; name one as fault/model/contender to keep it", o.only, len(jobs))
 		}
 		r, err := b.runKept(ctx, jobs[0])
-		fmt.Println(r.line())
+		fmt.Fprintln(os.Stdout, r.line())
 		return err
 	}
 	results, err := b.runAll(ctx, jobs, o)

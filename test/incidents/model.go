@@ -71,7 +71,7 @@ type conversation struct {
 	Calls   []call // since the last prompt
 }
 
-// call is a call of a tool and its answer. Its id says what it was for: toolu_OP_N_…
+// call is a call of a tool and its answer. Its id names its operation, as in toolu_look_7.
 type call struct {
 	Op     string
 	Answer string

@@ -97,7 +97,7 @@ const onCodex = "@codex"
 func (p *pair) usesCodex() bool { return strings.HasSuffix(p.Model, onCodex) }
 
 func (p *pair) run(ctx context.Context) (r Result, err error) {
-	r = Result{Fault: p.Job.Fault, Model: p.Job.Model, Contender: p.Contender, Repeat: p.Repeat}
+	r = Result{Fault: p.Fault, Model: p.Model, Contender: p.Contender, Repeat: p.Repeat}
 	defer func() { r.Seconds = time.Since(p.begun).Seconds() }()
 	contender, err := contenderNamed(p.Contender)
 	if err != nil {
