@@ -25,7 +25,7 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 	c := object{
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
 		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s"},
-		"limits":   object{"session": "40s", "idle": "5s", "tool": "20s"},
+		"limits":   object{"session": "60s", "idle": "15s", "tool": "20s"},
 		"recovery": object{"limits": object{"retries": 1, "retry_time": "4s", "nudges": 1}},
 		"guard":    object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
 		"watch":    object{"settle_max": "2s"},

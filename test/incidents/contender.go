@@ -18,7 +18,7 @@ type Contender interface {
 
 // contenderNames are the contenders in the order of the table.
 func contenderNames() []string {
-	return []string{"claudeops", "no-judge", "no-walls", "no-judge-no-walls", "plain-loop"}
+	return []string{"claudeops", "no-judge", "no-walls", "no-judge-no-walls", plainName}
 }
 
 func contenderNamed(name string) (Contender, error) {
@@ -31,7 +31,7 @@ func contenderNamed(name string) (Contender, error) {
 		return &claudeOps{judge: true}, nil
 	case "no-judge-no-walls":
 		return &claudeOps{}, nil
-	case "plain-loop":
+	case plainName:
 		return &plainLoop{}, nil
 	}
 	return nil, fmt.Errorf("there is no contender %q", name)

@@ -156,7 +156,9 @@ func (c *claudeOps) Stop(p *pair) (claim Claim, err error) {
 		_ = c.daemon.Process.Kill()
 		err = errors.Join(err, errors.New("the daemon did not stop"))
 	}
-	_ = os.WriteFile("/mnt/out/claudeops.log", c.log.Bytes(), 0o600)
+	if p.Keep {
+		err = errors.Join(err, os.WriteFile(filepath.Join(outFolder, "claudeops.log"), c.log.Bytes(), 0o600))
+	}
 	return claim, err
 }
 
@@ -198,13 +200,13 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		claim.Dollars += deref(s.CostUSD)
 		claim.Tokens += deref(s.InputTokens) + deref(s.OutputTokens) + deref(s.CacheReadTokens) + deref(s.CacheWriteTokens)
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("session %d, tier %d: %s %s %s", s.ID, s.Tier, s.Status, deref(s.Outcome), deref(s.Error)))
-		err = errors.Join(err, c.refusals(ctx, p, s, &claim))
+		err = errors.Join(err, c.refusals(ctx, s, &claim))
 	}
 	return claim, err
 }
 
 // refusals counts the calls of a session that were refused, and names those that a repair needs.
-func (c *claudeOps) refusals(ctx context.Context, p *pair, s api.Session, claim *Claim) error {
+func (c *claudeOps) refusals(ctx context.Context, s api.Session, claim *Claim) error {
 	var decisions items[api.GuardDecision]
 	if err := c.get(ctx, fmt.Sprintf("sessions/%d/guard", s.ID), &decisions); err != nil {
 		return err

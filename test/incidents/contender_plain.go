@@ -25,6 +25,9 @@ type plainLoop struct {
 	sawDown bool
 }
 
+// plainName is the name of the contender without a supervisor.
+const plainName = "plain-loop"
+
 const (
 	plainTurns    = 2 // sessions for one incident before the loop gives up and calls somebody
 	plainInterval = time.Second

@@ -21,7 +21,7 @@ func prepareImage(ctx context.Context, root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	folder := filepath.Join(root, ".cache", "incidents-"+sum)
+	folder := filepath.Join(root, ".cache", "incidents-image-"+sum)
 	if _, err := os.Stat(folder); err == nil {
 		return folder, nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ type options struct {
 	keep   bool
 	slots  int
 	faults string
+	docs   string
 }
 
 func runMatrix(ctx context.Context, args []string) error {
@@ -43,10 +46,14 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.IntVar(&o.repeat, "repeat", 1, "run each pair this often")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, one JSON object per line")
 	flags.BoolVar(&o.keep, "keep", false, "keep the pages of one pair and print their address")
-	flags.IntVar(&o.slots, "slots", 2, "pairs that run at once")
+	flags.IntVar(&o.slots, "slots", 2*runtime.NumCPU(), "pairs that run at once")
 	flags.StringVar(&o.faults, "faults", "", "folder with the faults (default: those of the repository)")
+	flags.StringVar(&o.docs, "docs", "", "run nothing; write docs/incidents.md and .html from these results (JSON lines or the page), separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if o.docs != "" {
+		return writeDocs(o)
 	}
 	b, err := newBench(ctx, o.faults)
 	if err != nil {
@@ -56,8 +63,16 @@ func runMatrix(ctx context.Context, args []string) error {
 	if len(jobs) == 0 {
 		return fmt.Errorf("nothing matches %q", o.only)
 	}
+	if o.keep {
+		if len(jobs) > 1 {
+			return fmt.Errorf("%q are %d runs; name one as fault/model/contender to keep it", o.only, len(jobs))
+		}
+		r, err := b.runKept(ctx, jobs[0])
+		fmt.Fprintln(os.Stdout, r.line())
+		return err
+	}
 	results, err := b.runAll(ctx, jobs, o)
-	printTable(os.Stdout, results)
+	newReport(results, b.faults, b.models).print(os.Stdout)
 	return err
 }
 
@@ -78,16 +93,13 @@ func newBench(ctx context.Context, faults string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{root: root, binary: filepath.Join(root, "bin", "claudeops")}
+	b := &bench{root: root, binary: filepath.Join(root, ".cache", "incidents-bin", "claudeops")}
 	for _, path := range []string{filepath.Join(".cache", claudeFolder, "claude"), filepath.Join(".cache", codexFolder, "bin/codex")} {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			return nil, fmt.Errorf("%w: run script/setup-tests", err)
 		}
 	}
-	if faults == "" {
-		faults = filepath.Join(root, "test/incidents/faults")
-	}
-	if b.faults, err = loadFaults(faults); err != nil {
+	if b.faults, err = loadFaults(cmp.Or(faults, filepath.Join(root, "test/incidents/faults"))); err != nil {
 		return nil, err
 	}
 	if b.models, err = loadModels(filepath.Join(root, "test/incidents/models")); err != nil {
@@ -100,6 +112,35 @@ func newBench(ctx context.Context, faults string) (*bench, error) {
 	}
 	b.image, err = prepareImage(ctx, root)
 	return b, err
+}
+
+// writeDocs writes the documents from results that were made before.
+func writeDocs(o options) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	faults, err := loadFaults(cmp.Or(o.faults, filepath.Join(root, "test/incidents/faults")))
+	if err != nil {
+		return err
+	}
+	models, err := loadModels(filepath.Join(root, "test/incidents/models"))
+	if err != nil {
+		return err
+	}
+	var all []Result
+	var newest time.Time
+	for path := range strings.SplitSeq(o.docs, ",") {
+		results, at, err := readResults(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, results...)
+		if at.After(newest) {
+			newest = at
+		}
+	}
+	return newReport(all, faults, models).writeDocuments(root, newest)
 }
 
 func moduleRoot() (string, error) {
@@ -134,11 +175,11 @@ func (b *bench) modelNames() []string {
 // jobs are the pairs that the caller asks for.
 func (b *bench) jobs(o options) []Job {
 	var jobs []Job
-	for _, f := range b.faults {
+	for index, f := range b.faults {
 		for _, model := range b.modelNames() {
 			for _, contender := range contenderNames() {
 				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
-				if !o.wants(j) {
+				if !o.wants(j) || !o.full && o.only == "" && !inSample(f, index, j) {
 					continue
 				}
 				for j.Repeat = 1; j.Repeat <= o.repeat; j.Repeat++ {

@@ -28,8 +28,9 @@ type Rule struct {
 	Last  string `yaml:"last"`  // the same, in the last answer only
 	Not   string `yaml:"not"`   // the same as seen: must not be found
 	First bool   `yaml:"first"` // only in the first session of the run
-	Calls int    `yaml:"calls"` // only within the first so many calls of this session
-	Odds  int    `yaml:"odds"`  // only at every so manieth request
+	Calls int    `yaml:"calls"` // only within the first n calls of this session
+	Every int    `yaml:"every"` // only at every n-th request of the run
+	At    int    `yaml:"at"`    // only at the n-th request of the run
 
 	Do   string `yaml:"do"`
 	Text string `yaml:"text"` // what is said with it
@@ -70,7 +71,7 @@ type conversation struct {
 	Calls   []call // since the last prompt
 }
 
-// call is a call of a tool and its answer. Its id says what it was for: toolu_OP_N_…
+// call is a call of a tool and its answer. Its id names its operation, as in toolu_look_7.
 type call struct {
 	Op     string
 	Answer string
@@ -121,7 +122,7 @@ func (m *Model) holds(r Rule, f *Fault, c conversation) bool {
 	default:
 		return false
 	}
-	if r.First && c.Session > 1 || r.Calls > 0 && len(c.Calls) >= r.Calls || r.Odds > 0 && c.Number%r.Odds != 0 {
+	if r.First && c.Session > 1 || r.Calls > 0 && len(c.Calls) >= r.Calls || r.Every > 0 && c.Number%r.Every != 0 || r.At > 0 && c.Number != r.At {
 		return false
 	}
 	var all []string

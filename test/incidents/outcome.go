@@ -1,6 +1,10 @@
 package main
 
-import "claudeops/internal/ops"
+import (
+	"slices"
+
+	"claudeops/internal/ops"
+)
 
 type object = map[string]any
 
@@ -32,7 +36,7 @@ func (s *speaker) outcome(end string, c conversation) object {
 			return o
 		}
 		h := object{
-			"schema_version": 1, "recommended_tier": c.Tier + 1, "reason": s.fault.Title, "services_affected": []any{service},
+			"schema_version": 1, "recommended_tier": c.Tier + 1, "reason": s.fault.Title, "services_affected": s.fault.affected(),
 			"check_results": checks, "cooldown_state": object{},
 		}
 		if c.Tier > 1 {
@@ -76,6 +80,17 @@ func nullable(o object) object {
 		add(h, "target", "investigation_findings", "remediation_attempted")
 	}
 	return o
+}
+
+// affected are the services that the fault is about and those that its repair changes: actions on any other are refused.
+func (f *Fault) affected() []any {
+	names := []any{f.serviceName()}
+	for _, step := range f.repairAt(f.MaxTier) {
+		if step.Service != "" && !slices.Contains(names, any(step.Service)) {
+			names = append(names, step.Service)
+		}
+	}
+	return names
 }
 
 // serviceName is the name of the first service, which the fault is about.

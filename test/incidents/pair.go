@@ -51,8 +51,11 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	defer p.claude.Close()
 	defer p.codex.Close()
-	ctx, cancel := context.WithTimeout(ctx, pairLimit)
-	defer cancel()
+	if !p.Keep {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, pairLimit)
+		defer cancel()
+	}
 	result, err := p.run(ctx)
 	if err != nil {
 		result.Broken = err.Error()
@@ -94,7 +97,7 @@ const onCodex = "@codex"
 func (p *pair) usesCodex() bool { return strings.HasSuffix(p.Model, onCodex) }
 
 func (p *pair) run(ctx context.Context) (r Result, err error) {
-	r = Result{Fault: p.Job.Fault, Model: p.Job.Model, Contender: p.Contender, Repeat: p.Repeat}
+	r = Result{Fault: p.Fault, Model: p.Model, Contender: p.Contender, Repeat: p.Repeat}
 	defer func() { r.Seconds = time.Since(p.begun).Seconds() }()
 	contender, err := contenderNamed(p.Contender)
 	if err != nil {
@@ -151,7 +154,13 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 	if err == nil {
 		err = c.Wait(ctx, p)
 	}
+	if p.Keep && err == nil && p.Contender != plainName {
+		err = p.hold(context.WithoutCancel(ctx))
+	}
 	claim, stopErr := c.Stop(p)
+	if p.Keep {
+		stopErr = errors.Join(stopErr, p.keepFiles(context.WithoutCancel(ctx)))
+	}
 	return claim, before, errors.Join(err, stopErr)
 }
 

@@ -22,7 +22,7 @@ tar -C "$work/root" -c . | docker import --change 'ENV PATH=/usr/sbin:/usr/bin:/
 kill "$daemon" && wait "$daemon" || true
 
 mkdir -p "$(dirname "$folder")"
-rm -rf "$(dirname "$folder")"/incidents-*
+rm -rf "$(dirname "$folder")"/incidents-image-*
 cp -a "$work/data" "$folder.part"
 mv "$folder.part" "$folder"
 umount "$work/data"

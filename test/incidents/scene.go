@@ -107,6 +107,7 @@ func ownFolder(path string) bool {
 	for _, own := range []string{
 		stateDir, configDir, "/var/lib/docker", "/var/lib/containerd", "/run/docker", "/run/containerd", "/mnt", "/usr/local/bin/claude",
 		"/usr/local/bin/codex", "/usr/local/bin/claudeops", "/var/log/claudeops",
+		"/root/.claude", "/root/.claude.json", "/root/.codex", // of the CLI in the plain loop
 	} {
 		if path == own || strings.HasPrefix(path, own+"/") {
 			return true

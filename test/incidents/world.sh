@@ -29,7 +29,7 @@ for path in "$repository" "$faults" "$(dirname "$1")"; do
 done
 # The channel to the outside: a folder for what is kept.
 mkdir -p "$root/mnt/out"
-mount --bind "${INCIDENTS_OUT:-/var/empty}" "$root/mnt/out" 2>/dev/null || true
+[ -z "${INCIDENTS_OUT:-}" ] || mount --bind "$INCIDENTS_OUT" "$root/mnt/out"
 echo 'nameserver 127.0.0.1' >"$root/run/resolv.conf"
 mount --bind "$root/run/resolv.conf" "$root/$(readlink -f /etc/resolv.conf)" 2>/dev/null || true
 cd "$root"
