@@ -173,7 +173,8 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 	last := time.Time{}
 	for _, cycle := range cycles.Items {
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("cycle %d (%s): %s, %s", cycle.ID, cycle.Trigger, cycle.Status, deref(cycle.Reason)))
-		if cycle.CreatedAt.Before(p.broken) || cycle.CreatedAt.Before(last) {
+		// A cycle is cancelled when its service recovers before it starts: then it claims nothing.
+		if cycle.CreatedAt.Before(p.broken) || cycle.CreatedAt.Before(last) || cycle.Status == ops.CycleCancelled {
 			continue
 		}
 		last = cycle.CreatedAt
