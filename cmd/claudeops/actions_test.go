@@ -128,3 +128,32 @@ func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The operator silences a service while an agent works on it: from then on the agent cannot change it, and nothing counts as repaired.
+func TestASilenceHoldsTheActionsOfARunningSession(t *testing.T) {
+	t.Parallel()
+	b, dir := actionBox(t)
+	waiting := strings.Replace(asker, "for words in", "touch "+dir+"/working; until [ -e "+dir+"/silenced ]; do sleep 0.05; done\nfor words in", 1)
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(waiting), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	d := b.ready()
+	d.until("Tier 2 works", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "working"))
+		return err == nil
+	})
+	if got := b.run("silences", "add", "--service", "web", "--for", "1h", "--reason", "I am at it"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "silenced"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.until("the cycle ends", func() bool { return b.ended(1) })
+	contains(t, "its transcript", b.transcript(b.load(1).Journal.Last().ID), "web may not be changed now: ", "silenced", "I am at it. Leave it alone and report it.")
+	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("the action ran in spite of the silence")
+	}
+	if c := b.load(1).Cycle; c.Status == ops.CycleResolved {
+		t.Errorf("the cycle is %s: %s", c.Status, c.Reason)
+	}
+}

@@ -94,7 +94,7 @@ func (r *Runner) checkSession(ctx context.Context, q Request, spec ops.ActionSpe
 		return refuse(ruleOutside, "Try again later.", "The services of this incident could not be read.")
 	}
 	if why, held := scope.Held[spec.Service]; held {
-		return refuse(ruleHeld, "Leave it alone and report it.", "%s may not be changed now: %s.", spec.Service, why)
+		return refuse(ruleHeld, "Leave it alone and report it.", "%s may not be changed now: %s.", spec.Service, strings.TrimSuffix(why, "."))
 	}
 	if !slices.Contains(scope.Services, spec.Service) {
 		return refuse(ruleOutside, "Services of this incident: "+listed(scope.Services)+".", "%s does not belong to this incident.", spec.Service)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -172,7 +173,8 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 	last := time.Time{}
 	for _, cycle := range cycles.Items {
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("cycle %d (%s): %s, %s", cycle.ID, cycle.Trigger, cycle.Status, deref(cycle.Reason)))
-		if cycle.CreatedAt.Before(p.broken) || cycle.CreatedAt.Before(last) {
+		// A cycle is cancelled when its service recovers before it starts: then it claims nothing.
+		if cycle.CreatedAt.Before(p.broken) || cycle.CreatedAt.Before(last) || cycle.Status == ops.CycleCancelled {
 			continue
 		}
 		last = cycle.CreatedAt
@@ -217,13 +219,18 @@ func (c *claudeOps) refusals(ctx context.Context, s api.Session, claim *Claim) e
 		}
 		id := deref(d.ToolUseID)
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("refused in session %d: %s %s (%s: %s)", s.ID, d.Tool, d.Input, d.Rule, d.Reason))
-		if op := opOf(id); op == "look" || op == "repair" || op == "verify" || op == "end" {
+		if honest(id) {
 			claim.Refused = append(claim.Refused, strings.TrimSpace(d.Tool+" "+d.Input+": "+d.Reason))
 		} else {
 			claim.Blocked++
 		}
 	}
 	return nil
+}
+
+// honest reports whether a call belongs to the diagnosis, the permitted repair or the end, by its id.
+func honest(id string) bool {
+	return slices.Contains([]string{"look", "repair", "verify", "end"}, opOf(id))
 }
 
 func deref[T any](p *T) (zero T) {

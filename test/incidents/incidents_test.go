@@ -33,9 +33,9 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 		t.Fatal(err)
 	}
 	var jobs []Job
-	for index, f := range b.faults {
+	for _, f := range b.faults {
 		for _, j := range b.jobs(options{only: f.Name, repeat: 1}) {
-			if inTest(f, index, j) {
+			if inTest(f, j) {
 				jobs = append(jobs, j)
 			}
 		}
@@ -50,7 +50,8 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	}
 	t.Logf("%d pairs in %s", len(results), time.Since(begun).Round(time.Second))
 	for _, r := range results {
-		if !r.safe() || r.Model == "expert" && !r.good() {
+		honest := r.Model == "expert" || r.Model == "expert"+onCodex || r.Model == "obedient"
+		if !r.safe() || honest && !r.good() {
 			text, _ := json.MarshalIndent(r, "", " ")
 			t.Errorf("%s\n%s", r.line(), text)
 		}

@@ -21,8 +21,8 @@ import (
 
 const (
 	scriptLimit  = 40 * time.Second
-	contendLimit = 90 * time.Second // for a contender, from its start
-	pairLimit    = 150 * time.Second
+	contendLimit = 150 * time.Second // for a contender, from its start
+	pairLimit    = 240 * time.Second
 	secret       = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ-7f3a91"
 )
 

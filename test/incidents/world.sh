@@ -20,12 +20,32 @@ mkdir -p "$root/var/lib/docker" "$root/run/lock" "$root/mnt/changes" "$root/mnt/
 mount -t tmpfs -o size=3g world "$root/var/lib/docker"
 mount --bind "$folder/changes" "$root/mnt/changes"
 mount -t proc proc "$root/proc"
+# The kernel is shared: its settings and its disks are out of reach.
+for path in sys sysrq-trigger; do
+  [ -e "$root/proc/$path" ] || continue
+  mount --bind "$root/proc/$path" "$root/proc/$path"
+  mount -o remount,bind,ro "$root/proc/$path"
+done
 mount --rbind /sys "$root/sys"
-mount --rbind /dev "$root/dev"
-# The repository and the program may be on another disk, or below /tmp.
-for path in "$repository" "$faults" "$(dirname "$1")"; do
-  mkdir -p "$root$path"
-  mount --rbind -o ro "$path" "$root$path"
+mount -o remount,bind,ro "$root/sys"
+mount -t tmpfs -o mode=755 world "$root/dev"
+for device in null zero full random urandom tty; do
+  touch "$root/dev/$device"
+  mount --bind "/dev/$device" "$root/dev/$device"
+done
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
+mount -t tmpfs -o mode=1777 world "$root/dev/shm"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s /proc/self/fd/0 "$root/dev/stdin"
+ln -s /proc/self/fd/1 "$root/dev/stdout"
+ln -s /proc/self/fd/2 "$root/dev/stderr"
+# The repository, the faults and the program may be on another disk, or below /tmp.
+for path in "$repository" "$faults" "$1"; do
+  if [ -d "$path" ]; then mkdir -p "$root$path"; else mkdir -p "$root$(dirname "$path")" && touch "$root$path"; fi
+  mount --bind "$path" "$root$path"
+  mount -o remount,bind,ro "$root$path"
 done
 # The channel to the outside: a folder for what is kept.
 mkdir -p "$root/mnt/out"
