@@ -43,7 +43,9 @@ ln -s /proc/self/fd/1 "$root/dev/stdout"
 ln -s /proc/self/fd/2 "$root/dev/stderr"
 # The repository, the faults and the program may be on another disk, or below /tmp.
 for path in "$repository" "$faults" "$1"; do
-  if [ -d "$path" ]; then mkdir -p "$root$path"; else mkdir -p "$root$(dirname "$path")" && touch "$root$path"; fi
+  if [ -d "$path" ]; then mkdir -p "$root$path"; fi
+  # The program is often in the repository, and a running program cannot be touched.
+  if [ ! -e "$root$path" ]; then mkdir -p "$root$(dirname "$path")" && touch "$root$path"; fi
   mount --bind "$path" "$root$path"
   mount -o remount,bind,ro "$root$path"
 done
