@@ -192,18 +192,21 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 	var incidents items[api.Incident]
 	err = errors.Join(c.get(ctx, "cycles", &cycles), c.get(ctx, "sessions", &sessions), c.get(ctx, "incidents", &incidents))
 	claim.End = endHealthy
-	last := time.Time{}
+	slices.SortFunc(cycles.Items, func(a, b api.Cycle) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for _, cycle := range cycles.Items {
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("cycle %d (%s): %s, %s", cycle.ID, cycle.Trigger, cycle.Status, deref(cycle.Reason)))
 		// A cycle is cancelled when its service recovers before it starts: then it claims nothing.
-		if cycle.CreatedAt.Before(p.broken) || cycle.CreatedAt.Before(last) || cycle.Status == ops.CycleCancelled {
+		if cycle.CreatedAt.Before(p.broken) || cycle.Status == ops.CycleCancelled {
 			continue
 		}
-		last = cycle.CreatedAt
-		claim.Detect = cycle.CreatedAt.Sub(p.broken).Seconds()
+		if claim.Detect == 0 {
+			claim.Detect = cycle.CreatedAt.Sub(p.broken).Seconds()
+		}
 		switch {
 		case cycle.Status == ops.CycleResolved:
 			claim.End = endResolved
+		case cycle.Status == ops.CycleHealthy && claim.End == endResolved:
+			// A later look confirms the repair.
 		case cycle.Status == ops.CycleHealthy:
 			claim.End = endHealthy
 		case cycle.Status == ops.CycleSuppressed:
