@@ -56,6 +56,31 @@ func (p *probeHealth) SettleTime(ctx context.Context, environment string, servic
 	return failpoint.Wait("settle", cmp.Or(longest, min(settleTime, bound)))
 }
 
+// HoldTime is the longest time that one of the services must stay good. What cannot be read counts as not known.
+func (p *probeHealth) HoldTime(ctx context.Context, environment string, services []string) time.Duration {
+	var longest time.Duration
+	e := p.host.environment(environment)
+	bound := cmp.Or(e.Watch.SettleMax, longestSettle)
+	since := p.host.Clock().Add(-holdWindow)
+	if len(services) == 0 {
+		for _, s := range e.Policy.Inventory.Services {
+			services = append(services, s.Name)
+		}
+	}
+	for _, name := range services {
+		results, err := p.host.store.ChecksSince(ctx, environment, name, since)
+		if err != nil {
+			p.host.Logger.WarnContext(ctx, "results of a service cannot be read", "service", name, "error", err)
+			continue
+		}
+		longest = max(longest, health.HoldTime(results, bound))
+	}
+	return failpoint.Wait("settle", longest)
+}
+
+// holdWindow is how far back failures still say something about a repair.
+const holdWindow = 10 * time.Minute
+
 func (p *probeHealth) InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (string, bool) {
 	e := p.host.environment(environment)
 	dependency, _, in := health.InGrace(e.Policy.Inventory.Services, e.Watch.Grouping, service, recovered, now)
