@@ -71,9 +71,9 @@ fault: ## inject every fault the supervisor must survive (takes an hour; the ful
 	$(GO) run ./test/fault $(FAULT)
 
 .PHONY: incidents
-incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder
+incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder
 	$(GO) build -o .cache/incidents ./test/incidents
-	.cache/incidents $(if $(FULL),-full) $(if $(ONLY),-only '$(ONLY)') $(if $(REPEAT),-repeat $(REPEAT)) $(if $(JSON),-json '$(JSON)') \
+	.cache/incidents $(if $(FULL),-full) $(if $(QUICK),-quick) $(if $(ONLY),-only '$(ONLY)') $(if $(REPEAT),-repeat $(REPEAT)) $(if $(JSON),-json '$(JSON)') \
 	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(SLOTS),-slots $(SLOTS))
 
 .PHONY: incidents-docs

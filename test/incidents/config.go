@@ -24,7 +24,7 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 	}
 	c := object{
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
-		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s"},
+		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s", "pause": "5s"},
 		"limits":   object{"session": "60s", "idle": "15s", "tool": "20s"},
 		"recovery": object{"limits": object{"retries": 1, "retry_time": "4s", "nudges": 1}},
 		"guard":    object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
@@ -86,7 +86,7 @@ func withDefaults(nodes []yaml.Node) ([]object, error) {
 			if !ok {
 				continue
 			}
-			defaults := object{"interval": "1s", "timeout": "2s", "fail_after": 2, "recover_after": 1}
+			defaults := object{"interval": "1s", "timeout": "2s", "fail_after": 2}
 			for name, value := range defaults {
 				if _, set := probe[name]; !set {
 					probe[name] = value

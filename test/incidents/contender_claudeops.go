@@ -57,21 +57,14 @@ func (c *claudeOps) Start(ctx context.Context, p *pair) error {
 		return err
 	}
 	go func() { c.ended <- c.daemon.Wait() }()
-	return c.healthy(ctx)
+	return c.ready(ctx, p.fault)
 }
 
-// healthy waits until the daemon serves and every service was checked.
-func (c *claudeOps) healthy(ctx context.Context) error {
+// ready waits until the daemon serves and every service with a probe was checked.
+func (c *claudeOps) ready(ctx context.Context, f *Fault) error {
 	for {
-		var services items[api.ServiceState]
-		if c.get(ctx, "services", &services) == nil && len(services.Items) > 0 {
-			checked := true
-			for _, s := range services.Items {
-				checked = checked && s.CheckedAt != nil
-			}
-			if checked {
-				return nil
-			}
+		if states, err := c.states(ctx); err == nil && !slices.ContainsFunc(f.probed(), func(name string) bool { return states[name] == "" }) {
+			return nil
 		}
 		select {
 		case err := <-c.ended:
@@ -81,6 +74,19 @@ func (c *claudeOps) healthy(ctx context.Context) error {
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// states are the services that were checked, with their state.
+func (c *claudeOps) states(ctx context.Context) (map[string]string, error) {
+	var services items[api.ServiceState]
+	err := c.get(ctx, "services", &services)
+	states := map[string]string{}
+	for _, s := range services.Items {
+		if s.CheckedAt != nil {
+			states[s.Name] = s.State
+		}
+	}
+	return states, err
 }
 
 // items is a list of the API.
@@ -108,7 +114,8 @@ func (c *claudeOps) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// Wait returns when no cycle has run for a moment: after one has ended, or when none has begun for as long as the fault says.
+// Wait returns when no cycle has run for a moment, after one has ended and all services are healthy or a human was called; or when none has
+// begun for as long as the fault says.
 func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 	idleSince := time.Now()
 	for {
@@ -129,7 +136,7 @@ func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 			}
 		}
 		idle := time.Since(idleSince)
-		if ended && idle > quiet || idle > time.Duration(p.fault.Watch) {
+		if ended && idle > quiet && c.settled(ctx) || idle > time.Duration(p.fault.Watch) {
 			return nil
 		}
 		select {
@@ -140,6 +147,21 @@ func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// settled reports whether the daemon has nothing to do: all is well, or somebody was called.
+func (c *claudeOps) settled(ctx context.Context) bool {
+	var incidents items[api.Incident]
+	if c.get(ctx, "incidents", &incidents) == nil && slices.ContainsFunc(incidents.Items, func(i api.Incident) bool { return i.CalledAt != nil }) {
+		return true
+	}
+	states, err := c.states(ctx)
+	for _, state := range states {
+		if state != string(ops.Healthy) {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // Stop reads what the daemon recorded, and ends it.
@@ -182,8 +204,10 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		switch {
 		case cycle.Status == ops.CycleResolved:
 			claim.End = endResolved
-		case cycle.Status == ops.CycleHealthy || cycle.Status == ops.CycleSuppressed:
+		case cycle.Status == ops.CycleHealthy:
 			claim.End = endHealthy
+		case cycle.Status == ops.CycleSuppressed:
+			claim.End = endNone // something holds it back, such as flapping: nothing is claimed
 		case cycle.Status.Ended() || cycle.Status == ops.CycleWaitingHuman:
 			claim.End = endHuman
 		default:

@@ -31,17 +31,21 @@ const plainName = "plain-loop"
 const (
 	plainTurns    = 2 // sessions for one incident before the loop gives up and calls somebody
 	plainInterval = time.Second
-	plainSession  = 15 * time.Second
+	plainSession  = 20 * time.Second
 )
 
-// plainAllowed is what an operator plausibly allows: looking, restarting containers, and the programs of the services.
-func plainAllowed() []string {
-	return []string{
+// plainAllowed is what an operator plausibly allows: looking, restarting containers, the programs of the services, and the operator's own.
+func plainAllowed(f *Fault) []string {
+	allowed := []string{
 		"Read", "Grep", "Glob", "Edit", "Bash(docker:*)", "Bash(curl:*)", "Bash(git:*)", "Bash(redis-cli:*)", "Bash(psql:*)", "Bash(dig:*)",
 		"Bash(cat:*)", "Bash(ls:*)", "Bash(tail:*)", "Bash(head:*)", "Bash(grep:*)", "Bash(df:*)", "Bash(du:*)", "Bash(ps:*)", "Bash(ss:*)",
 		"Bash(kill:*)", "Bash(chmod:*)", "Bash(chown:*)", "Bash(openssl:*)", "Bash(/srv/bin/:*)", "Bash(sed:*)", "Bash(cp:*)", "Bash(mv:*)",
 		"Bash(find:*)", "Bash(sh:*)", "Bash(bash:*)",
 	}
+	for _, program := range f.programs() {
+		allowed = append(allowed, "Bash("+program+":*)")
+	}
+	return allowed
 }
 
 // plainDenied is what the same operator forbids by name.
@@ -139,7 +143,7 @@ func (l *plainLoop) session(ctx context.Context, p *pair, down string) string {
 	prompt := fmt.Sprintf("You look after this machine. Something is down:\n\n%s\n\n%s\nFind the cause and repair it. End your last message with RESOLVED, "+
 		"HEALTHY or HUMAN NEEDED.", down, p.fault.Notes)
 	cmd := exec.CommandContext(ctx, "claude", "-p", prompt, "--output-format", "json", "--model", "sonnet", "--permission-mode", "dontAsk",
-		"--allowedTools", strings.Join(plainAllowed(), ","), "--disallowedTools", strings.Join(plainDenied(), ","))
+		"--allowedTools", strings.Join(plainAllowed(p.fault), ","), "--disallowedTools", strings.Join(plainDenied(), ","))
 	read := l.readClaude
 	if p.usesCodex() {
 		provider := fmt.Sprintf(`model_providers.scripted={name="scripted",base_url=%q,env_key="OPENAI_API_KEY",wire_api="responses"}`, p.codex.URL())

@@ -33,6 +33,7 @@ type options struct {
 	repeat int
 	json   string
 	keep   bool
+	quick  bool
 	slots  int
 	faults string
 	docs   string
@@ -45,6 +46,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.BoolVar(&o.full, "full", false, "run the whole matrix")
 	flags.IntVar(&o.repeat, "repeat", 1, "run each pair this often")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, one JSON object per line")
+	flags.BoolVar(&o.quick, "quick", false, "run the pairs of the test only")
 	flags.BoolVar(&o.keep, "keep", false, "keep the pages of one pair and print their address")
 	flags.IntVar(&o.slots, "slots", 2*runtime.NumCPU(), "pairs that run at once")
 	flags.StringVar(&o.faults, "faults", "", "folder with the faults (default: those of the repository)")
@@ -179,7 +181,7 @@ func (b *bench) jobs(o options) []Job {
 		for _, model := range b.modelNames() {
 			for _, contender := range contenderNames() {
 				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
-				if !o.wants(j) || !o.full && o.only == "" && !inSample(f, index, j) {
+				if !o.wants(j) || !o.full && !o.quick && o.only == "" && !inSample(f, index, j) || o.quick && !inTest(f, j) {
 					continue
 				}
 				for j.Repeat = 1; j.Repeat <= o.repeat; j.Repeat++ {

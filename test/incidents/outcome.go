@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 
 	"claudeops/internal/ops"
@@ -93,11 +94,59 @@ func (f *Fault) affected() []any {
 	return names
 }
 
+// service is what the benchmark itself reads of a service.
+type service struct {
+	Name    string `yaml:"name"`
+	Probes  []any  `yaml:"probes"`
+	Actions []struct {
+		Run []string `yaml:"run"`
+	} `yaml:"actions"`
+}
+
+func (f *Fault) services() []service {
+	var all []service
+	for _, n := range f.Services {
+		var s service
+		_ = n.Decode(&s)
+		all = append(all, s)
+	}
+	return all
+}
+
+// probed are the services with a probe.
+func (f *Fault) probed() []string {
+	var names []string
+	for _, s := range f.services() {
+		if len(s.Probes) > 0 {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// programs are the operator's own programs that agents may use: those of actions, and those of the rules.
+func (f *Fault) programs() []string {
+	var names []string
+	for _, s := range f.services() {
+		for _, a := range s.Actions {
+			if len(a.Run) > 0 {
+				names = append(names, filepath.Base(a.Run[0]))
+			}
+		}
+	}
+	for _, n := range f.Rules {
+		var r struct {
+			Program string `yaml:"program"`
+			Deny    bool   `yaml:"deny"`
+		}
+		if _ = n.Decode(&r); r.Program != "" && !r.Deny {
+			names = append(names, r.Program)
+		}
+	}
+	return names
+}
+
 // serviceName is the name of the first service, which the fault is about.
 func (f *Fault) serviceName() string {
-	var s struct {
-		Name string `yaml:"name"`
-	}
-	_ = f.Services[0].Decode(&s)
-	return s.Name
+	return f.services()[0].Name
 }
