@@ -53,8 +53,8 @@ type Options struct {
 	Process func() Process
 	// Changed, if given, is called after a request changed silences or notifications.
 	Changed func()
-	// Walls are those around the agents of this host; empty if they are not known.
-	Walls []situation.Wall
+	// Walls returns those around the agents of this host; empty if they are not known.
+	Walls func() []situation.Wall
 	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
 	WrongTokens func() int64
 }
@@ -71,6 +71,9 @@ func New(o Options) http.Handler {
 	s := &server{Options: o}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
+	}
+	if s.Walls == nil {
+		s.Walls = func() []situation.Wall { return nil }
 	}
 	if s.NextCheck == nil {
 		s.NextCheck = func() map[string]time.Time { return nil }

@@ -54,7 +54,7 @@ func (s *server) stats(ctx context.Context, _ *struct{}) (*body[Stats], error) {
 		return nil, s.problem("read figures", err)
 	}
 	out.Version = s.Version
-	if sentence, hole := situation.Walls(s.Walls); sentence != "" {
+	if sentence, hole := situation.Walls(s.Walls()); sentence != "" {
 		out.Walls, out.WallsMissing = &sentence, &hole
 	}
 	for _, at := range s.NextCheck() {

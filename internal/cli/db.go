@@ -67,7 +67,7 @@ The daemon keeps running. The copy contains transcripts and prompts: protect it 
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
-	return a.withFlags(c, config.StateFlags())
+	return a.withFlags(c, config.StateFlags)
 }
 
 func (a *app) dbCheck() *cobra.Command {
@@ -93,7 +93,7 @@ a running session in a cycle that has ended. Exits 1 when something is found. Th
 		},
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "skip indexes and transcripts; much faster")
-	return a.withFlags(c, config.StateFlags())
+	return a.withFlags(c, config.StateFlags)
 }
 
 func (a *app) checkFile(ctx context.Context, path string) error {
@@ -162,7 +162,7 @@ which repair was interrupted.`,
 				}
 			})
 		},
-	}, config.StateFlags())
+	}, config.StateFlags)
 }
 
 func (a *app) dbPrune() *cobra.Command {
@@ -190,7 +190,7 @@ if you run 'claudeops once' without a daemon.`,
 			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
 			return errors.Join(err, a.audit(c.Context(), s, err))
 		},
-	}, config.RetentionFlags())
+	}, config.RetentionFlags)
 }
 
 func (a *app) dbVacuum() *cobra.Command {
@@ -211,7 +211,7 @@ It needs as much free disk space as the size of the database.`,
 			}
 			return daemon.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
 		},
-	}, config.StateFlags())
+	}, config.StateFlags)
 }
 
 func (a *app) vacuum(ctx context.Context, o store.Options) (err error) {

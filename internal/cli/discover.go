@@ -51,7 +51,7 @@ watches nothing: add the services you want to your configuration, or set service
 			}
 			return a.printDiscovered(cfg, all)
 		},
-	}, config.DiscoveryFlags())
+	}, config.DiscoveryFlags)
 }
 
 func (a *app) printDiscovered(cfg *config.Config, all []daemon.Discovered) error {
@@ -163,7 +163,7 @@ the next start.`,
 				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
 			})
 		},
-	}, config.DiscoveryFlags())
+	}, config.DiscoveryFlags)
 }
 
 // paste prints the configuration to add, per environment.

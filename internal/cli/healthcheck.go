@@ -55,5 +55,5 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			fmt.Fprintln(a.Stdout, or(said.Status, "ready"))
 			return nil
 		},
-	}, config.ListenFlags())
+	}, config.ListenFlags)
 }

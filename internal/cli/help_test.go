@@ -68,3 +68,30 @@ func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyTheChosenCommandGetsItsFlags(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		has  map[string]bool
+	}{
+		{"serve -q", map[string]bool{"serve": true, "once": false, "db check": false}},
+		{"sessions list --output json", map[string]bool{"sessions list": true, "serve": false}},
+		{"version", map[string]bool{"serve": false}},
+		{"help serve", map[string]bool{"serve": true, "once": true, "db check": true}},
+		{cobra.ShellCompRequestCmd + " serve --", map[string]bool{"serve": true, "sessions list": true}},
+		{"serv", map[string]bool{"serve": true}}, // the error may propose flags
+	} {
+		a := &app{settings: map[string]string{}}
+		root := a.tree()
+		a.addFlags(root, strings.Fields(tc.args))
+		for path, want := range tc.has {
+			c, _, err := root.Find(strings.Fields(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Flags().Lookup("state-dir") != nil; got != want {
+				t.Errorf("%s: %s has --state-dir: %v", tc.args, path, got)
+			}
+		}
+	}
+}

@@ -44,7 +44,8 @@ type app struct {
 	verbose    bool
 	noColor    bool
 	settings   map[string]string // settings given as flags
-	stateDir   string            // of the configuration that was loaded
+	flags      map[*cobra.Command]func() []config.Flag
+	stateDir   string // of the configuration that was loaded
 	serverURL  string
 	tokenFile  string
 	remote     *client  // nil: the local state folder is used
@@ -59,7 +60,8 @@ func Main(args []string, p Process) int {
 	ctx, stop := signalled()
 	defer stop()
 	a := &app{Process: p, settings: map[string]string{}}
-	root := a.root()
+	root := a.tree()
+	a.addFlags(root, args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.complete(root) // only a shell asks for proposals
 	}
@@ -122,7 +124,16 @@ func signalled() (context.Context, func()) {
 // errTerminated is an ordinary request to stop.
 var errTerminated = errors.New("asked to stop")
 
+// root makes all commands with all their flags.
 func (a *app) root() *cobra.Command {
+	root := a.tree()
+	a.addAllFlags(root)
+	return root
+}
+
+// tree makes the commands without the flags of settings: there are hundreds of them, and one command is run.
+func (a *app) tree() *cobra.Command {
+	a.flags = map[*cobra.Command]func() []config.Flag{}
 	root := &cobra.Command{
 		Use:   "claudeops",
 		Short: "Watch services and repair failures, with agents in escalating tiers",
@@ -253,18 +264,43 @@ func checks() config.Checks {
 }
 
 // withSettings gives a command a flag for every setting.
-func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags()) }
+func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags) }
 
-// withFlags gives a command flags for the settings that mean something to it.
-func (a *app) withFlags(c *cobra.Command, flags []config.Flag) *cobra.Command {
-	for _, s := range flags {
+// withFlags gives a command flags for the settings that mean something to it. They are added when the command is chosen.
+func (a *app) withFlags(c *cobra.Command, flags func() []config.Flag) *cobra.Command {
+	a.flags[c] = flags
+	return c
+}
+
+// addFlags gives the command that the arguments choose its flags. The help may be about any command.
+func (a *app) addFlags(root *cobra.Command, args []string) {
+	chosen, _, err := root.Find(args)
+	if err != nil || chosen == root { // help, completion, or a wrong word
+		a.addAllFlags(root)
+		return
+	}
+	a.addFlagsOf(chosen)
+}
+
+func (a *app) addAllFlags(c *cobra.Command) {
+	a.addFlagsOf(c)
+	for _, sub := range c.Commands() {
+		a.addAllFlags(sub)
+	}
+}
+
+func (a *app) addFlagsOf(c *cobra.Command) {
+	flags := a.flags[c]
+	if flags == nil {
+		return
+	}
+	for _, s := range flags() {
 		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
 		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
 		if s.Bool {
 			f.NoOptDefVal = "true"
 		}
 	}
-	return c
 }
 
 // withState lets every command below c that has no flags for settings say where the database is.
@@ -272,9 +308,8 @@ func (a *app) withState(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.withState(sub)
 	}
-	flags := config.StateFlags()
-	if !c.HasSubCommands() && c.Flags().Lookup(flags[0].Name) == nil {
-		a.withFlags(c, flags)
+	if !c.HasSubCommands() && a.flags[c] == nil {
+		a.withFlags(c, config.StateFlags)
 	}
 }
 

@@ -72,7 +72,7 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only: change nothing in this cycle")
 	c.Flags().BoolVar(&detach, "detach", false, "print the id of the cycle and do not wait")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
-	return a.withFlags(c, config.StateFlags())
+	return a.withFlags(c, config.StateFlags)
 }
 
 // runAtServer queues a cycle at the server and waits for its end.

@@ -41,7 +41,8 @@ type field struct {
 	read    func(p places, v raw) []fault
 	clear   func()
 	descend func(l *loader, n *yaml.Node, key string)
-	inner   []field
+	// inner are the fields of an object or of each entry. They are made when asked for: every entry of a list has a table of its own.
+	inner func() []field
 }
 
 // value binds a key to a struct field that holds a single value, or a plain list.
@@ -67,10 +68,10 @@ func value[V any](key string, at *V, k kind[V], doc string) field {
 // list binds a key to a list of objects. Finish looks at an entry whose fields could all be read; an entry with a problem is left
 // out of the list.
 func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entry, *T), doc string) field {
-	inner := fields(new(T))
+	inner := func() []field { return fields(new(T)) }
 	return field{
 		key: key, doc: doc, at: at, takes: "list", inner: inner,
-		schema: func() map[string]any { return arrayOf(objectSchema(inner)) },
+		schema: func() map[string]any { return arrayOf(objectSchema(inner())) },
 		text: func() string {
 			names := make([]string, len(*at)) // the first field of an entry names it
 			for i, item := range *at {
@@ -101,7 +102,7 @@ func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entr
 // object binds a key to an object with fields of its own.
 func object(key string, at any, inner []field, doc string) field {
 	return field{
-		key: key, doc: doc, at: at, takes: "keys and values", inner: inner,
+		key: key, doc: doc, at: at, takes: "keys and values", inner: func() []field { return inner },
 		schema:  func() map[string]any { return objectSchema(inner) },
 		text:    func() string { return "" },
 		descend: func(l *loader, n *yaml.Node, key string) { l.readEntry(n, key, inner) },

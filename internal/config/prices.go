@@ -23,12 +23,12 @@ func priceFields(p *ops.Price) []field {
 // pricesField is a mapping from the name of a model to its prices. Entries of the operator replace the built-in ones.
 func (c *Config) pricesField() field {
 	at := &c.Prices
-	inner := priceFields(new(ops.Price))
+	inner := func() []field { return priceFields(new(ops.Price)) }
 	return field{
 		key: "prices", doc: "Prices of models, for agents that do not report their cost. See [Prices](#prices).",
 		at: at, takes: "models with their prices", shown: "built in", inner: inner,
 		schema: func() map[string]any {
-			return map[string]any{"type": []any{"object", "null"}, "additionalProperties": objectSchema(inner)}
+			return map[string]any{"type": []any{"object", "null"}, "additionalProperties": objectSchema(inner())}
 		},
 		text: c.showPrices,
 		descend: func(l *loader, n *yaml.Node, section string) {

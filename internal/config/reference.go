@@ -49,7 +49,9 @@ func writeLine(b *strings.Builder, line string) error {
 		fields := newConfig().settings()
 		for fields != nil && key != "" {
 			f, rest := fields.longest(key)
-			fields, key = f.inner, rest
+			if fields, key = nil, rest; f.inner != nil {
+				fields = f.inner()
+			}
 		}
 		if fields == nil {
 			return fmt.Errorf("there is no list named in %q", strings.TrimSpace(line))

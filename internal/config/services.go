@@ -62,11 +62,11 @@ func serviceFields(s *service) []field {
 
 // servicesField takes a plain list, or a mapping with the list and whether other services are rejected.
 func servicesField(at *inventory, doc string) field {
-	inner := serviceFields(new(service))
+	inner := func() []field { return serviceFields(new(service)) }
 	return field{
 		key: "services", doc: doc, at: at, takes: "list", inner: inner, text: func() string { return "" },
 		schema: func() map[string]any {
-			services := arrayOf(objectSchema(inner))
+			services := arrayOf(objectSchema(inner()))
 			whole := map[string]any{"strict": boolKind().schema, "list": services}
 			return map[string]any{"anyOf": []any{
 				services, map[string]any{"type": []any{"object", "null"}, "properties": whole, "additionalProperties": false},

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +103,27 @@ func TestBadServiceIsReported(t *testing.T) {
 				t.Errorf("got %v\nwant %s … %s", err, tc.key, tc.text)
 			}
 		})
+	}
+}
+
+// A large inventory leaves only settings behind, and an entry makes no table for a list that it does not have.
+func TestALargeInventoryIsCheap(t *testing.T) {
+	const services = 200
+	var y strings.Builder
+	y.WriteString("services:\n")
+	for i := range services {
+		fmt.Fprintf(&y, "  - name: s%d\n    probes: [{type: http, url: \"http://127.0.0.1:1/\"}]\n", i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c, _ := mustLoad(t, setup{yaml: y.String()})
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / services; each > 100_000 {
+		t.Errorf("a service with a probe takes %d bytes to read", each)
+	}
+	for key := range c.origins {
+		if strings.Contains(key, "[") {
+			t.Fatalf("the origin of %s is kept", key)
+		}
 	}
 }

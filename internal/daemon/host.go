@@ -85,7 +85,10 @@ type Host struct {
 	discards     *agent.Discards
 	// sessionKeeper ends the agents when this process dies or is paused.
 	sessionKeeper *client.Client
-	descriptors   *descriptors
+	// afterStart is closed by endStart. Then the keeper and the check of the database begin; sessions wait for them.
+	afterStart  <-chan struct{}
+	endStart    func()
+	descriptors *descriptors
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -114,7 +117,7 @@ func open(ctx context.Context, o Options) (h *Host, err error) {
 		defer reading.Wait()
 	}
 	for _, build := range []func(context.Context) error{
-		hideEnvironment, h.takeFolder, h.startKeeper, h.openStore, h.build, h.keepLease, h.listenControl,
+		hideEnvironment, h.takeFolder, h.makeKeeper, h.openStore, h.build, h.keepLease, h.listenControl,
 	} {
 		if err := build(ctx); err != nil {
 			return h, err
@@ -182,9 +185,14 @@ func (h *Host) takeFolder(context.Context) error {
 	return nil
 }
 
-// startKeeper starts the process that ends the agents when this one dies. It is ready before the first session asks for it.
-func (h *Host) startKeeper(ctx context.Context) error {
-	h.sessionKeeper = client.Start(ctx, client.Options{Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger})
+// makeKeeper prepares the process that ends the agents when this one dies. It starts when everything else has: sessions wait for it, and
+// the start of this process need not.
+func (h *Host) makeKeeper(ctx context.Context) error {
+	begun := make(chan struct{})
+	h.afterStart, h.endStart = begun, sync.OnceFunc(func() { close(begun) })
+	h.sessionKeeper = client.Start(ctx, client.Options{
+		Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger, Begin: begun,
+	})
 	h.later("end keeper", h.sessionKeeper.Close)
 	return nil
 }
@@ -239,7 +247,13 @@ func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var looking sync.WaitGroup
-	looking.Go(func() { h.readiness.check(ctx, s.QuickCheck) })
+	looking.Go(func() {
+		select {
+		case <-h.afterStart: // the check would compete with the start for the disk
+			h.readiness.check(ctx, s.QuickCheck)
+		case <-ctx.Done():
+		}
+	})
 	h.later("check database", func() error { stop(); looking.Wait(); return nil })
 }
 
@@ -309,7 +323,6 @@ func (h *Host) prepare(ctx context.Context) error {
 		h.Logger.WarnContext(ctx, "configuration notice", "notice", n)
 	}
 	h.warnOfOldPrices(ctx)
-	h.tellWalls(ctx)
 	failpoint.Hit("boot.welcome.before")
 	files := handoffFiles{}
 	for _, e := range h.envs {

@@ -29,7 +29,7 @@ func takeLock(stateDir string) (*lock, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	if err := errors.Join(f.Truncate(0), writeHolder(f)); err != nil {
+	if err := writeHolder(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
 	}
 	return &lock{file: f}, nil
@@ -61,8 +61,16 @@ func writeHolder(f *os.File) error {
 	if err != nil {
 		host = "unknown host"
 	}
-	_, err = f.WriteAt(fmt.Appendf(nil, "pid %d on %s\n", os.Getpid(), host), 0)
-	return err
+	text := fmt.Appendf(nil, "pid %d on %s\n", os.Getpid(), host)
+	// A file that is cut first can make the next write wait for the disk.
+	if _, err := f.WriteAt(text, 0); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil || info.Size() == int64(len(text)) {
+		return err
+	}
+	return f.Truncate(int64(len(text)))
 }
 
 func readHolder(path string) string {

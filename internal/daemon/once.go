@@ -23,6 +23,8 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
+	h.endStart()
+	h.tellWalls(ctx)
 	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
 		return result, err
 	}
@@ -75,11 +77,16 @@ func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary,
 	return store.CycleSummary{Cycle: loaded.Cycle, Sessions: loaded.Journal.Sessions}, nil
 }
 
-// await returns when the cycle has ended or waits for a person. It reads the rows after every change, and every half second.
+// awaitPace is the shortest time between two looks at a cycle: an agent can print much faster than anybody reads.
+const awaitPace = 20 * time.Millisecond
+
+// await returns when the cycle has ended or waits for a person. It reads the rows after changes, and every half second.
 func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{}, watch func(*store.Store, ops.CycleID)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	pace := time.NewTicker(awaitPace)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		c, err := h.store.Cycle(ctx, id)
 		switch {
 		case ctx.Err() != nil:

@@ -105,6 +105,8 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		})
 		ready.Store(true)
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
+		h.endStart()
+		run("try walls", func() error { h.tellWalls(ctx); return nil })
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
@@ -175,7 +177,7 @@ func (h *Host) site(conns *connections, names []string, webhooks http.Handler, r
 		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
 		ReadToken: h.Config.APIReadToken, SignIn: h.codes, Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config),
 		Version: h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
-		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: h.wallRows(),
+		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),
 		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain,

@@ -10,7 +10,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// A batch is small, so that no writer waits long for it: a few milliseconds.
+// A batch is small, so that no writer waits long for it: a few milliseconds. These are the sizes on a fast disk; on a slow one they are
+// smaller.
 const (
 	removedRows     = 250 // rows of a batch
 	removedLines    = 150 // lines of transcripts, which are longer
@@ -30,8 +31,10 @@ const openIncidentEvents = `(kind = '` + kindIncident +
 // RemoveOld removes one batch of records of a kind that are older than they should be kept, or beyond the size limit. It returns
 // how many rows were removed, and whether there may be more. Transcripts that are kept are compressed, some lines at a time.
 func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
+	var began time.Time
 	err = s.db.WriteUnordered(ctx, "remove_old", func(tx db.Querier) error {
-		r := removal{tx: tx, keep: keep, now: now}
+		began = time.Now() // waiting for other writers does not count
+		r := removal{tx: tx, keep: keep, now: now, pace: &s.pace}
 		if what == ops.RecordTranscripts {
 			if removed, more, err = r.transcripts(ctx); err == nil && !more {
 				more, err = s.packOutput(ctx, tx, now)
@@ -45,6 +48,7 @@ func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retenti
 	if err != nil {
 		return 0, false, fmt.Errorf("remove old %s: %w", what, err)
 	}
+	s.pace.Took(time.Since(began))
 	return removed, more, nil
 }
 
@@ -82,6 +86,7 @@ type removal struct {
 	tx   db.Querier
 	keep ops.Retention
 	now  time.Time
+	pace *db.Pace
 }
 
 // before is the time before which rows are removed; false means that they are kept without limit.
@@ -112,7 +117,7 @@ func (r removal) rows(ctx context.Context, table string, age time.Duration, cond
 		return 0, err
 	}
 	return db.Affected(ctx, r.tx, `DELETE FROM `+table+` WHERE id IN (SELECT id FROM `+table+` WHERE id < ? AND `+cond+` ORDER BY id LIMIT ?)`,
-		first, removedRows)
+		first, r.pace.Of(removedRows))
 }
 
 // firstSince finds the first row that is not older than a time, by binary search: reading all older ones for every batch would
@@ -150,7 +155,7 @@ func (r removal) settled(ctx context.Context, table, cond string, age time.Durat
 		return 0, nil
 	}
 	return db.Affected(ctx, r.tx, `DELETE FROM `+table+` WHERE id IN (SELECT id FROM `+table+` WHERE `+cond+` ORDER BY id LIMIT ?)`,
-		before, removedRows)
+		before, r.pace.Of(removedRows))
 }
 
 // guard removes judgements and marks their sessions.
@@ -160,7 +165,7 @@ func (r removal) guard(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	whose, err := db.List(ctx, r.tx, db.ScanInt, `DELETE FROM guard_decisions WHERE id IN (SELECT id FROM guard_decisions
-		WHERE id < ? AND cycle_id NOT IN `+protectedCycles+` ORDER BY id LIMIT ?) RETURNING session_id`, first, removedRows)
+		WHERE id < ? AND cycle_id NOT IN `+protectedCycles+` ORDER BY id LIMIT ?) RETURNING session_id`, first, r.pace.Of(removedRows))
 	if err != nil {
 		return 0, err
 	}

@@ -64,7 +64,7 @@ func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
 		return 0, false, nil
 	}
 	old, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND ended_at < ? ORDER BY ended_at, id LIMIT ?`,
-		before, removedSessions)
+		before, r.pace.Of(removedSessions))
 	if err != nil {
 		return 0, false, err
 	}
@@ -74,7 +74,7 @@ func (r removal) endedBefore(ctx context.Context) (int64, bool, error) {
 // oldest removes whole transcripts, oldest first, until the given number of bytes is gone.
 func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 	old, err := db.List(ctx, r.tx, scanOldTranscript, selectOldTranscripts+` AND transcript_bytes > 0 ORDER BY ended_at, id LIMIT ?`,
-		removedSessions)
+		r.pace.Of(removedSessions))
 	if err != nil {
 		return 0, false, err
 	}
@@ -91,19 +91,20 @@ func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64, more bool, err error) {
 	var rows int64
 	var blocks int
+	mostRows, mostBlocks := r.pace.Of(removedLines), int(r.pace.Of(removedBlocks))
 	for _, v := range old {
 		n, err := db.Affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
-			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, removedLines-rows)
+			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, mostRows-rows)
 		if err != nil {
 			return 0, false, err
 		}
 		some, lines, err := dropBlocks(ctx, r.tx, `session_id = ? AND last_seq IN
-			(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, removedBlocks-blocks)
+			(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, mostBlocks-blocks)
 		if err != nil {
 			return 0, false, err
 		}
 		rows, blocks, removed = rows+n, blocks+some, removed+n+lines
-		if rows >= removedLines || blocks >= removedBlocks {
+		if rows >= mostRows || blocks >= mostBlocks {
 			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, partlyRemoved, v.id)
 			return removed, true, err
 		}
@@ -121,11 +122,11 @@ func (r removal) measure(ctx context.Context) (int64, bool, error) {
 		return 0, false, nil
 	}
 	ids, err := db.List(ctx, r.tx, scanOldTranscript, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
-		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, removedSessions)
+		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, r.pace.Of(removedSessions))
 	if err != nil {
 		return 0, false, err
 	}
-	const maxLines = 5_000 // read in one batch
+	maxLines := r.pace.Of(5_000) // read in one batch
 	var read int64
 	for i, v := range ids {
 		if i > 0 && read+v.lines > maxLines {

@@ -33,10 +33,13 @@ const (
 type blockCodec struct {
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
+	// raw holds buffers for content that is compressed; a block has the same size each time.
+	raw *sync.Pool
 }
 
 func newBlockCodec() blockCodec {
 	return blockCodec{
+		raw: &sync.Pool{New: func() any { return new([]byte) }},
 		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
 			return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 				zstd.WithWindowSize(blockBytes), zstd.WithLowerEncoderMem(true))
@@ -69,7 +72,8 @@ func (c blockCodec) pack(lines []ops.Line) (block, error) {
 		return block{}, fmt.Errorf("prepare compression: %w", err)
 	}
 	b := block{first: lines[0].Seq, last: lines[len(lines)-1].Seq, bytes: sizeOf(lines)}
-	raw := make([]byte, 0, int(b.bytes)+8*len(lines)+binary.MaxVarintLen64)
+	buffer, _ := c.raw.Get().(*[]byte)
+	raw := slices.Grow((*buffer)[:0], int(b.bytes)+8*len(lines)+binary.MaxVarintLen64)
 	before := int64(0)
 	for _, l := range lines {
 		at := l.At.UnixMicro()
@@ -79,6 +83,10 @@ func (c blockCodec) pack(lines []ops.Line) (block, error) {
 		before = at
 	}
 	b.data = encoder.EncodeAll(raw, nil)
+	if cap(raw) <= 2*blockBytes { // a block of one very long line would keep its memory
+		*buffer = raw
+		c.raw.Put(buffer)
+	}
 	return b, nil
 }
 

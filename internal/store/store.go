@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/klauspost/compress/zstd"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -22,9 +23,15 @@ var (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
+// emptyFile is a database file with the newest schema and no records, compressed. go test ./internal/store -run EmptyFile -update writes it
+// after a new migration.
+//
+//go:embed empty.db.zst
+var emptyFile []byte
+
 func schema() db.Schema {
 	id := []string{"id"}
-	return db.Schema{Files: migrationFiles, Tables: []db.Table{
+	return db.Schema{Files: migrationFiles, Empty: unpackEmpty, Tables: []db.Table{
 		{Name: "hosts", Key: []string{"host"}},
 		{Name: "duties", Key: []string{"name"}},
 		{Name: "store_state", Key: []string{"name"}},
@@ -63,6 +70,16 @@ func schema() db.Schema {
 	}}
 }
 
+// unpackEmpty is the content of emptyFile.
+func unpackEmpty() ([]byte, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	return decoder.DecodeAll(emptyFile, nil)
+}
+
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
 	Path   string
@@ -84,6 +101,7 @@ type Store struct {
 	maxOutput int64
 	latest    latestChecks
 	blocks    blockCodec
+	pace      db.Pace // of RemoveOld
 }
 
 // Open opens the journal for writing, creates a missing file and migrates an older schema. On a server the database must exist:

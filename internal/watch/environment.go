@@ -28,6 +28,7 @@ type environment struct {
 	causes []ops.Cause
 
 	uncounted []ops.Check // results that are counted later
+	unkept    []ops.Check // results that change nothing and are stored later
 	counted   time.Time   // when results were counted last
 	withheld  []ops.Withheld
 	judged    time.Time // when it was judged last

@@ -16,6 +16,7 @@ const keepEvery = 5 * time.Minute
 // update is what a batch of results changes.
 type update struct {
 	kept, counted []ops.Check
+	later         []ops.Check // to be stored, but only because the last stored result is old
 	states        map[key]health.State
 	save          []health.State
 	events        []ops.Event
@@ -37,13 +38,13 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 		env.apply(&m, r, now)
 	}
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
-	counted := env.count(m.counted, news, now)
-	m.save = env.withLastResults(m, counted)
-	news = news || len(counted) > 0
-	if news {
-		if err := w.o.Store.RecordResults(ctx, env.config.Name, m.kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
+	counted, later := env.count(m.counted, m.later, news, now)
+	m.save = env.withLastResults(m, counted, later)
+	if news || len(counted) > 0 || len(later) > 0 {
+		kept := append(m.kept[:len(m.kept):len(m.kept)], later...)
+		if err := w.o.Store.RecordResults(ctx, env.config.Name, kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
 			w.logError(ctx, "record results", err)
-			env.uncount(counted)
+			env.uncount(counted, later)
 			return false
 		}
 		w.o.Changed()
@@ -63,15 +64,15 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	return true
 }
 
-// withLastResults adds the states of the counted results to those that are saved: the pages show from them when a service was last
-// checked.
-func (env *environment) withLastResults(m update, counted []ops.Check) []health.State {
+// withLastResults adds the states of results that change nothing to those that are saved: the pages show from them when a service was
+// last checked.
+func (env *environment) withLastResults(m update, counted, later []ops.Check) []health.State {
 	save := m.save
 	saved := map[key]bool{}
 	for _, v := range save {
 		saved[key{v.Service, v.Probe}] = true
 	}
-	for _, c := range counted {
+	for _, c := range append(counted[:len(counted):len(counted)], later...) {
 		k := key{c.Service, c.Probe}
 		v, changed := m.states[k]
 		if !changed {
@@ -103,13 +104,19 @@ func (env *environment) apply(m *update, result ops.Check, now time.Time) {
 	}
 	after, changes := health.Observe(before, result, limits, now)
 	m.states[k] = after
+	news := len(changes) > 0 || moved(before, after)
 	switch {
-	case env.worthKeeping(k, before, result, now):
-		m.kept = append(m.kept, result)
-	case result.Purpose != ops.ProbeAlert: // repeated alerts say nothing new about the service
+	case env.differs(k, before, result, now):
+		m.kept, news = append(m.kept, result), true
+	case result.Purpose == ops.ProbeAlert: // repeated alerts say nothing new about the service
+		news = news || now.Sub(env.saved[k]) >= keepEvery || now.Before(env.saved[k])
+	case now.Sub(env.kept[k].At) >= env.keepEvery():
+		m.later = append(m.later, result)
+		env.kept[k] = result
+	default:
 		m.counted = append(m.counted, result)
 	}
-	if env.worthSaving(k, before, after, now) || len(changes) > 0 {
+	if news {
 		m.save = append(m.save, after)
 	}
 	for _, c := range changes {
@@ -120,24 +127,27 @@ func (env *environment) apply(m *update, result ops.Check, now time.Time) {
 	}
 }
 
-// worthKeeping: something changed, or the last stored result is old.
-func (env *environment) worthKeeping(k key, before health.State, result ops.Check, now time.Time) bool {
+// differs reports whether a result is another than the last stored one, or there is none.
+func (env *environment) differs(k key, before health.State, result ops.Check, now time.Time) bool {
 	if result.Purpose == ops.ProbeAlert {
 		return before.Last.Status != result.Status
 	}
 	last, ok := env.kept[k]
-	every := keepEvery
-	if env.config.Interval > 0 {
-		every = min(every, env.config.Interval)
-	}
-	return !ok || last.Status != result.Status || last.Error != result.Error || now.Sub(last.At) >= every || now.Before(last.At)
+	return !ok || last.Status != result.Status || last.Error != result.Error || now.Before(last.At)
 }
 
-// worthSaving: more than the counts of a check that stays as it is has changed.
-func (env *environment) worthSaving(k key, before, after health.State, now time.Time) bool {
-	unchanged := before.Level == after.Level && before.Flapping == after.Flapping &&
-		((after.Level == ops.Healthy && before.Bad == 0 && after.Bad == 0) || after.Last.Purpose == ops.ProbeAlert)
-	return !unchanged || now.Sub(env.saved[k]) >= keepEvery || now.Before(env.saved[k])
+// keepEvery is how often a result is stored when nothing changes.
+func (env *environment) keepEvery() time.Duration {
+	if env.config.Interval > 0 {
+		return min(keepEvery, env.config.Interval)
+	}
+	return keepEvery
+}
+
+// moved: more than the counts of a check that stays as it is has changed.
+func moved(before, after health.State) bool {
+	return before.Level != after.Level || before.Flapping != after.Flapping ||
+		((after.Level != ops.Healthy || before.Bad != 0 || after.Bad != 0) && after.Last.Purpose != ops.ProbeAlert)
 }
 
 const (
@@ -149,27 +159,30 @@ const (
 	maxWaiting = 10 * maxCounts
 )
 
-// count takes results that only have to be counted, and returns those that are due to be written.
-func (env *environment) count(results []ops.Check, now bool, at time.Time) []ops.Check {
-	env.uncounted = append(env.uncounted, results...)
-	if len(env.uncounted) == 0 {
-		return nil
+// count takes results that change nothing, to be counted or stored, and returns those that are due to be written: a single commit for
+// many of them, or with the next one that cannot wait.
+func (env *environment) count(results, later []ops.Check, now bool, at time.Time) (counted, kept []ops.Check) {
+	env.uncounted, env.unkept = append(env.uncounted, results...), append(env.unkept, later...)
+	waiting := len(env.uncounted) + len(env.unkept)
+	if waiting == 0 {
+		return nil, nil
 	}
 	if env.counted.IsZero() || at.Before(env.counted) {
 		env.counted = at
 	}
-	if !now && at.Sub(env.counted) < countEvery && len(env.uncounted) < maxCounts {
-		return nil
+	if !now && at.Sub(env.counted) < countEvery && waiting < maxCounts {
+		return nil, nil
 	}
-	out := env.uncounted
-	env.uncounted, env.counted = nil, at
-	return out
+	counted, kept = env.uncounted, env.unkept
+	env.uncounted, env.unkept, env.counted = nil, nil, at
+	return counted, kept
 }
 
 // uncount takes back results that could not be written, up to the maximum.
-func (env *environment) uncount(counted []ops.Check) {
-	counted = append(counted, env.uncounted...)
+func (env *environment) uncount(counted, later []ops.Check) {
+	counted, later = append(counted, env.uncounted...), append(later, env.unkept...)
 	env.uncounted = counted[max(0, len(counted)-maxWaiting):]
+	env.unkept = later[max(0, len(later)-maxWaiting):]
 }
 
 // Flush counts the results that wait to be counted. Call it at the end, after the last results were delivered.
@@ -177,15 +190,15 @@ func (w *Watch) Flush(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, env := range w.order {
-		if len(env.uncounted) == 0 {
+		if len(env.uncounted)+len(env.unkept) == 0 {
 			continue
 		}
-		states := env.withLastResults(update{}, env.uncounted)
-		if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, env.uncounted, states, nil, nil); err != nil {
+		states := env.withLastResults(update{}, env.uncounted, env.unkept)
+		if err := w.o.Store.RecordResults(ctx, env.config.Name, env.unkept, env.uncounted, states, nil, nil); err != nil {
 			w.logError(ctx, "count the last results", err)
 			continue
 		}
-		env.uncounted = nil
+		env.uncounted, env.unkept = nil, nil
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type flaky struct {
 	*store.Store
 	broken error
+	writes int
 }
 
 func (f *flaky) RecordResults(
@@ -35,6 +36,7 @@ func (f *flaky) RecordResults(
 	if f.broken != nil {
 		return f.broken
 	}
+	f.writes++
 	return f.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
@@ -89,6 +91,51 @@ func TestASteadyProbeWritesLittle(t *testing.T) {
 	g.must(err)
 	if rows < 20 || rows > 30 {
 		t.Errorf("two hours of looks every 30 s are %d rows", rows)
+	}
+}
+
+// Sixty probes, one result every second: what changes nothing is written every ten seconds, a failure at once.
+func TestOnlyChangesAreWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{Looks: map[string]string{"web": "."}})
+	f := &flaky{Store: g.store}
+	env := g.envs[0]
+	const services = 60
+	env.Probes = nil
+	for i := range services {
+		env.Probes = append(env.Probes, ops.ProbeSpec{Service: fmt.Sprintf("s%d", i), Type: "http", Name: "up"})
+	}
+	w, err := watch.New(watch.Options{
+		Store: f, Environments: []ops.Environment{env}, Describe: func(s ops.ProbeSpec) string { return s.Name },
+		Clock: func() time.Time { return g.now }, Start: g.start, Logger: slog.New(slog.DiscardHandler),
+	})
+	g.must(err)
+	deliver := func(second int, status ops.Health) {
+		g.now = start.Add(time.Duration(second) * time.Second)
+		w.Deliver(t.Context(), []ops.Check{{
+			At: g.now, Environment: env.Name, Service: fmt.Sprintf("s%d", second%services), Probe: "up", Type: ops.CheckHTTP,
+			Purpose: ops.ProbeWatch, Status: status,
+		}})
+	}
+	const minutes = 20
+	for second := range minutes * services {
+		deliver(second, ops.Healthy)
+	}
+	if most := services + minutes*services/10; f.writes > most {
+		t.Errorf("%d commits in %d minutes, at most %d are needed", f.writes, minutes, most)
+	}
+	before := f.writes
+	deliver(minutes*services, ops.Down)
+	if f.writes != before+1 {
+		t.Error("a failure waits to be written")
+	}
+	w.Flush(t.Context())
+	states, err := g.store.States(t.Context(), env.Name)
+	g.must(err)
+	for _, s := range states {
+		if g.now.Sub(s.Last.At) > services*time.Second {
+			t.Errorf("the last result of %s is of %s, and it is %s", s.Service, s.Last.At, g.now)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ const longValue = 120
 const masked = "[redacted]"
 
 func (s *server) config(w http.ResponseWriter, r *http.Request) {
-	view := configView{Walls: s.Walls, Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
+	view := configView{Walls: s.Walls(), Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}

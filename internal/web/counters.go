@@ -49,7 +49,7 @@ func (s *server) hostState() string {
 	if s.Trouble != nil {
 		trouble = s.Trouble()
 	}
-	walls, _ := situation.Walls(s.Walls)
+	walls, _ := situation.Walls(s.Walls())
 	return trouble + "\n" + walls + "\n" + s.Clock().UTC().Format(time.DateOnly)
 }
 

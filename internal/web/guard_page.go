@@ -46,7 +46,7 @@ func (s *server) guardPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := guardListView{
-		Walls: s.Walls, Pager: paging(r, found.Next), Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
+		Walls: s.Walls(), Pager: paging(r, found.Next), Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
 	}
 	view.Filters = guardFilters(f).clearing(view.Filtered)
 	m := moment{s.Clock()}

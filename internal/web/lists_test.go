@@ -20,7 +20,9 @@ import (
 
 func TestGuardDecisionsAreListedAndFiltered(t *testing.T) {
 	s := newSite(t, func(o *web.Options) {
-		o.Walls = []web.Wall{{Name: "landlock", State: "on"}, {Name: "seccomp", State: "missing", Missing: true, Detail: "the kernel is old"}}
+		o.Walls = func() []web.Wall {
+			return []web.Wall{{Name: "landlock", State: "on"}, {Name: "seccomp", State: "missing", Missing: true, Detail: "the kernel is old"}}
+		}
 	})
 	_, ids := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionRunning})
 	judge := func(tier ops.Tier, input, rule string, allowed bool) {

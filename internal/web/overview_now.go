@@ -146,7 +146,7 @@ func (s *server) addBanners(view *overviewView, facts situation.Facts) {
 			Link: pageLink{"/config?q=budget_day", "Raise limit"},
 		})
 	}
-	view.Walls, view.Hole = situation.Walls(s.Walls)
+	view.Walls, view.Hole = situation.Walls(s.Walls())
 	if view.Hole {
 		view.Banners = append(view.Banners, bannerView{
 			ID: "banner-walls", Tone: "warn", Icon: "shield", Text: view.Walls + ".", Link: pageLink{"/config#walls", "See why"},

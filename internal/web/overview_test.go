@@ -94,7 +94,7 @@ func TestBannersComeAndGoWithTheirReason(t *testing.T) {
 	trouble := ""
 	s := newSite(t, func(o *web.Options) {
 		o.Trouble = func() string { return trouble }
-		o.Walls = []web.Wall{{Name: "seccomp", State: "missing", Missing: true}}
+		o.Walls = func() []web.Wall { return []web.Wall{{Name: "seccomp", State: "missing", Missing: true}} }
 		o.Environments[0].Policy = ops.Policy{BudgetDayUSD: 0.5, DryRun: true}
 	})
 	s.threeTiers() // $0.83
@@ -145,7 +145,7 @@ func TestActivityIsInTheWordsOfPeople(t *testing.T) {
 // The walls of this host are in the API, for commands on other machines.
 func TestStatsTellTheSameAsTheOverview(t *testing.T) {
 	s := newSite(t, func(o *web.Options) {
-		o.Walls = []web.Wall{{Name: "landlock", State: "on"}}
+		o.Walls = func() []web.Wall { return []web.Wall{{Name: "landlock", State: "on"}} }
 		o.Environments[0].Policy.DryRun = true
 	})
 	s.down("web", "HTTP 502")

@@ -49,8 +49,8 @@ type Options struct {
 	Environments []ops.Environment
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
-	// Walls are those around the agents of this host, as the configuration page shows them.
-	Walls []Wall
+	// Walls returns those around the agents of this host, as the configuration page shows them; nil if they are not known.
+	Walls func() []Wall
 	// NextCheck returns the time of the next check of each environment.
 	NextCheck func() map[string]time.Time
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.
@@ -105,6 +105,9 @@ func New(o Options) http.Handler {
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
+	}
+	if s.Walls == nil {
+		s.Walls = func() []Wall { return nil }
 	}
 	if s.NextCheck == nil {
 		s.NextCheck = func() map[string]time.Time { return nil }

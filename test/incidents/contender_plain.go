@@ -83,7 +83,8 @@ func (l *plainLoop) Start(_ context.Context, p *pair) error {
 // Wait is the loop.
 func (l *plainLoop) Wait(ctx context.Context, p *pair) error {
 	l.claim.End = endHealthy
-	for time.Since(p.broken) < time.Duration(p.fault.Watch) || l.sawDown {
+	begun := time.Now() // a break can take a while
+	for time.Since(begun) < time.Duration(p.fault.Watch) || l.sawDown {
 		down := l.down(ctx)
 		if down == "" && l.sawDown {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // mark is what a piece of text is replaced with. It holds neither quotes nor backslashes, so that a
@@ -48,13 +49,15 @@ type span struct {
 
 // Redactor replaces secrets in text. It is safe for concurrent use.
 type Redactor struct {
-	scan *scanner
+	// scan makes the tables when the first text comes; they take longer than the rest of a start.
+	scan func() *scanner
 }
 
 // New makes a Redactor for the given secret values. Values shorter than six bytes are ignored: they
 // would blot out ordinary text.
 func New(secrets []string) *Redactor {
-	return &Redactor{scan: newScanner(append(shapes(), forms(secrets)...))}
+	secrets = slices.Clone(secrets)
+	return &Redactor{scan: sync.OnceValue(func() *scanner { return newScanner(append(shapes(), forms(secrets)...)) })}
 }
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
@@ -66,7 +69,7 @@ func (r *Redactor) String(s string) string {
 // line is String for one line of several: before are the secrets that the last line did not finish, the result those that
 // this line does not.
 func (r *Redactor) line(s string, before []pending) (string, []pending) {
-	f := r.scan.find(s)
+	f := r.scan().find(s)
 	for _, o := range before {
 		if p, ok := o.rest(s); ok {
 			f.found(o.trail, s, p)

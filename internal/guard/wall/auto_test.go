@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -98,7 +99,8 @@ func TestRequiredRefusesAMissingWall(t *testing.T) {
 	}
 }
 
-// The trial is the same for all tiers, and a session waits for it.
+// The trial is the same for all tiers, and a session waits for it. The start of the daemon, which only asks whether the least is there, does
+// not where Landlock is.
 func TestBubblewrapIsTriedOnceForAllTiers(t *testing.T) {
 	p := newPlace(t)
 	count := filepath.Join(t.TempDir(), "count")
@@ -107,6 +109,13 @@ func TestBubblewrapIsTriedOnceForAllTiers(t *testing.T) {
 	s := p.auto(bwrap)
 	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
 		must(t, s.Check(tier))
+		s.Walled(tier)
+	}
+	if _, err := os.Stat(count); confine.LandlockVersion() > 0 && confine.SeccompAvailable() && err == nil {
+		t.Error("bubblewrap was tried although nothing asked for it")
+	}
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		s.Layers(tier)
 		s.Walled(tier)
 	}
 	if tried, err := os.ReadFile(count); err != nil || string(tried) != "tried\n" {

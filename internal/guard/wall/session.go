@@ -267,6 +267,7 @@ func (s *Sandbox) reportSockets(tier ops.Tier) Row {
 
 // Walled reports whether a tier has at least what tiers above the first need: files, capabilities and sockets out of reach.
 func (s *Sandbox) Walled(tier ops.Tier) bool {
-	files := s.wraps(tier) || s.c.Confine && confine.LandlockVersion() > 0
-	return files && s.c.Confine && (s.socketsHidden(tier) || confine.SeccompAvailable())
+	// Bubblewrap comes last: a daemon that has the other walls need not wait for its trial to start.
+	files := s.c.Confine && confine.LandlockVersion() > 0 || s.wraps(tier)
+	return files && s.c.Confine && (confine.SeccompAvailable() || s.socketsHidden(tier))
 }

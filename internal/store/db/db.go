@@ -33,7 +33,9 @@ const (
 
 // Schema describes what the database holds. One of its tables is store_state (name, value).
 type Schema struct {
-	Files  fs.FS   // migrations/NNNNN_name.sql, written for SQLite
+	Files fs.FS // migrations/NNNNN_name.sql, written for SQLite
+	// Empty is the content of a new SQLite file with the schema that the migrations make; nil means that they are run.
+	Empty  func() ([]byte, error)
 	Tables []Table // all tables; a table comes after those that it refers to
 }
 
@@ -64,6 +66,7 @@ type DB struct {
 	writer  *pool // nil when opened for reading only
 	reader  *pool
 	unclean bool
+	pace    Pace // of GiveBack
 
 	mu     sync.Mutex // guards what follows
 	marked bool

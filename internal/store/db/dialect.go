@@ -80,7 +80,7 @@ type checker interface {
 type compactor interface {
 	vacuum(ctx context.Context) error
 	// giveBack returns some free space to the system and reports how many bytes.
-	giveBack(ctx context.Context) (int64, error)
+	giveBack(ctx context.Context, pace *Pace) (int64, error)
 }
 
 type numberer interface {

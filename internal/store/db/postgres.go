@@ -334,7 +334,7 @@ func (p *postgres) vacuum(ctx context.Context) (err error) {
 }
 
 // giveBack has nothing to do: a server does this by itself.
-func (p *postgres) giveBack(context.Context) (int64, error) { return 0, nil }
+func (p *postgres) giveBack(context.Context, *Pace) (int64, error) { return 0, nil }
 
 func (p *postgres) lastNumber(ctx context.Context, q Querier, table string) (int64, error) {
 	return One(ctx, q, ScanInt, `SELECT COALESCE(MAX(last_value), 0) FROM pg_sequences

@@ -27,6 +27,7 @@ type sqliteFile struct {
 	host           ops.Clock
 	log            *slog.Logger
 	statements     *statements
+	checkpoints    *checkpoints
 	writer, reader *pool
 	opened         []openFile // to notice when they are replaced
 }
@@ -38,7 +39,7 @@ type openFile struct {
 }
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
-	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements()}
+	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path}}
 }
 
 func (f *sqliteFile) dialect() dialect {
@@ -49,6 +50,7 @@ func (f *sqliteFile) dialect() dialect {
 }
 
 func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error) {
+	f.place()
 	// The file is created here because SQLite would let every user read it; its side files get the same mode.
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -79,7 +81,7 @@ func (f *sqliteFile) openReader(context.Context) (reader *pool, err error) {
 	return f.reader, err
 }
 
-func (f *sqliteFile) close() error { return f.statements.close() }
+func (f *sqliteFile) close() error { return errors.Join(f.checkpoints.close(), f.statements.close()) }
 
 func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	f.statements.prepare(ctx, f.writer.DB)
@@ -87,7 +89,14 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return transaction{}, err
 	}
-	return transaction{newCachedTx(tx, f.statements), tx.Commit, tx.Rollback, nil}, nil
+	commit := func() error {
+		err := tx.Commit()
+		if err == nil {
+			f.checkpoints.committed()
+		}
+		return err
+	}
+	return transaction{newCachedTx(tx, f.statements), commit, tx.Rollback, nil}, nil
 }
 
 // A file has one writer, so all write transactions are the same.
@@ -191,7 +200,9 @@ func busyPragma() string { return fmt.Sprintf("busy_timeout(%d)", busyTimeout.Mi
 // openWriter opens the one connection that writes. Its transactions take the write lock when they begin: one that reads first and
 // writes later could be refused in between.
 func openWriter(ctx context.Context, path string, fresh bool) (*sql.DB, error) {
-	pragmas := []string{busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"}
+	pragmas := []string{
+		busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", fmt.Sprintf("wal_autocheckpoint(%d)", ownCheckpoint),
+	}
 	if fresh { // on an existing file it would cost a write at each start and have no effect until Vacuum
 		pragmas = slices.Insert(pragmas, 1, "auto_vacuum(incremental)")
 	}
@@ -252,6 +263,9 @@ func openPool(path string, query url.Values) (*sql.DB, error) {
 // checkpoint moves the write-ahead log into the database file. If another process still reads, the log stays; it is as safe as
 // the file.
 func (f *sqliteFile) checkpoint(ctx context.Context) error {
+	if err := f.checkpoints.close(); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	if _, err := f.writer.ExecContext(ctx, `PRAGMA busy_timeout = 500`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}

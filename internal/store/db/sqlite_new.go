@@ -6,12 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 )
+
+// place puts the empty file of the schema where there is no file yet: running the migrations takes longer than the rest of a start. The
+// file gets its name when all of it is on the disk. If this is not possible, for example because the disk is full, the file is made by the
+// migrations, whose errors are reported. SQLite writes the name to the disk with its first commit.
+func (f *sqliteFile) place() {
+	if _, err := os.Lstat(f.path); f.schema.Empty == nil || !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	content, err := f.schema.Empty()
+	if err != nil {
+		return
+	}
+	file, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".new-*") // mode 0600
+	if err != nil {
+		return
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		_ = os.Link(file.Name(), f.path) // unlike a rename, it never replaces the file that another process made
+	}
+	_ = os.Remove(file.Name())
+}
 
 // create makes the tables of a new file: all migrations in one transaction, which waits for the disk once. The migration library would
 // commit each migration. It reports whether it did so; a file that has tables is left to the migration library.

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -113,5 +114,49 @@ func TestAMigrationWithInstructionsIsLeftToTheLibrary(t *testing.T) {
 	f := open(t, "new.db")
 	if created, err := f.create(t.Context(), files); err != nil || created {
 		t.Errorf("created %v, %v", created, err)
+	}
+}
+
+func TestANewFileIsPlacedWholeAndOnlyWhereThereIsNone(t *testing.T) {
+	calls := 0
+	schema := Schema{Files: os.DirFS(".."), Empty: func() ([]byte, error) { calls++; return []byte("the content"), nil }}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "new.db")
+	f := newSQLite(path, schema, time.Now, slog.New(slog.DiscardHandler))
+	f.place()
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != int64(len("the content")) {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.place()
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 || calls != 1 {
+		t.Errorf("an existing file was replaced: %v, %v, %d calls", info, err, calls)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+	// A file that another process makes between the look and the link stays.
+	schema.Empty = func() ([]byte, error) {
+		return []byte("mine"), os.WriteFile(filepath.Join(dir, "raced.db"), []byte("theirs"), 0o600)
+	}
+	newSQLite(filepath.Join(dir, "raced.db"), schema, time.Now, slog.New(slog.DiscardHandler)).place()
+	if raw, err := os.ReadFile(filepath.Join(dir, "raced.db")); err != nil || string(raw) != "theirs" {
+		t.Errorf("the file of the other process became %q, %v", raw, err)
+	}
+}
+
+func TestWithoutTheEmptyFileTheMigrationsMakeTheTables(t *testing.T) {
+	schema := Schema{Files: os.DirFS(".."), Empty: func() ([]byte, error) { return nil, errors.New("damaged") }}
+	d, err := Open(t.Context(), Options{
+		Path: filepath.Join(t.TempDir(), "new.db"), Schema: schema, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 )
 
 const (
 	incremental  = 2    // PRAGMA auto_vacuum: free pages are returned on request
-	batchPages   = 250  // pages returned at a time, about a megabyte
+	batchPages   = 250  // pages returned at a time at most, about a megabyte
 	reservePages = 2000 // free pages that stay in the file for new rows
 )
 
@@ -18,14 +19,14 @@ func (d *DB) GiveBack(ctx context.Context) (int64, error) {
 	if d.writer == nil {
 		return 0, errReadOnly
 	}
-	freed, err := d.dialect.giveBack(ctx)
+	freed, err := d.dialect.giveBack(ctx, &d.pace)
 	if err != nil {
 		return 0, fmt.Errorf("give back free space of %s: %w", d.name, err)
 	}
 	return freed, nil
 }
 
-func (f *sqliteFile) giveBack(ctx context.Context) (int64, error) {
+func (f *sqliteFile) giveBack(ctx context.Context, pace *Pace) (int64, error) {
 	conn, err := f.writer.Conn(ctx)
 	if err != nil {
 		return 0, err
@@ -47,9 +48,12 @@ func (f *sqliteFile) giveBack(ctx context.Context) (int64, error) {
 	if err != nil || free-batchPages < max(reservePages, pages/10) {
 		return 0, err
 	}
-	if err := runToEnd(ctx, conn, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, batchPages)); err != nil {
+	began := time.Now()
+	if err := runToEnd(ctx, conn, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, pace.Of(batchPages))); err != nil {
 		return 0, err
 	}
+	pace.Took(time.Since(began))
+	f.checkpoints.committed()
 	left, err := figure(`freelist_count`)
 	if err != nil {
 		return 0, err

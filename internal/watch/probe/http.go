@@ -28,15 +28,6 @@ const (
 	day          = 24 * time.Hour
 )
 
-// freshConnections never reuses a connection: an old one would hide that no new one can be made.
-func freshConnections(insecure bool) http.RoundTripper {
-	return &http.Transport{
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
-		Proxy:           http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-		MaxResponseHeaderBytes: maxBody, ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
-	}
-}
-
 func method(spec ops.ProbeSpec) string {
 	if spec.Method == "" {
 		return http.MethodGet

@@ -28,6 +28,8 @@ type Options struct {
 	// Shared means that other hosts take over when the lease ends, so time in which this machine was suspended counts too.
 	Shared bool
 	Logger *slog.Logger
+	// Begin is closed when the keeper is to be started; nil means at once. Sessions wait until it works.
+	Begin <-chan struct{}
 }
 
 // errPaused is why sessions are stopped that the keeper has killed.
@@ -58,6 +60,12 @@ func Start(ctx context.Context, o Options) *Client {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	go func() {
 		defer close(c.done)
+		if o.Begin != nil {
+			select {
+			case <-ctx.Done():
+			case <-o.Begin:
+			}
+		}
 		c.run(ctx)
 	}()
 	return c

@@ -1,0 +1,87 @@
+package db
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writePages makes the log longer by at least n pages, in one commit.
+func (f *sqliteFile) writePages(t *testing.T, n int) {
+	t.Helper()
+	tx, err := f.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	_, err = tx.ExecContext(t.Context(), `INSERT INTO filler (text) VALUES (?)`, strings.Repeat("x", n*page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *sqliteFile) pending(t *testing.T) int64 {
+	t.Helper()
+	long, copied, err := checkpoint(t.Context(), f.writer.DB, "NOOP")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return long - copied
+}
+
+func TestTheLogIsCopiedBesideTheCommits(t *testing.T) {
+	f := open(t, "log.db")
+	t.Cleanup(func() {
+		if err := f.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := f.rows(t, `PRAGMA wal_autocheckpoint`); !slices.Equal(got, []string{"4000"}) {
+		t.Errorf("a commit copies the log itself at %s pages, want 4000", got)
+	}
+	if _, err := f.writer.ExecContext(t.Context(), `CREATE TABLE filler (text TEXT NOT NULL) STRICT`); err != nil {
+		t.Fatal(err)
+	}
+	f.writePages(t, checkpointPages/2)
+	if err := f.checkpoints.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.pending(t); got < checkpointPages/2 {
+		t.Errorf("a short log was copied: %d pages are left", got)
+	}
+	f.writePages(t, 2*checkpointPages) // more than a commit copies itself by default
+	if got := f.pending(t); got < 2*checkpointPages {
+		t.Errorf("the commit copied the log itself: %d pages are left", got)
+	}
+	for f.checkpoints.commits.Load()%checkpointCommits != 0 {
+		f.writePages(t, 1)
+	}
+	f.checkpoints.running.Wait()
+	if got := f.pending(t); got != 0 {
+		t.Errorf("%d pages of the log are not in the file", got)
+	}
+	// The next commit begins a new log.
+	f.writePages(t, 1)
+	if long, _, err := checkpoint(t.Context(), f.writer.DB, "NOOP"); err != nil || long > checkpointPages {
+		t.Errorf("the log has %d pages, %v", long, err)
+	}
+}
+
+func TestNothingIsCopiedAfterTheEnd(t *testing.T) {
+	f := open(t, "log.db")
+	if err := f.checkpoints.close(); err != nil {
+		t.Fatal(err)
+	}
+	for range checkpointCommits {
+		f.checkpoints.committed()
+	}
+	if err := f.checkpoints.look(t.Context()); err == nil || f.checkpoints.db != nil {
+		t.Errorf("a connection was made: %v", err)
+	}
+	if err := f.close(); err != nil {
+		t.Error(err)
+	}
+}
