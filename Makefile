@@ -7,6 +7,7 @@ GO      ?= go
 BIN     := bin/claudeops
 LINT    := tools/bin/golangci-lint
 DEADCODE := tools/bin/deadcode
+NFPM    := tools/bin/nfpm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Checking the pointer arithmetic of SQLite's translated C makes every store test three times as slow.
 RACE    := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0 -gcflags=modernc.org/libc=-d=checkptr=0
@@ -59,8 +60,15 @@ fmt: $(LINT) ## format
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(NFPM): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+
 $(DEADCODE): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/deadcode golang.org/x/tools/cmd/deadcode
+
+.PHONY: release
+release: $(NFPM) ## make archives, packages, checksums and release notes in dist/
+	VERSION='$(VERSION)' script/release dist
 
 .PHONY: bench
 bench: build ## measure speed and memory; prints a report
@@ -105,4 +113,4 @@ screenshots: ## take the screenshots of the documentation again, from the demo
 
 .PHONY: clean
 clean: ## remove build output
-	rm -rf bin tools/bin
+	rm -rf bin dist tools/bin

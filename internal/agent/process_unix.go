@@ -1,5 +1,3 @@
-//go:build linux
-
 package agent
 
 import (
@@ -30,6 +28,7 @@ type running struct {
 	stdout *pipe
 	stderr *pipe
 	proof  func(line string) (mine bool, err error) // see Program
+	first  string                                   // the first line of the output, if it was read already
 
 	group  *process.Cgroup
 	proven bool // the control group was empty when the program had ended
@@ -45,7 +44,9 @@ func start(program Program) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
-	failpoint.Hit("spawn.before")
+	if !program.staged {
+		failpoint.Hit("spawn.before")
+	}
 	p.group = process.MakeCgroup(program.Key)
 	p.group.Limit(program.Limits)
 	started, err := program.kept(p.group)
@@ -65,7 +66,9 @@ func start(program Program) (*running, error) {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	started(p.Ident)
-	failpoint.Hit("spawn.after")
+	if !program.staged {
+		failpoint.Hit("spawn.after")
+	}
 	return p, nil
 }
 
@@ -138,24 +141,41 @@ func (p *running) spawn(program Program, files []*os.File) error {
 		Dir:   program.Dir,
 		Env:   program.Env,
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT, Credential: program.Credential},
+		Sys:   attributes(program.Credential),
 	}
 	if folder := p.groupFolder(); folder != nil {
 		defer func() { _ = folder.Close() }()
-		attr.Sys.UseCgroupFD = true
-		attr.Sys.CgroupFD = int(folder.Fd())
+		startIn(attr.Sys, int(folder.Fd()))
 		proc, err := startRetrying(program, attr)
 		if err == nil {
 			p.proc = proc
 			return nil
 		}
+		attr.Sys = attributes(program.Credential)
+		if errors.Is(err, syscall.ENOSYS) {
+			// RestrictNamespaces= of systemd refuses the call that starts a process in a group, because it cannot look into it.
+			return p.spawnThenMove(program, attr)
+		}
 		p.group.Remove()
 		p.group = nil
-		attr.Sys.UseCgroupFD = false
 	}
 	proc, err := startRetrying(program, attr)
 	p.proc = proc
 	return err
+}
+
+// spawnThenMove starts a program and moves it into its group. What it started before that is found by the session's key.
+func (p *running) spawnThenMove(program Program, attr *os.ProcAttr) error {
+	proc, err := startRetrying(program, attr)
+	if err != nil {
+		return err
+	}
+	p.proc = proc
+	if err := p.group.Add(proc.Pid); err != nil {
+		p.group.Remove()
+		p.group = nil
+	}
+	return nil
 }
 
 // startRetrying waits a moment for a program that is just being replaced by a newer one.

@@ -50,6 +50,7 @@ type session struct {
 
 	lastError string // belongs to the reader of the error output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
+	ending    bool   // the program has printed its result; belongs to the reader of the output
 	proof     func(line string) (mine bool, err error)
 	tried     bool      // the walls have reported; belongs to the reader of the output until it ended, as does broken
 	broken    error     // why the walls do not hold
@@ -205,6 +206,10 @@ func waitFor(c <-chan struct{}, limit time.Duration) bool {
 func (s *session) readOutput() {
 	r := newLineReader(s.proc.stdout)
 	redacted := s.redactor.Stream()
+	if s.proof != nil && s.proc.first != "" {
+		s.tried = true
+		s.prove(s.proc.first)
+	}
 	for {
 		line, dropped, err := r.next()
 		if err != nil {
@@ -228,6 +233,9 @@ func (s *session) readOutput() {
 		}
 		s.tellWatcher(shown)
 		s.lines.add(cut(shown, maxRecorded, dropped))
+		if s.ending {
+			s.lines.flush() // while the program ends: what follows waits for it
+		}
 	}
 }
 
@@ -247,6 +255,7 @@ func (s *session) decode(line string) {
 	if p.Changed {
 		s.watch.update(p.Open, p.Ending)
 	}
+	s.ending = p.Done
 	if s.allowed == nil {
 		return
 	}

@@ -185,7 +185,9 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 	if err != nil {
 		return err
 	}
-	err = use(s, c)
+	if err = daemon.UseJobs(ctx, s, c); err == nil {
+		err = use(s, c)
+	}
 	return errors.Join(err, a.audit(ctx, s, err), s.Close())
 }
 

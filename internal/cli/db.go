@@ -23,12 +23,12 @@ import (
 
 func (a *app) dbCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "db", Short: "Maintain the database: backup, check, restore, prune, vacuum, copy",
+		Use: "db", Short: "Maintain the database: backup, check, restore, migrate, prune, vacuum, copy",
 		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon runs
   claudeops db check                               check for damage
   claudeops db restore /srv/backup/claudeops.db    restore a copy; stop the daemon first`,
 	}
-	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbPrune(), a.dbVacuum(), a.dbCopy())
+	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbMigrate(), a.dbPrune(), a.dbVacuum(), a.dbCopy())
 	return c
 }
 

@@ -22,6 +22,7 @@ import (
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -60,6 +61,10 @@ func Main(args []string, p Process) int {
 	ctx, stop := signalled()
 	defer stop()
 	a := &app{Process: p, settings: map[string]string{}}
+	if err := daemon.KeepCapabilities(); err != nil {
+		fmt.Fprintln(p.Stderr, "claudeops: "+err.Error())
+		return exitError
+	}
 	root := a.tree()
 	a.addFlags(root, args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -152,7 +157,7 @@ from a validated report, never the model.`,
 	root.SetVersionTemplate("claudeops {{.Version}} (" + runtime.Version() + ")\n")
 	root.SetHelpCommand(helpCommand())
 	f := root.PersistentFlags()
-	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's; env CLAUDEOPS_CONFIG)")
+	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
 	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
@@ -185,7 +190,7 @@ from a validated report, never the model.`,
 		}
 	}
 	markAnywhere(root)
-	root.AddCommand(a.agentCommand())
+	root.AddCommand(a.agentCommand(), a.manCommand())
 	root.InitDefaultCompletionCmd()
 	strict(root)
 	return root
@@ -244,6 +249,9 @@ func strict(c *cobra.Command) {
 	}
 }
 
+// systemConfig is the configuration of a packaged daemon. Commands beside it find its state folder there.
+const systemConfig = "/etc/claudeops/claudeops.yaml"
+
 // load reads the configuration.
 func (a *app) load() (*config.Config, error) {
 	dir, err := os.Getwd()
@@ -251,7 +259,7 @@ func (a *app) load() (*config.Config, error) {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
-		ConfigPath: a.configPath, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+		ConfigPath: a.configPath, SystemPath: systemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
 	})
 }
 
@@ -399,7 +407,7 @@ func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config
 // storeOptions say where the database is.
 func (a *app) storeOptions(c *config.Config) store.Options {
 	o := daemon.StoreOptions(c)
-	o.Host, o.Logger = failpoint.Clock(time.Now), a.logger()
+	o.Host, o.Logger, o.Version = failpoint.Clock(time.Now), a.logger(), a.Version
 	return o
 }
 
@@ -411,7 +419,7 @@ func terminal(w io.Writer) bool {
 
 // agentUser is the user for agents, if this machine has one and this program may change to it.
 func agentUser() int {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && !wall.MayChangeUser() {
 		return 0
 	}
 	found, err := user.Lookup(config.AgentUserName)

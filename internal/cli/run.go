@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/config"
+	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -91,6 +92,9 @@ func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycl
 		return err
 	}
 	defer func() { _ = s.Close() }() // nothing is written after the row
+	if err := daemon.UseJobs(ctx, s, cfg); err != nil {
+		return err
+	}
 	id, err := s.SubmitCycle(ctx, n)
 	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
 		return err

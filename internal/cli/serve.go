@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -17,23 +21,80 @@ func (a *app) serveCommand() *cobra.Command {
   CLAUDEOPS_DRY_RUN=true claudeops serve --interval 10m`,
 		Long: `Runs the daemon until it is stopped. The web pages and the API need a token: CLAUDEOPS_API_TOKEN, or the one that the daemon makes
 at its first start (api-token in the state folder). On a terminal, a link that signs your browser in is printed; elsewhere run
-'claudeops open'.`,
+'claudeops open'.
+
+SIGTERM and SIGINT stop it. SIGHUP reads the configuration again: if it is valid, running sessions are interrupted, and the daemon
+continues them with the new configuration; if not, the daemon logs the error and changes nothing. systemd is told when the daemon is
+ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
 				return err
 			}
-			started := postponeCollection()
-			defer started()
-			return daemon.Serve(c.Context(), o, func(_ string, h *daemon.Host) {
-				started()
-				a.welcome(h, o.Logger)
-				for _, f := range obstacles(o.Config) {
-					o.Logger.Warn("agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
-				}
-			})
+			o.Service = daemon.NewService(o.Logger)
+			return a.serve(c.Context(), o)
 		},
 	})
+}
+
+// serve runs the daemon until ctx ends. SIGHUP makes it stop its work, read the configuration again and continue.
+func (a *app) serve(ctx context.Context, o daemon.Options) error {
+	hangups := make(chan os.Signal, 1)
+	if !terminal(a.Stderr) { // a terminal sends the same signal when it is closed
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+	}
+	for {
+		life, end := context.WithCancelCause(ctx)
+		next := make(chan daemon.Options, 1)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if reloaded, ok := a.reloads(life, hangups, o); ok {
+				next <- reloaded
+				end(daemon.ErrReload)
+			}
+		})
+		started := postponeCollection()
+		err := daemon.Serve(life, o, func(_ string, h *daemon.Host) {
+			started()
+			a.welcome(h, o.Logger)
+			for _, f := range obstacles(o.Config) {
+				o.Logger.Warn("agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
+			}
+		})
+		started()
+		end(nil)
+		waiting.Wait()
+		select {
+		case o = <-next:
+			if err != nil {
+				o.Logger.Error("stopping for the reload failed", "error", err)
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// reloads waits until the daemon is asked to read its configuration again and returns what it is to run with then. A configuration
+// that is wrong is logged and not used. It returns false when ctx ends.
+func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.Options) (daemon.Options, bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return daemon.Options{}, false
+		case <-hangups:
+		}
+		now.Service.Reloading()
+		next, err := a.options()
+		if err == nil {
+			next.Service = now.Service
+			now.Logger.Info("the configuration is read again")
+			return next, true
+		}
+		now.Logger.Error("the new configuration is wrong; the daemon continues with the old one", "error", err)
+		now.Service.Unchanged("run claudeops config check")
+	}
 }
 
 // startHeap is how much the start may allocate, in percent of the runtime's smallest heap of 4 MB, before memory is collected. The daemon

@@ -23,6 +23,7 @@ import (
 // Input is everything outside the defaults that decides the configuration.
 type Input struct {
 	ConfigPath string            // of --config; empty when not given
+	SystemPath string            // used if there is no other file; empty for none
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder
@@ -201,15 +202,17 @@ type Config struct {
 	AppriseAPI   string
 	Retention    ops.Retention
 	DatabaseURL  string // empty: SQLite in the state folder
-	Host         Host
-	Listen       string
-	APIToken     string
-	APIReadToken string // empty: there is no read-only token
-	Traces       bool   // the environment names a collector of traces
-	Edges        Edges
-	NoticeRoutes []ops.NoticeRoute
-	Notices      []string // what the operator is told at start
-	Secrets      []string // what is removed from everything stored or shown
+	// DatabaseDirectURL leads to the same database without PgBouncer; empty without one.
+	DatabaseDirectURL string
+	Host              Host
+	Listen            string
+	APIToken          string
+	APIReadToken      string // empty: there is no read-only token
+	Traces            bool   // the environment names a collector of traces
+	Edges             Edges
+	NoticeRoutes      []ops.NoticeRoute
+	Notices           []string // what the operator is told at start
+	Secrets           []string // what is removed from everything stored or shown
 
 	ownPrices    ops.Prices      // those of Prices that the operator set
 	handlers     []ops.Handler   // nil: the built-in ones

@@ -154,7 +154,7 @@ func TestEmptyFlagClearsAnOptionalValue(t *testing.T) {
 
 func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 	dir := t.TempDir()
-	for i, name := range []string{"flag.yaml", "variable.yaml", "claudeops.yaml", "xdg/claudeops/claudeops.yaml"} {
+	for i, name := range []string{"flag.yaml", "variable.yaml", "claudeops.yaml", "xdg/claudeops/claudeops.yaml", "etc.yaml"} {
 		write(t, dir, name, fmt.Sprintf("interval: %d\n", i+1))
 	}
 	xdg := "XDG_CONFIG_HOME=" + filepath.Join(dir, "xdg")
@@ -167,7 +167,8 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 		{"flag", Input{ConfigPath: "flag.yaml", Environ: []string{xdg, "CLAUDEOPS_CONFIG=variable.yaml"}, Dir: dir}, 1},
 		{"variable", Input{Environ: []string{xdg, "CLAUDEOPS_CONFIG=variable.yaml"}, Dir: dir}, 2},
 		{"working folder", Input{Environ: []string{xdg}, Dir: dir}, 3},
-		{"configuration home", Input{Environ: []string{xdg}, Dir: empty}, 4},
+		{"configuration home", Input{Environ: []string{xdg}, Dir: empty, SystemPath: filepath.Join(dir, "etc.yaml")}, 4},
+		{"the system's", Input{Environ: []string{"XDG_CONFIG_HOME=" + empty}, Dir: empty, SystemPath: filepath.Join(dir, "etc.yaml")}, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Environ = append(tc.in.Environ, "HOME="+dir)
@@ -205,7 +206,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.processes": "9", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
-		"services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
+		"services_discovery": "trust", "database_url": "postgres://db/ops", "database_direct_url": "postgres://server/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {

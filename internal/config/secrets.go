@@ -38,6 +38,7 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	}
 	addCredentials(c.AppriseAPI, add)
 	addCredentials(c.DatabaseURL, add)
+	addCredentials(c.DatabaseDirectURL, add)
 	for _, e := range c.environments {
 		for _, p := range e.inventory.probes {
 			addProbe(p, add)

@@ -37,6 +37,9 @@ func (l *loader) candidates() []candidate {
 	if l.places.configHome != "" {
 		out = append(out, candidate{path: filepath.Join(l.places.configHome, "claudeops", "claudeops.yaml")})
 	}
+	if l.in.SystemPath != "" {
+		out = append(out, candidate{path: l.in.SystemPath})
+	}
 	return out
 }
 

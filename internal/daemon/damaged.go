@@ -22,6 +22,8 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 	server := &http.Server{Handler: damagedPage(), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
+	o.Service.ready("the database is damaged; nothing starts")
+	go o.Service.watch(ctx, &loops{})
 	select {
 	case err := <-ended:
 		return errors.Join(reason, err)

@@ -110,10 +110,12 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
-	opened, err := (&dockerBrokers{h: h, redact: func(s string) string { return s }}).open(t.Context(), env, session, false)
+	brokers := &dockerBrokers{h: h, redact: func(s string) string { return s }}
+	opened, err := brokers.reserve(env)
 	if err != nil {
 		t.Fatal(err)
 	}
+	brokers.serve(t.Context(), opened, env, session, false)
 	t.Cleanup(func() { _ = opened.close() })
 	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")
 	restart := func(name string) int {

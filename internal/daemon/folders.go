@@ -4,21 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
 )
-
-// hideEnvironment keeps other programs of the same user, such as the commands of an agent, from reading this program's
-// environment and memory in /proc: they hold the keys.
-func hideEnvironment(context.Context) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("hide own environment: %w", err)
-	}
-	return nil
-}
 
 // hidesKeys says which sessions get tokens instead of the keys of the API. In auto those whose agent has no shell gate: a gate
 // takes the keys out of the environment of every command.
@@ -36,7 +25,7 @@ func (h *Host) sweepFolders(ctx context.Context) error {
 		return err
 	}
 	for _, e := range h.envs {
-		if err := agent.SweepFolders(e.StateDir, open, h.discards); err != nil {
+		if err := agent.SweepFolders(ctx, e.StateDir, open, h.discards); err != nil {
 			h.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)
 		}
 	}

@@ -47,6 +47,8 @@ type Options struct {
 	Version string
 	// Self is the path of this program, which is also the scripted agent.
 	Self string
+	// Service tells systemd what the daemon does; nil if systemd did not start it.
+	Service *Service
 }
 
 // Host is everything that works on one state folder.
@@ -89,6 +91,8 @@ type Host struct {
 	afterStart  <-chan struct{}
 	endStart    func()
 	descriptors *descriptors
+	// loops must keep running, or systemd is asked to restart the daemon.
+	loops loops
 	// life ends when the work is stopped; watchers run until then.
 	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
 	watchers sync.WaitGroup
@@ -191,7 +195,7 @@ func (h *Host) makeKeeper(ctx context.Context) error {
 	begun := make(chan struct{})
 	h.afterStart, h.endStart = begun, sync.OnceFunc(func() { close(begun) })
 	h.sessionKeeper = client.Start(ctx, client.Options{
-		Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Logger: h.Logger, Begin: begun,
+		Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Capabilities: heldCapabilities(), Logger: h.Logger, Begin: begun,
 	})
 	h.later("end keeper", h.sessionKeeper.Close)
 	return nil
@@ -199,7 +203,7 @@ func (h *Host) makeKeeper(ctx context.Context) error {
 
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
-	where.Host, where.Logger, where.MaxOutput = h.Clock, h.Logger, h.Config.Retention.SessionBytes
+	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, h.Config.Retention.SessionBytes, h.Version
 	s, err := store.Open(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
@@ -276,7 +280,7 @@ func (h *Host) build(ctx context.Context) error {
 	}
 	h.supervisor = supervisor.New(supervisor.Options{
 		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
-		Clock: h.Clock, Logger: h.Logger,
+		Clock: h.Clock, Logger: h.Logger, Ran: h.loops.add("schedule"),
 	})
 	h.outbox = h.newOutbox()
 	return nil
@@ -286,15 +290,16 @@ func (h *Host) build(ctx context.Context) error {
 func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) {
 	if h.shared() {
 		e, err := river.New(river.Options{
-			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance, Environments: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
-			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
+			Pool: h.store.Pool(), Direct: h.store.Direct(), Journal: h.store, Advance: h.advance,
+			Environments: labelsOf(h.envs), Mine: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
+			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions, Ready: func(j *river.Jobs) { h.store.UseJobs(j) },
 		})
 		h.engine = e
 		return e, err
 	}
 	e := local.New(local.Options{
 		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
-		Known: func(name string) bool { _, ok := envs[name]; return ok },
+		Known: func(name string) bool { _, ok := envs[name]; return ok }, Ran: h.loops.add("engine"),
 	})
 	h.engine = e
 	return e, nil

@@ -11,10 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
+	"claudeops/internal/engine/river"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -22,7 +21,7 @@ import (
 // StoreOptions say where the database of a configuration is.
 func StoreOptions(c *config.Config) store.Options {
 	if c.DatabaseURL != "" {
-		return store.Options{URL: c.DatabaseURL}
+		return store.Options{URL: c.DatabaseURL, DirectURL: c.DatabaseDirectURL}
 	}
 	return store.Options{Path: DatabasePath(c)}
 }
@@ -76,15 +75,6 @@ func (h *Host) keepLease(ctx context.Context) error {
 	return nil
 }
 
-// uptime is the time since the machine was started, also while it was suspended.
-func uptime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		return time.Duration(time.Now().UnixNano())
-	}
-	return time.Duration(t.Nano())
-}
-
 // begin starts a new term.
 func (h *Host) begin(ctx context.Context) error {
 	self := ops.Host{Name: h.Config.Host.Name, Version: h.Version, Labels: h.Config.Host.Labels}
@@ -122,6 +112,28 @@ func identity(dir string) (string, error) {
 		return "", fmt.Errorf("write identity of this host: %w", err)
 	}
 	return id, nil
+}
+
+// labelsOf returns the labels of each environment.
+func labelsOf(envs []ops.Environment) map[string][]string {
+	out := map[string][]string{}
+	for _, e := range envs {
+		out[e.Name] = e.Labels
+	}
+	return out
+}
+
+// UseJobs lets a process that only writes to the database of several hosts insert the jobs of the cycles that it wakes.
+func UseJobs(ctx context.Context, s *store.Store, c *config.Config) error {
+	if s.Pool() == nil {
+		return nil
+	}
+	jobs, err := river.OpenJobs(ctx, s.Pool(), labelsOf(c.Environments()))
+	if err != nil || jobs == nil {
+		return err
+	}
+	s.UseJobs(jobs)
+	return nil
 }
 
 // labelled returns the environments that this host works for.

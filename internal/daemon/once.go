@@ -18,6 +18,9 @@ const noticeTime = 10 * time.Second
 // Once finishes cycles that a crash left open, runs one cycle until it ends or waits for a person, and sends its notifications.
 // Watch, if given, is called after every change with the store to read from.
 func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Store, ops.CycleID)) (result store.CycleSummary, err error) {
+	if err := missingSystem(); err != nil {
+		return result, err
+	}
 	h, err := open(ctx, o)
 	if err != nil {
 		return result, err

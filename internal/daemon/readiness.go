@@ -171,10 +171,11 @@ func (h *Host) hold(ctx context.Context, tier ops.Tier) error {
 // readinessInterval is how often the free space and the database file are looked at while no session starts.
 const readinessInterval = time.Second
 
-// watch calls tell when trouble begins, becomes another one, and ends, until ctx ends.
-func (s *readiness) watch(ctx context.Context, tell func(trouble error)) {
+// watch calls tell when trouble begins, becomes another one, and ends, until ctx ends. It calls ran each time it looks.
+func (s *readiness) watch(ctx context.Context, ran func(), tell func(trouble error)) {
 	var before string
 	for {
+		ran()
 		what := ""
 		now := s.obstacle()
 		if now != nil {

@@ -101,7 +101,7 @@ func TestTroubleIsToldWhenItBeginsAndEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		told := make(chan error, 10)
 		done := make(chan struct{})
-		go func() { defer close(done); s.watch(ctx, func(err error) { told <- err }) }()
+		go func() { defer close(done); s.watch(ctx, func() {}, func(err error) { told <- err }) }()
 		synctest.Wait()
 		for range 3 {
 			free.Store(5 << 20)

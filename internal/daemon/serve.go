@@ -23,6 +23,9 @@ import (
 // stopWithin bounds a shutdown; agents get most of it to end in good order.
 const stopWithin = 18 * time.Second
 
+// ErrReload ends Serve so that it can be called again with another configuration.
+var ErrReload = errors.New("the configuration is read again")
+
 // listen opens the address of the pages. If another program has it, that is probably the daemon of this state folder.
 func (o Options) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := listen(ctx, o.Config.Listen)
@@ -37,6 +40,9 @@ func (o Options) listen(ctx context.Context) (net.Listener, error) {
 // Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
 // runs.
 func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+	if err := missingSystem(); err != nil {
+		return err
+	}
 	ln, err := o.listen(ctx)
 	if err != nil {
 		return err
@@ -83,7 +89,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	run("do what people ask for", func() error { h.takeRequests(life, asked); return nil })
 
 	run("watch readiness", func() error {
-		h.readiness.watch(life, func(trouble error) { h.tellTrouble(life, trouble) })
+		h.readiness.watch(life, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(life, trouble) })
 		return nil
 	})
 
@@ -103,7 +109,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		run("remove old records", func() error {
 			return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
 		})
+		run("tell systemd", func() error { o.Service.watch(life, &h.loops); return nil })
 		ready.Store(true)
+		o.Service.ready("running; pages on http://" + ln.Addr().String())
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
 		h.endStart()
 		run("try walls", func() error { h.tellWalls(ctx); return nil })
@@ -117,6 +125,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		}
 	}
 	ready.Store(false)
+	if !errors.Is(context.Cause(ctx), ErrReload) {
+		o.Service.stopping()
+	}
 	return errors.Join(err, h.shutdown(ctx, server, end, &running))
 }
 

@@ -2,22 +2,21 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -45,9 +44,8 @@ func sessionLimits(s config.Sandbox) process.Limits {
 		return process.Limits{}
 	}
 	out := process.Limits{Processes: s.Processes, Memory: s.Memory}
-	var machine unix.Sysinfo_t
-	if out.Memory == 0 && unix.Sysinfo(&machine) == nil {
-		out.Memory = int64(machine.Totalram) * int64(machine.Unit) / 2 //nolint:gosec // no machine has so much
+	if out.Memory == 0 {
+		out.Memory = machineMemory() / 2
 	}
 	return out
 }
@@ -120,20 +118,22 @@ type sandboxed struct {
 }
 
 func (w *sandboxed) Prepare(tier ops.Tier) error {
-	if tier > ops.Tier1 && w.unwalled == config.UnwalledRefuse && !w.Walled(tier) {
-		return fmt.Errorf("this machine lacks walls that %s needs, and sandbox.unwalled is refuse: run claudeops doctor", tier)
-	}
-	if err := w.Check(tier); err != nil {
+	if err := w.check(tier); err != nil {
 		return err
 	}
 	return w.Sandbox.Prepare(tier)
 }
 
-func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
-	session := sessionOf(p, w.gates)
-	if agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true" {
-		session.LookOnly = true
+// check refuses a tier whose walls cannot be set up here.
+func (w *sandboxed) check(tier ops.Tier) error {
+	if tier > ops.Tier1 && w.unwalled == config.UnwalledRefuse && !w.Walled(tier) {
+		return fmt.Errorf("this machine lacks walls that %s needs, and sandbox.unwalled is refuse: run claudeops doctor", tier)
 	}
+	return w.Check(tier)
+}
+
+func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
+	session := w.session(p)
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
@@ -147,9 +147,50 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 	return p, err
 }
 
-// Collect also removes the temporary folder.
-func (w *sandboxed) Collect(tier ops.Tier) error {
-	return errors.Join(w.Sandbox.Collect(tier), w.RemoveTemp())
+// Place describes what the walls of a session are made from.
+func (w *sandboxed) Place(tier ops.Tier, p agent.Program) string {
+	return fmt.Sprintf("%d %q %+v", tier, []string{p.Path, p.Dir}, w.session(p))
+}
+
+// session reads from a program which session it is for.
+func (w *sandboxed) session(p agent.Program) wall.Session {
+	session := sessionOf(p, w.gates)
+	session.LookOnly = agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true"
+	return session
+}
+
+// Stage returns a process that sets up the walls of a session, proves them, and waits to be told its program.
+func (w *sandboxed) Stage(tier ops.Tier, p agent.Program, folder string) (agent.Stage, error) {
+	if err := w.check(tier); err != nil {
+		return agent.Stage{}, err
+	}
+	session := w.session(p)
+	session.Stage = folder
+	if err := w.PrepareStage(session); err != nil {
+		return agent.Stage{}, err
+	}
+	out, err := w.WrapSession(tier, session, wall.Command{Path: p.Path, Dir: p.Dir})
+	if err != nil {
+		return agent.Stage{}, err
+	}
+	return agent.Stage{
+		Place: w.Place(tier, p), Stamp: out.Stamp, Proven: confine.Report + confine.Hold, Tell: tell,
+		Program: agent.Program{
+			Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential, Limits: w.limits,
+		},
+	}, nil
+}
+
+// Staged returns the program of a session as a process that waits behind its walls becomes it.
+func (w *sandboxed) Staged(tier ops.Tier, p agent.Program) agent.Program {
+	event := sessionEvent(p, w.environment)
+	p.Env = w.Environment(w.session(p), p.Env)
+	p.Proof = func(line string) (bool, error) { return w.proof(tier, event, line) }
+	return p
+}
+
+func tell(conn, stdin *os.File, p agent.Program) error {
+	return confine.Send(conn, stdin, confine.Order{Path: p.Path, Argv: p.Argv, Env: p.Env})
 }
 
 // proof records what the walls of a session reported.
@@ -193,7 +234,7 @@ func engineSockets(c *config.Config, e ops.Environment) []string {
 
 // sessionOf reads from the environment of a program which session it is for.
 func sessionOf(p agent.Program, gates string) wall.Session {
-	s := wall.Session{ID: agent.Variable(p.Env, "CLAUDEOPS_SESSION_ID")}
+	s := wall.Session{ID: agent.Variable(p.Env, process.KeyName)}
 	if prefix := agent.Variable(p.Env, "CLAUDE_CODE_SHELL_PREFIX"); prefix != "" {
 		s.Gate = filepath.Dir(prefix)
 	} else {
@@ -225,7 +266,7 @@ func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops
 	if sandbox == nil {
 		return
 	}
-	session := wall.Session{ID: strconv.FormatInt(int64(s.ID), 10), LookOnly: dryRun}
+	session := wall.Session{ID: s.Key, LookOnly: dryRun}
 	if w := sandbox.Command(s.May(), session); w != nil {
 		opened.Confine(w, sandbox.CommandEnv(session))
 	}

@@ -79,10 +79,6 @@ func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, err
 	return db.One(ctx, q, scanAction, selectActions+` WHERE r.id = ?`, id)
 }
 
-func actionsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.ActionRun, error) {
-	return db.List(ctx, q, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, cycle)
-}
-
 // LastVersion returns the newest image that a container of the service had before an action and that is not the current one.
 func (s *Store) LastVersion(ctx context.Context, environment, service, current string) (string, error) {
 	v, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT version FROM action_runs
@@ -108,7 +104,7 @@ func (s *Store) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time
 		if r.ID, err = insertAction(ctx, tx, r); err != nil {
 			return err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: r.Service,
 			Message: fmt.Sprintf("%s asked for %s (action %d): %s", r.Person, describeAction(r), r.ID, r.Why),
 		}, at)

@@ -80,7 +80,7 @@ func (s *Store) TrustCommit(ctx context.Context, host, repo, commit, by string, 
 		if err != nil {
 			return err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Kind: ops.EventAudit, Message: fmt.Sprintf("%s approved commit %s of %s for actions", by, commit, repo),
 		}, at)
 		return err

@@ -162,7 +162,7 @@ func (s *Store) ClearCooldown(ctx context.Context, environment, service, action,
 		if what == "" {
 			what = "every action"
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			Environment: environment, Level: ops.LevelWarning, Kind: "cooldown_cleared", Service: service,
 			Message: fmt.Sprintf("%s cleared the cooldown of %s for %s: %s", by, service, what, reason),
 		}, at)

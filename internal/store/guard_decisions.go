@@ -73,7 +73,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (s *Store) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit,
 	now moment, again bool,
 ) (ops.GuardRecord, error) {
-	err := s.db.Write(ctx, "record_guard", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "record_guard", db.OfSession(r.SessionID), func(tx db.Querier) error {
 		cycle, err := fenceSession(ctx, tx, owner, r.SessionID)
 		if err != nil {
 			return err
@@ -100,6 +100,7 @@ func (s *Store) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRec
 				r.Allowed, r.Rule, r.Reason = false, pass.rule(), reason
 			}
 		}
+		db.OrderFeed(tx, db.FeedGuard)
 		r.ID, err = insertGuard(ctx, tx, r)
 		return err
 	})

@@ -95,7 +95,7 @@ func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]
 // ReleaseActions gives back what a tool call reserved, for a call that is known never to have started. Actions that passed the
 // shell gate stay.
 func (s *Store) ReleaseActions(ctx context.Context, owner ops.Owner, session ops.SessionID, toolUseID string) (released int, err error) {
-	err = s.db.Write(ctx, "release_actions", func(tx db.Querier) error {
+	err = s.db.WriteIn(ctx, "release_actions", db.OfSession(session), func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, session); err != nil {
 			return err
 		}

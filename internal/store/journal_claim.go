@@ -20,7 +20,7 @@ import (
 func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
 	at = s.orNow(at)
 	var out ops.Claimed
-	err := s.db.Write(ctx, "claim", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "claim", db.OfCycle(id), func(tx db.Querier) error {
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 
 // Release puts a running cycle back into the queue and gives up its slot; what was recorded stays.
 func (s *Store) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
-	err := s.db.Write(ctx, "release", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "release", db.OfCycle(id), func(tx db.Querier) error {
 		cycle, err := fenceCycle(ctx, tx, owner, id)
 		if err != nil {
 			return err
@@ -103,7 +103,10 @@ func (s *Store) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) er
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = NULL, term = 0 WHERE id = ?`, ops.CycleQueued, id)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, cycle.environment, s.clock())
 	})
 	if err != nil {
 		return fmt.Errorf("release cycle %d: %w", id, err)

@@ -19,7 +19,7 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 	}
 	t.At = s.orNow(t.At)
 	var out ops.Claimed
-	err := s.db.Write(ctx, "commit", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "commit", db.OfCycle(t.Cycle), func(tx db.Querier) error {
 		cycle, err := fenceCycle(ctx, tx, owner, t.Cycle)
 		if err != nil {
 			return err
@@ -30,11 +30,18 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		if err := record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At)
-		return err
+		if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
+			return err
+		}
+		switch t.Step.Kind {
+		case ops.StepFinish, ops.StepAwait, ops.StepDefer:
+			return s.offer(ctx, tx, cycle.environment, t.At)
+		case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause, ops.StepAct:
+		}
+		return nil
 	})
 	if err != nil {
-		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)
+		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, s.sayMoved(ctx, err))
 	}
 	return out, nil
 }
@@ -66,7 +73,7 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	}
 	if t.Result.Problem != "" {
 		// The problem that started a cycle stays its name.
-		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
+		if err := db.Later(ctx, tx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
 			return fmt.Errorf("name the problem: %w", err)
 		}
 	}
@@ -111,7 +118,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 		if r := t.Step.Incident; n.Service == "" && r != nil && len(r.Services) == 1 {
 			n.Service = r.Services[0]
 		}
-		if _, err := insertNotice(ctx, tx, n, t.At); err != nil {
+		if err := queueNotice(ctx, tx, n, t.At); err != nil {
 			return fmt.Errorf("record notice: %w", err)
 		}
 	}
@@ -187,7 +194,7 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 			e.Environment = cycle.environment
 		}
 		e.CycleID = orOf(e.CycleID, cycle.id)
-		if _, err := insertEvent(ctx, tx, e, at); err != nil {
+		if err := insertEvent(ctx, tx, e, at); err != nil {
 			return fmt.Errorf("record event %s: %w", e.Kind, err)
 		}
 	}
@@ -199,14 +206,14 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
 		ended_at = ?, wake_at = NULL WHERE id = ?`,
 		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 	// Queued sessions will not run any more.
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
+	err = db.Later(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
 		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)

@@ -41,8 +41,8 @@ func addedCosts(cond, sign string) string {
 const servicesOf = `COALESCE((SELECT e.services FROM escalations e WHERE e.cycle_id = s.cycle_id AND e.services IS NOT NULL
 	ORDER BY e.id DESC LIMIT 1), '')`
 
-// changeCosts adds sessions to cost_days, or takes them away. It returns how many rows of cost_days it changed.
-func changeCosts(ctx context.Context, tx db.Querier, sign, cond string, args ...any) (int64, error) {
+// changeCosts is a statement that adds sessions to cost_days, or takes them away.
+func changeCosts(sign, cond string) string {
 	statement := `INSERT INTO cost_days ` + addedCosts(cond, sign) + ` ON CONFLICT (` + costKey + `) DO UPDATE SET `
 	for i, column := range costFigures() {
 		if i > 0 {
@@ -50,13 +50,12 @@ func changeCosts(ctx context.Context, tx db.Querier, sign, cond string, args ...
 		}
 		statement += column + ` = cost_days.` + column + ` + excluded.` + column
 	}
-	return db.Affected(ctx, tx, statement, args...)
+	return statement
 }
 
 // countSession adds a session that has just ended.
 func countSession(ctx context.Context, tx db.Querier, id ops.SessionID) error {
-	_, err := changeCosts(ctx, tx, ``, `s.id = ?`, id)
-	return err
+	return db.Later(ctx, tx, changeCosts(``, `s.id = ?`), id)
 }
 
 // uncountCycle takes away the ended sessions of a cycle if the next decision names other services than those they are counted for. The
@@ -69,11 +68,11 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID, d *ops.
 	if err != nil {
 		return false, err
 	}
-	n, err := changeCosts(ctx, tx, `-`, `s.cycle_id = ? AND `+servicesOf+` <> ?`, cycle, services)
+	n, err := db.Affected(ctx, tx, changeCosts(`-`, `s.cycle_id = ? AND `+servicesOf+` <> ?`), cycle, services)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM cost_days WHERE sessions = 0 AND cost_reported = 0
+	err = db.Later(ctx, tx, `DELETE FROM cost_days WHERE sessions = 0 AND cost_reported = 0
 		AND day >= (SELECT substr(MIN(s.ended_at), 1, 10) FROM sessions s WHERE s.cycle_id = ?)`, cycle)
 	return true, err
 }
@@ -81,8 +80,7 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID, d *ops.
 // countResult adds what a transition ended: one session, or after uncountCycle all of the cycle.
 func countResult(ctx context.Context, tx db.Querier, moved bool, t ops.Transition) error {
 	if moved {
-		_, err := changeCosts(ctx, tx, ``, `s.cycle_id = ?`, t.Cycle)
-		return err
+		return db.Later(ctx, tx, changeCosts(``, `s.cycle_id = ?`), t.Cycle)
 	}
 	if t.Result.Session == nil {
 		return nil
@@ -92,7 +90,7 @@ func countResult(ctx context.Context, tx db.Querier, moved bool, t ops.Transitio
 
 // addUpCycle records what a cycle that ends has cost as a whole.
 func addUpCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
+	err := db.Later(ctx, tx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
 	return err
 }
 

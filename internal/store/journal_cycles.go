@@ -36,21 +36,30 @@ func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, e
 		return 0, fmt.Errorf("submit cycle: %w", err)
 	}
 	var id ops.CycleID
-	err = s.db.Write(ctx, "submit", func(tx db.Querier) error {
+	err = s.db.WriteIn(ctx, "submit", db.InEnvironment(n.Environment), func(tx db.Querier) error {
 		known, err := sameRequest(ctx, tx, n, options)
 		if err != nil || known > 0 {
 			id = known
 			return err
 		}
-		return tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
+		err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
 			request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+		if db.IsUnique(err) {
+			return errOtherRequest // for another environment, at the same moment
+		}
+		if err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, n.Environment, s.clock())
 	})
 	if err != nil {
 		return 0, fmt.Errorf("submit cycle: %w", err)
 	}
 	return id, nil
 }
+
+var errOtherRequest = fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
 
 // sameRequest returns the cycle that the same request got before, or 0.
 func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options string) (id ops.CycleID, err error) {
@@ -66,7 +75,7 @@ func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options str
 	case err != nil:
 		return 0, err
 	case environment != n.Environment || prompt != n.Prompt || narrowed != options:
-		return 0, fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
+		return 0, errOtherRequest
 	}
 	return id, nil
 }
@@ -75,7 +84,7 @@ func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options str
 // cycle.
 func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
 	var c ops.Cycle
-	err := s.db.Write(ctx, "cancel", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "cancel", db.OfCycle(id), func(tx db.Querier) error {
 		var err error
 		if c, err = cycleByID(ctx, tx, id); err != nil {
 			return err
@@ -93,8 +102,10 @@ func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string
 		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1 WHERE id = ?`, id); err != nil {
 			return err
 		}
-		c, err = cycleByID(ctx, tx, id)
-		return err
+		if c, err = cycleByID(ctx, tx, id); err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, c.Environment, s.clock())
 	})
 	if err != nil {
 		return ops.Cycle{}, fmt.Errorf("cancel cycle %d: %w", id, err)
@@ -158,6 +169,8 @@ func (s *Store) Endings(ctx context.Context, environment string, limit int) ([]o
 }
 
 func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {
-	return db.List(ctx, q, scanEnding, `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
-		ORDER BY ended_at DESC, id DESC LIMIT ?`, environment, except, limit)
+	return db.List(ctx, q, scanEnding, selectEndings, environment, except, limit)
 }
+
+const selectEndings = `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?
+	ORDER BY ended_at DESC, id DESC LIMIT ?`

@@ -75,10 +75,9 @@ func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) 
 // AddEvent records an event outside a transition.
 func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 	var id int64
-	err := s.db.Write(ctx, "event", func(tx db.Querier) error {
-		var err error
-		id, err = insertEvent(ctx, tx, e, s.clock())
-		return err
+	err := s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) error {
+		db.OrderFeed(tx, db.FeedEvents)
+		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, eventValues(e, s.clock())...).Scan(&id)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("record event %s: %w", e.Kind, err)
@@ -86,15 +85,19 @@ func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 	return id, nil
 }
 
-func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) (int64, error) {
+const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+// insertEvent records an event as the last thing of the transaction: what is written while others wait should be little.
+func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
+	return db.AddToFeed(ctx, tx, db.FeedEvents, insertsEvent, eventValues(e, at)...)
+}
+
+func eventValues(e ops.Event, at time.Time) []any {
 	if e.At.IsZero() {
 		e.At = at
 	}
-	var id int64
-	err := tx.QueryRowContext(ctx, `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-		db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind, e.Service, e.Message).Scan(&id)
-	return id, err
+	return []any{db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind, e.Service, e.Message}
 }
 
 // withReason adds a reason to a sentence, if there is one.

@@ -46,6 +46,11 @@ func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (op
 			if _, err := s.requeueCycles(ctx, tx, h.Name, now, left); err != nil {
 				return err
 			}
+			// The jobs of the other ones died with the last term.
+			_, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1 WHERE status = 'running' AND owner = ?`, h.Name)
+			if err != nil {
+				return err
+			}
 		}
 		return tx.QueryRowContext(ctx, `INSERT INTO hosts (host, term, registered_at, identity, version, labels, environments, draining,
 			seen_at, expires_at) VALUES (?, 1, ?, ?, ?, ?, ?, FALSE, ?, ?)
@@ -184,17 +189,16 @@ func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now ti
 // requeueCycles puts a host's running cycles back into the queue. Sessions that ran there are marked as interrupted.
 func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time,
 	which func(ops.Cycle) bool,
-) ([]ops.CycleID, error) {
+) (requeued []ops.CycleID, err error) {
 	held, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
 	if err != nil {
 		return nil, err
 	}
-	var out []ops.CycleID
 	for _, c := range held {
 		if !which(c) {
 			continue
 		}
-		out = append(out, c.ID)
+		requeued = append(requeued, c.ID)
 		ended, err := db.List(ctx, tx, db.ScanInt, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
 			WHERE cycle_id = ? AND status = 'running' RETURNING id`,
 			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running",
@@ -212,15 +216,18 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 		if err != nil {
 			return nil, err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Kind: "host",
 			Message: "host " + host + " gave no sign of life; another one continues its cycle",
 		}, now)
 		if err != nil {
 			return nil, err
 		}
+		if err := s.offer(ctx, tx, c.Environment, now); err != nil {
+			return nil, err
+		}
 	}
-	return out, nil
+	return requeued, nil
 }
 
 // TakeDuty gives a duty to the owner, or reports that another host has it.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,43 +26,82 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	var out ops.Claimed
 	var has contents
+	cycle := db.AheadOne(ctx, q, has.scan, selectContents, db.Time(at), id)
+	always := db.Pipelined(q) // they cost no round trip of their own
+	asked := []func() error{ahead(ctx, q, &out.Journal.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)}
+	if always {
+		asked = append(asked, frequentParts(ctx, q, &out.Journal, id, contents{decisions: true, checks: true, recoveries: true})...)
+	}
 	var err error
-	if out.Cycle, has, err = cycleWithContents(ctx, q, id, at); err != nil {
+	if out.Cycle, err = cycle(); err != nil {
 		return ops.Claimed{}, err
 	}
-	environment := out.Cycle.Environment
-	j := &out.Journal
-	for _, part := range []struct {
-		there bool
-		load  func() error
-	}{
-		{true, func() (err error) { j.Sessions, err = sessionsOfCycle(ctx, q, id); return err }},
-		{has.decisions, func() (err error) { j.Decisions, err = decisionsOfCycle(ctx, q, id); return err }},
-		{has.checks, func() (err error) {
-			j.Checks, err = db.List(ctx, q, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)
-			return err
-		}},
-		{has.recoveries, func() (err error) { j.Recoveries, err = recoveriesOfCycle(ctx, q, id); return err }},
-		{has.approvals, func() (err error) { j.Approvals, err = approvalsOfCycle(ctx, q, id); return err }},
-		{has.incidents, func() (err error) { j.Incidents, err = incidentsFor(ctx, q, environment, id); return err }},
-		{has.judgements, func() (err error) { j.Effects, err = effectsOfCycle(ctx, q, id); return err }},
-		{has.runs, func() (err error) { j.Runs, err = actionsOfCycle(ctx, q, id); return err }},
-		{has.silences, func() (err error) { j.Silences, err = silencesAt(ctx, q, environment, at); return err }},
-		{true, func() (err error) { j.Withheld, err = withheldFor(ctx, q, out, has.withheld, at); return err }},
-		// A session of this cycle may have used a reservation since the last load.
-		{has.actions && len(out.Cycle.Policy.Cooldowns) > 0, func() (err error) {
-			j.Cooldowns, err = cooldowns(ctx, q, environment, out.Cycle.Policy.Cooldowns, s.moment(at))
-			return err
-		}},
-	} {
-		if !part.there {
-			continue
-		}
-		if err := part.load(); err != nil {
+	if !always {
+		asked = append(asked, frequentParts(ctx, q, &out.Journal, id, has)...)
+	}
+	for _, read := range append(asked, rareParts(ctx, q, &out.Journal, out.Cycle, has, at)...) {
+		if err := read(); err != nil {
 			return ops.Claimed{}, err
 		}
 	}
-	return out, nil
+	return out, s.loadOthers(ctx, q, &out, has, at)
+}
+
+// ahead asks for a part of the journal; what it returns waits for it.
+func ahead[T any](ctx context.Context, q db.Querier, to *[]T, scan func(db.Row) (T, error), query string, args ...any) func() error {
+	rows := db.Ahead(ctx, q, scan, query, args...)
+	return func() (err error) { *to, err = rows(); return err }
+}
+
+// frequentParts asks for what most cycles have.
+func frequentParts(ctx context.Context, q db.Querier, j *ops.Journal, id ops.CycleID, has contents) (asked []func() error) {
+	if has.decisions {
+		asked = append(asked, ahead(ctx, q, &j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id))
+	}
+	if has.checks {
+		asked = append(asked, ahead(ctx, q, &j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id))
+	}
+	if has.recoveries {
+		asked = append(asked, ahead(ctx, q, &j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id))
+	}
+	return asked
+}
+
+// rareParts asks for what few cycles have.
+func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, has contents, at time.Time) (asked []func() error) {
+	if has.approvals {
+		asked = append(asked, ahead(ctx, q, &j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, c.ID))
+	}
+	if has.runs {
+		asked = append(asked, ahead(ctx, q, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, c.ID))
+	}
+	if has.silences {
+		asked = append(asked, ahead(ctx, q, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...))
+	}
+	return asked
+}
+
+// loadOthers reads the parts that take more than one query.
+func (s *Store) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, has contents, at time.Time) (err error) {
+	c, j := out.Cycle, &out.Journal
+	if has.incidents {
+		if j.Incidents, err = incidentsFor(ctx, q, c.Environment, c.ID); err != nil {
+			return err
+		}
+	}
+	if has.judgements {
+		if j.Effects, err = effectsOfCycle(ctx, q, c.ID); err != nil {
+			return err
+		}
+	}
+	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
+		return err
+	}
+	// A session of this cycle may have used a reservation since the last load.
+	if has.actions && len(c.Policy.Cooldowns) > 0 {
+		j.Cooldowns, err = cooldowns(ctx, q, c.Environment, c.Policy.Cooldowns, s.moment(at))
+	}
+	return err
 }
 
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
@@ -87,15 +125,10 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id)
 	FROM cycles c WHERE c.id = ?`
 
-func cycleWithContents(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Cycle, contents, error) {
-	var has contents
-	c, err := db.One(ctx, q, func(r db.Row) (ops.Cycle, error) {
-		return scanCycle(longerRow{r, []any{
-			&has.decisions, &has.checks, &has.recoveries, &has.approvals, &has.incidents, &has.judgements, &has.silences, &has.withheld,
-			&has.actions, &has.runs,
-		}})
-	}, selectContents, db.Time(at), id)
-	return c, has, err
+func (h *contents) scan(r db.Row) (ops.Cycle, error) {
+	return scanCycle(longerRow{r, []any{
+		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.incidents, &h.judgements, &h.silences, &h.withheld, &h.actions, &h.runs,
+	}})
 }
 
 // longerRow scans a row into the columns that the caller knows and into more.
@@ -113,52 +146,57 @@ func (s *Store) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at 
 		return ops.Claimed{}, err
 	}
 	j := &out.Journal
-	if j.LastLook, err = lastLook(ctx, q, out.Cycle.Environment); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Windows, err = reportedWindows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
-		return ops.Claimed{}, err
-	}
+	environment := out.Cycle.Environment
+	look := db.Ahead(ctx, q, scanLook, selectLastLook, environment)
+	windows := askWindows(ctx, q, out.Cycle.Policy.Handlers)
 	const before = 10 // enough to see whether they keep failing
-	j.Before, err = endings(ctx, q, out.Cycle.Environment, id, before)
+	endings := ahead(ctx, q, &j.Before, scanEnding, selectEndings, environment, id, before)
+	if j.Spend.DayUSD, err = spent(ctx, q, environment, at, `cycle_id`, int64(id)); err != nil {
+		return ops.Claimed{}, err
+	}
+	looks, err := look()
 	if err != nil {
 		return ops.Claimed{}, err
 	}
-	if j.Spend.DayUSD, err = spent(ctx, q, out.Cycle.Environment, at, `cycle_id`, int64(id)); err != nil {
+	if len(looks) > 0 {
+		j.LastLook = looks[0]
+	}
+	if j.Windows, err = windows(); err != nil {
 		return ops.Claimed{}, err
 	}
-	return out, nil
+	return out, endings()
 }
 
-// reportedWindows reads the context window that was last reported for each handler's model.
-func reportedWindows(ctx context.Context, q db.Querier, handlers []ops.Handler) (map[string]int64, error) {
-	out := map[string]int64{}
+// askWindows asks for the context window that was last reported for each handler's model.
+func askWindows(ctx context.Context, q db.Querier, handlers []ops.Handler) func() (map[string]int64, error) {
+	asked := map[string]func() ([]int64, error){}
 	for _, h := range handlers {
-		if _, done := out[h.Model]; done {
-			continue
-		}
-		window, err := db.One(ctx, q, db.ScanInt, `SELECT context_window FROM sessions
-			WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
-		if err != nil && !errors.Is(err, ops.ErrNotFound) {
-			return nil, err
-		}
-		if window > 0 {
-			out[h.Model] = window
+		if _, done := asked[h.Model]; !done {
+			asked[h.Model] = db.Ahead(ctx, q, db.ScanInt, `SELECT context_window FROM sessions
+				WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
 		}
 	}
-	return out, nil
+	return func() (map[string]int64, error) {
+		out := map[string]int64{}
+		for model, window := range asked {
+			found, err := window()
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 && found[0] > 0 {
+				out[model] = found[0]
+			}
+		}
+		return out, nil
+	}
 }
 
-// lastLook is when an agent last looked at an environment; nil when none has.
-func lastLook(ctx context.Context, q db.Querier, environment string) (*time.Time, error) {
-	at, err := db.One(ctx, q, func(r db.Row) (*time.Time, error) {
-		var at *time.Time
-		err := r.Scan(db.ToOptTime(&at))
-		return at, err
-	}, `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
-		ORDER BY id DESC LIMIT 1`, environment)
-	if errors.Is(err, ops.ErrNotFound) {
-		return nil, nil //nolint:nilnil // no agent has looked yet
-	}
+// selectLastLook finds when an agent last looked at an environment.
+const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
+	ORDER BY id DESC LIMIT 1`
+
+func scanLook(r db.Row) (*time.Time, error) {
+	var at *time.Time
+	err := r.Scan(db.ToOptTime(&at))
 	return at, err
 }

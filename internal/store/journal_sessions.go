@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,17 +71,13 @@ func (s *Store) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 	return out, nil
 }
 
-func sessionsOfCycle(ctx context.Context, q db.Querier, id ops.CycleID) ([]ops.Session, error) {
-	return db.List(ctx, q, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)
-}
-
 // StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
 // and returns it: nil without a limit. With nothing left the error is ops.ErrBudget, and the session stays queued.
 func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
 	ask ops.BudgetAsk,
 ) (granted *float64, err error) {
 	at = s.orNow(at)
-	err = s.db.Write(ctx, "start_session", func(tx db.Querier) error {
+	err = s.db.WriteIn(ctx, "start_session", db.OfSession(id), func(tx db.Querier) error {
 		cycle, err := fenceSession(ctx, tx, owner, id)
 		if err != nil {
 			return err
@@ -91,16 +88,12 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
 			return err
 		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
+		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
 			budget_usd = ? WHERE id = ? AND status = ?`,
-			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued))
-		if err == nil && !ok {
-			err = sessionConflict(ctx, tx, id)
-		}
-		return err
+			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start session %d: %w", id, err)
+		return nil, fmt.Errorf("start session %d: %w", id, s.sayMoved(ctx, err))
 	}
 	return granted, nil
 }
@@ -108,26 +101,42 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 // NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
 // pid.
 func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
-	err := s.db.Write(ctx, "note_process", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "note_process", db.OfSession(id), func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
-			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning))
-		if err == nil && !ok {
-			err = sessionConflict(ctx, tx, id)
-		}
-		return err
+		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
+			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
 	})
 	if err != nil {
-		return fmt.Errorf("note process of session %d: %w", id, err)
+		return fmt.Errorf("note process of session %d: %w", id, s.sayMoved(ctx, err))
 	}
 	return nil
 }
 
-// sessionConflict explains why a conditional update of a session found no row.
-func sessionConflict(ctx context.Context, q db.Querier, id ops.SessionID) error {
-	status, err := db.One(ctx, q, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
+// errMoved is a conditional update of a session that found no row.
+type errMoved struct{ id ops.SessionID }
+
+func (e *errMoved) Error() string { return fmt.Sprintf("session %d is in another state", e.id) }
+func (e *errMoved) Unwrap() error { return ops.ErrConflict }
+
+// mustChange refuses a conditional update of a session that found no row.
+func mustChange(id ops.SessionID) func(int64, error) error {
+	return func(changed int64, err error) error {
+		if err == nil && changed == 0 {
+			err = &errMoved{id}
+		}
+		return err
+	}
+}
+
+// sayMoved explains an errMoved: the state of the session is read after the transaction, which has changed nothing.
+func (s *Store) sayMoved(ctx context.Context, err error) error {
+	moved, ok := errors.AsType[*errMoved](err)
+	if !ok {
+		return err
+	}
+	status, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT status FROM sessions WHERE id = ?`, moved.id)
 	if err != nil {
 		return err
 	}
@@ -139,16 +148,18 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails
 	h := n.Handler
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
+	once := func(_ int64, err error) error {
+		if db.IsUnique(err) {
+			return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
+		}
+		return err
+	}
+	return db.LaterChecked(ctx, tx, once, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
 		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, db.OptID(n.ParentID), db.OptID(n.RetryOf),
-		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
+		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, cmp.Or(n.Key, hex.EncodeToString(key[:])),
 		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, db.Time(at))
-	if db.IsUnique(err) {
-		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
-	}
-	return err
 }
 
 // endSession writes the end of a session into its row. The identity of the session never changes, and values noted at its start
@@ -158,8 +169,8 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		return fmt.Errorf("%q is not a final status of a session", r.Status)
 	}
 	ended := orOf(r.EndedAt, at)
-	ok, err := db.Changed(tx.ExecContext(
-		ctx,
+	return db.LaterChecked(
+		ctx, tx, mustChange(r.ID),
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
@@ -210,9 +221,5 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		cycle.id,
 		ops.SessionQueued,
 		ops.SessionRunning,
-	))
-	if err == nil && !ok {
-		err = sessionConflict(ctx, tx, r.ID)
-	}
-	return err
+	)
 }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
 	"claudeops/internal/store/db"
 )
@@ -19,6 +21,16 @@ type Flaw = db.Flaw
 // ops.ErrConflict unless it may be replaced.
 func BackUp(ctx context.Context, database, target string, replace bool) (Backup, error) {
 	return schema().BackUp(ctx, database, target, replace)
+}
+
+// Pending is what an upgrade of a database would do.
+type Pending = db.Pending
+
+// FindPending tells what Open would migrate, and changes nothing.
+func FindPending(ctx context.Context, o Options) (Pending, error) {
+	return db.FindPending(ctx, db.Options{
+		Path: o.Path, URL: o.URL, Schema: schema(), Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Version: o.Version,
+	})
 }
 
 // Examine reads a whole database file that is not in use, and reports damage and its schema version.

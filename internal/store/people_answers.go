@@ -75,11 +75,14 @@ func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, r
 		if out, err = incidentByID(ctx, tx, id); err != nil {
 			return err
 		}
-		_, err = insertEvent(ctx, tx, ops.Event{
+		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
 			Message: withReason(fmt.Sprintf("%s %s %s", by, did, describeIncident(out)), reason),
 		}, at)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.offer(ctx, tx, out.Environment, at)
 	})
 	if err != nil {
 		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)

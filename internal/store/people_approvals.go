@@ -112,7 +112,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 
 // dropApprovals closes the questions of a cycle that has ended.
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+	err := db.Later(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
 		ops.ApprovalWithdrawn, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err
@@ -131,7 +131,10 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 		if out, err = settleApproval(ctx, tx, id, status, by, reason, at); err != nil {
 			return err
 		}
-		return wakeCycle(ctx, tx, out.CycleID, at)
+		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
+			return err
+		}
+		return s.offerBeside(ctx, tx, out.CycleID, at)
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
@@ -167,7 +170,10 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 		if out, err = settleApproval(ctx, tx, id, ops.ApprovalApproved, by, reason, at); err != nil {
 			return err
 		}
-		return wakeCycle(ctx, tx, out.CycleID, at)
+		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
+			return err
+		}
+		return s.offerBeside(ctx, tx, out.CycleID, at)
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
@@ -225,7 +231,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	if !ok {
 		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 	}
-	_, err = insertEvent(ctx, tx, ops.Event{
+	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
 		Message: withReason(describeAnswer(a), reason),
 	}, at)

@@ -135,7 +135,7 @@ func failingCheck(checks []ops.CheckResult, service string) string {
 
 // dropWaits removes what a cycle waits for.
 func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
+	err := db.Later(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
 	return err
 }
 
@@ -159,7 +159,7 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 			if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
 				return err
 			}
-			_, err := insertEvent(ctx, tx, ops.Event{
+			err := insertEvent(ctx, tx, ops.Event{
 				CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
 				Message: withReason(describeIncident(i)+" is over", r.How),
 			}, at)

@@ -13,7 +13,7 @@ const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.cla
 	i.occurrences, COALESCE(i.first_cycle_id, 0), COALESCE(i.last_cycle_id, 0),
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
-	i.called_at, CASE WHEN ` + handledAlone + ` THEN 1 ELSE 0 END,
+	i.called_at, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
 	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
 	FROM incidents i`
 

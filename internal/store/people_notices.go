@@ -74,7 +74,7 @@ func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event
 		if event == nil {
 			return nil
 		}
-		_, err = insertEvent(ctx, tx, *event, s.clock())
+		err = insertEvent(ctx, tx, *event, s.clock())
 		return err
 	})
 	if err != nil {
@@ -91,7 +91,34 @@ func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
 	return fmt.Errorf("it is already %s: %w", status, ops.ErrConflict)
 }
 
+const insertsNotice = `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
+	error, created_at, sent_at, target, environment, service, dedup_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// insertNotice adds a notice, unless one with the same key was added lately.
 func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time) (int64, error) {
+	n = withTimes(n, at)
+	if n.Key != "" {
+		told, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at > ? ORDER BY id DESC LIMIT 1`,
+			n.Key, db.Time(n.CreatedAt.Add(-noticeRepeatAfter)))
+		if !errors.Is(err, ops.ErrNotFound) {
+			return told, err
+		}
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, insertsNotice+` RETURNING id`, noticeValues(n)...).Scan(&id)
+	return id, err
+}
+
+// queueNotice is insertNotice where nobody needs the id.
+func queueNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time) error {
+	if n.Key != "" {
+		_, err := insertNotice(ctx, tx, n, at)
+		return err
+	}
+	return db.Later(ctx, tx, insertsNotice, noticeValues(withTimes(n, at))...)
+}
+
+func withTimes(n ops.Notice, at time.Time) ops.Notice {
 	if n.Status == "" {
 		n.Status = ops.NoticePending
 	}
@@ -101,19 +128,14 @@ func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time
 	if n.NextAt.IsZero() {
 		n.NextAt = n.CreatedAt
 	}
-	if n.Key != "" {
-		told, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at > ? ORDER BY id DESC LIMIT 1`,
-			n.Key, db.Time(n.CreatedAt.Add(-noticeRepeatAfter)))
-		if !errors.Is(err, ops.ErrNotFound) {
-			return told, err
-		}
-	}
-	var id int64
-	err := tx.QueryRowContext(ctx, `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
-		error, created_at, sent_at, target, environment, service, dedup_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+	return n
+}
+
+func noticeValues(n ops.Notice) []any {
+	return []any{
 		db.OptID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, db.Time(n.NextAt),
-		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key).Scan(&id)
-	return id, err
+		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key,
+	}
 }
 
 // RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.

@@ -40,7 +40,7 @@ func (s *Store) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 	notice *ops.Notice, since time.Time,
 ) (ops.Cause, bool, error) {
 	started := false
-	err := s.db.Write(ctx, "open_cause", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "open_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		found, err := cycleThatFound(ctx, tx, c, since)
 		switch {
 		case err == nil:
@@ -99,6 +99,9 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
+	if err := s.offer(ctx, tx, n.Environment, c.At); err != nil {
+		return err
+	}
 	checks = slices.Clone(checks)
 	for i := range checks {
 		checks[i].CycleID = &c.Cycle
@@ -106,7 +109,7 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err := insertChecks(ctx, tx, checks, c.At); err != nil {
 		return err
 	}
-	_, err = insertEvent(ctx, tx, ops.Event{
+	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],
 		Message: fmt.Sprintf("%s A cycle starts for it.", c.Reason),
 	}, c.At)
@@ -144,7 +147,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 // sent already.
 func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
-	err := s.db.Write(ctx, "resolve_cause", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET resolved_at = ? WHERE id = ? AND resolved_at IS NULL`, db.Time(at), c.ID))
 		if err != nil || !ok {
 			return err
@@ -158,7 +161,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
 			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
-		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		if notice == nil {
@@ -179,13 +182,13 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 	return nil
 }
 
-// resolveAll resolves incidents, each with its event.
-func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+// resolveAll resolves incidents of one environment, each with its event.
+func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
 		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
-		_, err := insertEvent(ctx, tx, ops.Event{
+		err := insertEvent(ctx, tx, ops.Event{
 			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
 			Message: withReason(describeIncident(i)+" is over", how),
 		}, at)
@@ -193,7 +196,10 @@ func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how str
 			return err
 		}
 	}
-	return nil
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.offer(ctx, tx, rows[0].Environment, at)
 }
 
 // ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for those about which
@@ -201,14 +207,14 @@ func resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how str
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
-	err := s.db.Write(ctx, "service_recovered", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "service_recovered", db.InEnvironment(environment), func(tx db.Querier) error {
 		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ?
 			AND i.resolved_at IS NULL
 			ORDER BY i.id`, environment, service, db.Time(began))
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if err := resolveAll(ctx, tx, rows, how, at); err != nil {
+		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		for n := range rows {

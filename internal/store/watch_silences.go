@@ -88,7 +88,7 @@ func describeSilence(q ops.Silence) string {
 }
 
 func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
-	_, err := insertEvent(ctx, tx, ops.Event{
+	err := insertEvent(ctx, tx, ops.Event{
 		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"),
 		Message: withReason(did, q.Reason),
 	}, at)
@@ -157,9 +157,9 @@ func (s *Store) SilencesSince(ctx context.Context, environment string, since tim
 	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
 }
 
-// silencesAt returns the silences that are active in an environment at a time.
-func silencesAt(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Silence, error) {
-	now := db.Time(at)
-	return db.List(ctx, q, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
-		ORDER BY q.id LIMIT ?`, now, now, environment, maxSilences)
+const selectSilencesAt = selectSilences + ` WHERE q.ends_at > ? AND q.starts_at <= ? AND (q.environment = ? OR q.environment = '')
+	ORDER BY q.id LIMIT ?`
+
+func silencesArgs(environment string, at time.Time) []any {
+	return []any{db.Time(at), db.Time(at), environment, maxSilences}
 }

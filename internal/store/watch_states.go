@@ -31,7 +31,7 @@ func (s *Store) States(ctx context.Context, environment string) ([]health.State,
 func (s *Store) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 	alerts []ops.Alert,
 ) error {
-	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
 		at := s.clock()
 		if err := insertChecks(ctx, tx, kept, at); err != nil {
 			return fmt.Errorf("checks: %w", err)
@@ -43,7 +43,7 @@ func (s *Store) RecordResults(ctx context.Context, environment string, kept, cou
 			return fmt.Errorf("states: %w", err)
 		}
 		for _, e := range events {
-			if _, err := insertEvent(ctx, tx, e, at); err != nil {
+			if err := insertEvent(ctx, tx, e, at); err != nil {
 				return fmt.Errorf("event %s: %w", e.Kind, err)
 			}
 		}
@@ -83,7 +83,7 @@ func (s *Store) ForgetStates(ctx context.Context, environment string, states []h
 	if len(states) == 0 {
 		return nil
 	}
-	err := s.db.Write(ctx, "looks", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
 		rows := make([][]any, len(states))
 		for i, v := range states {
 			rows[i] = []any{environment, v.Service, v.Probe}
@@ -99,7 +99,7 @@ func (s *Store) ForgetStates(ctx context.Context, environment string, states []h
 
 // SaveWithheld replaces the list of failing services of an environment for which no agent is started.
 func (s *Store) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
-	err := s.db.Write(ctx, "withheld", func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "withheld", db.InEnvironment(environment), func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
 			return err
 		}

@@ -72,11 +72,18 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 }
 
 // hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
-func hopping(times string) string {
+func hopping(times string) string { return hoppingAfter(times, 0) }
+
+// hoppingAfter is one that works for a while before it hands over.
+func hoppingAfter(times string, works time.Duration) string {
 	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
+	wait := ""
+	if works > 0 {
+		wait = fmt.Sprintf("sleep %.3f\n", works.Seconds())
+	}
 	return "echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n" +
 		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
-		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
+		wait + result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
 }
 
 // readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how

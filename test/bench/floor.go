@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -56,6 +58,9 @@ func firstLine(program string) error {
 	return errors.Join(err, c.Wait())
 }
 
+// workTime is how long an agent of the hops works. A real one works for seconds or minutes; meanwhile the next session is prepared.
+const workTime = 200 * time.Millisecond
+
 // coldStarts is how many daemons are started for the first hop of a process.
 const coldStarts = 9
 
@@ -64,7 +69,7 @@ func (b *bench) cold() ([]float64, error) {
 	var out []float64
 	for i := range coldStarts {
 		times := filepath.Join(b.dir, fmt.Sprintf("cold-%d", i))
-		agent, err := b.agent(hopping(times))
+		agent, err := b.agent(hoppingAfter(times, workTime))
 		if err != nil {
 			return nil, err
 		}
@@ -86,4 +91,30 @@ func (b *bench) cold() ([]float64, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// manyProcesses starts processes that do nothing, in one process group, until stop is called.
+func manyProcesses(count int) (stop func(), err error) {
+	runtime.LockOSThread() // they end with the thread that started them
+	var all []*exec.Cmd
+	stop = func() {
+		defer runtime.UnlockOSThread()
+		for _, c := range all {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}
+	for range count {
+		c := exec.Command("sleep", "3600") //nolint:noctx // stop ends it
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		if len(all) > 0 {
+			c.SysProcAttr.Pgid = all[0].Process.Pid
+		}
+		if err := c.Start(); err != nil {
+			stop()
+			return nil, fmt.Errorf("start process %d: %w", len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	return stop, nil
 }

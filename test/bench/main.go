@@ -34,10 +34,11 @@ func main() {
 	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
+	processes := flag.Int("processes", 1500, "with how many more processes on the machine the hop is measured again; 0: it is not")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
 	growth := flag.Int("growth", 30, "how many days of a busy site its pages are measured on; 365 makes about 3 GB")
 	flag.Parse()
-	if err := run(*binary, *only, *chains, *crowd, *growth, *webhooks, *probes, *gatus, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *processes, *crowd, *growth, *webhooks, *probes, *gatus, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -49,7 +50,7 @@ const hostChains = 200
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, chains, crowd, growth int, webhooks, probes time.Duration, gatus string, out io.Writer) error {
+func run(binary, only string, chains, processes, crowd, growth int, webhooks, probes time.Duration, gatus string, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		name    string
 		measure func() ([]figure, error)
 	}{
-		{"hops", func() ([]figure, error) { return b.hops(chains) }},
+		{"hops", func() ([]figure, error) { return b.hops(chains, processes) }},
 		{"lines", b.lines},
 		{"idle", b.idle},
 		{"gates", b.gates},
@@ -74,6 +75,7 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
+		{"hosts", b.scaling},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
 		{"scale", b.scale},
@@ -119,28 +121,16 @@ func (b *bench) command(agent, state string, args ...string) *exec.Cmd {
 const result = `echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"duration_ms":1,"total_cost_usd":0.001,"result":"ok","session_id":"s"}'`
 
 // hops measures from the end of one tier's process to the first line of the next one's.
-func (b *bench) hops(chains int) ([]figure, error) {
-	times := filepath.Join(b.dir, "times")
-	agent, err := b.agent(hopping(times))
-	if err != nil {
-		return nil, err
-	}
-	before, err := b.floor(agent)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.chains(agent, times, "hops", chains); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(times)
-	if err != nil {
-		return nil, err
-	}
-	hops, _, err := readHops(string(raw))
+func (b *bench) hops(chains, processes int) ([]figure, error) {
+	before, hops, err := b.hopsOnce("hops", chains)
 	if err != nil {
 		return nil, err
 	}
 	cold, err := b.cold()
+	if err != nil {
+		return nil, err
+	}
+	agent, err := b.agent(result + "\n")
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +140,56 @@ func (b *bench) hops(chains int) ([]figure, error) {
 	}
 	floor := (before + after) / 2
 	warm, first := hops[len(hops)/2], cold[len(cold)/2]
-	return []figure{
+	out := []figure{
 		{
 			"floor: two durable writes and the start of the agent",
 			fmt.Sprintf("%.1f ms before, %.1f ms after the hops (medians of %d)", before, after, floorRounds), "",
 		},
 		{
-			"hop from the end of tier N to the start of tier N+1",
+			fmt.Sprintf("hop from the end of tier N to the start of tier N+1, after %v of work", workTime),
 			fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.1f × the floor", warm, hops[len(hops)*99/100], len(hops), warm/floor), "≤ 2 × the floor",
 		},
 		{"first hop of a new daemon", fmt.Sprintf("p50 %.1f ms (%d daemons), %.1f × the floor", first, len(cold), first/floor), "≤ 3 × the floor"},
-	}, nil
+	}
+	if processes <= 0 {
+		return out, nil
+	}
+	stop, err := manyProcesses(processes)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	floor, hops, err = b.hopsOnce("busy-hops", chains)
+	if err != nil {
+		return nil, err
+	}
+	busy := hops[len(hops)/2]
+	return append(out, figure{
+		fmt.Sprintf("hop with %d more processes on the machine", processes),
+		fmt.Sprintf("p50 %.1f ms (%d hops), %.1f × the floor of %.1f ms, %.2f × the hop without them", busy, len(hops), busy/floor, floor, busy/warm),
+		"the same",
+	}), nil
+}
+
+// hopsOnce measures the floor and then the hops of a new daemon.
+func (b *bench) hopsOnce(state string, chains int) (floor float64, hops []float64, err error) {
+	times := filepath.Join(b.dir, state+"-times")
+	agent, err := b.agent(hoppingAfter(times, workTime))
+	if err != nil {
+		return 0, nil, err
+	}
+	if floor, err = b.floor(agent); err != nil {
+		return 0, nil, err
+	}
+	if err := b.chains(agent, times, state, chains); err != nil {
+		return 0, nil, err
+	}
+	raw, err := os.ReadFile(times)
+	if err != nil {
+		return 0, nil, err
+	}
+	hops, _, err = readHops(string(raw))
+	return floor, hops, err
 }
 
 // chains lets a daemon run so many cycles, one after the other.

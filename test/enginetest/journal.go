@@ -7,21 +7,48 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/engine"
 	"claudeops/internal/ops"
 )
 
 // Journal is a journal in memory that lets one host at a time advance a cycle, as the store does.
 type Journal struct {
-	mu     sync.Mutex
-	cycles []ops.Cycle
-	seen   map[ops.CycleID]int64 // the wake number at the last claim
-	runs   map[ops.CycleID]int   // how often a cycle was claimed
-	vain   int                   // how often a claim was refused
-	broken error
+	mu      sync.Mutex
+	cycles  []ops.Cycle
+	answers map[ops.CycleID]int64 // how many changes came from outside
+	seen    map[ops.CycleID]int64 // and how many of them the last claim saw
+	runs    map[ops.CycleID]int   // how often a cycle was claimed
+	vain    int                   // how often a claim was refused
+	broken  error
+	offer   func(context.Context, ops.Cycle)
 }
 
 func newJournal() *Journal {
-	return &Journal{seen: map[ops.CycleID]int64{}, runs: map[ops.CycleID]int{}}
+	return &Journal{answers: map[ops.CycleID]int64{}, seen: map[ops.CycleID]int64{}, runs: map[ops.CycleID]int{}}
+}
+
+// Offer makes every change pass on the cycle that can be advanced after it, as the store does within the transaction.
+func (j *Journal) Offer(offer func(context.Context, ops.Cycle)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.offer = offer
+}
+
+// changed offers the next cycle of an environment, unless one is running there; the caller holds the lock.
+func (j *Journal) changed(ctx context.Context, environment string) {
+	var next *ops.Cycle
+	for _, c := range j.cycles {
+		switch {
+		case c.Environment != environment || c.Status.Ended():
+		case c.Status == ops.CycleRunning:
+			return
+		case next == nil && engine.Due(c, time.Now()) == 0:
+			next = &c
+		}
+	}
+	if next != nil && j.offer != nil {
+		j.offer(context.WithoutCancel(ctx), *next)
+	}
 }
 
 // Add writes a cycle into the journal.
@@ -32,19 +59,33 @@ func (j *Journal) Add(c ops.Cycle) {
 		c.Status = ops.CycleQueued
 	}
 	j.cycles = append(j.cycles, c)
+	j.changed(context.Background(), c.Environment)
+}
+
+// Lose writes a cycle into the journal, but offers it to nobody.
+func (j *Journal) Lose(c ops.Cycle) {
+	j.mu.Lock()
+	offer := j.offer
+	j.offer = nil
+	j.mu.Unlock()
+	j.Add(c)
+	j.Offer(offer)
 }
 
 // Change edits a cycle in the journal.
 func (j *Journal) Change(id ops.CycleID, change func(*ops.Cycle)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	change(j.find(id))
+	c := j.find(id)
+	change(c)
+	j.changed(context.Background(), c.Environment)
 }
 
 // Answer is a change from outside: it raises the wake number and lets a waiting cycle be claimed.
 func (j *Journal) Answer(id ops.CycleID) {
 	j.Change(id, func(c *ops.Cycle) {
 		c.WakeSeq++
+		j.answers[id]++
 		if c.Status == ops.CycleWaitingHuman {
 			c.WakeAt = ops.Ptr(time.Now())
 		}
@@ -55,6 +96,7 @@ func (j *Journal) Answer(id ops.CycleID) {
 func (j *Journal) Mark(id ops.CycleID, why string) {
 	j.Change(id, func(c *ops.Cycle) {
 		c.WakeSeq++
+		j.answers[id]++
 		c.CancelRequestedAt, c.CancelReason = ops.Ptr(time.Now()), why
 	})
 }
@@ -79,7 +121,34 @@ func (j *Journal) Unfinished(context.Context) ([]ops.Cycle, error) {
 	return out, j.broken
 }
 
-// Seen says up to which wake number the cycle was advanced.
+// Cancelled lists the cycles that the host runs and that somebody wants to end.
+func (j *Journal) Cancelled(_ context.Context, host string) ([]ops.Cycle, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []ops.Cycle
+	for _, c := range j.cycles {
+		if c.Status == ops.CycleRunning && c.Owner.Host == host && c.CancelRequestedAt != nil {
+			out = append(out, c)
+		}
+	}
+	return out, j.broken
+}
+
+// Rewake raises the wake numbers of cycles.
+func (j *Journal) Rewake(_ context.Context, ids []ops.CycleID) ([]ops.Cycle, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []ops.Cycle
+	for _, id := range ids {
+		if c := j.find(id); c.ID == id && !c.Status.Ended() {
+			c.WakeSeq++
+			out = append(out, *c)
+		}
+	}
+	return out, j.broken
+}
+
+// Seen says how many of the changes from outside the last claim saw.
 func (j *Journal) Seen(id ops.CycleID) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,12 +180,15 @@ func (j *Journal) claim(host string, id ops.CycleID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	c := j.find(id)
+	if j.broken != nil {
+		return fmt.Errorf("claim cycle %d: %w", id, j.broken)
+	}
 	if err := j.claimable(host, c); err != nil {
 		j.vain++
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
 	c.Status, c.Owner, c.WakeAt = ops.CycleRunning, ops.Owner{Host: host, Term: 1}, nil
-	j.seen[id] = c.WakeSeq
+	j.seen[id] = j.answers[id]
 	j.runs[id]++
 	return nil
 }
@@ -142,6 +214,7 @@ func (j *Journal) leave(ctx context.Context, id ops.CycleID, err error) error {
 	defer j.mu.Unlock()
 	c := j.find(id)
 	c.Owner, c.Status = ops.Owner{}, ops.CycleQueued
+	defer j.changed(ctx, c.Environment)
 	switch {
 	case ctx.Err() != nil && c.CancelRequestedAt != nil:
 		c.Status = ops.CycleCancelled
@@ -149,7 +222,7 @@ func (j *Journal) leave(ctx context.Context, id ops.CycleID, err error) error {
 		return nil
 	case errors.Is(err, ErrAwait):
 		c.Status = ops.CycleWaitingHuman
-		if c.WakeSeq > j.seen[id] {
+		if j.answers[id] > j.seen[id] {
 			c.WakeAt = ops.Ptr(time.Now())
 		}
 		return nil

@@ -34,7 +34,8 @@ func newDecoder(spec ops.SessionSpec, name, config string, can abilities, clock 
 
 // Line reads one line of output.
 func (d *decoder) Line(text string) agent.Progress {
-	p := agent.Progress{Changed: d.line(text), Ending: d.ending}
+	changed := d.line(text)
+	p := agent.Progress{Changed: changed, Ending: d.ending, Done: d.result != nil}
 	if p.Changed {
 		for _, c := range d.open {
 			p.Open = append(p.Open, c.Call)

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,17 @@ func (c *Claude) passes(name string) bool {
 
 // environment builds the environment of the agent.
 func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, error) {
+	if !c.o.CountRuns {
+		return c.variables(spec, f, nil), nil
+	}
+	before, err := agent.NoteRun(spec)
+	if err != nil {
+		return nil, err
+	}
+	return c.variables(spec, f, map[string]string{"CLAUDEOPS_EARLIER_RUNS": strings.Join(before, " ")}), nil
+}
+
+func (c *Claude) variables(spec ops.SessionSpec, f agent.Folders, more map[string]string) []string {
 	defaults := map[string]string{
 		"DISABLE_AUTOUPDATER":                      "1",
 		"DISABLE_TELEMETRY":                        "1",
@@ -41,12 +53,6 @@ func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, e
 	if spec.Gate != nil {
 		set["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
 	}
-	if c.o.CountRuns {
-		before, err := agent.NoteRun(spec)
-		if err != nil {
-			return nil, err
-		}
-		set["CLAUDEOPS_EARLIER_RUNS"] = strings.Join(before, " ")
-	}
-	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set}), nil
+	maps.Copy(set, more)
+	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set})
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package keeper is a small process beside the supervisor. It ends the processes of all sessions when the supervisor dies or is
 // silent for too long, because nobody else on this host can do that in time: another host takes over when the lease ends.
 //
@@ -25,7 +23,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"claudeops/internal/agent/process"
 )
@@ -67,16 +64,6 @@ func Main(args []string) int {
 		write(2, fmt.Appendf(nil, "claudeops keeper: %s; killed %d processes of %d sessions\n", why, killed, n))
 	}
 	return 0
-}
-
-// ignoreSignals keeps signals for all processes of a terminal or a service from ending the keeper before the supervisor. The
-// package os/signal would initialize most of the program first.
-func ignoreSignals() {
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
-		action := [8]uintptr{1} // SIG_IGN; flags and mask are zero
-		_, _, _ = syscall.RawSyscall6(
-			syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) //nolint:gosec // a system call needs the address
-	}
 }
 
 // write ignores errors: the other side may be dead. A file would end the program if it is.
@@ -145,18 +132,6 @@ func (k *keeper) watch(in *os.File) (why string) {
 			write(k.answer, []byte{Answer})
 		}
 	}
-}
-
-// uptime is the time since the machine was started, also while it was suspended.
-func uptime() time.Duration {
-	const clockBoottime = 7
-	var t syscall.Timespec
-	_, _, failed := syscall.Syscall(
-		syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0) //nolint:gosec // a system call needs the address
-	if failed != 0 {
-		return time.Duration(time.Now().UnixNano())
-	}
-	return time.Duration(t.Nano())
 }
 
 // take follows one line. One that is not understood still counts as a sign of life.

@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"claudeops/internal/daemon/peer"
 )
 
@@ -293,13 +291,4 @@ func ask(ctx context.Context, stateDir, path string) (Reply, error) {
 		return Reply{}, errors.New(reply.Detail)
 	}
 	return reply.Reply, nil
-}
-
-// shortPath names the socket through a descriptor of its folder, because the path of a socket is limited to 107 bytes.
-func shortPath(stateDir string) (string, func(), error) {
-	fd, err := unix.Open(stateDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", nil, err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketName), func() { _ = unix.Close(fd) }, nil
 }

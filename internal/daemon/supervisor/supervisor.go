@@ -37,6 +37,7 @@ type Options struct {
 	Clock  ops.Clock
 	Jitter func() float64 // in [-1, 1]; nil means random
 	Logger *slog.Logger
+	Ran    func() // called at least every half minute while the schedule works; nil calls nothing
 }
 
 // Supervisor owns the schedule.
@@ -51,6 +52,9 @@ type Supervisor struct {
 func New(o Options) *Supervisor {
 	if o.Jitter == nil {
 		o.Jitter = func() float64 { return rand.Float64()*2 - 1 } //nolint:gosec // spreads load, guards nothing
+	}
+	if o.Ran == nil {
+		o.Ran = func() {}
 	}
 	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}, stopped: map[string]bool{}}
 }
@@ -103,6 +107,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	for {
 		wait := s.tick(ctx)
+		s.o.Ran()
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():

@@ -35,6 +35,7 @@ type Options struct {
 	// Workers is how many cycles are worked on at once; 0 means as many as there are environments. One that has begun keeps
 	// its worker until it ends or waits, so that nothing which came later gets between its sessions.
 	Workers int
+	Ran     func() // called after every scan; nil calls nothing
 }
 
 // Engine runs at most one cycle per environment at a time.
@@ -58,6 +59,9 @@ type worker struct {
 func New(o Options) *Engine {
 	if o.Sweep == 0 {
 		o.Sweep = 30 * time.Second
+	}
+	if o.Ran == nil {
+		o.Ran = func() {}
 	}
 	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: engine.NewPace(time.Second)}
 }
@@ -129,6 +133,7 @@ func (e *Engine) run(ctx context.Context) {
 	defer workers.Wait()
 	for {
 		next := e.scan(ctx, &workers)
+		e.o.Ran()
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():

@@ -83,11 +83,10 @@ func TestTheSweepFindsWhatNobodySaid(t *testing.T) {
 	o.Sweep = 200 * time.Millisecond
 	running(t, o)
 	for id := range ops.CycleID(5) {
-		h.Add(ops.Cycle{ID: id, Environment: "a"})
+		h.Lose(ops.Cycle{ID: id, Environment: "a"})
 		began(t, h, id)
 		h.Finish["a"] <- nil
 	}
-	until(t, func() bool { return count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`) >= 2 })
 }
 
 func TestAHostSweepsByItselfWithoutALeader(t *testing.T) {
@@ -101,14 +100,14 @@ func TestAHostSweepsByItselfWithoutALeader(t *testing.T) {
 	if _, err := o.Pool.Exec(t.Context(), `INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('gone', now(), now() + interval '1 hour')`); err != nil {
 		t.Fatal(err)
 	}
-	before := count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`)
 	o.Sweep = 100 * time.Millisecond
 	running(t, o)
-	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	h.Lose(ops.Cycle{ID: 1, Environment: "a"})
 	began(t, h, 1)
-	if after := count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep'`); after != before {
-		t.Error("a leader swept")
-	}
+	soon := time.Now().Add(300 * time.Millisecond)
+	h.Add(ops.Cycle{ID: 2, Environment: "a", WakeAt: &soon})
+	h.Finish["a"] <- nil
+	began(t, h, 2)
 }
 
 func TestAMarkIsSeenAlthoughNobodySaysSo(t *testing.T) {
@@ -127,29 +126,81 @@ func TestAMarkIsSeenAlthoughNobodySaysSo(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatItsHostDidNotSurviveIsMadeAgain(t *testing.T) {
+func TestAJobWhoseHostDiedBeforeItsClaimIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, age := range map[string]time.Duration{"fresh": 0, "old": time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			url := pgtest.URL(t)
-			explain(t, url)
-			h := enginetest.NewHost("a")
-			h.Add(ops.Cycle{ID: 1, Environment: "a"})
-			// A host that does not work for the environment leaves the wake-up in its queue, where another one takes it and dies.
-			stop(t, start(t, options(t, url, h.Beside("sender"))))
-			o := options(t, url, h)
-			tag, err := o.Pool.Exec(t.Context(), `UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now() - $1::interval,
-				attempted_by = ARRAY['dead'] WHERE kind = 'cycle_wake' AND state = 'available'`, age)
-			if err != nil || tag.RowsAffected() != 1 {
-				t.Fatalf("%d wake-ups were inserted (%v)", tag.RowsAffected(), err)
-			}
-			o.Sweep = 500 * time.Millisecond
-			running(t, o)
-			if age == 0 {
-				quiet(t, h)
-			}
-			began(t, h, 1)
+	url := pgtest.URL(t)
+	explain(t, url)
+	h := enginetest.NewHost("a")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	// A host that does not work for the environment leaves the job in its queue, where another one takes it and dies.
+	stop(t, start(t, options(t, url, h.Beside("sender"))))
+	o := options(t, url, h)
+	tag, err := o.Pool.Exec(t.Context(), `UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now(),
+		attempted_by = ARRAY['dead'] WHERE kind = 'cycle' AND state = 'available'`)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("%d jobs were inserted (%v)", tag.RowsAffected(), err)
+	}
+	o.Sweep = 500 * time.Millisecond
+	running(t, o)
+	quiet(t, h)
+	began(t, h, 1)
+	// The dead host comes back and works on its job: the cycle is taken, and the job is completed.
+	if _, err := o.Pool.Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE attempted_by = ARRAY['dead']`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == 1 })
+	quiet(t, h)
+}
+
+func TestAnOldJobOfACycleThatAnotherHostRunsIsCompleted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	one := enginetest.NewHost("a")
+	two := one.Beside("two", "a")
+	o := options(t, url, one)
+	e := running(t, o)
+	running(t, options(t, url, two))
+	e.Drain() // so that the other one gets the cycle
+	one.Add(ops.Cycle{ID: 1, Environment: "a"})
+	began(t, two, 1)
+	if err := e.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := river.NewJobs(o.Pool, o.Environments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range int64(6) { // some of them reach the host that runs it, some the other one
+		if err := jobs.Insert(t.Context(), nil, []ops.Cycle{{ID: 1, Environment: "a", WakeSeq: 100 + seq}}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool {
+			return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == int(seq)+1
 		})
+	}
+	quiet(t, one)
+	quiet(t, two)
+	if runs, _ := one.Counts(); runs[1] != 1 {
+		t.Errorf("it ran %d times", runs[1])
+	}
+}
+
+func TestAHostThatResumesTakesCyclesWhileOneFromBeforeTheDrainStillRuns(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a", "b")
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	e := running(t, options(t, pgtest.URL(t), h))
+	began(t, h, 1)
+	e.Drain()
+	h.Add(ops.Cycle{ID: 2, Environment: "b"})
+	quiet(t, h)
+	if err := e.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	began(t, h, 2)
+	h.Finish["a"] <- nil
+	if end := <-h.Ended; end.ID != 1 || end.Cause != nil {
+		t.Errorf("cycle %d ended with %v", end.ID, end.Cause)
 	}
 }
 
@@ -241,53 +292,58 @@ func TestAnAttemptThatChangesNothingIsNotRepeatedAtOnce(t *testing.T) {
 	h := enginetest.NewHost("a")
 	h.Add(ops.Cycle{ID: 1, Environment: "a"})
 	o := options(t, pgtest.URL(t), h)
-	o.Pause = time.Second
+	o.Sweep = time.Second
 	var calls atomic.Int64
 	o.Advance = func(context.Context, ops.CycleID, string) error { calls.Add(1); return nil }
 	at := time.Now()
 	running(t, o)
 	until(t, func() bool { return calls.Load() >= 3 })
-	if took := time.Since(at); took < 3*o.Pause {
+	if took := time.Since(at); took < 2*o.Sweep {
 		t.Errorf("three attempts took %s", took)
 	}
 }
 
-func TestAWakeUpIsUniqueByCycleAndNumber(t *testing.T) {
+func TestAJobIsUniqueByCycleAndNumber(t *testing.T) {
 	t.Parallel()
 	h := enginetest.NewHost()
-	h.Add(ops.Cycle{ID: 1, Environment: "of another host"})
+	h.Add(ops.Cycle{ID: 1, Environment: "gone"})
 	o := options(t, pgtest.URL(t), h)
 	e := running(t, o)
-	const waiting = `SELECT count(*) FROM river_job WHERE kind = 'cycle_wake' AND state = 'available'`
+	const waiting = `SELECT count(*) FROM river_job WHERE kind = 'cycle' AND state = 'available'`
 	until(t, func() bool { return count(t, o, waiting) == 1 })
 	h.Answer(1)
 	e.Submit(1)
 	until(t, func() bool { return count(t, o, waiting) == 2 })
-	stop(t, e) // it looks a last time
+	e.Submit(1)
+	h.Change(1, func(*ops.Cycle) {}) // nothing from outside
+	stop(t, e)
 	if n := count(t, o, waiting); n != 2 {
-		t.Errorf("%d wake-ups wait", n)
+		t.Errorf("%d jobs wait", n)
 	}
 }
 
-func TestAWakeUpIsCompletedBeforeItIsActedUpon(t *testing.T) {
+func TestTheQueueShowsWhatIsWorkedOn(t *testing.T) {
 	t.Parallel()
 	h := enginetest.NewHost("a")
 	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	h.Add(ops.Cycle{ID: 2, Environment: "a"})
 	o := options(t, pgtest.URL(t), h)
-	seen := make(chan string, 1)
-	o.Advance = func(ctx context.Context, id ops.CycleID, environment string) error {
-		var state string
-		if err := o.Pool.QueryRow(ctx, `SELECT string_agg(state::text, ' ') FROM river_job WHERE kind = 'cycle_wake'`).Scan(&state); err != nil {
-			state = err.Error()
-		}
-		seen <- state
-		return h.Advance(ctx, id, environment)
-	}
 	running(t, o)
-	began(t, h, 1)
-	if state := <-seen; state != "completed" {
-		t.Errorf("it is %s", state)
+	states := func() (out string) {
+		err := o.Pool.QueryRow(t.Context(), `SELECT coalesce(string_agg((args->>'cycle') || ' ' || state, ', ' ORDER BY id), '')
+			FROM river_job WHERE kind = 'cycle'`).Scan(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
+	began(t, h, 1)
+	if got := states(); got != "1 running" { // the other one has no job before the slot is free
+		t.Errorf("while it is worked on: %s", got)
+	}
+	h.Finish["a"] <- nil
+	began(t, h, 2)
+	until(t, func() bool { return states() == "1 completed, 2 running" })
 }
 
 func TestNoMoreCyclesThanWorkers(t *testing.T) {
@@ -355,42 +411,15 @@ func TestAHostThatIsToDrainBeforeItStartsBeginsNothing(t *testing.T) {
 	stop(t, e)
 }
 
-// slow is a journal that lets one read wait until nobody wants it any more.
-type slow struct {
-	*enginetest.Host
-	next chan struct{} // closed when the read has begun
-	once sync.Once
-	on   atomic.Bool
-}
-
-func (s *slow) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
-	if s.on.Swap(false) {
-		s.once.Do(func() { close(s.next) })
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return s.Host.Unfinished(ctx)
-}
-
-func TestAHostThatStopsLooksALastTime(t *testing.T) {
+func TestAHostThatStopsLeavesWhatItHeldToAnother(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	h := enginetest.NewHost("a")
 	h.Add(ops.Cycle{ID: 1, Environment: "a", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
-	o := options(t, url, h)
-	// The other one leads and has swept: it will not look by itself.
 	other := h.Beside("two", "a")
 	running(t, options(t, url, other))
-	until(t, func() bool {
-		return count(t, o, `SELECT count(*) FROM river_job WHERE kind = 'cycle_sweep' AND state = 'completed'`) == 1
-	})
-	j := &slow{Host: h, next: make(chan struct{})}
-	o.Journal = j
-	e := start(t, o)
+	e := start(t, options(t, url, h))
 	began(t, h, 1)
-	j.on.Store(true)
-	e.Submit(0)
-	<-j.next
 	stop(t, e)
 	began(t, other, 1)
 }

@@ -7,100 +7,166 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
 
 	"claudeops/internal/ops"
 )
 
-// sweepQueue is worked by every host.
-const sweepQueue = "sweep"
-
 // plain matches names that River accepts unchanged.
 var plain = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
 
-// queue returns the queue of an environment; only hosts that work for the environment fetch from it.
-func queue(environment string) string {
-	if plain.MatchString(environment) && len(environment) <= 60 {
-		return "env-" + environment
+// queueName is a queue for something that has any name.
+func queueName(prefix, name string) string {
+	if plain.MatchString(name) && len(name) <= 58 {
+		return prefix + "-" + name
 	}
-	sum := sha256.Sum256([]byte(environment))
-	return "hash-" + hex.EncodeToString(sum[:16])
+	sum := sha256.Sum256([]byte(name))
+	return prefix + "hash-" + hex.EncodeToString(sum[:16])
 }
 
-// wakeArgs wake a cycle. Every change from outside raises the number, so its wake-up is not a duplicate of an earlier one
-// that is still on its way.
-type wakeArgs struct {
-	Cycle ops.CycleID `json:"cycle" river:"unique"`
-	Seq   int64       `json:"wake_seq" river:"unique"`
+// labelQueue is the queue of the environments with these labels. Every host that has the labels fetches from it.
+func labelQueue(labels []string) string {
+	sorted := slices.Sorted(slices.Values(labels))
+	if len(sorted) == 0 {
+		return "any"
+	}
+	return queueName("label", strings.Join(slices.Compact(sorted), "_"))
+}
+
+// hostQueue is the queue of the cycles that only this host can continue: it holds them from before its last start.
+func hostQueue(host string) string { return queueName("host", host) }
+
+// cycleArgs are one cycle being advanced. Every change from outside raises the wake number, so the job that follows is not a duplicate of
+// the one that is being worked.
+type cycleArgs struct {
+	Cycle       ops.CycleID `json:"cycle" river:"unique"`
+	Seq         int64       `json:"wake_seq" river:"unique"`
+	Environment string      `json:"environment"`
 }
 
 // Kind names the job in River's tables.
-func (wakeArgs) Kind() string { return "cycle_wake" }
+func (cycleArgs) Kind() string { return "cycle" }
 
-// InsertOpts make a wake-up unique until it is delivered.
-func (wakeArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
-		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
-		rivertype.JobStateRetryable, rivertype.JobStateScheduled,
-	}}}
+// insertOpts make a job unique until it is completed. A cycle that has begun comes before new ones.
+func insertOpts(queue string, c ops.Cycle) *river.InsertOpts {
+	priority := 2
+	if c.StartedAt != nil {
+		priority = 1
+	}
+	return &river.InsertOpts{Queue: queue, Priority: priority, UniqueOpts: river.UniqueOpts{
+		ByArgs: true, ByQueue: true, ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
+			rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+		},
+	}}
 }
 
-// sweepArgs ask one host to read the journal.
-type sweepArgs struct{}
-
-// Kind names the job in River's tables.
-func (sweepArgs) Kind() string { return "cycle_sweep" }
-
-// InsertOpts do not retry a failed sweep, because the next one follows soon.
-func (sweepArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: sweepQueue, MaxAttempts: 1}
+// Jobs inserts the jobs of cycles.
+type Jobs struct {
+	pool   *pgxpool.Pool
+	client *river.Client[pgx.Tx]
+	queues map[string]string // by environment
 }
 
-// waker delivers wake-ups.
-type waker struct {
-	river.WorkerDefaults[wakeArgs]
-	engine *Engine
+// NewJobs returns what inserts jobs for the environments, each with its labels.
+func NewJobs(pool *pgxpool.Pool, environments map[string][]string) (*Jobs, error) {
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{MaxAttempts: maxAttempts})
+	if err != nil {
+		return nil, fmt.Errorf("prepare jobs: %w", err)
+	}
+	j := &Jobs{pool: pool, client: client, queues: map[string]string{}}
+	for name, labels := range environments {
+		j.queues[name] = labelQueue(labels)
+	}
+	return j, nil
 }
 
-// NextRetry retries a failed delivery soon.
-func (w *waker) NextRetry(*river.Job[wakeArgs]) time.Time { return time.Now().Add(again) }
+// OpenJobs is NewJobs for a process that does not work on cycles itself. It returns nil before the first host has prepared the tables:
+// that host finds the cycles in the journal.
+func OpenJobs(ctx context.Context, pool *pgxpool.Pool, environments map[string][]string) (*Jobs, error) {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		return nil, fmt.Errorf("prepare jobs: %w", err)
+	}
+	versions, err := migrator.ExistingVersions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("prepare jobs: %w", err)
+	}
+	if len(versions) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return NewJobs(pool, environments)
+}
 
-// Work completes the job before it acts on it. A change before that point may find this job as a duplicate, but the claim
-// comes later and sees the change. A change after that point inserts a new job.
-func (w *waker) Work(ctx context.Context, job *river.Job[wakeArgs]) error {
-	err := w.engine.complete(ctx, job)
-	if errors.Is(err, rivertype.ErrNotFound) {
-		return nil // it took so long that another host replaced it
+// Insert inserts a job for each cycle, in the transaction or, if it is nil, in one of its own. A job that exists already is not inserted
+// twice, and a cycle of an environment that this host does not know is left to those that do. A worker that gives its own cycle back
+// completes its job in the same transaction: it must not count as the one that follows it.
+func (j *Jobs) Insert(ctx context.Context, tx pgx.Tx, cycles []ops.Cycle) error {
+	own, ok := ctx.Value(jobKey{}).(*river.Job[cycleArgs])
+	if !ok || !slices.ContainsFunc(cycles, func(c ops.Cycle) bool { return c.ID == own.Args.Cycle }) {
+		_, err := j.insert(ctx, tx, j.queue, cycles)
+		return err
+	}
+	both := func(tx pgx.Tx) error {
+		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, own); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
+			return fmt.Errorf("complete job: %w", err)
+		}
+		_, err := j.insert(ctx, tx, j.queue, cycles)
+		return err
+	}
+	if tx == nil {
+		return pgx.BeginFunc(ctx, j.pool, both)
+	}
+	return both(tx)
+}
+
+// jobKey is where the context of a worker has its job.
+type jobKey struct{}
+
+func (j *Jobs) queue(c ops.Cycle) string { return j.queues[c.Environment] }
+
+// insert returns the jobs of the cycles that have a queue.
+func (j *Jobs) insert(ctx context.Context, tx pgx.Tx, queue func(ops.Cycle) string, cycles []ops.Cycle) ([]inserted, error) {
+	var jobs []river.InsertManyParams
+	var of []ops.CycleID
+	for _, c := range cycles {
+		if q := queue(c); q != "" {
+			jobs = append(jobs, river.InsertManyParams{Args: cycleArgs{c.ID, c.WakeSeq, c.Environment}, InsertOpts: insertOpts(q, c)})
+			of = append(of, c.ID)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	var results []*rivertype.JobInsertResult
+	var err error
+	if tx == nil {
+		results, err = j.client.InsertMany(ctx, jobs)
+	} else {
+		results, err = j.client.InsertManyTx(ctx, tx, jobs)
 	}
 	if err != nil {
-		return fmt.Errorf("complete wake-up: %w", err)
+		return nil, fmt.Errorf("insert jobs: %w", err)
 	}
-	w.engine.take(attempt{job.Args.Cycle, w.engine.queues[job.Queue], job.Args.Seq}) //nolint:contextcheck // a worker outlives the delivery
-	return nil
+	out := make([]inserted, len(results))
+	for i, r := range results {
+		out[i] = inserted{cycle: of[i], job: r.Job.ID, known: r.UniqueSkippedAsDuplicate, taken: r.Job.State == rivertype.JobStateRunning}
+	}
+	return out, nil
 }
 
-func (e *Engine) complete(ctx context.Context, job *river.Job[wakeArgs]) error {
-	ctx, cancel := context.WithTimeout(ctx, call)
-	defer cancel()
-	return pgx.BeginFunc(ctx, e.o.Pool, func(tx pgx.Tx) error {
-		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
-		return err
-	})
-}
-
-// sweeper passes on the sweep of the leader.
-type sweeper struct {
-	river.WorkerDefaults[sweepArgs]
-	engine *Engine
-}
-
-// Work only wakes the loop, which limits how often it looks.
-func (s *sweeper) Work(context.Context, *river.Job[sweepArgs]) error {
-	s.engine.nudge()
-	return nil
+// inserted is a job after its insertion.
+type inserted struct {
+	cycle ops.CycleID
+	job   int64
+	known bool // it existed already
+	taken bool // a host has fetched it
 }

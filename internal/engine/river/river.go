@@ -1,13 +1,15 @@
 // Package river is the engine of several hosts on one PostgreSQL.
 //
-// River carries wake-ups and nothing else. A job names a cycle and its wake number; the host that gets it completes the
-// job first and then asks the journal for the cycle. So a job lives for milliseconds: it needs no rescue, no timeout and
-// no worker of its own while an agent runs for an hour, and a wake-up that is dropped as a duplicate of a job still being
-// delivered was wished for before the journal is asked. A host that dies leaves its cycles to whoever watches leases.
+// One River job is one cycle being advanced. The store inserts it in the transaction that lets the cycle be advanced, if the slot of its
+// environment is free; whoever frees the slot inserts the job of the next cycle. So no worker is occupied by a cycle that waits. The host
+// that fetches a job works on it for as long as the cycle runs there. A set of labels is a queue; the number of its workers is how many
+// cycles a host works on at once; draining a host stops its queues.
 //
-// Nobody has to insert a wake-up at the right moment: whoever looks at the journal inserts those that are missing. Every
-// host looks when it is told that something changed, when one of its workers ends, when a cycle is due, when the elected
-// leader's sweep reaches it, and now and then in any case.
+// The journal decides. A worker claims the cycle first, and the claim, the term and the lease of a host refuse a worker that was thought
+// dead. A job that is worked twice, or too late, finds nothing to claim and is completed.
+//
+// Every host sweeps the journal now and then, and inserts the jobs that no transaction could: of cycles whose time has come, and of those
+// whose job was lost with its host. There is no leader.
 package river
 
 import (
@@ -22,36 +24,45 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"claudeops/internal/engine"
 	"claudeops/internal/ops"
 )
 
-// Journal is what the engine reads to know who has work.
+// Journal is what the engine reads of the journal, and changes in it where a job is lost.
 type Journal interface {
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
+	// Cancelled returns the cycles that the host runs and that somebody wants to end.
+	Cancelled(ctx context.Context, host string) ([]ops.Cycle, error)
+	// Rewake raises the wake numbers of cycles and returns them as they are then.
+	Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error)
 }
 
-// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy and ops.ErrConflict mean that it is not this host's turn.
+// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy, ops.ErrConflict and ops.ErrFenced mean that it is not this host's turn.
 type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 
 // Options are what an engine works with.
 type Options struct {
-	// Pool is shared with the store. River keeps one of its connections for itself and takes others for moments.
-	Pool    *pgxpool.Pool
+	// Pool is shared with the store.
+	Pool *pgxpool.Pool
+	// Direct leads to the server itself, for one connection that listens and for migrations; nil if Pool does.
+	Direct  *pgx.ConnConfig
 	Journal Journal
 	Advance Advance
-	// Environments are those that this host works for.
-	Environments []string
+	// Environments are all that are configured, with their labels; this host works for Mine.
+	Environments map[string][]string
+	Mine         []string
 	// Host is this host's name in the journal.
 	Host   string
 	Clock  ops.Clock
 	Logger *slog.Logger
-	// Sweep is how often the leader lets the journal be looked at; every host looks by itself at a third of that pace,
-	// in case there is no leader.
+	// Ready gets what inserts jobs as soon as their tables exist; nil: nobody needs it.
+	Ready func(*Jobs)
+	// Sweep is how often the journal is searched for lost jobs.
 	Sweep time.Duration
-	// Poll is how often a queue is asked for wake-ups without a notification.
+	// Poll is how often a queue is asked for jobs without a notification.
 	Poll time.Duration
 	// FetchCooldown is the least time between two questions to a queue.
 	FetchCooldown time.Duration
@@ -62,41 +73,48 @@ type Options struct {
 }
 
 const (
-	// gap is the least time from one look to the next. It is longer than the fetch cooldown: River sends no second
-	// notification for a queue within that, and an insert that finds a duplicate hides it from a fetch for a moment, so
-	// it must not go without one.
-	gap = 25 * time.Millisecond
 	// call bounds every single use of the database.
 	call = 10 * time.Second
-	// again is when a look is repeated that failed.
+	// again is when a sweep is repeated that failed.
 	again = time.Second
 	// leastConnections are needed for River's listener and for a lock, a read and a write at the same time.
 	leastConnections = 4
+	// maxAttempts is how often River gives out a job whose worker panics; a sweep inserts another one.
+	maxAttempts = 3
+	// rescueAfter is when River gives out a job again that never ended. The sweep comes long before it.
+	rescueAfter = 7 * 24 * time.Hour
+	// spare is how many jobs of a queue without a limit are fetched although all of its environments have a worker; they are completed.
+	spare = 2
+	// adopters is how many cycles of its last run a host takes up at once.
+	adopters = 100
 )
 
-// Engine runs at most one cycle per environment at a time on this host; the claim in the journal sees to it that no
-// other host does.
+// Engine works on cycles of this host; the claim in the journal sees to it that no other host works on the same ones.
 type Engine struct {
-	o      Options
-	client *river.Client[pgx.Tx]
-	queues map[string]string // the environments of this host by their queue
-	mine   map[string]bool
-	wake   chan struct{}
-	said   *lastSaid
+	o    Options
+	jobs *Jobs
+	mine map[string]bool
+	wake chan struct{} // to sweep
+	mark chan struct{} // to look for cancelled cycles
+	said *lastSaid
 
 	endLoop context.CancelFunc
 	loop    sync.WaitGroup
 	workers sync.WaitGroup
-	closing sync.WaitGroup // of the client
-	gate    sync.Mutex     // held while the client starts
-	closed  bool
+	closing sync.WaitGroup // of clients that were told to stop
+	direct  *pgxpool.Pool  // nil: without a pooler
+
+	gate   sync.Mutex // held while a client starts or is told to stop
+	client *river.Client[pgx.Tx]
 
 	mu       sync.Mutex
 	work     func() (context.Context, context.CancelCauseFunc) // what a worker lives in; nil before Start
 	draining bool
-	leaving  bool               // the client was told to close
-	busy     map[string]*worker // by environment
-	ended    []attempt          // since the last look
+	busy     map[ops.CycleID]*worker
+	adopting map[ops.CycleID]bool     // held since before the start, and not taken up yet
+	seen     map[ops.CycleID]sighting // by the sweeps
+	again    map[ops.CycleID]bool     // an attempt of this host changed nothing
+	first    bool                     // no sweep has ended yet
 	pace     *engine.Pace
 }
 
@@ -110,52 +128,23 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("make engine: this host has no name")
 	}
 	o.Sweep = orElse(o.Sweep, 5*time.Second)
-	o.Poll = orElse(o.Poll, 2*time.Second)
+	o.Poll = orElse(o.Poll, time.Second)
 	o.FetchCooldown = orElse(o.FetchCooldown, 20*time.Millisecond)
 	o.Pause = orElse(o.Pause, time.Second)
-	e := &Engine{
-		o: o, queues: map[string]string{}, mine: map[string]bool{}, wake: make(chan struct{}, 1), said: newLastSaid(),
-		busy: map[string]*worker{}, pace: engine.NewPace(o.Pause),
-	}
-	for _, name := range o.Environments {
-		e.queues[queue(name)] = name
-		e.mine[name] = true
-	}
-	client, err := river.NewClient(riverpgxv5.New(o.Pool), e.config())
+	jobs, err := NewJobs(o.Pool, o.Environments)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e.client = client
-	return e, nil
-}
-
-// close closes the client, once until it is started again.
-func (e *Engine) close() {
-	e.mu.Lock()
-	already := e.leaving
-	e.leaving = true
-	e.mu.Unlock()
-	if !already {
-		e.closing.Go(e.closeClient)
+	e := &Engine{
+		o: o, jobs: jobs, mine: map[string]bool{}, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: newLastSaid(),
+		busy: map[ops.CycleID]*worker{}, adopting: map[ops.CycleID]bool{}, seen: map[ops.CycleID]sighting{},
+		again: map[ops.CycleID]bool{}, first: true, pace: engine.NewPace(o.Pause),
 	}
-}
-
-// closeClient fetches no more wake-ups. It returns when those that were fetched are delivered.
-func (e *Engine) closeClient() {
-	e.gate.Lock()
-	e.closed = true
-	e.gate.Unlock()
-	_ = e.client.Stop(context.Background()) // it fails only with its context
-}
-
-// startClient begins to fetch wake-ups, unless the host was told to drain before.
-func (e *Engine) startClient(ctx context.Context) error {
-	e.gate.Lock()
-	defer e.gate.Unlock()
-	if e.closed {
-		return nil
+	for _, name := range o.Mine {
+		e.mine[name] = true
 	}
-	return e.client.Start(ctx)
+	_, err = e.newClient() // so that a wrong setting is known now
+	return e, err
 }
 
 func orElse(d, other time.Duration) time.Duration {
@@ -165,32 +154,57 @@ func orElse(d, other time.Duration) time.Duration {
 	return d
 }
 
-func (e *Engine) config() *river.Config {
+// driver listens on a connection of its own where the others lead through PgBouncer.
+type driver struct {
+	*riverpgxv5.Driver
+	direct *riverpgxv5.Driver
+}
+
+// GetListener returns a listener on the direct connection.
+func (d driver) GetListener(params *riverdriver.GetListenenerParams) riverdriver.Listener {
+	return d.direct.GetListener(params)
+}
+
+// newClient returns what fetches jobs. There is a new one after every drain: one that was told to stop ends only with its last job.
+func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &waker{engine: e})
-	river.AddWorker(workers, &sweeper{engine: e})
-	queues := map[string]river.QueueConfig{sweepQueue: {MaxWorkers: 1}}
-	for name := range e.queues {
-		queues[name] = river.QueueConfig{MaxWorkers: 4} // each is busy for milliseconds
+	river.AddWorker(workers, &cycles{engine: e})
+	queues := map[string]river.QueueConfig{hostQueue(e.o.Host): {MaxWorkers: adopters}}
+	for name := range e.mine {
+		q := e.jobs.queues[name]
+		c, known := queues[q]
+		if !known {
+			c.MaxWorkers = spare
+		}
+		if c.MaxWorkers++; e.o.Workers > 0 {
+			c.MaxWorkers = e.o.Workers
+		}
+		queues[q] = c
 	}
-	sweep := river.NewPeriodicJob(river.PeriodicInterval(e.o.Sweep),
-		func() (river.JobArgs, *river.InsertOpts) { return sweepArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true})
-	return &river.Config{
+	config := &river.Config{
 		ID:                          clientID(e.o.Host),
 		Logger:                      slog.New(newThin(e.o.Logger.Handler())),
 		Queues:                      queues,
 		Workers:                     workers,
-		PeriodicJobs:                []*river.PeriodicJob{sweep},
 		FetchCooldown:               e.o.FetchCooldown,
-		FetchPollInterval:           e.o.Poll,
-		MaxAttempts:                 3,
-		JobTimeout:                  2 * call,
-		RescueStuckJobsAfter:        time.Minute,
-		SoftStopTimeout:             2 * time.Second,
+		FetchPollInterval:           max(e.o.Poll, e.o.FetchCooldown),
+		MaxAttempts:                 maxAttempts,
+		JobTimeout:                  -1,
+		RescueStuckJobsAfter:        rescueAfter,
 		CompletedJobRetentionPeriod: time.Hour,
 		CancelledJobRetentionPeriod: time.Hour,
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 	}
+	pool := riverpgxv5.New(e.o.Pool)
+	direct := pool
+	if e.direct != nil {
+		direct = riverpgxv5.New(e.direct)
+	}
+	client, err := river.NewClient(driver{pool, direct}, config)
+	if err != nil {
+		return nil, fmt.Errorf("make engine: %w", err)
+	}
+	return client, nil
 }
 
 // clientID is new with every start: River wants no two processes with the same one, not even for a moment.
@@ -198,71 +212,123 @@ func clientID(host string) string {
 	return host[:min(len(host), 60)] + "-" + rand.Text()[:10]
 }
 
-// Start prepares River's tables, takes up what this host left running, and begins to listen.
+// startClient begins to fetch jobs, unless the host was told to drain before.
+func (e *Engine) startClient(ctx context.Context) error {
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if e.Draining() || e.client != nil {
+		return nil
+	}
+	client, err := e.newClient()
+	if err != nil {
+		return err
+	}
+	if err := client.Start(ctx); err != nil {
+		return err
+	}
+	e.client = client
+	return nil
+}
+
+// stopClient fetches no more jobs; those that were fetched go on.
+func (e *Engine) stopClient() {
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if client := e.client; client != nil {
+		e.client = nil
+		e.closing.Go(func() { _ = client.Stop(context.Background()) }) // it fails only with its context
+	}
+}
+
+// Start prepares River's tables, takes up what this host left running, and begins to fetch jobs.
 func (e *Engine) Start(ctx context.Context) error {
-	if err := migrate(ctx, e.o.Pool, e.o.Logger); err != nil {
+	if err := e.prepare(ctx); err != nil {
 		return fmt.Errorf("start engine: %w", err)
 	}
 	life := context.WithoutCancel(ctx)
 	e.mu.Lock()
 	e.work = func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(life) }
 	e.mu.Unlock()
-	next, err := e.look(life) // first of all: a cycle that this host holds waits for nobody else
+	next, err := e.sweep(life)
 	if err != nil {
 		e.complain(ctx, err)
+		next = again
 	}
 	if err := e.startClient(life); err != nil {
 		return errors.Join(fmt.Errorf("start engine: %w", err), e.Stop(ctx))
 	}
-	looking, end := context.WithCancel(life)
+	sweeping, end := context.WithCancel(life)
 	e.endLoop = end
-	e.loop.Go(func() { e.run(looking, next) })
+	e.loop.Go(func() { e.run(sweeping, next) })
 	return nil
 }
 
-// Submit says that the cycle may have something to do now. The journal is looked at as a whole: a wish needs no
-// memory of its own and is granted as soon as the database can be asked.
-func (e *Engine) Submit(ops.CycleID) { e.nudge() }
+// prepare makes the tables; session locks and notifications need a connection without a pooler.
+func (e *Engine) prepare(ctx context.Context) error {
+	pool := e.o.Pool
+	if e.o.Direct != nil {
+		config, err := pgxpool.ParseConfig("")
+		if err != nil {
+			return fmt.Errorf("prepare direct connection: %w", err)
+		}
+		config.ConnConfig, config.MaxConns, config.MinIdleConns = e.o.Direct.Copy(), 3, 0
+		if e.direct, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
+			return fmt.Errorf("prepare direct connection: %w", err)
+		}
+		pool = e.direct
+	}
+	if err := migrate(ctx, pool, e.o.Logger); err != nil {
+		return err
+	}
+	if e.o.Ready != nil {
+		e.o.Ready(e.jobs)
+	}
+	return nil
+}
+
+// Submit says that the cycle may have something to do. Its job is in the queue already; a time that it waits for may be new. Zero says
+// that something changed on another host, which may be a request to end a cycle here.
+func (e *Engine) Submit(id ops.CycleID) {
+	if id == 0 {
+		nudge(e.mark)
+		return
+	}
+	e.look()
+}
 
 // Cancel stops the worker of the cycle, if it is here. Another host reads the mark in the journal.
 func (e *Engine) Cancel(id ops.CycleID, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, w := range e.busy {
-		if w.cycle == id {
-			w.stop(ops.Stop(ops.StopUser, why))
-		}
+	if w := e.busy[id]; w != nil {
+		w.stop(ops.Stop(ops.StopUser, why))
 	}
 }
 
-// Drain lets no cycle begin here from now on; other hosts get the wake-ups.
+// Drain lets no cycle begin here from now on; other hosts get the jobs.
 func (e *Engine) Drain() {
 	e.mu.Lock()
 	e.draining = true
 	e.mu.Unlock()
-	e.close()
+	e.stopClient()
 }
 
-// Resume lets cycles begin here again: the client fetches wake-ups as after a start.
+// Resume lets cycles begin here again.
 func (e *Engine) Resume() error {
 	e.mu.Lock()
 	work := e.work
+	e.draining = false
 	e.mu.Unlock()
-	e.closing.Wait() // of the drain
-	e.gate.Lock()
-	e.closed = false
-	e.gate.Unlock()
-	if work != nil {
-		life, free := work()
-		defer free(nil)
-		if err := e.startClient(context.WithoutCancel(life)); err != nil {
-			return fmt.Errorf("resume engine: %w", err)
-		}
+	if work == nil {
+		return nil
 	}
-	e.mu.Lock()
-	e.draining, e.leaving = false, false
-	e.mu.Unlock()
-	e.nudge()
+	life, free := work()
+	defer free(nil)
+	if err := e.startClient(context.WithoutCancel(life)); err != nil {
+		e.Drain()
+		return fmt.Errorf("resume engine: %w", err)
+	}
+	e.look()
 	return nil
 }
 
@@ -273,7 +339,7 @@ func (e *Engine) Draining() bool {
 	return e.draining
 }
 
-// Stop ends all workers, waits for them until ctx ends, and wakes other hosts for what they leave.
+// Stop ends all workers and waits for them until ctx ends. What they leave is released with its job, which another host fetches.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	started := e.work != nil
@@ -285,7 +351,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if !started {
 		return nil
 	}
-	e.close()
+	e.stopClient()
 	if err := within(ctx, &e.workers); err != nil {
 		return errors.New("stop engine: workers did not end in time")
 	}
@@ -299,11 +365,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 	defer cancel()
 	if within(ctx, &e.closing) != nil {
 		// It waits for a database that does not answer; it ends with the pool.
-		e.o.Logger.WarnContext(ctx, "the queue did not close in time; other hosts may wake up late")
-		return nil
-	}
-	if _, err := e.look(ctx); err != nil { // nobody here will act upon what was delivered last
-		e.complain(ctx, err)
+		e.o.Logger.WarnContext(ctx, "the queue did not close in time")
+	} else if e.direct != nil {
+		e.direct.Close()
 	}
 	return nil
 }
@@ -319,9 +383,12 @@ func within(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-func (e *Engine) nudge() {
+// look sweeps soon.
+func (e *Engine) look() { nudge(e.wake) }
+
+func nudge(c chan struct{}) {
 	select {
-	case e.wake <- struct{}{}:
-	default: // a wake-up is already waiting, and it will see this change too
+	case c <- struct{}{}:
+	default: // one is waiting already, and it will see this change too
 	}
 }

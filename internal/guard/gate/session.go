@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,22 +48,22 @@ type Session struct {
 	wallEnv []string
 }
 
-// Open starts to answer the questions of a session, until Close.
-func (g *Gate) Open(ctx context.Context, session ops.Session, facts guard.Facts) (*Session, error) {
-	dir, err := os.MkdirTemp(g.o.Dir, strconv.FormatInt(int64(session.ID), 10)+"-")
+// Reserve makes the folder and the socket of a session. It answers nothing before Answer is called: the session need not be known yet.
+func (g *Gate) Reserve() (*Session, error) {
+	dir, err := os.MkdirTemp(g.o.Dir, "0-")
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
-	s, err := g.open(ctx, dir, session, facts)
+	s, err := g.open(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open gate: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts guard.Facts) (*Session, error) {
+func (g *Gate) open(dir string) (*Session, error) {
 	s := &Session{
-		g: g, session: session, facts: facts, dir: dir,
+		g: g, dir: dir, cancel: func() {},
 		conns: map[net.Conn]struct{}{}, allowed: map[string]struct{}{}, waiting: map[string][]string{},
 	}
 	if n := len(s.Socket()); n > maxSocketPath {
@@ -85,9 +84,14 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 	if s.listener, err = listen(dir); err != nil {
 		return nil, err
 	}
+	return s, nil
+}
+
+// Answer starts to answer the questions of a session, until Close. It is called once.
+func (s *Session) Answer(ctx context.Context, session ops.Session, facts guard.Facts) {
+	s.session, s.facts = session, facts
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.accepted.Go(func() { s.accept(ctx) })
-	return s, nil
 }
 
 // openingName is that of a socket nobody listens to yet. Another supervisor that sweeps the folder just then would take one with

@@ -1,5 +1,3 @@
-//go:build linux
-
 package wall
 
 import (
@@ -16,8 +14,6 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-
-	"golang.org/x/sys/unix"
 )
 
 // trialTime bounds a trial of a layer.
@@ -119,32 +115,8 @@ func (s *Sandbox) checkUID(tier ops.Tier) (*person, error) {
 	return &who, nil
 }
 
-// missingCapabilities names what the supervisor needs to run, watch and end processes of others and to hand them folders.
-func missingCapabilities() []string {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return []string{fmt.Sprintf("the list of its capabilities (%v)", err)}
-	}
-	var out []string
-	for _, need := range []struct {
-		bit  int
-		name string
-	}{
-		{unix.CAP_SETUID, "CAP_SETUID"},
-		{unix.CAP_SETGID, "CAP_SETGID"},
-		{unix.CAP_CHOWN, "CAP_CHOWN"},
-		{unix.CAP_FOWNER, "CAP_FOWNER"},
-		{unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
-		{unix.CAP_KILL, "CAP_KILL"},
-		{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
-	} {
-		if data[0].Effective&(1<<need.bit) == 0 {
-			out = append(out, need.name)
-		}
-	}
-	return out
-}
+// MayChangeUser reports whether the supervisor can run agents as another user.
+func MayChangeUser() bool { return len(missingCapabilities()) == 0 }
 
 // tryChown gives a file of the state folder away: some file systems refuse that even to root.
 func (s *Sandbox) tryChown(who person) error {
@@ -223,7 +195,7 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 	if err != nil {
 		return err
 	}
-	args, err := s.profile(tier, Session{}, "", "", false)
+	args, _, err := s.profile(tier, Session{}, "", "", false)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package wall
 
 import (
@@ -227,7 +225,7 @@ func (s *Sandbox) giveContents(folder *os.File, who person) error {
 }
 
 func (s *Sandbox) giveEntry(folder *os.File, name string, who person) error {
-	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(folder.Fd()), name, openPath|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -241,7 +239,7 @@ func (s *Sandbox) giveEntry(folder *os.File, name string, who person) error {
 		return nil // a second name for a file of somebody else: not ours to give
 	}
 	if int(stat.Uid) != who.uid || int(stat.Gid) != who.gid {
-		if err := unix.Fchownat(fd, "", who.uid, who.gid, unix.AT_EMPTY_PATH); err != nil {
+		if err := unix.Fchownat(fd, "", who.uid, who.gid, emptyPath); err != nil {
 			return err
 		}
 	}

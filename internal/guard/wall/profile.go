@@ -1,5 +1,3 @@
-//go:build linux
-
 package wall
 
 import (
@@ -30,43 +28,74 @@ type profile struct {
 	mounts map[string]access
 	from   map[string]string // what is mounted at a path, where it is not the path itself
 	strict bool              // what is granted must exist
+	state  string            // the real path of the state folder
+	staged func(path string) (from, rel string, ok bool)
+}
+
+// resolve returns where something is mounted: its real path. What is staged lies elsewhere until the session starts, and is mounted
+// where the session will expect it.
+func (p *profile) resolve(path string) (string, error) {
+	if p.staged == nil {
+		return realPath(path)
+	}
+	from, rel, ok := p.staged(path)
+	if !ok {
+		return realPath(path)
+	}
+	if _, err := os.Stat(from); err != nil {
+		return "", err
+	}
+	at := filepath.Join(p.state, rel)
+	p.from[at] = from
+	return at, nil
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
-func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
-	p := &profile{mounts: make(map[string]access), from: make(map[string]string), strict: strict}
-	if err := s.fill(p, session.tier(tier)); err != nil {
-		return nil, err
-	}
-	if err := s.fillSession(p, tier, session); err != nil {
-		return nil, err
-	}
-	if err := p.show(program); err != nil {
-		return nil, err
-	}
+func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) (args, outside []string, err error) {
 	state, err := realPath(s.c.StateDir)
 	if err != nil {
-		return nil, fmt.Errorf("find state folder: %w", err)
+		return nil, nil, fmt.Errorf("find state folder: %w", err)
 	}
-	exchanges := s.c.Confine && isFolder(s.exchange())
+	p := &profile{
+		mounts: make(map[string]access), from: make(map[string]string), strict: strict, state: state, staged: s.stagedPath(session),
+	}
+	if err := s.fill(p, session.tier(tier)); err != nil {
+		return nil, nil, err
+	}
+	if err := s.fillSession(p, tier, session); err != nil {
+		return nil, nil, err
+	}
+	if err := p.show(program); err != nil {
+		return nil, nil, err
+	}
+	exchange := s.exchange()
+	if p.staged != nil {
+		exchange, _, _ = p.staged(exchange)
+	}
+	exchanges := s.c.Confine && isFolder(exchange)
 	if exchanges {
 		// The agent sees the exchange folder in place of the state folder: a CLI that writes a file beside its handoff and renames it
 		// can do so there.
-		p.mounts[state], p.from[state] = readWrite, s.exchange()
+		p.mounts[state], p.from[state] = readWrite, exchange
 	}
-	args := append(s.base(), p.arguments()...)
+	args = append(s.base(), p.arguments()...)
 	if !exchanges {
 		args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
 	}
 	args = append(args, p.closing()...)
 	if dir != "" {
-		if dir, err = realPath(dir); err != nil {
-			return nil, fmt.Errorf("find working folder: %w", err)
+		if dir, err = p.resolve(dir); err != nil {
+			return nil, nil, fmt.Errorf("find working folder: %w", err)
 		}
 		args = append(args, "--chdir", dir)
 	}
-	return args, nil
+	return args, p.outside(), nil
+}
+
+// outside are the places of mounts whose files are the host's.
+func (p *profile) outside() []string {
+	return slices.DeleteFunc(p.paths(), func(at string) bool { return p.from[at] != "" })
 }
 
 // base is what the sandboxes of all tiers have in common.
@@ -167,7 +196,7 @@ func (s *Sandbox) unlessRepository(tier ops.Tier, path string) error {
 
 // optional adds a mount over something that need not be there.
 func (p *profile) optional(path string, kind access) error {
-	at, err := realPath(path)
+	at, err := p.resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -182,7 +211,7 @@ func (p *profile) grant(path string, kind access) error {
 	if !p.strict {
 		return p.optional(path, kind)
 	}
-	at, err := realPath(path)
+	at, err := p.resolve(path)
 	if err != nil {
 		return &LayerError{
 			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s cannot be passed in: %v", path, err),
@@ -239,7 +268,7 @@ func (p *profile) arguments() []string {
 	for _, at := range p.paths() {
 		switch kind := p.mounts[at]; {
 		case kind == readOnly:
-			out = append(out, "--ro-bind", at, at)
+			out = append(out, "--ro-bind", cmp.Or(p.from[at], at), at)
 		case kind == readWrite:
 			out = append(out, "--bind", cmp.Or(p.from[at], at), at)
 		case isFolder(at):

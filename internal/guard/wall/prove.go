@@ -1,5 +1,3 @@
-//go:build linux
-
 package wall
 
 import (
@@ -63,14 +61,6 @@ func (s *Sandbox) clearTemps(parent, keep string) error {
 		}
 	}
 	return nil
-}
-
-// RemoveTemp removes the temporary folders of sessions that have ended.
-func (s *Sandbox) RemoveTemp() error {
-	if !s.c.Confine {
-		return nil
-	}
-	return s.clearTemps(filepath.Join(s.c.StateDir, agentFolder, tempFolder), "")
 }
 
 // plan is what the process of an agent does before it becomes the agent. A session with an id first tries its walls from inside, as its

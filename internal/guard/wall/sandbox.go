@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package wall builds the layers of the operating system around the processes of an agent: a user of its own for each tier, a
 // bubblewrap profile with its own mounts, and Landlock, seccomp and limits around the agent and around each of its commands. A layer
 // that is switched on by name and cannot be set up is an error. Those that are used where they can be had (Auto) may be missing;
@@ -70,6 +68,8 @@ type Command struct {
 	Env        []string
 	Dir        string
 	Credential *syscall.Credential // nil: as ourselves
+	// Stamp tells which files the mounts and rules of a stage were made for: a path that names another file by now is not covered.
+	Stamp string
 }
 
 // LayerError says which layer cannot be set up, why, and what to do about it.
@@ -158,6 +158,9 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 	cmd.Env = s.environment(session, cmd.Env)
 	if s.c.Confine {
 		plan, err := s.plan(tier, session, program)
+		if session.Stage != "" {
+			plan.Waits, cmd.Env, cmd.Stamp = true, s.stageEnv(session), s.stamp(plan)
+		}
 		if err == nil {
 			err = s.confine(&cmd, plan)
 		}
@@ -206,9 +209,12 @@ func (s *Sandbox) inNamespaces(tier ops.Tier, session Session, program string, c
 	if err != nil {
 		return Command{}, err
 	}
-	args, err := s.profile(tier, session, program, cmd.Dir, true)
+	args, mounts, err := s.profile(tier, session, program, cmd.Dir, true)
 	if err != nil {
 		return Command{}, err
+	}
+	if session.Stage != "" {
+		cmd.Stamp += stampOf(mounts)
 	}
 	args = append(args, "--", cmd.Path)
 	if len(cmd.Argv) > 1 {

@@ -21,6 +21,9 @@ type Backup struct {
 	Schema int64 // the version of its tables
 }
 
+// backupPattern is the name of a backup that is being written.
+const backupPattern = ".claudeops-backup-*"
+
 // BackUp writes a complete and checked copy of a database file, also while a daemon uses it, without blocking it. The target
 // appears only when it is complete and safe on disk. An existing target is ops.ErrConflict unless it may be replaced.
 func (s Schema) BackUp(ctx context.Context, database, target string, replace bool) (Backup, error) {
@@ -41,7 +44,7 @@ func (s Schema) backUp(ctx context.Context, database, target string, replace boo
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	// The file is created first, so that no other user can ever read it.
-	part, err := os.CreateTemp(filepath.Dir(target), ".claudeops-backup-*")
+	part, err := os.CreateTemp(filepath.Dir(target), backupPattern)
 	if err != nil {
 		return Backup{}, fmt.Errorf("%w: check that the folder exists and that this user may write there", err)
 	}
@@ -117,19 +120,19 @@ func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	b := Backup{Path: path, Bytes: info.Size()}
-	if b.Schema, err = schemaVersion(ctx, db); err == nil && b.Schema == 0 {
+	if b.Schema, err = schemaVersion(ctx, &pool{DB: db}); err == nil && b.Schema == 0 {
 		err = fmt.Errorf("%w: it has none of the tables", ErrCorrupt)
 	}
 	if err == nil {
 		var newest int64
 		if newest, err = s.newest(); err == nil && b.Schema > newest {
-			err = newerError(b.Schema, newest)
+			err = newerError(b.Schema, newest, "", "")
 		}
 	}
 	if err != nil {
 		return Backup{}, asDamage(err)
 	}
-	flaws, err := fileFlaws(ctx, db, true)
+	flaws, err := fileFlaws(ctx, &pool{DB: db}, true)
 	if err == nil && len(flaws) > 0 {
 		err = fmt.Errorf("%w: %s", ErrCorrupt, flaws[0].Detail)
 	}

@@ -19,13 +19,12 @@ func WriteRows(ctx context.Context, tx Querier, before, after string, rows [][]a
 		}
 		row := `(` + Placeholders(len(rows[0])) + `)`
 		statement := before + row + strings.Repeat(`, `+row, n-1) + after
-		args := make([]any, 0, n*len(rows[0]))
 		for ; len(rows) >= n; rows = rows[n:] {
-			args = args[:0]
+			args := make([]any, 0, n*len(rows[0]))
 			for _, r := range rows[:n] {
 				args = append(args, r...)
 			}
-			if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			if err := Later(ctx, tx, statement, args...); err != nil {
 				return fmt.Errorf("write %d rows: %w", n, err)
 			}
 		}
@@ -42,7 +41,7 @@ func ForEachRow(ctx context.Context, tx Querier, before, condition string, rows 
 			for _, r := range rows[:n] {
 				args = append(args, r...)
 			}
-			if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			if err := Later(ctx, tx, statement, args...); err != nil {
 				return fmt.Errorf("change %d rows: %w", n, err)
 			}
 		}

@@ -135,7 +135,11 @@ func columnsOf(ctx context.Context, q Querier, table string) ([]string, error) {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // Err below reports what Close would
-	columns, err := rows.Columns()
+	named, ok := rows.(*sql.Rows)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", rows)
+	}
+	columns, err := named.Columns()
 	if err != nil {
 		return nil, err
 	}

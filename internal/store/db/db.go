@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"claudeops/internal/ops"
@@ -49,11 +50,15 @@ type Table struct {
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
-	Path   string
-	URL    string // postgres://user:password@host:5432/name; then Path is empty
-	Schema Schema
-	Clock  ops.Clock // this machine's
-	Logger *slog.Logger
+	Path string
+	URL  string // postgres://user:password@host:5432/name; then Path is empty
+	// DirectURL leads to the same database without the PgBouncer that URL leads to; empty without one.
+	DirectURL string
+	Schema    Schema
+	Clock     ops.Clock // this machine's
+	Logger    *slog.Logger
+	// Version is that of this program. It is stored, so that an older program can say which one it needs.
+	Version string
 }
 
 // DB is an open database.
@@ -61,6 +66,7 @@ type DB struct {
 	dialect dialect
 	name    string // the path, or the address without its password
 	schema  Schema
+	version string
 	clock   ops.Clock
 	log     *slog.Logger
 	writer  *pool // nil when opened for reading only
@@ -114,12 +120,12 @@ func OpenReadOnly(ctx context.Context, o Options) (*DB, error) {
 }
 
 func newDB(o Options) (*DB, error) {
-	d := &DB{schema: o.Schema, clock: o.Clock, log: o.Logger}
+	d := &DB{schema: o.Schema, version: o.Version, clock: o.Clock, log: o.Logger}
 	switch {
 	case o.URL != "" && o.Path != "":
 		return nil, errors.New("open database: both a path and an address are given: give only one of them")
 	case o.URL != "":
-		p, err := newPostgres(o.URL, o.Schema, o.Clock, o.Logger)
+		p, err := newPostgres(o)
 		if err != nil {
 			return nil, err
 		}
@@ -147,6 +153,14 @@ func (d *DB) Reader() Querier { return d.reader }
 func (d *DB) Pool() *pgxpool.Pool {
 	if p, ok := d.dialect.connector.(*postgres); ok {
 		return p.pool
+	}
+	return nil
+}
+
+// Direct says how to connect to the PostgreSQL server itself where the pool leads through PgBouncer; nil otherwise.
+func (d *DB) Direct() *pgx.ConnConfig {
+	if p, ok := d.dialect.connector.(*postgres); ok && p.limits != "" {
+		return p.direct.Copy()
 	}
 	return nil
 }
@@ -248,6 +262,9 @@ func (d *DB) MarkOpen(ctx context.Context) error {
 	err := d.Write(ctx, "mark_open", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+stateTable+` (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, openFlag, Time(d.clock()))
+		if err == nil && d.version != "" {
+			err = d.putVersion(ctx, tx)
+		}
 		return err
 	})
 	if err != nil {

@@ -33,6 +33,8 @@ type connector interface {
 type migrator interface {
 	// migrate applies the missing migrations; several processes may do so at once.
 	migrate(ctx context.Context) error
+	// beforeMigration backs up a database that has this schema, where that is possible. Done is to be called after the migration.
+	beforeMigration(ctx context.Context, schema int64) (done func() error, err error)
 	// foreign reports whether the tables of a database with this schema version, or 0, belong to another program.
 	foreign(ctx context.Context, q Querier, version int64) (bool, error)
 }
@@ -40,6 +42,8 @@ type migrator interface {
 type writeBeginner interface {
 	// begin opens a transaction that sees all earlier ones and is seen by all later ones: only one is open at a time.
 	begin(ctx context.Context) (transaction, error)
+	// beginIn opens one that sees all earlier ones of the same environment and is seen by its later ones.
+	beginIn(ctx context.Context, in Scope) (transaction, error)
 	// beginUnordered opens one that does not wait for other writers and sends no notification.
 	beginUnordered(ctx context.Context) (transaction, error)
 	// beginUrgent is beginUnordered with connections reserved for it.
@@ -111,14 +115,14 @@ func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	return p.DB.ExecContext(ctx, query, args...)
 }
 
-func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}
-	return p.DB.QueryContext(ctx, query, args...)
+	return orNone(p.DB.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
 }
 
-func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) Row {
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}

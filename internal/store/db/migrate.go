@@ -17,7 +17,7 @@ import (
 
 // migrate brings the schema to the newest version that this program knows. It does not call the migration library when there is
 // nothing to do, because that would cost more than the rest of opening.
-func (d *DB) migrate(ctx context.Context) error {
+func (d *DB) migrate(ctx context.Context) (err error) {
 	newest, err := d.schema.newest()
 	if err != nil {
 		return err
@@ -33,7 +33,14 @@ func (d *DB) migrate(ctx context.Context) error {
 	case have == newest:
 		return nil
 	case have > newest:
-		return newerError(have, newest)
+		return d.newerError(ctx, d.writer, have, newest)
+	}
+	if have > 0 {
+		done, refused := d.dialect.beforeMigration(ctx, have)
+		if refused != nil {
+			return fmt.Errorf("migrate from schema %d to %d: %w", have, newest, refused)
+		}
+		defer func() { err = errors.Join(err, done()) }()
 	}
 	for at := have; at < newest; {
 		err := d.dialect.migrate(ctx)
@@ -48,7 +55,10 @@ func (d *DB) migrate(ctx context.Context) error {
 		at = now
 	}
 	d.log.InfoContext(ctx, "database migrated", "database", d.name, "from", have, "to", newest)
-	return nil
+	if have == 0 && d.dialect.recordsOpen {
+		return nil // MarkOpen records it
+	}
+	return d.recordVersion(ctx)
 }
 
 // applyMigrations runs the migrations that the database does not have yet.
@@ -85,17 +95,12 @@ func (d *DB) requireCurrent(ctx context.Context) error {
 	case have == 0:
 		return fmt.Errorf("it has no tables yet: %w: start claudeops once to create them", ops.ErrNotFound)
 	case have > newest:
-		return newerError(have, newest)
+		return d.newerError(ctx, d.reader, have, newest)
 	case have < newest:
 		return fmt.Errorf("%w (schema %d, this one reads %d): start claudeops serve or once to migrate it",
 			ErrOlder, have, newest)
 	}
 	return nil
-}
-
-func newerError(have, newest int64) error {
-	return fmt.Errorf("%w (schema %d, this one knows up to %d): install that version, or restore a backup made before the upgrade",
-		ErrNewer, have, newest)
 }
 
 // schemaVersion reads what the migration library recorded.
@@ -120,6 +125,10 @@ func (s Schema) newest() (int64, error) {
 	if len(names) == 0 {
 		return 0, errors.New("no migrations are embedded")
 	}
-	number, _, _ := strings.Cut(strings.TrimPrefix(names[len(names)-1], "migrations/"), "_")
+	return migrationNumber(names[len(names)-1])
+}
+
+func migrationNumber(name string) (int64, error) {
+	number, _, _ := strings.Cut(strings.TrimPrefix(name, "migrations/"), "_")
 	return strconv.ParseInt(number, 10, 64)
 }

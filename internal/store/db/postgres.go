@@ -11,15 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"claudeops/internal/ops"
 )
 
 const (
-	// WriteLock is the advisory lock that Write takes.
+	// WriteLock is the advisory lock that Write takes, and that WriteIn shares. Those of the feeds have the numbers from 0x10 on.
 	WriteLock = 0x636c_6175_6465_0001
 	// migrateLock is the advisory lock of migrations.
 	migrateLock = 0x636c_6175_6465_0002
@@ -36,9 +35,9 @@ const (
 	deadAfter      = 5 * time.Second
 	connectTimeout = 5 * time.Second
 
-	// One connection of the pool is for Write, and there are some for each other purpose. The rest are for the other users of the
-	// pool.
-	poolSize       = 16
+	// Some connections of the pool are for each purpose. The rest are for the other users of the pool.
+	poolSize       = 24
+	writeConns     = 8
 	unorderedConns = 4
 	urgentConns    = 2
 
@@ -55,20 +54,49 @@ type postgres struct {
 	log    *slog.Logger
 	time   *serverClock
 
-	pool                              *pgxpool.Pool
-	writer, reader, unordered, urgent *pool
+	// direct leads to the server itself, for what a pooler of transactions cannot do; equal to config without a pooler.
+	direct *pgx.ConnConfig
+	// limits are the time limits of a transaction behind a pooler, which does not let a connection have them.
+	limits string
+
+	pool   *pgxpool.Pool
+	writer *pool // for single statements
+	reader *pool
+	// A transaction takes a seat before it takes a connection.
+	writing, reading, unordered, urgent chan struct{}
 }
 
-func newPostgres(address string, schema Schema, clock ops.Clock, log *slog.Logger) (*postgres, error) {
-	config, err := parseAddress(address)
+func newPostgres(o Options) (*postgres, error) {
+	config, err := parseAddress(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	c := config.ConnConfig
 	p := &postgres{
-		config: config, name: describeServer(c.Config), token: rand.Text(), schema: schema, binder: newPlaceholders(), log: log,
-		time: newServerClock(clock),
+		config: config, name: describeServer(config.ConnConfig.Config), token: rand.Text(), schema: o.Schema, binder: newPlaceholders(),
+		log: o.Logger, time: newServerClock(o.Clock),
+		writing: make(chan struct{}, writeConns), reading: make(chan struct{}, readers),
+		unordered: make(chan struct{}, unorderedConns), urgent: make(chan struct{}, urgentConns),
 	}
+	if !strings.Contains(o.URL, "pool_max_conns") {
+		config.MaxConns = poolSize
+	}
+	if o.DirectURL == "" {
+		prepareConn(config.ConnConfig)
+		p.direct = config.ConnConfig
+		return p, nil
+	}
+	direct, err := parseAddress(o.DirectURL)
+	if err != nil {
+		return nil, fmt.Errorf("direct address: %w", err)
+	}
+	p.direct = direct.ConnConfig
+	prepareConn(p.direct)
+	p.behindPooler()
+	return p, nil
+}
+
+// prepareConn sets the limits of a connection where the address does not.
+func prepareConn(c *pgx.ConnConfig) {
 	settings := map[string]string{
 		"application_name":                    "claudeops",
 		"lock_timeout":                        milliseconds(lockTimeout),
@@ -85,14 +113,26 @@ func newPostgres(address string, schema Schema, clock ops.Clock, log *slog.Logge
 			c.RuntimeParams[name] = value
 		}
 	}
+	dialWithin(c)
+}
+
+func dialWithin(c *pgx.ConnConfig) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
-	if !strings.Contains(address, "pool_max_conns") {
-		config.MaxConns = poolSize
-	}
-	return p, nil
+}
+
+// behindPooler prepares connections through PgBouncer in transaction mode: a statement is not prepared for later, because the next one
+// may reach another connection of the server, and limits are set in each transaction.
+func (p *postgres) behindPooler() {
+	c := p.config.ConnConfig
+	c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	c.RuntimeParams["application_name"] = "claudeops"
+	dialWithin(c)
+	p.limits = fmt.Sprintf(`SELECT set_config('lock_timeout', '%s', TRUE), set_config('statement_timeout', '%s', TRUE),
+		set_config('idle_in_transaction_session_timeout', '%s', TRUE)`,
+		milliseconds(lockTimeout), milliseconds(statementTimeout), milliseconds(idleInTransaction))
 }
 
 func (p *postgres) dialect() dialect {
@@ -116,12 +156,14 @@ func (p *postgres) open(ctx context.Context) (writer, reader *pool, err error) {
 	if err := p.connect(ctx); err != nil {
 		return nil, nil, err
 	}
-	p.writer, p.unordered, p.urgent = p.connections(1), p.connections(unorderedConns), p.connections(urgentConns)
+	p.writer = p.connections(1)
 	return p.writer, p.reader, nil
 }
 
 func (p *postgres) openReader(ctx context.Context) (*pool, error) {
-	p.config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	if p.limits == "" {
+		p.config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
 	if err := p.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -167,7 +209,7 @@ func (p *postgres) connections(limit int) *pool {
 
 // openUnlimited opens connections without time limits, for work that takes long.
 func (p *postgres) openUnlimited() *sql.DB {
-	config := p.config.ConnConfig.Copy()
+	config := p.direct.Copy()
 	for _, limit := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
 		config.RuntimeParams[limit] = "0"
 	}
@@ -182,10 +224,6 @@ func (p *postgres) close() error {
 	if p.pool == nil {
 		return nil
 	}
-	var err error
-	if p.unordered != nil {
-		err = errors.Join(p.unordered.Close(), p.urgent.Close())
-	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -193,80 +231,77 @@ func (p *postgres) close() error {
 	}()
 	select {
 	case <-closed:
-		return err
+		return nil
 	case <-time.After(closeTimeout):
-		return errors.Join(err, errors.New("a connection is still in use"))
+		return errors.New("a connection is still in use")
 	}
 }
 
-// boundTx is a transaction that accepts the queries of this package. It uses its own context instead of the one that it is given:
-// that one ends with the caller's or after transactionTimeout, so that a server that does not answer blocks nothing for long.
+// boundTx is a long transaction that accepts the queries of this package.
 type boundTx struct {
 	tx   *sql.Tx
-	ctx  context.Context //nolint:containedctx // see above
 	bind func(string, []any) (string, []any)
 }
 
-func (t boundTx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+func (t boundTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	query, args = t.bind(query, args)
-	return t.tx.ExecContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+	return t.tx.ExecContext(ctx, query, args...)
 }
 
-func (t boundTx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+func (t boundTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	query, args = t.bind(query, args)
-	return t.tx.QueryContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
 }
 
-func (t boundTx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+func (t boundTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {
 	query, args = t.bind(query, args)
-	return t.tx.QueryRowContext(t.ctx, query, args...) //nolint:contextcheck // see boundTx
+	return t.tx.QueryRowContext(ctx, query, args...)
 }
 
-// transaction opens a transaction and runs its first statement.
-func (p *postgres) transaction(ctx context.Context, db *pool, options *sql.TxOptions, first string, args ...any) (transaction, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errNoAnswer)
-	explain := func(err error) error { return explain(ctx, err) }
-	tx, err := db.BeginTx(ctx, options)
-	if err != nil {
-		defer cancel()
-		return transaction{}, explain(err)
-	}
-	out := transaction{
-		Querier:  boundTx{tx, ctx, p.binder.bind},
-		commit:   func() error { defer cancel(); return explain(tx.Commit()) },
-		rollBack: func() error { defer cancel(); return tx.Rollback() },
-		explain:  explain,
-	}
-	if first != "" {
-		if _, err := out.ExecContext(ctx, first, args...); err != nil {
-			return transaction{}, rollBack(out, explain(err))
-		}
-	}
-	return out, nil
-}
-
-// begin takes the lock and queues the notification in one round trip; the server sends it with the commit.
+// begin waits until no other transaction of Write or WriteIn is open. The server sends the notification with the commit.
 func (p *postgres) begin(ctx context.Context) (transaction, error) {
-	return p.transaction(ctx, p.writer, nil, `SELECT pg_advisory_xact_lock(?), pg_notify(?, ?)`, int64(WriteLock), channel, p.token)
+	return p.openWrite(ctx, plainStatement(`SELECT pg_advisory_xact_lock($1)`, int64(WriteLock)))
 }
 
-// beginUnordered does neither. The server commits transactions that notify one after the other, each with its own disk flush.
+// beginIn waits for the transactions of the same environment, and for those of Write.
+func (p *postgres) beginIn(ctx context.Context, in Scope) (transaction, error) {
+	const locks = `SELECT pg_advisory_xact_lock_shared($1), pg_advisory_xact_lock(hashtextextended(`
+	switch {
+	case in.cycle != 0:
+		return p.openWrite(ctx, plainStatement(locks+`environment, $1)) FROM cycles WHERE id = $2`, int64(WriteLock), in.cycle))
+	case in.session != 0:
+		return p.openWrite(ctx, plainStatement(locks+`environment, $1)) FROM sessions WHERE id = $2`, int64(WriteLock), in.session))
+	default:
+		return p.openWrite(ctx, plainStatement(locks+`$2::text, $1))`, int64(WriteLock), in.environment))
+	}
+}
+
+func (p *postgres) openWrite(ctx context.Context, lock statement) (transaction, error) {
+	tx, err := p.openTx(ctx, p.writing, "begin", lock)
+	if t, ok := tx.Querier.(*serverTx); ok {
+		t.tail = []statement{plainStatement(`SELECT pg_notify($1, $2)`, channel, p.token)}
+	}
+	return tx, err
+}
+
+// beginUnordered neither locks nor notifies. The server commits transactions that notify one after the other, each with its own disk
+// flush.
 func (p *postgres) beginUnordered(ctx context.Context) (transaction, error) {
-	return p.transaction(ctx, p.unordered, nil, "")
+	return p.openTx(ctx, p.unordered, "begin")
 }
 
 func (p *postgres) beginUrgent(ctx context.Context) (transaction, error) {
-	return p.transaction(ctx, p.urgent, nil, "")
+	return p.openTx(ctx, p.urgent, "begin")
 }
 
 // notify is not part of a transaction, so it does not wait for the disk. A process that misses it sees the rows with the next
 // change.
 func (p *postgres) notify(ctx context.Context) {
-	_, _ = p.unordered.ExecContext(ctx, `SELECT pg_notify(?, ?)`, channel, p.token)
+	_, _ = p.pool.Exec(ctx, `SELECT pg_notify($1, $2)`, channel, p.token)
 }
 
 func (p *postgres) snapshot(ctx context.Context) (transaction, error) {
-	return p.transaction(ctx, p.reader, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, "")
+	return p.openTx(ctx, p.reading, "begin isolation level repeatable read read only")
 }
 
 // beginLong uses a connection of its own: on the others, a long transaction counts as one of a dead host.
@@ -277,7 +312,7 @@ func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, e
 		return transaction{}, errors.Join(err, db.Close())
 	}
 	out := transaction{
-		Querier:  boundTx{tx, ctx, p.binder.bind},
+		Querier:  boundTx{tx, p.binder.bind},
 		commit:   func() error { return errors.Join(tx.Commit(), db.Close()) },
 		rollBack: func() error { return errors.Join(tx.Rollback(), db.Close()) },
 	}

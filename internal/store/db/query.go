@@ -12,12 +12,43 @@ import (
 // Querier is a pool or a transaction.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) Row
 }
 
-// Row is one row of a result.
+// Row is one row of a result; without one, Scan returns sql.ErrNoRows.
 type Row interface{ Scan(dest ...any) error }
+
+// Rows are the rows of a result.
+type Rows interface {
+	Row
+	Next() bool
+	Err() error
+	Close() error
+}
+
+// orNone is the result of a query, without a typed nil where it failed.
+func orNone(rows *sql.Rows, err error) (Rows, error) {
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// plainTx is a transaction that takes its queries as they are.
+type plainTx struct{ tx *sql.Tx }
+
+func (t plainTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.tx.ExecContext(ctx, query, args...)
+}
+
+func (t plainTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
+	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
+}
+
+func (t plainTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {
+	return t.tx.QueryRowContext(ctx, query, args...)
+}
 
 // List reads all rows of a query.
 func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), query string, args ...any) ([]T, error) {

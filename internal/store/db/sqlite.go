@@ -102,6 +102,8 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 // A file has one writer, so all write transactions are the same.
 func (f *sqliteFile) beginUnordered(ctx context.Context) (transaction, error) { return f.begin(ctx) }
 
+func (f *sqliteFile) beginIn(ctx context.Context, _ Scope) (transaction, error) { return f.begin(ctx) }
+
 func (f *sqliteFile) beginUrgent(ctx context.Context) (transaction, error) { return f.begin(ctx) }
 
 func (f *sqliteFile) beginLong(ctx context.Context, readOnly bool) (transaction, error) {
@@ -116,7 +118,7 @@ func (f *sqliteFile) snapshot(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return transaction{}, err
 	}
-	return transaction{tx, tx.Commit, tx.Rollback, nil}, nil
+	return transaction{plainTx{tx}, tx.Commit, tx.Rollback, nil}, nil
 }
 
 // now is the time of this machine: all processes that use the file run on it.

@@ -111,14 +111,14 @@ func (t cachedTx) again(ctx context.Context, query string) *sql.Stmt {
 	return stmt
 }
 
-func (t cachedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (t cachedTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	if stmt := t.statements.get(query); stmt != nil {
-		return t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+		return orNone(t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)) //nolint:sqlclosecheck // the caller closes them
 	}
-	return t.tx.QueryContext(ctx, query, args...)
+	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
 }
 
-func (t cachedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (t cachedTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {
 	if stmt := t.statements.get(query); stmt != nil {
 		return t.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
 	}

@@ -24,6 +24,52 @@ func (d *DB) Write(ctx context.Context, op string, fn func(tx Querier) error) er
 	return d.transact(ctx, op, d.dialect.begin, fn)
 }
 
+// Scope is what a transaction of WriteIn changes: one environment, given by its name, or by one of its cycles or sessions.
+type Scope struct {
+	environment    string
+	cycle, session int64
+}
+
+// InEnvironment is the environment with this name.
+func InEnvironment(name string) Scope { return Scope{environment: name} }
+
+// OfCycle is the environment of a cycle.
+func OfCycle[T ~int64](id T) Scope { return Scope{cycle: int64(id)} }
+
+// OfSession is the environment of a session.
+func OfSession[T ~int64](id T) Scope { return Scope{session: int64(id)} }
+
+// WriteIn is Write for rows of one environment. On a server, transactions of different environments run at the same time; each of them
+// sees what all earlier ones of its environment wrote.
+func (d *DB) WriteIn(ctx context.Context, op string, in Scope, fn func(tx Querier) error) error {
+	return d.transact(ctx, op, func(ctx context.Context) (transaction, error) { return d.dialect.beginIn(ctx, in) }, fn)
+}
+
+// Feed is a table whose rows are read in the order of their ids, "after N". Its ids must grow in the order of commits.
+type Feed int64
+
+// The feeds.
+const (
+	FeedEvents Feed = iota + 0x10
+	FeedGuard
+	FeedRecoveries
+)
+
+// AddToFeed is AtEnd for a row of a feed.
+func AddToFeed(ctx context.Context, tx Querier, feed Feed, query string, args ...any) error {
+	if p, ok := tx.(pipelined); ok {
+		p.order(feed, true)
+	}
+	return AtEnd(ctx, tx, query, args...)
+}
+
+// OrderFeed must come before a row is added to a feed by other means. The transaction should end soon after it.
+func OrderFeed(tx Querier, feed Feed) {
+	if p, ok := tx.(pipelined); ok {
+		p.order(feed, false)
+	}
+}
+
 // WriteUnordered is Write for rows that only the caller writes. On a server it neither waits for other writers nor notifies other
 // processes.
 func (d *DB) WriteUnordered(ctx context.Context, op string, fn func(tx Querier) error) error {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package client starts the keeper of the sessions, tells it about them, and notices when it no longer works.
 //
 // A keeper that died is replaced at once, and the new one is told about the sessions that run. One that lives and does not answer
@@ -27,7 +25,9 @@ type Options struct {
 	Lease time.Duration // the keeper kills all sessions after a third of it without a heartbeat
 	// Shared means that other hosts take over when the lease ends, so time in which this machine was suspended counts too.
 	Shared bool
-	Logger *slog.Logger
+	// Capabilities are what a keeper that does not run as root needs to end processes of another user.
+	Capabilities []uintptr
+	Logger       *slog.Logger
 	// Begin is closed when the keeper is to be started; nil means at once. Sessions wait until it works.
 	Begin <-chan struct{}
 }
@@ -199,7 +199,7 @@ func (c *Client) connect() (*link, error) {
 	if c.o.Shared {
 		clock = keeper.ClockBoot
 	}
-	l, err := start(c.o.Path, c.silence(), clock)
+	l, err := start(c.o.Path, c.silence(), clock, c.o.Capabilities)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package client
 
 import (
@@ -7,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"claudeops/internal/agent/keeper"
@@ -35,7 +32,7 @@ type link struct {
 
 // start starts a keeper in a POSIX session of its own, so that a terminal's signals do not reach it, and without any variable that
 // could hold a secret.
-func start(path string, silence time.Duration, clock string) (*link, error) {
+func start(path string, silence time.Duration, clock string, capabilities []uintptr) (*link, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("open pipe: %w", err)
@@ -48,7 +45,7 @@ func start(path string, silence time.Duration, clock string) (*link, error) {
 	cmd := exec.Command(path, keeper.Word, silence.String(), clock) //nolint:gosec,noctx // this program; it ends with its pipe
 	cmd.Dir, cmd.Env = "/", []string{"GOMAXPROCS=1"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = attributes(capabilities)
 	err = cmd.Start()
 	_, _ = in.Close(), out.Close()
 	if err != nil {

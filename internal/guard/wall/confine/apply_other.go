@@ -15,3 +15,17 @@ func Apply(*Wall) error { return errors.New("only Linux has these walls") }
 
 // Main fails for the same reason.
 func Main([]string, []string, io.Writer, io.Writer) int { return 125 }
+
+// Arguments fails for the same reason.
+func Arguments(string, Plan, string, []string) ([]string, error) {
+	return nil, errors.New("only Linux has these walls")
+}
+
+// ScopedVersion is the first version of Landlock that keeps signals inside the wall.
+const ScopedVersion = 6
+
+// LandlockVersion is 0: there is none.
+func LandlockVersion() int { return 0 }
+
+// SeccompAvailable reports whether the filter can be set.
+func SeccompAvailable() bool { return false }

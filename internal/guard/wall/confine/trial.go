@@ -66,7 +66,7 @@ func opens(path string, flags int) bool {
 
 // answers reports whether something listens at a socket. It stays on the calling thread, which is the one behind the wall.
 func answers(path string) bool {
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|socketFlags, 0)
 	if err != nil {
 		return false
 	}

@@ -40,17 +40,14 @@ func Run(args []string, stderr io.Writer) int {
 	}
 	// The signal that the death of a parent sends follows the thread that started the child.
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
 
 	status, theirs, err := os.Pipe()
 	if err != nil {
 		fmt.Fprintln(stderr, "sandbox relay:", err)
 		return noRelay
 	}
-	defer func() { _ = status.Close() }()
 	cmd := &exec.Cmd{
 		Path: args[0], Args: append([]string{args[0], "--json-status-fd", "3"}, args[1:]...),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{theirs},
@@ -62,15 +59,10 @@ func Run(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "sandbox relay:", err)
 		return noRelay
 	}
-	ended, passed := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(passed)
-		passSignals(status, signals, ended)
-	}()
+	ended := make(chan struct{})
+	go passSignals(status, signals, ended)
 	err = cmd.Wait()
-	close(ended)
-	_ = status.Close()
-	<-passed
+	close(ended) // nobody waits for what ends with this process: the next session does not start before its end is seen
 	return exitCode(cmd, err)
 }
 

@@ -144,6 +144,9 @@ func FindCgroup(key string) *Cgroup {
 // Open returns the folder for a process to be started in.
 func (g *Cgroup) Open() (*os.File, error) { return os.Open(g.Path) }
 
+// Add moves a process into the group.
+func (g *Cgroup) Add(pid int) error { return write(g.Path+"/cgroup.procs", strconv.Itoa(pid)) }
+
 // Kill ends everything in the group. Kernels before 5.14 cannot do that; there the members are
 // killed one by one like all others.
 func (g *Cgroup) Kill() {

@@ -1,0 +1,115 @@
+package main_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
+)
+
+// manager takes what a daemon tells systemd.
+type manager struct {
+	t    *testing.T
+	conn *net.UnixConn
+	path string
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	m := &manager{t: t, path: filepath.Join(t.TempDir(), "notify")}
+	var err error
+	if m.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.conn.Close() })
+	return m
+}
+
+// next is the next message that begins with the word; signs of life are passed over unless they are asked for.
+func (m *manager) next(word string) string {
+	m.t.Helper()
+	buffer := make([]byte, 4096)
+	for {
+		if err := m.conn.SetReadDeadline(time.Now().Add(60 * time.Second)); err != nil {
+			m.t.Fatal(err)
+		}
+		n, err := m.conn.Read(buffer)
+		if err != nil {
+			m.t.Fatalf("wait for %s: %v", word, err)
+		}
+		switch text := string(buffer[:n]); {
+		case strings.HasPrefix(text, word):
+			return text
+		case text != "WATCHDOG=1":
+			m.t.Fatalf("told %q, want %s", text, word)
+		}
+	}
+}
+
+func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	file := filepath.Join(privateFolder(t), "claudeops.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("interval: 10h\n")
+	scenario := plays(tier(1, with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 })), tier(1, agenttest.Healthy(0.1)))
+	b := newBox(t, scenario, "CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_RECOVERY=on")
+	d := b.serve("NOTIFY_SOCKET="+m.path, "WATCHDOG_USEC=120000000")
+	m.next("READY=1")
+	if status, _ := d.get("/readyz"); status != 200 {
+		t.Errorf("ready was told before it was true: %d", status)
+	}
+	m.next("WATCHDOG=1")
+	d.until("Tier 1 runs", func() bool { return len(b.calls()) == 1 })
+	for _, call := range b.calls() {
+		if _, ok := call.Var("NOTIFY_SOCKET"); ok {
+			t.Error("an agent could speak for the daemon")
+		}
+	}
+	hangup := func() string {
+		t.Helper()
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		text := m.next("RELOADING=1")
+		if !regexp.MustCompile(`(?m)^MONOTONIC_USEC=[1-9][0-9]+$`).MatchString(text) {
+			t.Errorf("told %q", text)
+		}
+		return m.next("READY=1")
+	}
+
+	// A wrong configuration changes nothing.
+	write("intervall: 5h\n")
+	contains(t, "status", hangup(), "the new configuration is not used")
+	contains(t, "log", d.log.String(), "the daemon continues with the old one")
+	if got := b.cycle().Journal.Last(); got.Status != ops.SessionRunning {
+		t.Errorf("session is %s", got.Status)
+	}
+
+	// A valid one is used: the session that ran is interrupted, and its cycle continues.
+	write("interval: 5h\n")
+	hangup()
+	_, page := d.get("/config")
+	contains(t, "configuration page", page, "5h")
+	d.until("the cycle ends", func() bool { return b.ended(1) })
+	if c := b.cycle(); c.Journal.Sessions[0].Status != ops.SessionInterrupted || c.Cycle.Status != ops.CycleHealthy {
+		t.Errorf("cycle %s, sessions %+v", c.Cycle.Status, c.Journal.Sessions)
+	}
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	m.next("STOPPING=1")
+	b.nothingLeft()
+}

@@ -1,0 +1,5 @@
+package confine
+
+import "syscall"
+
+const socketFlags = syscall.SOCK_NONBLOCK | syscall.SOCK_CLOEXEC

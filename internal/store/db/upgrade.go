@@ -1,0 +1,232 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"claudeops/internal/failpoint"
+)
+
+const (
+	backupFolder = "backups" // beside the database
+	keptBackups  = 2
+	lockPoll     = 50 * time.Millisecond
+	versionName  = "version" // in stateTable: the newest program that wrote to the database
+)
+
+// Pending is what an upgrade of a database would do.
+type Pending struct {
+	Database   string
+	Schema     int64    // of the database
+	Newest     int64    // that this program knows
+	Migrations []string // that are missing, in order
+	Backup     string   // the file that would be written before them; "" on a server
+}
+
+// FindPending tells what Open would migrate, and changes nothing. A newer database is ErrNewer, none is ops.ErrNotFound.
+func FindPending(ctx context.Context, o Options) (_ Pending, err error) {
+	d, err := newDB(o)
+	if err != nil {
+		return Pending{}, err
+	}
+	if d.reader, err = d.dialect.openReader(ctx); err != nil {
+		return Pending{}, d.dialect.advise(err)
+	}
+	p := Pending{Database: d.name}
+	if err := d.findPending(ctx, &p); err != nil {
+		return Pending{}, d.abandon(err)
+	}
+	return p, d.closePools()
+}
+
+func (d *DB) findPending(ctx context.Context, p *Pending) (err error) {
+	err = d.requireCurrent(ctx)
+	if err != nil && !errors.Is(err, ErrOlder) {
+		return err
+	}
+	older := err != nil
+	if p.Newest, err = d.schema.newest(); err != nil {
+		return err
+	}
+	if p.Schema, err = schemaVersion(ctx, d.reader); err != nil || !older {
+		return err
+	}
+	names, err := fs.Glob(d.schema.Files, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		version, err := migrationNumber(name)
+		if err != nil {
+			return err
+		}
+		if version > p.Schema {
+			p.Migrations = append(p.Migrations, strings.TrimSuffix(filepath.Base(name), ".sql"))
+		}
+	}
+	if f, ok := d.dialect.connector.(*sqliteFile); ok {
+		p.Backup = f.backupPath(p.Schema)
+	}
+	return nil
+}
+
+// beforeMigration writes a backup of the file into the folder beside it and keeps other processes from migrating until done is called.
+func (f *sqliteFile) beforeMigration(ctx context.Context, schema int64) (done func() error, err error) {
+	dir := filepath.Dir(f.backupPath(schema))
+	refuse := func(err error) error {
+		return fmt.Errorf("no backup could be written, so nothing was changed: %w: make sure that %s is writable and has %d MB of free space, "+
+			"then start again", err, dir, f.size()>>20+1)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, refuse(err)
+	}
+	lock, err := lockFile(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, refuse(err)
+	}
+	if err := f.backUpInto(ctx, schema); err != nil {
+		return nil, errors.Join(refuse(err), lock.Close())
+	}
+	failpoint.Hit("migrate.backup.after")
+	return lock.Close, nil
+}
+
+func (f *sqliteFile) backUpInto(ctx context.Context, schema int64) error {
+	// Another process may have migrated it while this one waited.
+	if now, err := schemaVersion(ctx, f.writer); err != nil || now != schema {
+		return err
+	}
+	target := f.backupPath(schema)
+	unfinished, err := filepath.Glob(filepath.Join(filepath.Dir(target), backupPattern))
+	if err != nil {
+		return err
+	}
+	for _, part := range unfinished { // of a process that was killed
+		if err := ignoreMissing(os.Remove(part)); err != nil {
+			return err
+		}
+	}
+	b, err := f.schema.backUp(ctx, f.path, target, true)
+	if err != nil {
+		return err
+	}
+	f.log.InfoContext(ctx, "database backed up before its migration", "backup", b.Path, "schema", b.Schema, "bytes", b.Bytes)
+	return f.dropOldBackups(target)
+}
+
+func (f *sqliteFile) backupPath(schema int64) string {
+	name := strings.TrimSuffix(filepath.Base(f.path), ".db")
+	return filepath.Join(filepath.Dir(f.path), backupFolder, fmt.Sprintf("%s-schema-%05d.db", name, schema))
+}
+
+func (f *sqliteFile) size() int64 {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// dropOldBackups keeps the newest backup, which was just written, and the one before it.
+func (f *sqliteFile) dropOldBackups(newest string) error {
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(newest), strings.TrimSuffix(filepath.Base(f.path), ".db")+"-schema-*.db"))
+	if err != nil {
+		return err
+	}
+	written := map[string]time.Time{}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		written[path] = info.ModTime()
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		switch newest {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return written[b].Compare(written[a])
+	})
+	for _, path := range paths[min(keptBackups, len(paths)):] {
+		if err := ignoreMissing(os.Remove(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockFile waits until no other process has the lock.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(err, file.Close())
+		}
+		timer := time.NewTimer(lockPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errors.Join(context.Cause(ctx), file.Close())
+		case <-timer.C:
+		}
+	}
+}
+
+// beforeMigration cannot back up a server's database, which may be large and needs the server's own tool.
+func (p *postgres) beforeMigration(ctx context.Context, schema int64) (done func() error, err error) {
+	p.log.WarnContext(ctx, "the database on the server is migrated without a backup; before an upgrade, make one with pg_dump",
+		"database", p.name, "schema", schema)
+	return func() error { return nil }, nil
+}
+
+// newerError says which program wrote a database that this one cannot use.
+func (d *DB) newerError(ctx context.Context, q Querier, have, newest int64) error {
+	var by string
+	// The table may be another one by then; the numbers of the schema are enough.
+	_ = q.QueryRowContext(ctx, `SELECT value FROM `+stateTable+` WHERE name = ?`, versionName).Scan(&by)
+	return newerError(have, newest, by, d.version)
+}
+
+func newerError(have, newest int64, by, here string) error {
+	writer, reader := "", "this one"
+	if by != "" {
+		writer = "version " + by + ", "
+	}
+	if here != "" {
+		reader = "this version " + here
+	}
+	return fmt.Errorf("%w (%sschema %d; %s knows up to schema %d): install that version, or restore a backup made before the upgrade "+
+		"(claudeops db restore)", ErrNewer, writer, have, reader, newest)
+}
+
+// recordVersion stores which program wrote to the database, for an older one that refuses it.
+func (d *DB) recordVersion(ctx context.Context) error {
+	if d.version == "" {
+		return nil
+	}
+	return d.Write(ctx, "record_version", func(tx Querier) error { return d.putVersion(ctx, tx) })
+}
+
+func (d *DB) putVersion(ctx context.Context, tx Querier) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO `+stateTable+` (name, value) VALUES (?, ?)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, versionName, d.version)
+	return err
+}

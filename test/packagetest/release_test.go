@@ -1,0 +1,227 @@
+//go:build linux
+
+package packagetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const version = "1.1.0"
+
+// made is a release for this platform alone.
+type made struct{ binaries, dist string }
+
+var (
+	shared  string // removed by TestMain
+	release = sync.OnceValues(makeRelease)
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "claudeops-package-")
+	if err != nil {
+		panic(err)
+	}
+	shared = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func command(dir string, env []string, argv ...string) error {
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // commands of the tests
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return errors.New(strings.Join(argv, " ") + ": " + err.Error() + "\n" + string(out))
+	}
+	return nil
+}
+
+func makeRelease() (made, error) {
+	top := filepath.Join("..", "..")
+	m := made{filepath.Join(shared, "binaries"), filepath.Join(shared, "dist")}
+	if err := command(top, nil, "make", "tools/bin/nfpm"); err != nil {
+		return m, err
+	}
+	if err := buildProgram(filepath.Join(m.binaries, "linux-amd64", "claudeops")); err != nil {
+		return m, err
+	}
+	return m, runRelease(m.binaries, m.dist)
+}
+
+func buildProgram(target string) error {
+	return command(filepath.Join("..", ".."), []string{"CGO_ENABLED=0", "GOFLAGS="}, "go", "build", "-trimpath",
+		"-ldflags", "-s -w -buildid= -X main.version="+version, "-o", target, "./cmd/claudeops")
+}
+
+func runRelease(binaries, dist string) error {
+	return command(filepath.Join("..", ".."),
+		[]string{"VERSION=v" + version, "PLATFORMS=linux/amd64", "RELEASE_BINARIES=" + binaries}, "script/release", dist)
+}
+
+func theRelease(t *testing.T) made {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "go", "env", "GOHOSTARCH").Output(); err != nil || strings.TrimSpace(string(out)) != "amd64" {
+		t.Skip("the tests of packages run on amd64")
+	}
+	m, err := release()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m made) deb() string { return filepath.Join(m.dist, "claudeops_"+version+"-1_amd64.deb") }
+
+func (m made) rpm() string { return filepath.Join(m.dist, "claudeops-"+version+"-1.x86_64.rpm") }
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestTwoReleasesOfOneCommitAreIdentical(t *testing.T) {
+	m := theRelease(t)
+	again := filepath.Join(t.TempDir(), "claudeops")
+	if err := buildProgram(again); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read(t, again), read(t, filepath.Join(m.binaries, "linux-amd64", "claudeops"))) {
+		t.Error("two builds of the program differ")
+	}
+	dist := filepath.Join(t.TempDir(), "dist")
+	if err := runRelease(m.binaries, dist); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(m.dist, "*"))
+	if err != nil || len(names) != 6 {
+		t.Fatalf("the release is %v, %v", names, err)
+	}
+	for _, name := range names {
+		if !bytes.Equal(read(t, name), read(t, filepath.Join(dist, filepath.Base(name)))) {
+			t.Errorf("%s differs", filepath.Base(name))
+		}
+	}
+	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
+	check.Dir = m.dist
+	if out, err := check.CombinedOutput(); err != nil || strings.Count(string(out), ": OK") != 4 {
+		t.Errorf("checksums: %v\n%s", err, out)
+	}
+}
+
+func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
+	m := theRelease(t)
+	top := "claudeops_" + version + "_linux_amd64/"
+	found := map[string]string{}
+	packed, err := gzip.NewReader(bytes.NewReader(read(t, filepath.Join(m.dist, "claudeops_"+version+"_linux_amd64.tar.gz"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ""
+	for r := tar.NewReader(packed); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name <= before || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !strings.HasPrefix(h.Name, top) && h.Name != top {
+			t.Errorf("entry %+v after %s", h, before)
+		}
+		before = h.Name
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimPrefix(h.Name, top)] = string(text)
+	}
+	for _, name := range []string{
+		"claudeops", "LICENSE", "CHANGELOG.md", "completions/claudeops.bash", "completions/_claudeops", "completions/claudeops.fish",
+		"man/claudeops-serve.1.gz", "systemd/claudeops.service", "systemd/claudeops.sysusers", "config/claudeops.yaml", "examples/actions.conf",
+	} {
+		if found[name] == "" {
+			t.Errorf("the archive has no %s", name)
+		}
+	}
+	contains(t, "unit", found["systemd/claudeops.service"], "Claude Ops "+version)
+	page, err := gzip.NewReader(strings.NewReader(found["man/claudeops.1.gz"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "manual page", string(text), `"claudeops `+version+`"`, ".SH FILES", ".SH EXIT STATUS")
+	notes := string(read(t, filepath.Join(m.dist, "RELEASE_NOTES.md")))
+	contains(t, "release notes", notes, "# Claude Ops "+version, "### ")
+	var made struct {
+		Version  string
+		Binaries []struct {
+			Platform, SHA256 string
+			Build            struct{ Path, GoVersion string }
+		}
+	}
+	if err := json.Unmarshal(read(t, filepath.Join(m.dist, "provenance.json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	if made.Version != version || len(made.Binaries) != 1 || made.Binaries[0].Build.Path != "claudeops/cmd/claudeops" || len(made.Binaries[0].SHA256) != 64 {
+		t.Errorf("provenance is %+v", made)
+	}
+}
+
+func TestManualPagesAreWellFormed(t *testing.T) {
+	m := theRelease(t)
+	dir := t.TempDir()
+	if err := command(dir, nil, filepath.Join(m.binaries, "linux-amd64", "claudeops"), "man", dir); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < 60 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	args := append([]string{"-man", "-ww", "-z", "-Tutf8", "-K", "utf8"}, pages...)
+	if out, err := exec.CommandContext(t.Context(), "groff", args...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("groff: %v\n%s", err, out)
+	}
+}
+
+func TestLintersFindNoErrors(t *testing.T) {
+	m := theRelease(t)
+	out, err := exec.CommandContext(t.Context(), "lintian", "--fail-on", "error", "--no-tag-display-limit", m.deb()).CombinedOutput()
+	if err != nil {
+		t.Errorf("lintian: %v\n%s", err, out)
+	}
+	config := filepath.Join(checkout(t), "packaging", "rpm", "rpmlint.toml")
+	out, err = exec.CommandContext(t.Context(), "rpmlint", "-c", config, m.rpm()).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " 0 errors") {
+		t.Errorf("rpmlint: %v\n%s", err, out)
+	}
+}
+
+// Tenths of the points from 0, safe, to 10, unsafe.
+const mostExposure = "35"
+
+func TestTheUnitIsHardened(t *testing.T) {
+	unit := filepath.Join(checkout(t), "packaging", "systemd", "claudeops.service")
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+mostExposure, unit).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze: %v\n%s", err, out)
+	}
+}

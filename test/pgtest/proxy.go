@@ -1,0 +1,119 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy passes connections on to a server, each way later by a delay, and counts round trips.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	delay    time.Duration
+	trips    atomic.Int64
+	open     sync.WaitGroup
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+}
+
+// NewProxy stands before the server of an address.
+func NewProxy(ctx context.Context, address string, delay time.Duration) (*Proxy, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	p := &Proxy{listener: l, target: u.Host, delay: delay, conns: map[net.Conn]bool{}}
+	p.open.Go(p.accept)
+	return p, nil
+}
+
+// Address is the address of the database through the proxy.
+func (p *Proxy) Address(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	u.Host = p.listener.Addr().String()
+	return u.String()
+}
+
+// Trips is how often clients have sent something after an answer: each time they waited for one before.
+func (p *Proxy) Trips() int64 { return p.trips.Load() }
+
+// Close ends all connections.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.mu.Lock()
+	for c := range p.conns {
+		_ = c.Close() // that is what we want
+	}
+	p.mu.Unlock()
+	p.open.Wait()
+	return err
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target) //nolint:noctx // loopback
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		p.mu.Unlock()
+		var answered atomic.Bool
+		answered.Store(true)
+		p.open.Go(func() {
+			p.pass(client, server, func() {
+				if answered.Swap(false) {
+					p.trips.Add(1)
+				}
+			})
+		})
+		p.open.Go(func() { p.pass(server, client, func() { answered.Store(true) }) })
+	}
+}
+
+// pass copies what one side sends to the other, after the delay; seen is called when it arrives here.
+func (p *Proxy) pass(from, to net.Conn, seen func()) {
+	type chunk struct {
+		at   time.Time
+		data []byte
+	}
+	chunks := make(chan chunk, 1000)
+	p.open.Go(func() {
+		defer func() { _ = to.Close() }() // the other side has ended
+		for c := range chunks {
+			time.Sleep(time.Until(c.at))
+			if _, err := to.Write(c.data); err != nil {
+				_ = from.Close() // ends the reading below
+			}
+		}
+	})
+	defer close(chunks)
+	for {
+		b := make([]byte, 32<<10)
+		n, err := from.Read(b)
+		if n > 0 {
+			seen()
+			chunks <- chunk{time.Now().Add(p.delay), b[:n]}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
