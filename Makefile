@@ -83,6 +83,16 @@ bench: build ## measure speed and memory; prints a report
 fault: ## inject every fault the supervisor must survive (takes an hour; the full-disk trial needs root)
 	$(GO) run ./test/fault $(FAULT)
 
+.PHONY: incidents
+incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder
+	$(GO) build -o .cache/incidents ./test/incidents
+	.cache/incidents $(if $(FULL),-full) $(if $(QUICK),-quick) $(if $(ONLY),-only '$(ONLY)') $(if $(REPEAT),-repeat $(REPEAT)) $(if $(JSON),-json '$(JSON)') \
+	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(SLOTS),-slots $(SLOTS))
+
+.PHONY: incidents-docs
+incidents-docs: ## write docs/incidents.md and the page beside it again, from JSON=file or from the page itself
+	$(GO) run ./test/incidents -docs $(or $(JSON),docs/incidents.html)
+
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff

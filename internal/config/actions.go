@@ -277,6 +277,7 @@ func merge(known []ops.ActionSpec, s *service) []ops.ActionSpec {
 		switch {
 		case i >= 0 && a.off:
 			out = slices.Delete(out, i, i+1)
+			s.Off = append(s.Off, a.Name)
 		case i >= 0:
 			adjust(&out[i], a)
 		case a.declared():

@@ -43,6 +43,9 @@ func TestAServiceHasItsBuiltInAndDeclaredActions(t *testing.T) {
 			t.Errorf("%s has %q, want %q", service, got, want)
 		}
 	}
+	if off := services.Services[0].Off; len(off) != 1 || off[0] != "start" {
+		t.Errorf("turned off: %q", off)
+	}
 	own, _ := services.Action("jellyfin", "clear-cache")
 	want := ops.CooldownLimit{Service: "jellyfin", Action: "clear-cache", Count: 2, Window: 4 * time.Hour}
 	if own.Kind != ops.ActionCommand || own.Tier != ops.Tier2 || own.Limit != want || own.Counts != "clear-cache" || own.Timeout != time.Minute {

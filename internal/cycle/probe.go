@@ -18,6 +18,8 @@ type Health interface {
 	MoreToRecover(environment string, results []ops.Check) int
 	// SettleTime is how long services may take to work after a repair.
 	SettleTime(ctx context.Context, environment string, services []string) time.Duration
+	// HoldTime is how long services that failed more than once must stay good before a repair is believed.
+	HoldTime(ctx context.Context, environment string, services []string) time.Duration
 	// InGrace names the dependency that a service may still be following: it recovered a moment ago.
 	InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (dependency string, in bool)
 }
@@ -96,20 +98,26 @@ func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops
 
 // verify probes until a repair has held for as many checks as it must, or the time that the services have to start is over.
 func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
-	limit, every := a.Settle, time.Second
+	limit, every, hold := a.Settle, time.Second, time.Duration(0)
 	if a.Health != nil {
+		hold = a.Health.HoldTime(ctx, env.Name, step.Services)
 		limit, every = a.Health.SettleTime(ctx, env.Name, step.Services), min(roundPause, max(a.Settle, time.Millisecond))
 	}
 	settled, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
+	good := a.Clock()
 	for {
 		more := 0
 		if a.Health != nil {
 			more = a.Health.MoreToRecover(env.Name, all)
 		}
-		switch bad := down(lastRound(all)); {
-		case !bad && more == 0:
+		bad := down(lastRound(all))
+		if bad {
+			good = a.Clock()
+		}
+		switch {
+		case !bad && more == 0 && a.Clock().Sub(good) >= hold:
 			return all
 		case bad && !pause(settled, every), !bad && !pause(ctx, every): // what is good now may finish its run after the limit
 			return all

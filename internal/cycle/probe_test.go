@@ -12,7 +12,7 @@ import (
 )
 
 // counted is a health that wants two bad and three good results in a row.
-type counted struct{ settle time.Duration }
+type counted struct{ settle, hold time.Duration }
 
 func (counted) more(results []ops.Check, wanted int, counts func(ops.Health) bool) int {
 	most := 0
@@ -50,6 +50,8 @@ func (c counted) MoreToRecover(_ string, results []ops.Check) int {
 }
 
 func (c counted) SettleTime(context.Context, string, []string) time.Duration { return c.settle }
+
+func (c counted) HoldTime(context.Context, string, []string) time.Duration { return c.hold }
 
 func (counted) InGrace(_, service string, recovered map[string]time.Time, _ time.Time) (string, bool) {
 	_, well := recovered["db"]
@@ -113,6 +115,50 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 				}
 				if got := s.journal.cycle; got.Status != tt.ends || runs != tt.runs {
 					t.Errorf("ended %s after %d sessions and %d rounds: %s; want %s after %d", got.Status, runs, rounds, got.Reason, tt.ends, tt.runs)
+				}
+			})
+		})
+	}
+}
+
+// TestAServiceThatFailedBetweenMustStayGoodLonger holds that a service that goes up and down is not called repaired while it is up.
+func TestAServiceThatFailedBetweenMustStayGoodLonger(t *testing.T) {
+	const ok, bad = ops.Healthy, ops.Down
+	for name, tt := range map[string]struct {
+		hold    time.Duration
+		results []ops.Health
+		ends    ops.CycleStatus
+	}{
+		"it stays good":                 {15 * time.Second, []ops.Health{bad, bad, ok}, ops.CycleResolved},
+		"it fails again before":         {15 * time.Second, []ops.Health{bad, bad, ok, ok, ok, ok, bad}, ops.CycleNeedsHuman},
+		"nothing is known, so it is up": {0, []ops.Health{bad, bad, ok, ok, ok, ok, bad}, ops.CycleResolved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rounds, runs := 0, 0
+				acts := repairs()
+				p := policy(probesFirst, func(p *ops.Policy) { p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "db", Probed: true}}} })
+				agent := structured{play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
+					runs++
+					if runs > len(acts) {
+						return said(ops.OutcomeNeedsHuman, spec.Session.Tier)
+					}
+					return acts[runs-1](spec)
+				})}
+				s := newStage(t, p, func(*stage) play { return nil }, func(parts *cycle.Parts) {
+					parts.Prober = answers(map[string][]ops.Health{"db": tt.results}, &rounds)
+					parts.Health = counted{settle: 5 * time.Second, hold: tt.hold}
+					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
+					env := parts.Environments["default"]
+					env.Probes = []ops.ProbeSpec{{Service: "db"}}
+					parts.Environments["default"] = env
+				})
+				s.journal.cycle.Trigger = ops.TriggerScheduled
+				if err := s.Advance(t.Context(), 1, "default"); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.journal.cycle; got.Status != tt.ends {
+					t.Errorf("ended %s after %d rounds: %s; want %s", got.Status, rounds, got.Reason, tt.ends)
 				}
 			})
 		})

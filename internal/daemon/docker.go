@@ -175,7 +175,12 @@ func incidentServices(now ops.Claimed, s ops.Session) []string {
 
 // containersOf is a service with the names that its containers can have.
 func containersOf(s ops.Service, probes []ops.ProbeSpec) broker.Service {
-	out := broker.Service{Name: s.Name, Names: slices.Clone(s.Aliases)}
+	out := broker.Service{Name: s.Name, Names: slices.Clone(s.Aliases), Off: slices.Clone(s.Off)}
+	for _, a := range s.Actions {
+		if a.Approval && a.Container != "" {
+			out.Off = append(out.Off, a.Name)
+		}
+	}
 	for _, p := range probes {
 		if p.Service == s.Name && p.Container != "" {
 			out.Names = append(out.Names, p.Container)

@@ -69,6 +69,8 @@ type Service struct {
 	Settle time.Duration `json:"settle,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
+	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.
+	Off []string `json:"off,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.

@@ -17,6 +17,16 @@ const (
 	longestStart = time.Hour
 )
 
+// ChecksSince returns the results of the probes of one service since a time, the oldest first.
+func (s *Store) ChecksSince(ctx context.Context, environment, service string, since time.Time) ([]ops.Check, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
+		AND k.purpose <> ? ORDER BY k.at, k.id`, environment, service, db.Time(since), ops.ProbeAlert)
+	if err != nil {
+		return nil, fmt.Errorf("list results of %s: %w", service, err)
+	}
+	return out, nil
+}
+
 // StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
 // left out.
 func (s *Store) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {

@@ -32,9 +32,16 @@ type Server[R any] struct {
 	others   []string
 }
 
-// New starts a server for some routes that is closed when the test ends. What goes elsewhere is noted and not found.
+// New starts a server for some routes that is closed when the test ends.
 func New[R any](t testing.TB, refuse Refusal, routes func(*http.ServeMux, *Server[R])) *Server[R] {
 	t.Helper()
+	s := Open(refuse, routes)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Open starts a server for some routes. What goes elsewhere is noted and not found.
+func Open[R any](refuse Refusal, routes func(*http.ServeMux, *Server[R])) *Server[R] {
 	s := &Server[R]{refuse: refuse, closed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -43,13 +50,15 @@ func New[R any](t testing.TB, refuse Refusal, routes func(*http.ServeMux, *Serve
 	})
 	routes(mux, s)
 	s.http = httptest.NewServer(mux)
-	t.Cleanup(func() {
-		close(s.closed)
-		// Closing waits for answers under way, so an agent left behind must not hold one open.
-		s.http.CloseClientConnections()
-		s.http.Close()
-	})
 	return s
+}
+
+// Close ends the server and the answers that hang.
+func (s *Server[R]) Close() {
+	close(s.closed)
+	// Closing waits for answers under way, so an agent left behind must not hold one open.
+	s.http.CloseClientConnections()
+	s.http.Close()
 }
 
 // Address is where the server listens, as a URL without a path.

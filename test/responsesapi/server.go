@@ -24,8 +24,15 @@ type Server struct {
 // New starts a server that is closed when the test ends.
 func New(t testing.TB, script Script) *Server {
 	t.Helper()
+	s := Open(script)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Open starts a server.
+func Open(script Script) *Server {
 	s := &Server{script: script}
-	loopback.New(t, refuse, func(mux *http.ServeMux, l *loopback.Server[Request]) {
+	loopback.Open(refuse, func(mux *http.ServeMux, l *loopback.Server[Request]) {
 		s.Server = l
 		mux.HandleFunc("POST /v1/responses", s.responses)
 	})

@@ -152,4 +152,8 @@ func startIsLearned(t *testing.T, f *Fixture) {
 	got, err = f.Store.StartTimes(t.Context(), "home", "db")
 	must(t, err)
 	equal(t, "starts of another", len(got), 0)
+	results, err := f.Store.ChecksSince(t.Context(), "home", "web", Start.Add(time.Minute))
+	must(t, err)
+	equal(t, "results since", len(results), 2)
+	equal(t, "the oldest first", results[0].Status, ops.Down)
 }

@@ -141,6 +141,10 @@ func (s *Session) planContainer(ctx context.Context, req *request, sc scope, all
 	if err != nil {
 		return plan{}, err
 	}
+	if does := req.route.action.does(); sc.off(service, does) {
+		return plan{}, refuse(ruleOff, "The Docker request %s is refused: the operator does not let agents %s %s. %s", req.short(), does, service,
+			"Use another action of this service, or report it for a human.")
+	}
 	req.path = append([]string{"containers", c.ID}, req.path[2:]...)
 	if req.route.action == rename {
 		if err := checkRename(*req, c.identity(), sc, all); err != nil {

@@ -20,6 +20,7 @@ const (
 type Service struct {
 	Name  string
 	Names []string // its aliases and the names of its containers
+	Off   []string // restart, start, stop: what the operator removed, or what a human must approve
 }
 
 func (s Service) has(name string) bool { return name == s.Name || slices.Contains(s.Names, name) }
@@ -46,6 +47,11 @@ func (i identity) ownName() string {
 type scope struct {
 	services []Service // of the incident
 	others   []Service // of other environments
+}
+
+// off reports whether the operator keeps agents from doing this to a service.
+func (s scope) off(service, does string) bool {
+	return slices.ContainsFunc(s.services, func(o Service) bool { return o.Name == service && slices.Contains(o.Off, does) })
 }
 
 // own reports the supervisor's own container, which nobody restarts from inside a session.

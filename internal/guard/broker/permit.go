@@ -15,6 +15,7 @@ const (
 	ruleTier    = "docker.tier"
 	ruleDryRun  = "docker.dry-run"
 	ruleOutside = "docker.outside"
+	ruleOff     = "docker.off"
 	rulePower   = "docker.power"
 	ruleLease   = "docker.lease"
 	ruleRecord  = "docker.record"

@@ -170,6 +170,29 @@ func TestTier2RestartsTheServicesOfTheIncident(t *testing.T) {
 	}
 }
 
+func TestWhatTheOperatorTurnedOffIsRefusedAtEveryTier(t *testing.T) {
+	d := dockertest.Shared(t)
+	id := service(t, d, "queue_1", "shop", "queue")
+	services := []broker.Service{{Name: "queue", Off: []string{"restart", "stop"}}}
+	for _, tier := range []ops.Tier{ops.Tier2, ops.Tier3} {
+		socket := open(t, setup{engine: d.Socket, tier: tier, services: services})
+		before := started(t, d, id)
+		for _, line := range []string{"restart queue_1", "restart -t 1 " + id[:12], "stop queue_1", "rm -f queue_1"} {
+			if out, err := d.Run(t, socket, "docker", strings.Fields(line)...); err == nil || !strings.Contains(out, "refused") {
+				t.Errorf("%s at %s: %v: %s", line, tier, err, out)
+			}
+		}
+		if after := started(t, d, id); after != before {
+			t.Errorf("at %s, %s became %s", tier, before, after)
+		}
+	}
+	d.Docker(t, "stop", "-t", "1", "queue_1")
+	socket := open(t, setup{engine: d.Socket, tier: ops.Tier2, services: services})
+	if out, err := d.Run(t, socket, "docker", "start", "queue_1"); err != nil {
+		t.Errorf("start is not off: %v: %s", err, out)
+	}
+}
+
 func TestAUsedUpCooldownAndADryRunStopChanges(t *testing.T) {
 	d := dockertest.Shared(t)
 	d.Container(t, "limited")

@@ -25,6 +25,18 @@ const (
 	pull       action = "pull"
 )
 
+// does is the built-in action of the supervisor that has the same effect.
+func (a action) does() string {
+	switch a {
+	case restart:
+		return string(ops.ActionRestart)
+	case start, unpause:
+		return string(ops.ActionStart)
+	default:
+		return string(ops.ActionStop)
+	}
+}
+
 // values says which values of a query parameter are allowed.
 type values func(string) bool
 

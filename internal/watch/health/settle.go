@@ -45,6 +45,31 @@ func SettleTime(configured time.Duration, starts []time.Duration, bound time.Dur
 	return min(max(longest+longest/2, shortestSettle), bound)
 }
 
+// HoldTime is how long a service that is good now must stay good before a repair is believed: half as much again as it was good between
+// two failures. Longer times than the bound are real recoveries and do not count. The results are those of one service, in order.
+func HoldTime(results []ops.Check, bound time.Duration) time.Duration {
+	type spell struct {
+		bad  bool
+		good time.Time // since when it is good after a failure, or zero
+	}
+	spells := map[string]spell{}
+	var longest time.Duration
+	for _, r := range results {
+		s := spells[r.Probe]
+		switch {
+		case r.Status != ops.Healthy:
+			if took := r.At.Sub(s.good); !s.good.IsZero() && took <= bound {
+				longest = max(longest, took)
+			}
+			s = spell{bad: true}
+		case s.bad:
+			s = spell{good: r.At}
+		}
+		spells[r.Probe] = s
+	}
+	return min(longest+longest/2, bound)
+}
+
 // InGrace reports whether a bad service may still be following a dependency that has recovered: then it does not prove that the repair
 // of the dependency failed. Recovered holds when services became good again.
 func InGrace(services []ops.Service, g ops.Grouping, service string, recovered map[string]time.Time, now time.Time) (

@@ -87,3 +87,33 @@ func TestADependentIsInGraceAfterItsDependencyRecovered(t *testing.T) {
 		t.Error("the configured grace does not count")
 	}
 }
+
+func TestAServiceMustStayGoodLongerThanBetweenItsFailures(t *testing.T) {
+	begun := time.Date(2026, 11, 16, 4, 0, 0, 0, time.UTC)
+	results := func(probe string, seconds ...int) (out []ops.Check) {
+		for i, s := range seconds {
+			status := ops.Down
+			if i%2 == 1 {
+				status = ops.Healthy
+			}
+			out = append(out, ops.Check{Probe: probe, Status: status, At: begun.Add(time.Duration(s) * time.Second)})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		results []ops.Check
+		want    time.Duration
+	}{
+		"nothing is known":             {nil, 0},
+		"it failed once":               {results("a", 0, 10), 0},
+		"it was up for four seconds":   {results("a", 0, 10, 14, 20), 6 * time.Second},
+		"the longest counts":           {results("a", 0, 10, 12, 20, 28, 30), 12 * time.Second},
+		"it really recovered":          {results("a", 0, 10, 200, 210), 0},
+		"at most the bound":            {results("a", 0, 10, 60, 70), time.Minute},
+		"each probe has its own times": {append(results("a", 0, 10), results("b", 15)...), 0},
+	} {
+		if got := HoldTime(c.results, time.Minute); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
