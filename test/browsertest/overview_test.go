@@ -63,10 +63,11 @@ type scene struct {
 func walls(missing bool) func(*web.Options) {
 	return func(o *web.Options) {
 		o.Environments = o.Environments[:1]
-		o.Walls = []web.Wall{{Name: "landlock", State: "on"}}
+		rows := []web.Wall{{Name: "landlock", State: "on"}}
 		if missing {
-			o.Walls = append(o.Walls, web.Wall{Name: "seccomp", State: "missing", Missing: true})
+			rows = append(rows, web.Wall{Name: "seccomp", State: "missing", Missing: true})
 		}
+		o.Walls = func() []web.Wall { return rows }
 		next := time.Now().Add(40 * time.Minute)
 		o.NextCheck = func() map[string]time.Time { return map[string]time.Time{"default": next} }
 	}

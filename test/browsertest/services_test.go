@@ -32,7 +32,9 @@ func withServices(o *web.Options) {
 	o.Environments[0].Policy.Inventory = inventory
 	o.Environments[0].Watch.Maintenance = []ops.Maintenance{{Name: "nightly backup", Group: "home", Schedule: "sun 02:00", Length: time.Hour}}
 	o.Host = "browsertest"
-	o.Walls = []web.Wall{{Name: "landlock", State: "on", Detail: "ABI 6"}, {Name: "seccomp", State: "missing", Missing: true, Detail: "not built in"}}
+	o.Walls = func() []web.Wall {
+		return []web.Wall{{Name: "landlock", State: "on", Detail: "ABI 6"}, {Name: "seccomp", State: "missing", Missing: true, Detail: "not built in"}}
+	}
 }
 
 func withRecords(t *testing.T, f *fixture) {
