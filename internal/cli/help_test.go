@@ -31,6 +31,13 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 	check(a.root())
 }
 
+// root makes all commands with all their flags.
+func (a *app) root() *cobra.Command {
+	root := a.tree()
+	a.addAllFlags(root)
+	return root
+}
+
 func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 	a := &app{settings: map[string]string{}}
 	root := a.root()

@@ -96,8 +96,9 @@ func (a *app) manPage(c *cobra.Command, date string) []byte {
 			fmt.Fprintf(&b, ".TP\n%s\n%s\n", roffLines(file[0]), roffLines(file[1]))
 		}
 		section("EXIT STATUS")
-		fmt.Fprintln(&b, roffLines("0 success, 1 error, 2 wrong usage, 3 invalid configuration, 4 not found, 5 conflict or pending migration, 6 needs a human, "+
-			"7 blocked by policy, budget or rate limit, 8 session failed, 124 timeout, 130 interrupted."))
+		fmt.Fprintln(&b, roffLines("0 success, 1 error, 2 wrong usage, 3 invalid configuration, 4 not found, "+
+			"5 conflict or pending migration, 6 needs a human, 7 blocked by policy, budget or rate limit, 8 session failed, "+
+			"124 timeout, 130 interrupted."))
 	}
 	if related := manRelated(c); len(related) > 0 {
 		section("SEE ALSO")

@@ -129,13 +129,6 @@ func signalled() (context.Context, func()) {
 // errTerminated is an ordinary request to stop.
 var errTerminated = errors.New("asked to stop")
 
-// root makes all commands with all their flags.
-func (a *app) root() *cobra.Command {
-	root := a.tree()
-	a.addAllFlags(root)
-	return root
-}
-
 // tree makes the commands without the flags of settings: there are hundreds of them, and one command is run.
 func (a *app) tree() *cobra.Command {
 	a.flags = map[*cobra.Command]func() []config.Flag{}
@@ -157,7 +150,8 @@ from a validated report, never the model.`,
 	root.SetVersionTemplate("claudeops {{.Version}} (" + runtime.Version() + ")\n")
 	root.SetHelpCommand(helpCommand())
 	f := root.PersistentFlags()
-	f.StringVar(&a.configPath, "config", "", "configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
+	f.StringVar(&a.configPath, "config", "",
+		"configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
 	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
@@ -259,7 +253,8 @@ func (a *app) load() (*config.Config, error) {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
-		ConfigPath: a.configPath, SystemPath: systemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+		ConfigPath: a.configPath, SystemPath: systemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
+		Checks: checks(),
 	})
 }
 

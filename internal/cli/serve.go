@@ -59,7 +59,7 @@ func (a *app) serve(ctx context.Context, o daemon.Options) error {
 			started()
 			a.welcome(h, o.Logger)
 			for _, f := range obstacles(o.Config) {
-				o.Logger.Warn("agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
+				o.Logger.WarnContext(life, "agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
 			}
 		})
 		started()
@@ -68,7 +68,7 @@ func (a *app) serve(ctx context.Context, o daemon.Options) error {
 		select {
 		case o = <-next:
 			if err != nil {
-				o.Logger.Error("stopping for the reload failed", "error", err)
+				o.Logger.ErrorContext(ctx, "stopping for the reload failed", "error", err)
 			}
 		default:
 			return err
@@ -89,10 +89,10 @@ func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.
 		next, err := a.options()
 		if err == nil {
 			next.Service = now.Service
-			now.Logger.Info("the configuration is read again")
+			now.Logger.InfoContext(ctx, "the configuration is read again")
 			return next, true
 		}
-		now.Logger.Error("the new configuration is wrong; the daemon continues with the old one", "error", err)
+		now.Logger.ErrorContext(ctx, "the new configuration is wrong; the daemon continues with the old one", "error", err)
 		now.Service.Unchanged("run claudeops config check")
 	}
 }

@@ -87,12 +87,10 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	asked, stopAsking := h.hub.Subscribe()
 	defer stopAsking()
 	run("do what people ask for", func() error { h.takeRequests(life, asked); return nil })
-
 	run("watch readiness", func() error {
 		h.readiness.watch(life, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(life, trouble) })
 		return nil
 	})
-
 	run("compare clocks", func() error { h.watchSkew(life); return nil })
 
 	if err = h.prepare(ctx); err == nil {
@@ -102,14 +100,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		err = h.startWatching(life, run)
 	}
 	if err == nil {
-		run("keep schedule", func() error { return h.supervisor.Run(life) })
-		run("remind people", func() error {
-			return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
-		})
-		run("remove old records", func() error {
-			return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
-		})
-		run("tell systemd", func() error { o.Service.watch(life, &h.loops); return nil })
+		h.startRoutine(life, run)
 		ready.Store(true)
 		o.Service.ready("running; pages on http://" + ln.Addr().String())
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
@@ -129,6 +120,18 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		o.Service.stopping()
 	}
 	return errors.Join(err, h.shutdown(ctx, server, end, &running))
+}
+
+// startRoutine starts what the daemon does by itself: the schedule, reminders, retention and signs of life.
+func (h *Host) startRoutine(life context.Context, run func(what string, f func() error)) {
+	run("keep schedule", func() error { return h.supervisor.Run(life) })
+	run("remind people", func() error {
+		return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
+	})
+	run("remove old records", func() error {
+		return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
+	})
+	run("tell systemd", func() error { h.Service.watch(life, &h.loops); return nil })
 }
 
 // traces returns an exporter if traces are configured. A collector that cannot be reached does not stop the host.

@@ -23,6 +23,7 @@ type Service struct {
 
 // NewService reads what systemd put into the environment and removes it, so that no child can speak for this process.
 func NewService(log *slog.Logger) *Service {
+	//nolint:forbidigo // not settings: systemd speaks to this process by them
 	socket, limit, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		_ = os.Unsetenv(name) // fails only for a name that is not one

@@ -43,7 +43,7 @@ func TestSystemdGetsNoSignOfLifeFromADaemonWhoseLoopHangs(t *testing.T) {
 		for range 20 { // ten minutes in which both work
 			schedule()
 			engine()
-			time.Sleep(30 * time.Second)
+			time.Sleep(30 * time.Second) //nolint:forbidigo // of the fake clock
 		}
 		synctest.Wait()
 		if n := len(told); n < 20 || n > 22 {
@@ -51,14 +51,14 @@ func TestSystemdGetsNoSignOfLifeFromADaemonWhoseLoopHangs(t *testing.T) {
 		}
 		for range 20 {
 			schedule()
-			time.Sleep(30 * time.Second)
+			time.Sleep(30 * time.Second) //nolint:forbidigo // of the fake clock
 		}
 		synctest.Wait()
 		if n := len(told); n > 24 {
 			t.Errorf("%d signs of life, though the engine hangs", n)
 		}
 		engine()
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) //nolint:forbidigo // of the fake clock
 		synctest.Wait()
 		before := len(told)
 		cancel()
@@ -99,6 +99,7 @@ func TestOnlyThisProcessSpeaksForTheService(t *testing.T) {
 			if s == nil || s.watchdog != c.want {
 				t.Fatalf("service is %+v", s)
 			}
+			//nolint:forbidigo // what children would inherit
 			if left := os.Getenv("NOTIFY_SOCKET") + os.Getenv("WATCHDOG_USEC"); left != "" {
 				t.Errorf("children inherit %s", left)
 			}

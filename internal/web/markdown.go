@@ -233,7 +233,8 @@ func (p *markdownPage) link(address string, open bool) {
 
 func (p *markdownPage) write(markup string) { _, _ = p.out.WriteString(markup) }
 
-// safeLink is the address of a link if it leads to another site, and otherwise empty. Escaped means that markdown may hide characters of it.
+// safeLink is the address of a link if it leads to another site, and otherwise empty. Escaped means that markdown may hide characters of
+// it.
 func safeLink(destination []byte, escaped bool) string {
 	u, err := url.Parse(string(util.URLEscape(destination, escaped)))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -47,7 +47,7 @@ func bouncer(tb testing.TB, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp("", "claudeops-pgbouncer-")
+	dir, err := os.MkdirTemp("", "claudeops-pgbouncer-") //nolint:usetesting // another user must reach it
 	if err != nil {
 		return "", fmt.Errorf("start pgbouncer: %w", err)
 	}

@@ -98,7 +98,7 @@ func (p *Proxy) pass(from, to net.Conn, seen func()) {
 	p.open.Go(func() {
 		defer func() { _ = to.Close() }() // the other side has ended
 		for c := range chunks {
-			time.Sleep(time.Until(c.at))
+			time.Sleep(time.Until(c.at)) //nolint:forbidigo // the latency is what it is for
 			if _, err := to.Write(c.data); err != nil {
 				_ = from.Close() // ends the reading below
 			}

@@ -351,7 +351,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if !started {
 		return nil
 	}
-	e.stopClient()
+	e.stopClient() //nolint:contextcheck // it has its own time limit
 	if err := within(ctx, &e.workers); err != nil {
 		return errors.New("stop engine: workers did not end in time")
 	}

@@ -36,7 +36,7 @@ func (*cycles) Timeout(*river.Job[cycleArgs]) time.Duration { return -1 }
 // nothing to claim and is completed.
 func (w *cycles) Work(ctx context.Context, job *river.Job[cycleArgs]) error {
 	e, a := w.engine, job.Args
-	work, wait := e.take(a, job.Queue) //nolint:contextcheck // the engine stops it, with a cause
+	work, wait := e.take(a, job.Queue)
 	switch {
 	case wait >= 0:
 		return river.JobSnooze(wait)

@@ -119,7 +119,7 @@ func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (Row
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}
-	return orNone(p.DB.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
+	return orNone(p.DB.QueryContext(ctx, query, args...))
 }
 
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) Row {

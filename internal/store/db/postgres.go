@@ -250,7 +250,7 @@ func (t boundTx) ExecContext(ctx context.Context, query string, args ...any) (sq
 
 func (t boundTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	query, args = t.bind(query, args)
-	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
+	return orNone(t.tx.QueryContext(ctx, query, args...))
 }
 
 func (t boundTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {

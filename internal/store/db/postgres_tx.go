@@ -57,13 +57,15 @@ func (p *postgres) openTx(ctx context.Context, seats chan struct{}, begin string
 		return transaction{}, explain(ctx, err)
 	}
 	t := &serverTx{
-		ctx: ctx, cancel: cancel, pool: p.pool, conn: conn, free: func() { <-seats }, bind: p.binder.bind, pending: []statement{plainStatement(begin)},
+		ctx: ctx, cancel: cancel, pool: p.pool, conn: conn, free: func() { <-seats }, bind: p.binder.bind,
+		pending: []statement{plainStatement(begin)},
 	}
 	if p.limits != "" {
 		t.pending = append(t.pending, plainStatement(p.limits))
 	}
 	t.pending = append(t.pending, first...)
 	return transaction{
+		//nolint:contextcheck // the transaction has it
 		Querier: t, commit: func() error { return explain(ctx, t.commit()) }, rollBack: t.rollBack,
 		explain: func(err error) error { return explain(ctx, err) },
 	}, nil
@@ -281,7 +283,7 @@ type serverRows struct {
 
 func (r serverRows) Close() error {
 	r.Rows.Close()
-	err := r.Rows.Err()
+	err := r.Err()
 	if r.results == nil {
 		return err
 	}

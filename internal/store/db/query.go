@@ -43,7 +43,7 @@ func (t plainTx) ExecContext(ctx context.Context, query string, args ...any) (sq
 }
 
 func (t plainTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
-	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
+	return orNone(t.tx.QueryContext(ctx, query, args...))
 }
 
 func (t plainTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {

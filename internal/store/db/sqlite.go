@@ -89,7 +89,7 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return transaction{}, err
 	}
-	commit := func() error {
+	commit := func() error { //nolint:contextcheck // a checkpoint goes on when the caller is gone
 		err := tx.Commit()
 		if err == nil {
 			f.checkpoints.committed()

@@ -113,9 +113,9 @@ func (t cachedTx) again(ctx context.Context, query string) *sql.Stmt {
 
 func (t cachedTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	if stmt := t.statements.get(query); stmt != nil {
-		return orNone(t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)) //nolint:sqlclosecheck // the caller closes them
+		return orNone(t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...))
 	}
-	return orNone(t.tx.QueryContext(ctx, query, args...)) //nolint:sqlclosecheck // the caller closes them
+	return orNone(t.tx.QueryContext(ctx, query, args...))
 }
 
 func (t cachedTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {

@@ -53,7 +53,7 @@ func (f *sqliteFile) giveBack(ctx context.Context, pace *Pace) (int64, error) {
 		return 0, err
 	}
 	pace.Took(time.Since(began))
-	f.checkpoints.committed()
+	f.checkpoints.committed() //nolint:contextcheck // a checkpoint goes on when the caller is gone
 	left, err := figure(`freelist_count`)
 	if err != nil {
 		return 0, err
