@@ -21,7 +21,7 @@ import (
 
 // needsValue is what programs say when an option lacks its value, unknown when they do not have the option.
 var (
-	needsValue = regexp.MustCompile(`(?i)requires (an? |its )?(argument|parameter|value)|needs an? (argument|value)|missing argument to|` +
+	needsValue = regexp.MustCompile(`(?im)requires (an? |its )?(argument|parameter|value)|needs an? (argument|value)|missing argument( to|$)|` +
 		`argument required|expected (one |an |a )?argument|missing parameter|option .* needs a value|missing value|expects a value|requires a (number|string)|takes a value|` +
 		`option requires|needs a parameter|no argument given|must be followed by|requires one argument|no directory given|expects a configuration string|invalid argument .-[a-z]+' to`)
 	unknown = regexp.MustCompile(`(?i)unrecogni[sz]ed option|unknown (option|flag|shorthand)|invalid option|unknown switch|illegal option|unrecognized argument|is unknown`)

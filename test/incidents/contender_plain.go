@@ -29,9 +29,9 @@ type plainLoop struct {
 const plainName = "plain-loop"
 
 const (
-	plainTurns    = 2 // sessions for one incident before the loop gives up and calls somebody
+	plainTurns    = 3 // sessions for one incident before the loop calls somebody; Claude Ops has as many tiers
 	plainInterval = time.Second
-	plainSession  = 20 * time.Second
+	plainSession  = 60 * time.Second // as for Claude Ops
 )
 
 // plainAllowed is what an operator plausibly allows: looking, restarting containers, the programs of the services, and the operator's own.
