@@ -34,6 +34,7 @@ type following struct {
 
 	mu      sync.Mutex
 	key     string // empty: nothing is being prepared
+	taken   bool   // a session has the key; no other one may get it
 	handler ops.Handler
 	runner  stager
 	cancel  context.CancelFunc
@@ -53,7 +54,7 @@ func (f *following) begin(ctx context.Context, policy ops.Policy, s ops.Session)
 	f.drop(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	f.mu.Lock()
-	f.key, f.handler, f.runner, f.cancel, f.done = newKey(), handler, runner, cancel, make(chan struct{})
+	f.key, f.taken, f.handler, f.runner, f.cancel, f.done = newKey(), false, handler, runner, cancel, make(chan struct{})
 	key, done := f.key, f.done
 	f.mu.Unlock()
 	go func() {
@@ -93,13 +94,15 @@ func (f *following) refresh() {
 	}
 }
 
-// keyFor returns the key of what was prepared, if it was prepared for such a handler; else nothing.
+// keyFor returns the key of what was prepared, if it was prepared for such a handler; else nothing. It returns a key once: two sessions
+// must not have the same.
 func (f *following) keyFor(h ops.Handler) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.key == "" || h.Agent != f.handler.Agent || h.May() != f.handler.May() {
+	if f.key == "" || f.taken || h.Agent != f.handler.Agent || h.May() != f.handler.May() {
 		return ""
 	}
+	f.taken = true
 	return f.key
 }
 

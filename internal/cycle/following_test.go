@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"slices"
 	"testing"
 
 	"claudeops/internal/cycle"
@@ -50,5 +51,13 @@ func TestWhoMayFollow(t *testing.T) {
 				t.Errorf("got %q, %t", got.ID, ok)
 			}
 		})
+	}
+}
+
+// Two sessions with one key could not be told apart, and the journal refuses the second.
+func TestAKeyIsGivenToOneSession(t *testing.T) {
+	h, other := ops.Handler{Tier: ops.Tier2, Agent: "claude"}, ops.Handler{Tier: ops.Tier3, Agent: "claude"}
+	if got := cycle.KeysFor(h, other, h, h); !slices.Equal(got, []string{"", "k", ""}) {
+		t.Errorf("the keys are %q", got)
 	}
 }
