@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -144,8 +145,39 @@ func FindCgroup(key string) *Cgroup {
 // Open returns the folder for a process to be started in.
 func (g *Cgroup) Open() (*os.File, error) { return os.Open(g.Path) }
 
-// Add moves a process into the group.
-func (g *Cgroup) Add(pid int) error { return write(g.Path+"/cgroup.procs", strconv.Itoa(pid)) }
+// addPasses bounds how often Add looks for what a process started before it was moved.
+const addPasses = 10
+
+// Add moves a process into the group, with everything that it has started already. What a member starts is a member from its start, so
+// the search ends when it finds nobody outside.
+func (g *Cgroup) Add(pid int) error {
+	root, err := ReadStat(pid)
+	if err != nil {
+		return err
+	}
+	if err := g.move(pid); err != nil {
+		return err
+	}
+	for range addPasses {
+		all, err := PIDs()
+		if err != nil {
+			return err
+		}
+		inside := g.members()
+		outside := slices.DeleteFunc(withDescendants(all, []Ident{root.Ident}), func(d Ident) bool { return slices.Contains(inside, d) })
+		if len(outside) == 0 {
+			return nil
+		}
+		for _, d := range outside {
+			if err := g.move(d.PID); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Cgroup) move(pid int) error { return write(g.Path+"/cgroup.procs", strconv.Itoa(pid)) }
 
 // Kill ends everything in the group. Kernels before 5.14 cannot do that; there the members are
 // killed one by one like all others.

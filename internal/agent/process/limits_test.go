@@ -1,7 +1,9 @@
 package process
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -29,5 +31,34 @@ func TestLimitsAreWrittenWhereTheControllersAre(t *testing.T) {
 		if raw, err := os.ReadFile(filepath.Join(group.Path, name)); err != nil || string(raw) != want {
 			t.Errorf("%s is %q, %v", name, raw, err)
 		}
+	}
+}
+
+func TestWhatAProcessStartedBeforeItWasMovedIsMovedToo(t *testing.T) {
+	if !CgroupAvailable() {
+		t.Skip("control groups need root or delegation")
+	}
+	g := MakeCgroup("moved-with-children")
+	if g == nil {
+		t.Fatal("there is no group")
+	}
+	t.Cleanup(g.Remove)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "setsid sh -c 'echo up; sleep 60' & sleep 60")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Kill(); _ = cmd.Wait() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(g.members()); n < 3 {
+		t.Errorf("%d processes are in the group", n)
 	}
 }
