@@ -39,6 +39,8 @@ type following struct {
 	runner  stager
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it is prepared, or cannot be
+
+	refreshing sync.WaitGroup
 }
 
 // begin prepares what may follow a session that has just started. It returns at once.
@@ -89,8 +91,8 @@ func (f *following) prepare(ctx context.Context, runner stager, policy ops.Polic
 func (f *following) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.key != "" {
-		go f.runner.Refresh(f.key)
+	if key, runner := f.key, f.runner; key != "" {
+		f.refreshing.Go(func() { runner.Refresh(key) })
 	}
 }
 
@@ -132,6 +134,7 @@ func (f *following) drop(ctx context.Context) {
 	}
 	cancel()
 	<-done
+	f.refreshing.Wait()
 	err := runner.Unstage(ctx, key)
 	if gates, ok := f.a.Gates.(reserver); ok {
 		err = errors.Join(err, gates.Abandon(key))

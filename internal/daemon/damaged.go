@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"claudeops/internal/store"
@@ -23,7 +24,11 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
 	o.Service.ready("the database is damaged; nothing starts")
-	go o.Service.watch(ctx, &loops{})
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { o.Service.watch(ctx, &loops{}) })
+	defer watching.Wait()
+	defer stop()
 	select {
 	case err := <-ended:
 		return errors.Join(reason, err)

@@ -16,6 +16,7 @@ type Proxy struct {
 	target   string
 	delay    time.Duration
 	trips    atomic.Int64
+	lose     atomic.Bool // the next answer is lost with its connection
 	open     sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
@@ -48,6 +49,9 @@ func (p *Proxy) Address(address string) string {
 
 // Trips is how often clients have sent something after an answer: each time they waited for one before.
 func (p *Proxy) Trips() int64 { return p.trips.Load() }
+
+// LoseAnswer ends the next connection that the server answers on, instead of passing the answer on.
+func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
 
 // Close ends all connections.
 func (p *Proxy) Close() error {
@@ -84,7 +88,14 @@ func (p *Proxy) accept() {
 				}
 			})
 		})
-		p.open.Go(func() { p.pass(server, client, func() { answered.Store(true) }) })
+		p.open.Go(func() {
+			p.pass(server, client, func() {
+				answered.Store(true)
+				if p.lose.Swap(false) {
+					_ = client.Close() // what is written to it afterwards is lost
+				}
+			})
+		})
 	}
 }
 

@@ -65,7 +65,7 @@ func Ahead[T any](ctx context.Context, q Querier, scan func(Row) (T, error), que
 	var out []T
 	arrived := false
 	p.ahead(query, args, func(rows Rows) error {
-		arrived = true
+		out, arrived = nil, true // a connection that was cut may have brought some of them
 		for rows.Next() {
 			v, err := scan(rows)
 			if err != nil {

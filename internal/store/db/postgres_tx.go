@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+const commitStatement = "commit"
+
 // errRolledBack is what a commit of a failed transaction returns.
 var errRolledBack = errors.New("the server rolled the transaction back")
 
@@ -124,8 +126,10 @@ func (t *serverTx) send(last *statement) (pgx.BatchResults, error) {
 		return nil, nil //nolint:nilnil // nothing to send
 	}
 	results, err := t.sendAll(all, last != nil)
-	if err != nil && !t.begun && ConnectionLost(err) && t.ctx.Err() == nil {
-		// The connection was cut while nothing used it. Nothing was committed, so all of it can be sent on another one.
+	ends := last != nil && last.query == commitStatement
+	if err != nil && !t.begun && !ends && ConnectionLost(err) && t.ctx.Err() == nil {
+		// The connection was cut while nothing used it. Nothing was committed, so all of it can be sent on another one. What ends with the
+		// commit is not sent again: the server may have done it, and only the answer was lost.
 		if err = t.reconnect(); err == nil {
 			results, err = t.sendAll(all, last != nil)
 		}
@@ -229,7 +233,7 @@ func (t *serverTx) commit() error {
 		return nil
 	}
 	t.pending = append(t.pending, t.tail...)
-	results, err := t.send(&statement{query: "commit"})
+	results, err := t.send(&statement{query: commitStatement})
 	if err != nil {
 		return errors.Join(err, t.undo())
 	}

@@ -1,0 +1,51 @@
+package db
+
+import (
+	"log/slog"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"claudeops/test/pgtest"
+)
+
+// A transaction that fits into one round trip may be committed although its answer is lost. Sending it again would do it twice.
+func TestACommitWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
+	address := pgtest.URL(t)
+	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	d, err := Open(t.Context(), Options{
+		URL: proxy.Address(address), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Schema: Schema{
+			Files:  fstest.MapFS{"migrations/00001_test.sql": {Data: []byte(testTables)}},
+			Tables: []Table{{Name: stateTable, Key: []string{"name"}}, {Name: "items", Key: []string{"id"}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	add := func() error {
+		return d.Write(t.Context(), "test", func(tx Querier) error {
+			return Later(t.Context(), tx, `INSERT INTO items (name) VALUES (?)`, "new")
+		})
+	}
+	if err := add(); err != nil { // prepares the statements of the connection
+		t.Fatal(err)
+	}
+	proxy.LoseAnswer()
+	if err := add(); err == nil {
+		t.Error("nobody was told that the answer is lost")
+	}
+	count := func(r Row) (n int, err error) {
+		err = r.Scan(&n)
+		return n, err
+	}
+	n, err := One(t.Context(), d.reader, count, `SELECT count(*) FROM items`)
+	if err != nil || n != 2 {
+		t.Errorf("there are %d items, %v", n, err)
+	}
+}
