@@ -11,8 +11,11 @@ import (
 	_ "claudeops/internal/guard/early" // the gates start often, so they run before the other packages are initialized
 )
 
-// version is set by the linker.
-var version = "dev"
+// Both can be set by the linker: a system may keep configurations elsewhere, and tests must not read the one of this machine.
+var (
+	version      = "dev"
+	systemConfig = "/etc/claudeops/claudeops.yaml"
+)
 
 func main() {
 	args := os.Args[1:]
@@ -20,6 +23,6 @@ func main() {
 		args = append([]string{"demo", "ctl"}, args...)
 	}
 	os.Exit(cli.Main(args, cli.Process{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: version,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: version, SystemConfig: systemConfig,
 	}))
 }

@@ -89,7 +89,7 @@ func (a *app) manPage(c *cobra.Command, date string) []byte {
 	if !c.HasParent() {
 		section("FILES")
 		for _, file := range [][2]string{
-			{systemConfig, "The configuration of the packaged service, used if there is no other one."},
+			{a.SystemConfig, "The configuration of the packaged service, used if there is no other one."},
 			{"/etc/claudeops/secrets", "Keys and tokens of the packaged service, one NAME=value per line."},
 			{"/var/lib/claudeops", "The state folder of the packaged service: database, backups, token."},
 		} {
