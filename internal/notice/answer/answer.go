@@ -16,6 +16,7 @@ import (
 const (
 	KindApproval = "approval"
 	KindIncident = "incident"
+	KindCycle    = "cycle" // every open incident that the cycle reported
 )
 
 // The answers.
@@ -31,8 +32,8 @@ const KeySize = 32
 
 // Token is one possible answer to one notice.
 type Token struct {
-	Approval  int64  // id of the approval; of the incident if Kind is incident
-	Kind      string // approval or incident
+	Approval  int64  // id of the approval, or of the incident or cycle if that is the kind
+	Kind      string // approval, incident or cycle
 	Decision  string // approve, deny, acknowledge or snooze
 	Plan      string // hash of the plan that was shown; empty if there is none
 	Recipient string // the person or target that the token was sent to
@@ -89,6 +90,14 @@ func Verify(key []byte, s string, now time.Time) (Token, error) {
 		return t, ErrExpired
 	}
 	return t, nil
+}
+
+// Code is a short name of a token, for channels that have no room for the token itself. It says nothing about the token, and only somebody
+// who has the token can make it. It also identifies a token that was used.
+func Code(token string) string {
+	const bytes = 18
+	digest := sha256.Sum256([]byte(token))
+	return encoding.EncodeToString(digest[:bytes])
 }
 
 func sum(key, raw []byte) []byte {
