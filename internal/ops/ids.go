@@ -65,7 +65,7 @@ func (t Tier) May() string {
 	case Tier2:
 		return "restart services and make small, safe repairs, within their cooldowns"
 	case Tier3:
-		return "also redeploy services, run Ansible and Helm, compose down and up, within their cooldowns"
+		return "restart and redeploy services, run Ansible and Helm, compose down and up, within their cooldowns"
 	case HumanTier:
 	}
 	return ""

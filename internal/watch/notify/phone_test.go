@@ -171,7 +171,7 @@ func TestAQuestionArrivesWithItsFactsAndButtons(t *testing.T) {
 	p.send(n, p.telegram.Target("42"), p.ntfy.Target("homelab"))
 	m := p.telegram.Messages()[0]
 	if m.Chat != "42" || !slices.Equal(labels(m), []string{"Approve", "Deny"}) ||
-		m.Text != n.Title+"\n\nweb: HTTP 502. May Tier 3 start?: https://ops.example.org/approvals/1\n\n- Why: the image is broken" {
+		m.Text != n.Title+"\n\nweb: HTTP 502. May Tier 3 start? https://ops.example.org/approvals/1\n\n- Why: the image is broken" {
 		t.Errorf("Telegram shows %+v", m)
 	}
 	note := p.ntfy.Notes("homelab")[0]

@@ -173,6 +173,9 @@ func (t *NtfyTarget) prioritize(word string) bool {
 }
 
 func splitTags(text string) []string {
+	if text == "" {
+		return nil
+	}
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 

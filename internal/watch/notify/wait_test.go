@@ -58,6 +58,7 @@ func TestQuietHoursOfARoute(t *testing.T) {
 			{NoticeRoute: ops.NoticeRoute{Name: "night", Services: []string{"web"}, Quiet: quiet}, Sender: s.by("night")},
 		}}, true), nil)
 		defer stop()
+		synctest.Wait()
 		for _, n := range []ops.Notice{
 			{Title: "web is degraded", Service: "web", Level: ops.LevelWarning},
 			{Title: "web recovered", Service: "web", Level: ops.LevelInfo},
@@ -89,7 +90,7 @@ func TestADigestOfARouteIsOneMessage(t *testing.T) {
 		}}, true), nil)
 		defer stop()
 		r.write(ops.Notice{Title: "Claude Ops: one", Level: ops.LevelInfo})
-		<-time.After(2 * time.Hour)
+		<-time.After(2*time.Hour + time.Second)
 		r.write(ops.Notice{Title: "Claude Ops: two", Level: ops.LevelWarning})
 		r.write(ops.Notice{Title: "Claude Ops: may Tier 2 start?", Level: ops.LevelWarning, Kind: ops.NoticeReview})
 		<-time.After(5 * time.Hour)
