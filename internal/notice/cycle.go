@@ -135,13 +135,7 @@ func (p Problem) asked(q Question, how, may string) []fact {
 	if !q.Expires.IsZero() {
 		how = fmt.Sprintf("by %s (in %s): %s", stamp(q.Expires), span(q.Expires.Sub(q.Now)), how)
 	}
-	facts := []fact{{"Answer", how}, {"May do", may}}
-	for _, f := range p.facts() {
-		if f.name != "Details" || may == "" {
-			facts = append(facts, f)
-		}
-	}
-	return facts
+	return append([]fact{{"Answer", how}, {"May do", may}}, p.facts()...)
 }
 
 // longestStep is the length of each text of a step.
