@@ -18,8 +18,8 @@ const (
 	systemShell = "/bin/sh"
 )
 
-// GatesShells reports whether the mounts of a tier can put the gate in the place of the shells that an agent starts. Where the shell of
-// the system is one file with other programs (busybox), or the rest of it runs in /bin/sh that cannot be found, they cannot.
+// GatesShells reports whether the mounts of a tier can put the gate in the place of the shells that an agent starts. Where
+// /bin/sh is one file with other programs (BusyBox), they cannot.
 func (s *Sandbox) GatesShells(tier ops.Tier) bool {
 	at, err := realPath(systemShell)
 	return err == nil && confine.IsShell(at) && len(s.c.Relay) > 0 && s.wraps(tier)
