@@ -179,6 +179,8 @@ type Edges struct {
 	PublicURL     string
 	DeadManMissed int
 	PingURL       string
+	MCP           string // off, read or write
+	EventSource   string
 }
 
 // Config holds the effective values.
@@ -211,6 +213,7 @@ type Config struct {
 	Traces            bool   // the environment names a collector of traces
 	Edges             Edges
 	NoticeRoutes      []ops.NoticeRoute
+	EventTargets      []EventTarget
 	Notices           []string // what the operator is told at start
 	Secrets           []string // what is removed from everything stored or shown
 
