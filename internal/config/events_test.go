@@ -1,12 +1,10 @@
-package config_test
+package config
 
 import (
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"claudeops/internal/config"
 )
 
 func TestEventTargets(t *testing.T) {
@@ -18,11 +16,11 @@ func TestEventTargets(t *testing.T) {
     - {name: ledger, url: "http://127.0.0.1:9000/events", kinds: [action, approval], environment: home, secret: another-secret-of-this-test}
 `, files: map[string]string{"key": "a-secret-of-twenty-characters\n"},
 	})
-	got := make([]config.EventTarget, len(c.EventTargets))
+	got := make([]EventTarget, len(c.EventTargets))
 	for i, x := range c.EventTargets {
-		got[i] = config.EventTarget{Name: x.Name, URL: x.URL, Secret: x.Secret, Kinds: x.Kinds, Environment: x.Environment}
+		got[i] = EventTarget{Name: x.Name, URL: x.URL, Secret: x.Secret, Kinds: x.Kinds, Environment: x.Environment}
 	}
-	want := []config.EventTarget{
+	want := []EventTarget{
 		{Name: "n8n", URL: "https://user:verysecretword@n8n.example.org/hook", Secret: "a-secret-of-twenty-characters"},
 		{Name: "ledger", URL: "http://127.0.0.1:9000/events", Secret: "another-secret-of-this-test", Kinds: []string{"action", "approval"}, Environment: "home"},
 	}

@@ -129,6 +129,10 @@ func released() map[int64][]string {
 				VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
 			`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
 		},
+		26: {
+			`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,
+			`INSERT INTO event_targets (name, taken) VALUES ('n8n', 1)`,
+		},
 	}
 }
 
