@@ -26,7 +26,9 @@ func TestTheGuardAndTheConfigurationAreAsked(t *testing.T) {
 			asked = e.Name + " " + tier.String() + " " + command
 			return api.Verdict{Verdict: "deny", Rule: "R1", Reason: "no", Effects: []api.VerdictEffect{}}, nil
 		},
-		CheckConfig: func(context.Context) api.ConfigCheck { return api.ConfigCheck{Problems: []string{"x"}, Notes: []string{}} },
+		CheckConfig: func(context.Context) api.ConfigCheck {
+			return api.ConfigCheck{Problems: []string{"x"}, Notes: []string{}}
+		},
 	})
 	get := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

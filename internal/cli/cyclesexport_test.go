@@ -26,7 +26,9 @@ func (r recorded) Transcript(_ context.Context, _ ops.SessionID, after int64, li
 	return out, nil
 }
 
-func (recorded) Sessions(context.Context, store.SessionFilter) ([]api.Session, error) { return nil, nil }
+func (recorded) Sessions(context.Context, store.SessionFilter) ([]api.Session, error) {
+	return nil, nil
+}
 
 func TestAnExportHasTheWholeTranscript(t *testing.T) {
 	x := api.CycleReport{Cycle: api.Cycle{ID: 7, Title: "web is down", Status: ops.CycleResolved, Chain: api.Chain{Sessions: []api.Session{{ID: 3, Tier: ops.Tier1, Agent: "command"}}}}}

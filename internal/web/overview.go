@@ -47,7 +47,7 @@ type overviewView struct {
 	Summary  *summaryView
 	Today    figure
 	Budget   string
-	Share    string // percent of the daily budget spent; empty without a budget
+	Share    string         // percent of the daily budget spent; empty without a budget
 	Gone     []forecastView // the budgets that do not last
 	Counts   []healthCount
 	Failing  []serviceView
