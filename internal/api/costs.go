@@ -48,7 +48,7 @@ type Forecast struct {
 	BudgetDayUSD float64    `json:"budget_day_usd"`
 	SpentUSD     float64    `json:"spent_today_usd"`
 	PerHourUSD   float64    `json:"per_hour_usd" doc:"Over the last three hours."`
-	GoneAt       *time.Time `json:"gone_at" doc:"When the budget is used up at this rate; null if not before the day ends, or if it is used up."`
+	GoneAt       *time.Time `json:"gone_at" doc:"When the budget is used up at this rate; null if it lasts the day or is used up."`
 	Text         string     `json:"text" doc:"The same as a sentence, with the time in UTC; empty if the budget lasts."`
 }
 

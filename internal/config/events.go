@@ -45,7 +45,8 @@ func (c *Config) finishEventTarget(e *entry, t *EventTarget) {
 
 // sourceKind is a URI or a path.
 func sourceKind() kind[string] {
-	return checked("URI", "give a URI such as https://ops.example.org or /claudeops/homelab", "the value is not a URI", false, func(text string) bool {
+	const fix = "give a URI such as https://ops.example.org or /claudeops/homelab"
+	return checked("URI", fix, "the value is not a URI", false, func(text string) bool {
 		u, err := url.Parse(text)
 		return err == nil && text != "" && (u.Scheme != "" || u.Path != "") && !strings.ContainsAny(text, " \t\r\n")
 	})

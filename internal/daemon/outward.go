@@ -2,12 +2,37 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"claudeops/internal/daemon/cloudevents"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 )
+
+// sendOutward starts what tells other programs about the work: traces and events. The function that it returns ends their wake-ups.
+func (h *Host) sendOutward(ctx, life context.Context, run func(what string, f func() error)) (stop func()) {
+	var stops []func()
+	if exporter := h.traces(ctx); exporter != nil {
+		ended, unsubscribe := h.hub.Subscribe()
+		stops = append(stops, unsubscribe)
+		run("send traces", func() error {
+			return h.onOneHost(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
+		})
+	}
+	if sender := h.eventSender(); sender != nil {
+		changed, unsubscribe := h.hub.Subscribe()
+		stops = append(stops, unsubscribe)
+		run("send events", func() error {
+			return h.onOneHost(life, "events", func(ctx context.Context) error { return sender.Run(ctx, changed) })
+		})
+	}
+	return func() {
+		for _, end := range stops {
+			end()
+		}
+	}
+}
 
 // spending watches the budgets of the day; nil if there are none.
 func (h *Host) spending() *supervisor.Spending {

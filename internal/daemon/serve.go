@@ -73,20 +73,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	run("serve control socket", func() error { return h.control.Serve(localAPI(server.Handler)) })
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
-	if exporter := h.traces(ctx); exporter != nil {
-		ended, stop := h.hub.Subscribe()
-		defer stop()
-		run("send traces", func() error {
-			return h.onOneHost(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
-		})
-	}
-	if sender := h.eventSender(); sender != nil {
-		changed, stop := h.hub.Subscribe()
-		defer stop()
-		run("send events", func() error {
-			return h.onOneHost(life, "events", func(ctx context.Context) error { return sender.Run(ctx, changed) })
-		})
-	}
+	defer h.sendOutward(ctx, life, run)()
 	run("deliver notices", func() error {
 		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
 	})
