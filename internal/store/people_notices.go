@@ -61,7 +61,8 @@ func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 // AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
 func (s *Store) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, since time.Time) (added bool, err error) {
 	err = s.db.Write(ctx, "notice", func(tx db.Querier) error {
-		_, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at >= ? LIMIT 1`, n.Key, db.Time(since))
+		_, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at >= ? LIMIT 1`,
+			n.Key, db.Time(since))
 		if !errors.Is(err, ops.ErrNotFound) {
 			return err
 		}
