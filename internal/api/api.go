@@ -57,6 +57,10 @@ type Options struct {
 	Walls func() []situation.Wall
 	// WrongTokens counts the wrong tokens since the start; nil if nobody counts them.
 	WrongTokens func() int64
+	// Guard says what the guard thinks of a shell command, without running or recording it; nil if the guard is off.
+	Guard Explainer
+	// CheckConfig checks the configuration as it is now; nil if it cannot be checked here.
+	CheckConfig func(ctx context.Context) ConfigCheck
 }
 
 // Process are the figures of this process.
@@ -102,7 +106,7 @@ func (s *server) routes() http.Handler {
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerCosts,
-		s.registerHosts, s.registerStats, s.registerSituation,
+		s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks,
 	} {
 		register(described)
 	}

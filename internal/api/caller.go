@@ -10,6 +10,8 @@ import (
 type Caller struct {
 	Name     string // recorded name: token, read-only token, login, or the user of a command on this machine
 	ReadOnly bool
+	// Via is the program through which the caller sent the request, such as mcp; empty for any other.
+	Via string
 	// Local is true for a command on this machine, which came through the control socket.
 	Local bool
 	// KnowsToken is true if the caller has proved to know the token that the operator set.
@@ -32,8 +34,16 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
+// Recorded is the name under which a request is recorded.
+func (c Caller) Recorded() string {
+	if c.Via == "" {
+		return c.Name
+	}
+	return c.Via + " (" + c.Name + ")"
+}
+
 // who is the name under which a request is recorded.
-func who(ctx context.Context) string { return CallerOf(ctx).Name }
+func who(ctx context.Context) string { return CallerOf(ctx).Recorded() }
 
 // trigger is how a cycle was started: by a person at this machine, or through the API.
 func trigger(ctx context.Context) ops.Trigger {

@@ -36,6 +36,8 @@ func describe(version string) huma.Config {
 		{"notifications", "Messages to people, and whether they were sent."},
 		{"costs", "Costs of sessions: list-price estimates, not a bill."},
 		{"hosts", "Hosts that share this database."},
+		{"guard", "What the guard would say of a command."},
+		{"config", "Whether the configuration is valid."},
 		{"stats", "Figures for dashboards."},
 	} {
 		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})

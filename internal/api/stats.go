@@ -37,6 +37,10 @@ type Stats struct {
 	BudgetDayUSD          *float64   `json:"budget_day_usd" doc:"Null without a limit."`
 	BudgetUsedPercent     *float64   `json:"budget_used_percent" doc:"Of the daily budget; null without a limit."`
 
+	SpendPerHourUSD float64    `json:"spend_per_hour_usd" doc:"Over the last three hours, of environments with a daily budget."`
+	BudgetGoneAt    *time.Time `json:"budget_gone_at" doc:"When the first daily budget is used up at this rate; null if it lasts."`
+	BudgetForecast  *string    `json:"budget_forecast" doc:"The same as a sentence, with the time in UTC; null if it lasts."`
+
 	DryRun       bool    `json:"dry_run" doc:"Whether agents of some environment only look."`
 	Walls        *string `json:"walls" doc:"The walls around agents of this host, in one sentence; null if not known."`
 	WallsMissing *bool   `json:"walls_missing" doc:"Whether a wall is missing; null if not known."`
@@ -142,7 +146,19 @@ func (c counter) costs(ctx context.Context, now time.Time, out *Stats) error {
 			out.BudgetUsedPercent = &share
 		}
 	}
-	return nil
+	return c.forecast(ctx, now, out)
+}
+
+// forecast adds what the rate of spending means for the budgets.
+func (c counter) forecast(ctx context.Context, now time.Time, out *Stats) error {
+	found, err := Forecasts(ctx, c.store, c.environments, now)
+	for _, f := range found {
+		out.SpendPerHourUSD += f.PerHourUSD
+		if f.GoneAt != nil && (out.BudgetGoneAt == nil || f.GoneAt.Before(*out.BudgetGoneAt)) {
+			out.BudgetGoneAt, out.BudgetForecast = f.GoneAt, text(f.Text)
+		}
+	}
+	return err
 }
 
 func seconds(d time.Duration) *int64 {

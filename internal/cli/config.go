@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
@@ -23,32 +26,62 @@ func (a *app) configCheck() *cobra.Command {
 		Example: `  claudeops config check
   claudeops config check --config /etc/claudeops/claudeops.yaml`,
 		RunE: func(*cobra.Command, []string) error {
-			o, err := a.options()
+			found, err := a.checkConfig()
 			if err != nil {
 				return err
 			}
-			cfg := o.Config
-			envs := cfg.Environments()
-			for _, e := range envs {
-				if err := escalation.Validate(e.Policy); err != nil {
-					return &codeError{exitConfig, fmt.Errorf("check handlers of %s: %w", e.Name, err)}
-				}
-			}
-			if err := daemon.Check(o); err != nil {
-				return &codeError{exitConfig, err}
-			}
-			for _, n := range cfg.Notices {
+			for _, n := range found.Notes {
 				fmt.Fprintln(a.Stderr, "note: "+n)
 			}
-			for _, f := range obstacles(cfg) {
-				fmt.Fprintf(a.Stderr, "note: %s: %s. %s\n", f.Check, f.Detail, f.Fix)
-			}
-			return a.printOne(map[string]any{"valid": true, "file": cfg.File, "environments": len(envs)}, func(w io.Writer) {
-				fmt.Fprintf(w, "valid: %s, %s\n",
-					or(cfg.File, "no file, environment variables and defaults"), plural(len(envs), "environment", "environments"))
+			row := map[string]any{"valid": true, "file": value(found.File), "environments": found.Environments}
+			return a.printOne(row, func(w io.Writer) {
+				fmt.Fprintf(w, "valid: %s, %s\n", or(value(found.File), "no file, environment variables and defaults"),
+					plural(found.Environments, "environment", "environments"))
 			})
 		},
 	})
+}
+
+// checkConfig reads and checks the configuration as it is now.
+func (a *app) checkConfig() (api.ConfigCheck, error) {
+	o, err := a.options()
+	if err != nil {
+		return api.ConfigCheck{}, err
+	}
+	envs := o.Config.Environments()
+	for _, e := range envs {
+		if err := escalation.Validate(e.Policy); err != nil {
+			return api.ConfigCheck{}, &codeError{exitConfig, fmt.Errorf("check handlers of %s: %w", e.Name, err)}
+		}
+	}
+	if err := daemon.Check(o); err != nil {
+		return api.ConfigCheck{}, &codeError{exitConfig, err}
+	}
+	out := api.ConfigCheck{Valid: true, Environments: len(envs), Problems: []string{}, Notes: append([]string{}, o.Config.Notices...)}
+	if o.Config.File != "" {
+		out.File = &o.Config.File
+	}
+	for _, f := range obstacles(o.Config) {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix))
+	}
+	return out, nil
+}
+
+// configRow is the result of checkConfig for the API: problems are part of it.
+func (a *app) configRow(context.Context) api.ConfigCheck {
+	found, err := a.checkConfig()
+	if err == nil {
+		return found
+	}
+	out := api.ConfigCheck{Problems: []string{err.Error()}, Notes: []string{}}
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		out.Problems = nil
+		for _, p := range wrong.Problems {
+			out.Problems = append(out.Problems, p.String())
+		}
+	}
+	return out
 }
 
 func (a *app) configShow() *cobra.Command {

@@ -48,7 +48,7 @@ func (a *app) guardCheck() *cobra.Command {
 				return err
 			}
 			f.DryRun = f.DryRun || dryRun
-			d := g.Check(ops.Tier(tier), "Bash", bashInput(strings.Join(args, " ")), f)
+			d := daemon.Verdict(g, ops.Tier(tier), strings.Join(args, " "), f)
 			err = a.printOne(verdict{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s  %s\n%s\n", d.Verdict, d.Rule, d.Reason)
 				for _, e := range d.Effects {
@@ -118,16 +118,8 @@ func evaluated(g *guard.Guard, f guard.Facts, line []byte) verdict {
 	case q.Command == nil:
 		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command"}
 	}
-	d := g.Check(q.Tier, "Bash", bashInput(*q.Command), f)
+	d := daemon.Verdict(g, q.Tier, *q.Command, f)
 	return verdict{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason}
-}
-
-func bashInput(command string) json.RawMessage {
-	raw, err := json.Marshal(map[string]string{"command": command})
-	if err != nil {
-		return nil // a string always has a JSON form, and no input is denied
-	}
-	return raw
 }
 
 func (a *app) guardRules() *cobra.Command {

@@ -344,7 +344,11 @@ func (l *local) Costs(ctx context.Context, by string, f store.CostFilter) (api.C
 		return api.Costs{}, noEnvironment(f.Environment, l.cfg)
 	}
 	rows, err := l.store.Costs(ctx, store.CostGroup(by), f)
-	return api.CostsOf(rows, by, f, api.DayBudget(asked)), err
+	out := api.CostsOf(rows, by, f, api.DayBudget(asked))
+	if err == nil {
+		out.Forecasts, err = api.Forecasts(ctx, l.store, asked, l.store.Clock())
+	}
+	return out, err
 }
 
 // ExpensiveCycles lists the cycles that cost most since a moment.

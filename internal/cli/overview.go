@@ -125,6 +125,10 @@ func (a *app) printOverview(w io.Writer, o overview) {
 		return a.fitted(fmt.Sprintf("approval %d  %s: %s  (claudeops approvals show %d)", x.ID, x.Handler, clean(x.Reason), x.ID))
 	})
 	row("Spend", spendLine(o.Stats))
+	if at := o.Stats.BudgetGoneAt; at != nil {
+		row("", fmt.Sprintf("at this rate (%s per hour) the day's budget is gone at %s", money(&o.Stats.SpendPerHourUSD),
+			at.Local().Format("15:04 MST")))
+	}
 	if s := o.Stats; s.LastCycleEndedAt != nil {
 		row("Last cycle", fmt.Sprintf("%s, %s ago", value(s.LastCycleStatus), roughly(time.Duration(value(s.LastCycleAgeSeconds))*time.Second)))
 	}

@@ -175,7 +175,7 @@ from a validated report, never the model.`,
 		},
 		"setup": {
 			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
-			a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand(),
+			a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
 	} {
 		for _, c := range commands {
@@ -294,7 +294,9 @@ func (a *app) options() (daemon.Options, error) {
 	if err != nil {
 		return daemon.Options{}, fmt.Errorf("find own program: %w", err)
 	}
-	return daemon.Options{Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self}, nil
+	return daemon.Options{
+		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self, CheckConfig: a.configRow,
+	}, nil
 }
 
 // reading opens the store for a command that only reads.

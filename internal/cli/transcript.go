@@ -14,40 +14,24 @@ const shownLines = 20
 
 // labelOf is the label of a part and its colour.
 func labelOf(p transcript.Part) (label, color string) {
+	label = p.Word()
 	switch p.Kind {
-	case transcript.Stdout:
-		return "stdout", ""
-	case transcript.Stderr:
-		return "stderr", yellow
-	case transcript.Start:
-		return "start", ""
-	case transcript.Retry:
-		return "retry", yellow
-	case transcript.Text:
-		return "text", ""
-	case transcript.Prompt:
-		return "prompt", ""
-	case transcript.Thinking:
-		return "thinking", ""
+	case transcript.Stderr, transcript.Retry, transcript.Dropped, transcript.Withheld:
+		color = yellow
 	case transcript.Call:
-		return "call", blue
+		color = blue
 	case transcript.Output:
 		if p.Failed {
-			return "failed", red
+			color = red
 		}
-		return "output", ""
 	case transcript.Result:
+		color = green
 		if p.Failed {
-			return "result", red
+			color = red
 		}
-		return "result", green
-	case transcript.Dropped:
-		return "dropped", yellow
-	case transcript.Withheld:
-		return "withheld", yellow
-	case transcript.Event:
+	case transcript.Stdout, transcript.Start, transcript.Text, transcript.Prompt, transcript.Thinking, transcript.Event:
 	}
-	return "event", ""
+	return label, color
 }
 
 // partText is the text of a part, with its figures below.

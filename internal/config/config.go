@@ -183,6 +183,8 @@ type Edges struct {
 	ApproveByNtfy   bool
 	DeadManMissed   int
 	PingURL         string
+	MCP             string // off, read or write
+	EventSource     string
 }
 
 // Config holds the effective values.
@@ -215,6 +217,7 @@ type Config struct {
 	Traces            bool   // the environment names a collector of traces
 	Edges             Edges
 	NoticeRoutes      []ops.NoticeRoute
+	EventTargets      []EventTarget
 	Notices           []string // what the operator is told at start
 	Secrets           []string // what is removed from everything stored or shown
 

@@ -31,6 +31,11 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	for _, r := range c.NoticeRoutes {
 		targets = append(append(targets, r.URLs...), r.EscalateURLs...)
 	}
+	for _, t := range c.EventTargets {
+		add(t.Secret, 0)
+		addCredentials(t.URL, add)
+		addTokens(t.URL, add)
+	}
 	for _, u := range targets {
 		add(u, 0)
 		addCredentials(u, add)

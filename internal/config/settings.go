@@ -376,11 +376,27 @@ func (c *Config) noticeSettings() []field {
 		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
 			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
 			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
+		list("events.targets", &c.EventTargets, eventTargetFields, c.finishEventTarget,
+			"Programs that are told about cycles, incidents, approvals and actions. See [Events](#events)."),
+		value("events.source", &c.Edges.EventSource, sourceKind(),
+			"Value of the attribute `source` of events: a URI that names this installation.").
+			orElse("`web.public_url`, else `/claudeops`"),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
 			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),
+		value("web.mcp", &c.Edges.MCP, choiceKind("a use of the MCP server", MCPOff, MCPRead, MCPWrite),
+			"MCP server for your own agent at `/mcp`. `read`: it can look. `write`: with the full token it can also start a cycle, acknowledge, "+
+				"snooze and silence. It can never approve. See [mcp.md](mcp.md).").
+			byEnv("CLAUDEOPS_MCP").or(MCPRead),
 	}
 }
+
+// What the MCP server at /mcp offers.
+const (
+	MCPOff   = "off"
+	MCPRead  = "read"
+	MCPWrite = "write"
+)
 
 func (c *Config) inventorySettings() []field {
 	return []field{

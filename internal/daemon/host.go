@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/act"
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/keeper/client"
+	"claudeops/internal/api"
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -49,6 +50,8 @@ type Options struct {
 	Self string
 	// Service tells systemd what the daemon does; nil if systemd did not start it.
 	Service *Service
+	// CheckConfig checks the configuration as it is now; nil if nobody can.
+	CheckConfig func(ctx context.Context) api.ConfigCheck
 }
 
 // Host is everything that works on one state folder.

@@ -73,13 +73,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	run("serve control socket", func() error { return h.control.Serve(localAPI(server.Handler)) })
 	wake, unsubscribe := h.hub.Subscribe()
 	defer unsubscribe()
-	if exporter := h.traces(ctx); exporter != nil {
-		ended, stop := h.hub.Subscribe()
-		defer stop()
-		run("send traces", func() error {
-			return h.onOneHost(life, "traces", func(ctx context.Context) error { return exporter.Run(ctx, ended) })
-		})
-	}
+	defer h.sendOutward(ctx, life, run)()
 	run("deliver notices", func() error {
 		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
 	})
@@ -131,6 +125,11 @@ func (h *Host) startRoutine(life context.Context, run func(what string, f func()
 	run("remind people", func() error {
 		return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
 	})
+	if spending := h.spending(); spending != nil {
+		run("watch spending", func() error {
+			return h.onOneHost(life, "spending", func(ctx context.Context) error { spending.Run(ctx); return nil })
+		})
+	}
 	run("remove old records", func() error {
 		return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
 	})
@@ -198,6 +197,7 @@ func (h *Host) site(conns *connections, names []string, webhooks http.Handler, r
 		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain,
+		MCP:        h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
 		Process: func() api.Process {
 			open, most, refused := conns.counts()
 			return api.Process{
@@ -206,6 +206,22 @@ func (h *Host) site(conns *connections, names []string, webhooks http.Handler, r
 			}
 		},
 	})
+}
+
+// checkedConfig checks the configuration for the API, without its secrets; nil if nobody can check it.
+func (h *Host) checkedConfig() func(context.Context) api.ConfigCheck {
+	if h.CheckConfig == nil {
+		return nil
+	}
+	return func(ctx context.Context) api.ConfigCheck {
+		out := h.CheckConfig(ctx)
+		for _, texts := range [][]string{out.Problems, out.Notes} {
+			for i := range texts {
+				texts[i] = h.redact(texts[i])
+			}
+		}
+		return out
+	}
 }
 
 // traceID gives the pages the id of a cycle's trace; nil if no traces are sent.

@@ -111,6 +111,17 @@ func Overdue(environment string, late, interval time.Duration) Text {
 	)}
 }
 
+// SpendingFast tells that the budget of the day will be used up before the day is over.
+func SpendingFast(environment, forecast string, spentUSD float64) Text {
+	return Text{title("the day's budget will not last"), body(
+		forecast+" Then no agent starts until 00:00 UTC. Raise the budget, or find out what costs so much.",
+		fact{"Spent today", dollars(spentUSD)},
+		fact{"Environment", environment},
+		fact{"Details", "claudeops costs --environment " + environment},
+		fact{"Mute this", "claudeops silences add --service budget --for 24h --reason known"},
+	)}
+}
+
 // CyclesFail tells that no scheduled cycle starts any more.
 func CyclesFail(environment, reason string) Text {
 	return Text{title("Cycles keep failing"), body(

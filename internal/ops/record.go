@@ -172,6 +172,12 @@ const (
 	NoticeSkipped NoticeStatus = "skipped" // no target is configured
 )
 
+// Spending is what the sessions of an environment have cost.
+type Spending struct {
+	TodayUSD  float64 // since midnight UTC
+	RecentUSD float64 // in the window over which the rate is measured
+}
+
 // ProbePurpose is why probes ran.
 type ProbePurpose string
 

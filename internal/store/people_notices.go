@@ -58,6 +58,26 @@ func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	return id, nil
 }
 
+// AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
+func (s *Store) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, since time.Time) (added bool, err error) {
+	err = s.db.Write(ctx, "notice", func(tx db.Querier) error {
+		_, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at >= ? LIMIT 1`,
+			n.Key, db.Time(since))
+		if !errors.Is(err, ops.ErrNotFound) {
+			return err
+		}
+		added = true
+		if _, err := insertNotice(ctx, tx, n, s.clock()); err != nil {
+			return err
+		}
+		return insertEvent(ctx, tx, e, s.clock())
+	})
+	if err != nil {
+		return false, fmt.Errorf("add notice: %w", err)
+	}
+	return added, nil
+}
+
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
 // is ops.ErrConflict.
 func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {

@@ -202,6 +202,16 @@ func byNames(rows []CostRow) ([]CostRow, error) {
 	}), nil
 }
 
+// Spending returns what an environment has spent today and in the window before now.
+func (s *Store) Spending(ctx context.Context, environment string, window time.Duration, now time.Time) (ops.Spending, error) {
+	var out ops.Spending
+	var err error
+	if out.TodayUSD, _, err = s.CostSince(ctx, environment, now.UTC().Truncate(day)); err == nil {
+		out.RecentUSD, _, err = s.CostSince(ctx, environment, now.Add(-window))
+	}
+	return out, err
+}
+
 // CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not known when
 // sessions ran and none of them reported a cost.
 func (s *Store) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {

@@ -71,6 +71,8 @@ func schema() db.Schema {
 		{Name: "answer_codes", Key: []string{"code"}},
 		{Name: "used_answers", Key: []string{"code"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
+		{Name: "outgoing_events", Key: id},
+		{Name: "event_targets", Key: []string{"name"}},
 	}}
 }
 

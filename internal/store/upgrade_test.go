@@ -135,6 +135,10 @@ func released() map[int64][]string {
 				'2036-03-14T11:00:00.000000Z')`,
 			`UPDATE notifications SET incident_id = 1 WHERE id = 1`,
 		},
+		26: {
+			`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,
+			`INSERT INTO event_targets (name, taken) VALUES ('n8n', 1)`,
+		},
 	}
 }
 

@@ -17,7 +17,7 @@ func caller(r *http.Request) api.Caller { return api.CallerOf(r.Context()) }
 // recordActions records every action with its caller and its result.
 func (s *server) recordActions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isReadMethod(r.Method) || isPersonal(r.URL.Path) {
+		if isReadMethod(r.Method) || isPersonal(r.URL.Path) || isMCP(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -50,7 +50,7 @@ func (s *server) record(r *http.Request, by api.Caller, level ops.Level, what st
 }
 
 func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event) {
-	name := by.Name
+	name := by.Recorded()
 	if from := peer(r); from != name {
 		name += " from " + from
 	}

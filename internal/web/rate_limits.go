@@ -130,7 +130,7 @@ func isStream(path string) bool {
 // limited enforces the limits on API requests and streams.
 func (s *server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") {
+		if strings.HasPrefix(r.URL.Path, "/api/") || isMCP(r.URL.Path) {
 			if wait := s.rateLimits.api.take(caller(r).Name, s.Clock()); wait > 0 {
 				s.tooMany(w, r, wait, "Too many requests.")
 				return

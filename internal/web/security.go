@@ -68,6 +68,7 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 // authenticate identifies the caller, and refuses unknown callers.
 func (s *server) authenticate(next http.Handler) http.Handler {
 	as := func(w http.ResponseWriter, r *http.Request, c api.Caller) {
+		c.Via = sentBy(r)
 		next.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), c)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +110,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 // denyReadOnly refuses changes by callers with read-only access.
 func (s *server) denyReadOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if by := caller(r); by.ReadOnly && !isReadMethod(r.Method) && !isPersonal(r.URL.Path) {
+		if by := caller(r); by.ReadOnly && !isReadMethod(r.Method) && !isPersonal(r.URL.Path) && !isMCP(r.URL.Path) {
 			path, _ := clip(r.URL.EscapedPath(), 200)
 			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the token is read-only", r.Method, path))
 			s.refuse(w, r, http.StatusForbidden, "This token is read-only. Use the full token to make changes.")
@@ -169,7 +170,7 @@ func isAPI(path string) bool {
 
 // isForPrograms reports whether a path is for programs: the API except its documentation page.
 func isForPrograms(path string) bool {
-	return isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
+	return isMCP(path) || isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
 }
 
 // refuse responds with an error page, or with a problem document on API paths.

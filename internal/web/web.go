@@ -75,6 +75,11 @@ type Options struct {
 	DrainAsked func(ctx context.Context)
 	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
 	Database func() string
+	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
+	MCP string
+	// Guard and CheckConfig are those of the API.
+	Guard       api.Explainer
+	CheckConfig func(ctx context.Context) api.ConfigCheck
 }
 
 type server struct {
@@ -84,6 +89,7 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
+	forecast *forecastCache
 	day      *dayCache
 	actors   *actors
 	markdown *markdown
@@ -99,7 +105,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, forecast: &forecastCache{}, day: &dayCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
@@ -148,9 +154,14 @@ func (s *server) routes() http.Handler {
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls,
+		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
 	})
+	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isMCP(r.URL.Path) {
+			agents.ServeHTTP(w, r)
+			return
+		}
 		if isAPI(r.URL.Path) {
 			machine.ServeHTTP(w, r)
 			return

@@ -48,6 +48,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"caller", callerCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
+		{"outgoing event", outgoingCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -95,6 +96,13 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 		kind: gauge, labels: []string{"environment", "window"},
 	}
 	spent := &family{name: "budget_spent_usd", help: "Amount spent of the budget.", kind: gauge, labels: []string{"environment", "window"}}
+	rate := &family{
+		name: "spend_usd_per_hour", help: "Rate of spending over the last three hours.", kind: gauge, labels: []string{"environment"},
+	}
+	gone := &family{
+		name: "budget_gone_timestamp_seconds", help: "When the daily budget is used up at this rate; absent if it lasts.", kind: gauge,
+		labels: []string{"environment"},
+	}
 	for _, e := range h.Environments {
 		cooldowns, err := h.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
 		if err != nil {
@@ -111,13 +119,18 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 				limit.add(usd, e.Name, window)
 			}
 		}
-		usd, _, err := h.Store.CostSince(ctx, e.Name, now.UTC().Truncate(24*time.Hour))
+		costs, err := h.Store.Spending(ctx, e.Name, spend.Window, now)
 		if err != nil {
 			return nil, err
 		}
-		spent.add(usd, e.Name, "day")
+		spent.add(costs.TodayUSD, e.Name, "day")
+		f := spend.Of(e.Policy.BudgetDayUSD, costs, now)
+		rate.add(f.PerHourUSD, e.Name)
+		if f.GoneAt != nil {
+			gone.add(unix(*f.GoneAt), e.Name)
+		}
 	}
-	return []*family{states, left, reset, limit, spent}, nil
+	return []*family{states, left, reset, limit, spent, rate, gone}, nil
 }
 
 // states reports the state of each service as four figures, one of which is 1.

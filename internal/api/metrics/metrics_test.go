@@ -154,6 +154,7 @@ func TestFiguresFollowFromTheRows(t *testing.T) {
 		`budget_limit_usd{environment="home",window="day"}`:                             "5",
 		`budget_limit_usd{environment="home",window="chain"}`:                           "2",
 		`budget_spent_usd{environment="home",window="day"}`:                             "0.75",
+		`spend_usd_per_hour{environment="home"}`:                                        "0.25",
 		`last_success_timestamp_seconds{schedule="home"}`:                               "1.794663737e+09",
 	})
 	for name := range got {

@@ -1,0 +1,146 @@
+package cloudevents
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"claudeops/internal/api"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// The kinds of events.
+const (
+	KindCycle    = "cycle"
+	KindIncident = "incident"
+	KindApproval = "approval"
+	KindAction   = "action"
+)
+
+// typePrefix begins the type of every event: claudeops.cycle.ended.
+const typePrefix = "claudeops."
+
+// maxData is the size of the largest event. A report or an output that is larger is left out.
+const maxData = 256 << 10
+
+// event is an event in the JSON format of CloudEvents.
+type event struct {
+	SpecVersion string          `json:"specversion"`
+	ID          string          `json:"id"`
+	Source      string          `json:"source"`
+	Type        string          `json:"type"`
+	Subject     string          `json:"subject"`
+	Time        time.Time       `json:"time"`
+	ContentType string          `json:"datacontenttype"`
+	Environment string          `json:"environment"` // an extension attribute
+	Data        json.RawMessage `json:"data"`
+}
+
+// fact is one change of a row.
+type fact struct {
+	kind, what  string
+	row         int64
+	mark        int64 // tells changes of the same row apart that can happen more than once
+	at          time.Time
+	environment string
+	data        any
+}
+
+func (f fact) id() string {
+	id := fmt.Sprintf("%s-%d-%s", f.kind, f.row, f.what)
+	if f.mark != 0 {
+		id += fmt.Sprintf("-%d", f.mark)
+	}
+	return id
+}
+
+// outgoing is the fact as it is stored and sent.
+func (f fact) outgoing(source string) (store.OutgoingEvent, error) {
+	data, err := json.Marshal(f.data)
+	if err != nil {
+		return store.OutgoingEvent{}, fmt.Errorf("write event %s: %w", f.id(), err)
+	}
+	if len(data) > maxData {
+		if data, err = shortened(data); err != nil {
+			return store.OutgoingEvent{}, fmt.Errorf("shorten event %s: %w", f.id(), err)
+		}
+	}
+	raw, err := json.Marshal(event{
+		SpecVersion: "1.0", ID: f.id(), Source: source, Type: typePrefix + f.kind + "." + f.what, Subject: fmt.Sprintf("%s/%d", f.kind, f.row),
+		Time: f.at.UTC(), ContentType: "application/json", Environment: f.environment, Data: data,
+	})
+	if err != nil {
+		return store.OutgoingEvent{}, fmt.Errorf("write event %s: %w", f.id(), err)
+	}
+	return store.OutgoingEvent{EventID: f.id(), Kind: f.kind, Environment: f.environment, At: f.at, Data: raw}, nil
+}
+
+// shortened leaves out the fields that can be long.
+func shortened(data []byte) ([]byte, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"report", "output", "plan", "sessions", "prompt", "before", "after"} {
+		if _, given := all[name]; given {
+			all[name] = json.RawMessage("null")
+		}
+	}
+	return json.Marshal(all)
+}
+
+// facts are the changes that rows tell, in the order in which they happened.
+func facts(n store.News) []fact {
+	var out []fact
+	add := func(f fact, at *time.Time) {
+		if at != nil {
+			f.at = *at
+			out = append(out, f)
+		}
+	}
+	for _, c := range n.Cycles {
+		f := fact{kind: KindCycle, row: int64(c.ID), environment: c.Environment, data: api.CycleRow(c)}
+		add(f.as("created"), &c.CreatedAt)
+		add(f.as("started"), c.StartedAt)
+		add(f.as("ended"), c.EndedAt)
+	}
+	for _, i := range n.Incidents {
+		f := fact{kind: KindIncident, row: i.ID, environment: i.Environment, data: api.IncidentRow(i)}
+		add(f.as("opened"), &i.OpenedAt)
+		add(f.as("called"), i.CalledAt)
+		if i.AcknowledgedAt != nil {
+			add(f.again("acknowledged", *i.AcknowledgedAt), i.AcknowledgedAt)
+		}
+		if i.SnoozedUntil != nil && i.Status == ops.IncidentSnoozed {
+			add(f.again("snoozed", *i.SnoozedUntil), &i.UpdatedAt)
+		}
+		add(f.as("resolved"), i.ResolvedAt)
+	}
+	for _, a := range n.Approvals {
+		f := fact{kind: KindApproval, row: a.ID, environment: a.Environment, data: api.ApprovalRow(a)}
+		add(f.as("requested"), &a.RequestedAt)
+		add(f.as("answered"), a.AnsweredAt)
+	}
+	for _, r := range n.Actions {
+		f := fact{kind: KindAction, row: r.ID, environment: r.Environment, data: api.ActionRunRow(r)}
+		add(f.as("requested"), &r.RequestedAt)
+		add(f.as("started"), r.StartedAt)
+		add(f.as("ended"), r.EndedAt)
+	}
+	// Changes of one row at the same time keep their order.
+	slices.SortStableFunc(out, func(a, b fact) int { return cmp.Compare(a.at.UnixMicro(), b.at.UnixMicro()) })
+	return out
+}
+
+func (f fact) as(what string) fact {
+	f.what = what
+	return f
+}
+
+func (f fact) again(what string, at time.Time) fact {
+	f.what, f.mark = what, at.UnixMicro()
+	return f
+}

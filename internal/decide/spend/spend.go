@@ -1,0 +1,73 @@
+// Package spend decides from what was spent whether the budget of the day will be used up before the day is over, and whether people are
+// told. It is pure: no clock, no store.
+package spend
+
+import (
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// Window is the time over which the rate is measured: long enough for several scheduled cycles, short enough to show a change.
+const Window = 3 * time.Hour
+
+// alarmShare is the share of the budget that must be spent before people are told: early in the day one repair looks like a high rate.
+const alarmShare = 0.25
+
+// Service is the name under which a silence mutes the notice.
+const Service = "budget"
+
+// Forecast is what the rate of the last hours means for the budget of the day.
+type Forecast struct {
+	BudgetUSD  float64 // per day; 0 means no limit
+	SpentUSD   float64 // since the day began
+	PerHourUSD float64
+	// GoneAt is when the budget is used up at this rate; nil if that is not before the day ends, or if it is used up already.
+	GoneAt *time.Time
+}
+
+// Of is the forecast for an environment.
+func Of(budgetUSD float64, s ops.Spending, now time.Time) Forecast {
+	f := Forecast{BudgetUSD: budgetUSD, SpentUSD: s.TodayUSD, PerHourUSD: s.RecentUSD / Window.Hours()}
+	left := budgetUSD - s.TodayUSD
+	if budgetUSD <= 0 || left <= 0 || f.PerHourUSD <= 0 {
+		return f
+	}
+	hours := left / f.PerHourUSD
+	end := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	if hours >= end.Sub(now).Hours() {
+		return f
+	}
+	at := now.Add(time.Duration(hours * float64(time.Hour)))
+	f.GoneAt = &at
+	return f
+}
+
+// Sentence says when the budget will be used up, with the time in the zone of now; empty if it lasts.
+func (f Forecast) Sentence(now time.Time) string {
+	if f.GoneAt == nil {
+		return ""
+	}
+	return fmt.Sprintf("At this rate ($%.2f per hour) the day's budget of $%.2f is gone at %s.", f.PerHourUSD, f.BudgetUSD,
+		f.GoneAt.In(now.Location()).Format("15:04 MST"))
+}
+
+// Alarm reports whether people are told: the budget will be used up, a good part of it is spent, the environment is not in dry run and no
+// silence covers the notice.
+func (f Forecast) Alarm(environment string, dryRun bool, silences []ops.Silence, now time.Time) bool {
+	if f.GoneAt == nil || f.SpentUSD < alarmShare*f.BudgetUSD || dryRun {
+		return false
+	}
+	for _, q := range silences {
+		if q.Active(now) && q.Covers(environment, Service, "", "") {
+			return false
+		}
+	}
+	return true
+}
+
+// Key names one crossing: a day has one for each budget, so that a raised budget is watched again.
+func (f Forecast) Key(environment string, now time.Time) string {
+	return fmt.Sprintf("spend:%s:%s:%.2f", environment, now.UTC().Format(time.DateOnly), f.BudgetUSD)
+}

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"claudeops/internal/api"
+	"claudeops/internal/api/mcpserver"
+)
+
+const mcpPath = "/mcp"
+
+// isMCP reports whether a path is that of the MCP server. Its requests are always POST; the tools decide what they change.
+func isMCP(path string) bool { return path == mcpPath }
+
+// sentBy is the program of the operator that sent a request, for the record.
+func sentBy(r *http.Request) string {
+	if r.Header.Get(mcpserver.ClientHeader) == mcpserver.Client {
+		return mcpserver.Client
+	}
+	return ""
+}
+
+// serveMCP serves the API to the operator's own agent. Each tool is a request to the API with the rights of the caller, and passes the same
+// checks. A caller that may only read gets no tool that changes anything.
+func (s *server) serveMCP(machine http.Handler) http.Handler {
+	checked := s.limited(s.denyReadOnly(s.guardApprovals(s.recordActions(machine))))
+	handler := sync.OnceValue(func() http.Handler { // most installations never use it
+		return mcpserver.NewHandler(func(r *http.Request) mcpserver.Options {
+			by := caller(r)
+			by.Via = mcpserver.Client
+			return mcpserver.Options{
+				API: mcpserver.Direct{
+					Handler: checked, From: r.RemoteAddr,
+					Context: func(ctx context.Context) context.Context { return api.WithCaller(ctx, by) },
+				},
+				Write: s.MCP == mcpWrite && !by.ReadOnly, Version: s.Version,
+			}
+		})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.MCP != mcpRead && s.MCP != mcpWrite:
+			s.refuse(w, r, http.StatusNotFound, "The MCP server is off. Set web.mcp to read or write.")
+		case s.loggedIn(r):
+			s.refuse(w, r, http.StatusForbidden, "The MCP server takes a token, not the login of a browser.")
+		default:
+			handler().ServeHTTP(w, r)
+		}
+	})
+}
+
+// What the MCP server offers; see config.
+const (
+	mcpRead  = "read"
+	mcpWrite = "write"
+)
