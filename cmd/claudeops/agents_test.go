@@ -92,8 +92,11 @@ func TestRealCodex_LooksAtTier1AndHandsUp(t *testing.T) {
 	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "ran")
 	b, server := codexBox(t, func(r responsesapi.Request) responsesapi.Answer {
-		if r.Turn() == 0 {
-			return responsesapi.Exec("call_1", "echo seen by codex; touch "+marker).Took(responsesapi.Usage{Input: 1000, Cached: 400, Output: 20})
+		switch r.Turn() {
+		case 0:
+			return responsesapi.Exec("call_1", "echo seen by codex").Took(responsesapi.Usage{Input: 1000, Cached: 400, Output: 20})
+		case 1:
+			return responsesapi.Exec("call_2", "touch "+marker)
 		}
 		return responsesapi.JSON(says(1, ops.OutcomeEscalate)).Took(responsesapi.Usage{Input: 2000, Output: 30})
 	})
@@ -115,14 +118,20 @@ func TestRealCodex_LooksAtTier1AndHandsUp(t *testing.T) {
 	}
 	system, _ := b.calls()[0].Option("--append-system-prompt")
 	contains(t, "the system prompt of Tier 2", system, "## Escalation Context")
-	// Its own sandbox lets it look and nothing else.
+	// The guard lets it look and nothing else.
 	requests := server.Requests()
 	last := requests[len(requests)-1]
-	if got, ok := last.Output("call_1"); !ok || !strings.Contains(got, "seen by codex") || !strings.Contains(got, "Read-only file system") {
+	if got, ok := last.Output("call_1"); !ok || !strings.Contains(got, "seen by codex") {
 		t.Errorf("its command answered %q", got)
+	}
+	if got, ok := last.Output("call_2"); !ok || !strings.Contains(got, "touch "+marker+" is refused") {
+		t.Errorf("the command that writes answered %q", got)
 	}
 	if _, err := os.Lstat(marker); err == nil {
 		t.Error("Tier 1 wrote a file")
+	}
+	if rows := b.judged(first.ID); len(rows) != 2 || !rows[0].Allowed || rows[1].Allowed {
+		t.Errorf("the guard recorded %+v", rows)
 	}
 	contains(t, "its prompt", last.Prompts()[0], "# Tier 1: Observe")
 	// Codex does not always print a command that ended at once; that it ran stands in the request above.
