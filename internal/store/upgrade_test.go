@@ -129,6 +129,16 @@ func released() map[int64][]string {
 				VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
 			`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
 		},
+		23: {
+			`INSERT INTO access_tokens (name, role, digest, created_at, created_by) VALUES ('phone', 'responder', 'd', ` + at + `, 'ada')`,
+			`UPDATE logins SET role = 'admin', name = 'token phone', token_id = 1`,
+		},
+		24: {
+			`INSERT INTO audit_chain (name, event_id, hash) VALUES ('anchor', 1, '')`,
+		},
+		25: {
+			`INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by) VALUES ('laptop', 'admin', 'c', '{}', ` + at + `, 'ada')`,
+		},
 	}
 }
 

@@ -267,6 +267,8 @@ func serviceShapes() []tokenShape {
 		{fixed: "sm_sat_", parts: open(alnum, 16)},
 		{fixed: "s-s4t2ud-", parts: exact(lowerHex, 64)},
 		{fixed: "s-s4t2af-", parts: exact(lowerHex, 64)},
+		{fixed: "claudeops_", parts: exact(base32Upper, 26)},
+		{fixed: "/answer/", parts: open(url64, 80)},
 		{fixed: "AAAAAAAAAAAAAAAAAAAAA", parts: []part{{of: alnum, least: 4, most: 90}, {before: "%", of: anyValue, least: 30}}},
 	}
 	for _, kind := range []string{"a", "b", "c", "d", "e", "p", "r", "s"} {
