@@ -83,6 +83,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	run("deliver notices", func() error {
 		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
 	})
+	if replies := h.replies(); replies.Needed() {
+		run("read answers", func() error { return h.onOneHost(life, "answers", replies.Run) })
+	}
 	run("store kept output", func() error { h.journal.run(life); return nil })
 	asked, stopAsking := h.hub.Subscribe()
 	defer stopAsking()
