@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"claudeops/internal/access"
+	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
@@ -76,6 +77,8 @@ func textOf(e ast.Expr, constants map[string]string) string {
 		}
 	case *ast.Ident:
 		return constants[e.Name]
+	case *ast.SelectorExpr:
+		return map[string]string{"LinkPath": signed.LinkPath}[e.Sel.Name]
 	case *ast.BinaryExpr:
 		left, right := textOf(e.X, constants), textOf(e.Y, constants)
 		if left != "" && right != "" {

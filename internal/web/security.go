@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
+	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
 
@@ -22,7 +23,7 @@ const (
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	maxBody = 64 << 10
 	// linkPath begins the addresses of the links in notices.
-	linkPath = "/answer/"
+	linkPath = signed.LinkPath
 )
 
 // secure checks every request before any handler sees it.

@@ -153,6 +153,7 @@ func clipped(text string) string {
 // problemView is a sign-in or a link that did not work, and what to do.
 type problemView struct {
 	Title, What, Todo string
+	Good              string // what was done, instead of What
 	Link, LinkText    string
 }
 

@@ -97,6 +97,7 @@ type server struct {
 	logins      *logins
 	rateLimits  *rateLimits
 	ceremonies  ceremonies
+	linkKey     answerKey
 	wrongTokens atomic.Int64 // since the start
 }
 
@@ -153,6 +154,8 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("POST /config/passkeys/begin", s.beginPasskey)
 	pages.HandleFunc("POST /config/passkeys", s.addPasskey)
 	pages.HandleFunc("POST /config/passkeys/{id}/remove", s.removePasskey)
+	pages.HandleFunc("GET "+linkPath+"{token}", s.showLink)
+	pages.HandleFunc("POST "+linkPath+"{token}", s.answerLink)
 	pages.HandleFunc("POST /config/tokens", s.makeToken)
 	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.revokeToken)
 	pages.HandleFunc("GET /assets/{file}", s.assets.serve)
