@@ -67,7 +67,8 @@ func routes() []route {
 	}
 }
 
-// OperationOf is the operation of a request, given by its method and its escaped path. A method that changes nothing looks; a change that no rule names needs an administrator.
+// OperationOf is the operation of a request, given by its method and its escaped path. A method that changes nothing looks; a change
+// that no rule names needs an administrator.
 func OperationOf(method, path string) Operation {
 	o, _ := Find(method, path)
 	return o

@@ -174,7 +174,8 @@ from a validated report, never the model.`,
 			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},
 		"setup": {
-			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
+			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(), a.guardCommand(),
+			a.handoffCommand(),
 			a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand(),
 		},
 	} {

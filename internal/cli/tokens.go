@@ -30,7 +30,7 @@ with it is recorded under its name. Roles: read (look only), responder (also ack
 // tokenRow is a token without its secret.
 type tokenRow struct {
 	Name       string     `json:"name"`
-	Role       may.Role `json:"role"`
+	Role       may.Role   `json:"role"`
 	Status     string     `json:"status"`
 	CreatedAt  time.Time  `json:"created_at"`
 	CreatedBy  string     `json:"created_by"`

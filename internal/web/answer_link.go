@@ -87,7 +87,8 @@ func (s *server) readLink(w http.ResponseWriter, r *http.Request) (signed.Token,
 			s.tooMany(w, r, wait, "Too many wrong links.")
 			return t, false
 		}
-		s.linkProblem(w, r, http.StatusNotFound, "This link is not valid.", "Nothing was changed. Copy the whole link from the notice, or sign in.")
+		s.linkProblem(w, r, http.StatusNotFound, "This link is not valid.",
+			"Nothing was changed. Copy the whole link from the notice, or sign in.")
 		return t, false
 	}
 	return t, true
@@ -116,7 +117,8 @@ func (s *server) linkView(w http.ResponseWriter, r *http.Request, t signed.Token
 			return linkView{}, false
 		}
 		return incidentLink(t, plain(i.Title), []fact{
-			{Name: "Service", Value: plain(i.Service)}, {Name: "Environment", Value: plain(i.Environment)},
+			{Name: "Service", Value: plain(i.Service)},
+			{Name: "Environment", Value: plain(i.Environment)},
 			{Name: "Open since", At: ops.Ptr(moment{s.Clock()}.stamp(i.OpenedAt))},
 		}), true
 	case signed.KindCycle:
@@ -156,7 +158,8 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 		return linkView{}, false
 	}
 	if a.PlanHash != t.Plan {
-		s.linkProblem(w, r, http.StatusConflict, "The plan is not the one that this link was sent for.", "Nothing was changed. Sign in and look at the new plan.")
+		s.linkProblem(w, r, http.StatusConflict, "The plan is not the one that this link was sent for.",
+			"Nothing was changed. Sign in and look at the new plan.")
 		return linkView{}, false
 	}
 	full, err := s.approvalView(r.Context(), m, a)
@@ -165,7 +168,9 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 		return linkView{}, false
 	}
 	v := linkView{Title: "Deny", What: full.Title, Plan: full.Plan, Button: "Deny", Danger: true, Facts: []fact{
-		{Name: "Why", Value: full.Why}, {Name: "Environment", Value: full.Environment}, {Name: "Handler", Value: full.Handler},
+		{Name: "Why", Value: full.Why},
+		{Name: "Environment", Value: full.Environment},
+		{Name: "Handler", Value: full.Handler},
 		{Name: "Asked", At: &full.Asked},
 	}}
 	if full.Expires != nil {
@@ -191,7 +196,8 @@ func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if t.Decision == signed.Approve || r.PostFormValue("confirm") != "yes" {
-		s.linkProblem(w, r, http.StatusForbidden, "A link alone does not do this.", "Nothing was changed. Open the link in a browser, or sign in.")
+		s.linkProblem(w, r, http.StatusForbidden, "A link alone does not do this.",
+			"Nothing was changed. Open the link in a browser, or sign in.")
 		return
 	}
 	route, _ := t.LinkRoute()

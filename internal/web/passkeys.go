@@ -199,6 +199,7 @@ func (s *server) passkeyLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var known store.Passkey
+	//nolint:contextcheck // the library calls it within this request
 	_, stored, err := passkey.FinishSignIn(passkeySite(r), session, sent.Credential, func(id string) ([]byte, error) {
 		var err error
 		known, err = s.Store.Passkey(r.Context(), id)

@@ -31,7 +31,9 @@ func (b *tab) device() {
 func TestAPasskeyIsAddedSignsInApprovesAndIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	site := serve(t, f.store, func(o *web.Options) { o.Token, o.StrictApprovals, o.OperatorToken = "correct-horse-battery", true, true })
+	site := serve(t, f.store, func(o *web.Options) {
+		o.Token, o.StrictApprovals, o.OperatorToken = "correct-horse-battery", true, true
+	})
 	b := open(t, strings.Replace(site.base(), "127.0.0.1", "localhost", 1)) // a passkey belongs to a name
 	b.device()
 	b.visit("/login")

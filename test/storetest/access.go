@@ -85,8 +85,11 @@ func tokenNamesAreUnique(t *testing.T, f *Fixture) {
 	won := race(t, 4, ops.ErrConflict, func(int) error { return again(Start.Add(3 * time.Hour)) })
 	equal(t, "made at once", won, 1)
 	for _, bad := range []store.Token{
-		{Name: "", Role: access.RoleRead, CreatedBy: "ann"}, {Name: "a b", Role: access.RoleRead, CreatedBy: "ann"},
-		{Name: "x", Role: "root", CreatedBy: "ann"}, {Name: "x", CreatedBy: "ann"}, {Name: "x", Role: access.RoleRead},
+		{Name: "", Role: access.RoleRead, CreatedBy: "ann"},
+		{Name: "a b", Role: access.RoleRead, CreatedBy: "ann"},
+		{Name: "x", Role: "root", CreatedBy: "ann"},
+		{Name: "x", CreatedBy: "ann"},
+		{Name: "x", Role: access.RoleRead},
 	} {
 		if _, _, err := f.Store.AddToken(t.Context(), bad); err == nil {
 			t.Errorf("%+v was made", bad)

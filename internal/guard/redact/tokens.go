@@ -267,8 +267,6 @@ func serviceShapes() []tokenShape {
 		{fixed: "sm_sat_", parts: open(alnum, 16)},
 		{fixed: "s-s4t2ud-", parts: exact(lowerHex, 64)},
 		{fixed: "s-s4t2af-", parts: exact(lowerHex, 64)},
-		{fixed: "claudeops_", parts: exact(base32Upper, 26)},
-		{fixed: "/answer/", parts: open(url64, 80)},
 		{fixed: "AAAAAAAAAAAAAAAAAAAAA", parts: []part{{of: alnum, least: 4, most: 90}, {before: "%", of: anyValue, least: 30}}},
 	}
 	for _, kind := range []string{"a", "b", "c", "d", "e", "p", "r", "s"} {
@@ -289,6 +287,8 @@ func serviceShapes() []tokenShape {
 // modelShapes are those of model providers.
 func modelShapes() []tokenShape {
 	return []tokenShape{
+		{fixed: "claudeops_", parts: exact(base32Upper, 26)}, // ours
+		{fixed: "/answer/", parts: open(url64, 80)},
 		{fixed: "sk-", parts: open(url64, 16), digit: true},
 		{fixed: "hf_", parts: exact(alnum, 34)},
 		{fixed: "api_org_", parts: exact(alnum, 34)},

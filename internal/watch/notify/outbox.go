@@ -82,7 +82,8 @@ type Outbox struct {
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
-		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers, busy: make(chan struct{}, 1),
+		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers,
+		busy: make(chan struct{}, 1),
 		rule: o.Rule, escalate: o.Escalate, unanswered: o.Unanswered,
 	}
 }
