@@ -183,7 +183,7 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	if _, most := telegram.Polls(); most != 1 {
 		t.Errorf("%d hosts read at once", most)
 	}
-	if rows := strings.Count(lives.audits(), "Telegram"); rows != 2 {
+	if rows := strings.Count(lives.audits(), "by Telegram"); rows != 2 {
 		t.Errorf("audit:\n%s", lives.audits())
 	}
 }

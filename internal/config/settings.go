@@ -351,7 +351,8 @@ func (c *Config) hostSettings() []field {
 
 func (c *Config) noticeSettings() []field {
 	return []field{
-		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets. See [Notifications](notifications.md).").byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
+		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets. See [Notifications](notifications.md).").
+			byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
 		value("notify.apprise_api", &c.AppriseAPI, webURLKind(),
 			"Apprise API server that sends notifications, instead of the `apprise` program.").
 			byEnv("CLAUDEOPS_APPRISE_API"),

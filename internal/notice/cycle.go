@@ -159,7 +159,8 @@ func planText(q Question) string {
 
 // Review asks whether a repair is good enough.
 func Review(p Problem, q Question) Text {
-	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), p.asked(q, "page Incidents, or claudeops approvals list", "")...)}
+	facts := p.asked(q, "page Incidents, or claudeops approvals list", "")
+	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), facts...)}
 }
 
 // Expired tells that nobody answered a question.

@@ -210,7 +210,8 @@ func (t *takenReply) use(ctx context.Context, out *answer.Result) (bool, error) 
 	}
 	var source, by string
 	var at time.Time
-	err = t.tx.QueryRowContext(ctx, `SELECT source, answered_by, at FROM used_answers WHERE code = ?`, t.Code).Scan(&source, &by, db.ToTime(&at))
+	err = t.tx.QueryRowContext(ctx, `SELECT source, answered_by, at FROM used_answers WHERE code = ?`, t.Code).
+		Scan(&source, &by, db.ToTime(&at))
 	if err != nil {
 		return false, err
 	}

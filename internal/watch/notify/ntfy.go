@@ -111,7 +111,7 @@ func (t NtfyTarget) replyTopic(key []byte) string {
 	}
 	const shown = 20
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("reply topic\x00" + t.Base + "/" + t.Topic)) //nolint:errcheck // a hash never fails
+	mac.Write([]byte("reply topic\x00" + t.Base + "/" + t.Topic))
 	return "claudeops-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:shown]))
 }
 

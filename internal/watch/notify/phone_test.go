@@ -551,6 +551,29 @@ func TestTwoReadersActOnce(t *testing.T) {
 	}
 }
 
+func TestAnAnswerAfterTheExpiryIsTooLate(t *testing.T) {
+	p := newPhone(t)
+	n, a := p.ask(ops.ApprovalTier)
+	urls := []string{p.telegram.Target("42"), p.ntfy.Target("homelab")}
+	p.send(n, urls...)
+	p.pass(time.Hour) // nobody has recorded yet that the question expired
+	p.read(p.f.Store, urls...)
+	p.telegram.Press(t, p.telegram.Messages()[0], "Approve", alice, "alice")
+	p.ntfy.Press(t, p.ntfy.Notes("homelab")[0], "Deny")
+	p.until("both are told", func() bool { return len(p.telegram.Popups()) == 1 && len(p.ntfy.Notes("homelab")) == 2 })
+	if p.status(a) != ops.ApprovalPending || !strings.Contains(p.telegram.Popups()[0].Text, "came too late") ||
+		!strings.Contains(p.ntfy.Notes("homelab")[1].Message, "came too late") {
+		t.Errorf("%s, %+v", p.status(a), p.telegram.Popups())
+	}
+	// A notice that is sent now has no buttons for a question that was answered or withdrawn.
+	_, err := p.f.Store.Answer(t.Context(), a.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", p.clock())
+	must(t, err)
+	p.send(n, urls...)
+	if m := p.telegram.Messages(); len(m[len(m)-1].Buttons) != 0 {
+		t.Errorf("buttons %+v", m[len(m)-1].Buttons)
+	}
+}
+
 func TestWhatAMessageDoesNotShowIsNotApprovedWithOnePress(t *testing.T) {
 	p := newPhone(t)
 	n, _ := p.ask(ops.ApprovalTier)

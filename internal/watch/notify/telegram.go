@@ -104,7 +104,8 @@ func (s telegram) Send(ctx context.Context, n ops.Notice) error {
 		return err
 	}
 	return s.bot.call(ctx, "sendMessage", telegramMessage{
-		ChatID: s.target.Chat, Thread: s.target.Thread, Text: shown, Silent: s.target.Silent, Preview: telegramNoPreview{true}, Keyboard: keyboard,
+		ChatID: s.target.Chat, Thread: s.target.Thread, Text: shown, Silent: s.target.Silent, Preview: telegramNoPreview{true},
+		Keyboard: keyboard,
 	}, nil)
 }
 
