@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -63,7 +64,7 @@ func (s *server) registerSituation(api huma.API) {
 }
 
 func (s *server) situation(ctx context.Context, _ *struct{}) (*body[Situation], error) {
-	out, err := ReadSituation(ctx, s.Store, s.Environments, s.NextCheck(), CallerOf(ctx).ReadOnly, s.Clock())
+	out, err := ReadSituation(ctx, s.Store, s.Environments, s.NextCheck(), !CallerOf(ctx).May(access.Approve), s.Clock())
 	if err != nil {
 		return nil, s.problem("read situation", err)
 	}

@@ -171,11 +171,11 @@ from a validated report, never the model.`,
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
 			a.cooldownsCommand(), a.silencesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(),
-			a.servicesCommand(), a.hostsCommand(),
+			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},
 		"setup": {
-			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.dbCommand(), a.guardCommand(), a.handoffCommand(),
-			a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(), a.guardCommand(),
+			a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
 	} {
 		for _, c := range commands {

@@ -216,6 +216,7 @@ type Config struct {
 	APIReadToken      string // empty: there is no read-only token
 	Traces            bool   // the environment names a collector of traces
 	Edges             Edges
+	OIDC              OIDC
 	NoticeRoutes      []ops.NoticeRoute
 	EventTargets      []EventTarget
 	Notices           []string // what the operator is told at start
@@ -372,6 +373,7 @@ func (c *Config) originOf(at any) origin { return c.origins[c.table.bound(at).ke
 // check looks at what only several settings together can get wrong.
 func (l *loader) check(c *Config) {
 	l.checkTokens(c)
+	l.checkOIDC(c)
 	l.checkPolicy(c)
 	l.checkActionPlaces(c)
 	for _, e := range c.environments {

@@ -207,7 +207,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org", "web.mcp": "write",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.processes": "9", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
-		"services_discovery": "trust", "database_url": "postgres://db/ops", "database_direct_url": "postgres://server/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
+		"oidc.issuer": "https://id.example.org", "services_discovery": "trust", "database_url": "postgres://db/ops", "database_direct_url": "postgres://server/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {
@@ -245,6 +245,12 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 			v.files = files
 			if s.key == "web.public_url" { // published pages need a token
 				v.env = append(v.env, "CLAUDEOPS_API_TOKEN=sample-of-twenty-letters")
+			}
+			if s.key == "oidc.issuer" || s.key == "oidc.client_id" { // a sign-in needs all of this
+				v.env = append([]string{
+					"CLAUDEOPS_API_TOKEN=sample-of-twenty-letters", "CLAUDEOPS_PUBLIC_URL=https://ops.example.org", "CLAUDEOPS_OIDC_ADMINS=ada",
+					map[string]string{"oidc.issuer": "CLAUDEOPS_OIDC_CLIENT_ID=x", "oidc.client_id": "CLAUDEOPS_OIDC_ISSUER=https://id.example.org"}[s.key],
+				}, v.env...)
 			}
 			c, dir, err := load(t, v)
 			if err != nil {

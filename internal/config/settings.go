@@ -57,6 +57,7 @@ func (c *Config) groups() []group {
 		{"Retention", c.retentionSettings()},
 		{"Database and hosts", c.hostSettings()},
 		{"Notifications and web", c.noticeSettings()},
+		{"Sign-in", c.signInSettings()},
 		{"Inventory", c.inventorySettings()},
 	}
 }

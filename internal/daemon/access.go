@@ -22,6 +22,7 @@ import (
 	"claudeops/internal/daemon/peer"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
+	"claudeops/internal/web/oidc"
 )
 
 const (
@@ -124,6 +125,22 @@ func (h *Host) SignInLink(user string) (string, error) {
 		return "", errors.New("no web pages are served: this daemon runs a single cycle")
 	}
 	return *base + h.codes.Path(user), nil
+}
+
+// provider is the identity provider with which people sign in; nil without one.
+func (h *Host) provider() *oidc.Provider {
+	c := h.Config.OIDC
+	if c.Issuer == "" {
+		return nil
+	}
+	o := oidc.Options{
+		Name: c.Name, Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim,
+		RedirectURL: h.Config.Edges.PublicURL + web.OIDCCallback, Clock: h.Clock,
+	}
+	for _, g := range c.Granted() {
+		o.Rules = append(o.Rules, oidc.Rule(g))
+	}
+	return oidc.New(o)
 }
 
 // pagesAt is the address for people on this machine, or the public one.

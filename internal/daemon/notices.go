@@ -59,6 +59,13 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	}
 	if c.Edges.PublicURL != "" {
 		o.Link = h.link
+		o.Answers = func(ctx context.Context, n ops.Notice) []ops.AnswerLink {
+			links, err := notify.AnswerLinks(ctx, h.store, c.Edges.PublicURL, router.Route(n), n)
+			if err != nil { // the notice is sent without them
+				h.Logger.WarnContext(ctx, "make answer links failed", "notice", n.ID, "error", err)
+			}
+			return links
+		}
 	}
 	return o
 }

@@ -191,8 +191,9 @@ func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
 func (h *Host) site(conns *connections, names []string, webhooks http.Handler, ready func() error) http.Handler {
 	return web.New(web.Options{
 		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
-		ReadToken: h.Config.APIReadToken, SignIn: h.codes, Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config),
-		Version: h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
+		ReadToken: h.Config.APIReadToken, OIDC: h.provider(), SignIn: h.codes, Refuse: refuseConnection,
+		StrictApprovals: !AgentsSeparated(h.Config),
+		Version:         h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
 		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),
 		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),

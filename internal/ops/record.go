@@ -129,6 +129,8 @@ type Notice struct {
 	Incident int64
 	// Link is the page on which a person can act on it. It is added when the notice is sent, and not stored.
 	Link string
+	// Answers are links with which people answer it on a page. They are made when it is sent and are not stored.
+	Answers []AnswerLink
 	// Environment and Service choose the route; Service may be empty.
 	Environment string
 	Service     string
@@ -228,4 +230,10 @@ type Cooldown struct {
 	Action  string    `json:"action"` // restart or redeployment
 	Left    int       `json:"left"`
 	Until   time.Time `json:"until"` // when the next one becomes possible
+}
+
+// AnswerLink is a link with which a person answers a notice.
+type AnswerLink struct {
+	Label   string // such as Deny
+	Address string
 }

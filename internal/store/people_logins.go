@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
 
-// Login is a browser session that began with a token. The digest is made from a secret that only the browser has.
+// Login is a browser session that began with a token or a passkey. The digest is made from a secret that only the browser has.
 type Login struct {
 	Digest    string
-	ReadOnly  bool
+	Role      access.Role
+	Name      string    // recorded name of the person; empty for the logins of the configured tokens
+	TokenID   int64     // of the token with a name; the login ends with it
+	PasskeyID int64     // of the passkey; the login ends with it
 	BornAt    time.Time // when the token was entered
 	RenewedAt time.Time
 	ExpiresAt time.Time
@@ -20,7 +24,15 @@ type Login struct {
 
 func scanLogin(r db.Row) (Login, error) {
 	var l Login
-	err := r.Scan(&l.Digest, &l.ReadOnly, db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
+	var readOnly bool
+	err := r.Scan(&l.Digest, &readOnly, &l.Role, &l.Name, &l.TokenID, &l.PasskeyID,
+		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
+	if l.Role == access.RoleNone { // it began before there were roles
+		l.Role = access.RoleAdmin
+		if readOnly {
+			l.Role = access.RoleRead
+		}
+	}
 	return l, err
 }
 
@@ -39,8 +51,10 @@ func (s *Store) AddLogin(ctx context.Context, l Login, replaces string, until ti
 				return orConflict(err)
 			}
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
-			l.Digest, l.ReadOnly, db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
+		_, err = tx.ExecContext(ctx, `INSERT INTO logins
+			(digest, read_only, role, name, token_id, passkey_id, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			l.Digest, l.Role == access.RoleRead, l.Role, l.Name, l.TokenID, l.PasskeyID,
+			db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
 		return err
 	})
 	if err != nil {
@@ -56,10 +70,13 @@ func orConflict(err error) error {
 	return err
 }
 
-// Login returns a login that has not expired.
+// Login returns a login that has not expired, and whose token or passkey still works.
 func (s *Store) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
-	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT digest, read_only, born_at, renewed_at, expires_at FROM logins
-		WHERE digest = ? AND expires_at > ?`, digest, db.Time(now))
+	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.read_only, l.role, l.name, l.token_id, l.passkey_id,
+		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
+		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))
+		AND (l.passkey_id = 0 OR EXISTS (SELECT 1 FROM passkeys p WHERE p.id = l.passkey_id))`,
+		digest, db.Time(now), db.Time(now))
 	if err != nil {
 		return Login{}, fmt.Errorf("read login: %w", err)
 	}

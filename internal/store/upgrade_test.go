@@ -135,6 +135,16 @@ func released() map[int64][]string {
 				'2036-03-14T11:00:00.000000Z')`,
 			`UPDATE notifications SET incident_id = 1 WHERE id = 1`,
 		},
+		23: {
+			`INSERT INTO access_tokens (name, role, digest, created_at, created_by) VALUES ('phone', 'responder', 'd', ` + at + `, 'ada')`,
+			`UPDATE logins SET role = 'admin', name = 'token phone', token_id = 1`,
+		},
+		24: {
+			`INSERT INTO audit_chain (name, event_id, hash) VALUES ('anchor', 1, '')`,
+		},
+		25: {
+			`INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by) VALUES ('laptop', 'admin', 'c', '{}', ` + at + `, 'ada')`,
+		},
 		26: {
 			`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,
 			`INSERT INTO event_targets (name, taken) VALUES ('n8n', 1)`,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
@@ -17,13 +18,15 @@ func caller(r *http.Request) api.Caller { return api.CallerOf(r.Context()) }
 // recordActions records every action with its caller and its result.
 func (s *server) recordActions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isReadMethod(r.Method) || isPersonal(r.URL.Path) || isMCP(r.URL.Path) {
+		operation := operationOf(r)
+		// What is open to everybody changes nothing, or is recorded by its handler.
+		if operation == access.Look || operation == access.Personal || isPublic(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r)
-		path, _ := clip(r.URL.EscapedPath(), 200)
+		path := recordedPath(r)
 		event := ops.Event{
 			Level: ops.LevelInfo, CycleID: startedCycle(seen.Header().Get("Location")),
 			Message: fmt.Sprintf("%s %s (%d %s)", r.Method, path, seen.status, http.StatusText(seen.status)),
@@ -63,17 +66,6 @@ func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event) {
 		return
 	}
 	s.actors.add(id, s.visitor(r))
-}
-
-// isReadMethod reports whether a method changes nothing.
-func isReadMethod(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
-}
-
-// isPersonal reports whether a path changes only settings of the visitor: theme, saved views, and the login, which is recorded
-// separately.
-func isPersonal(path string) bool {
-	return path == "/theme" || path == "/login" || path == "/logout" || path == viewsPath || path == viewsPath+"/remove"
 }
 
 // statusWriter remembers the status of the response.

@@ -25,6 +25,7 @@ type Setting struct {
 type Wall = situation.Wall
 
 type configView struct {
+	Access   *accessView // for administrators only
 	Walls    []Wall
 	Search   string
 	Changed  bool // show only settings that differ from the defaults
@@ -81,6 +82,11 @@ const longValue = 120
 const masked = "[redacted]"
 
 func (s *server) config(w http.ResponseWriter, r *http.Request) {
+	s.showConfig(w, r, http.StatusOK, accessForm{})
+}
+
+// showConfig shows the page, with what became of a form about access.
+func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, form accessForm) {
 	view := configView{Walls: s.Walls(), Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
@@ -120,7 +126,14 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "list of hosts", err)
 		return
 	}
-	s.render(w, r, http.StatusOK, "config", page{Title: "Configuration", Nav: "config", Body: view})
+	if view.Access, err = s.accessView(r, form); err != nil {
+		s.fail(w, r, "list of tokens", err)
+		return
+	}
+	s.render(w, r, status, "config", page{
+		Title: "Configuration", Nav: "config", Body: view, Flash: accessDone(queried(r, "done")), Passkeys: view.Access != nil,
+		Static: view.Access != nil, // its forms keep what was typed
+	})
 }
 
 func matches(setting Setting, search string) bool {

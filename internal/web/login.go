@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -27,6 +28,7 @@ const (
 	// renewLogin is the age at which a cookie is replaced; requests in flight may still carry the old one for renewGrace.
 	renewLogin  = time.Hour
 	renewGrace  = time.Minute
+	longestOIDC = 24 * time.Hour
 	secretBytes = 24
 )
 
@@ -39,11 +41,14 @@ const (
 	nameReadLogin = "read-only login"
 )
 
-// The first letter of a cookie says what it came from: a token, or the code of a sign-in link.
+// The first letter of a cookie says what it came from.
 const (
-	fullCookie = "f"
-	readCookie = "r"
-	linkCookie = "c"
+	fullCookie    = "f" // the configured token
+	readCookie    = "r" // the configured read-only token
+	linkCookie    = "c" // the code of a sign-in link
+	tokenCookie   = "t" // a token with a name
+	oidcCookie    = "o" // an identity provider
+	passkeyCookie = "p" // a passkey
 )
 
 // logins authenticates requests. A cookie is a random secret; the database stores its digest, keyed with the token. So logins
@@ -51,9 +56,9 @@ const (
 type logins struct {
 	store    *store.Store
 	full     key
-	link     key  // of logins by link; it is derived from the full token too
-	read     *key // nil where there is no read-only token
-	operator bool // the full token was set by the operator, not made by the daemon
+	read     *key           // nil where there is no read-only token
+	keys     map[string]key // by what a cookie came from
+	operator bool           // the full token was set by the operator, not made by the daemon
 }
 
 // key is derived from a token.
@@ -81,20 +86,66 @@ func (k key) digest(secret string) string {
 }
 
 func newLogins(o Options) *logins {
-	const byToken, byLink = "claudeops page login v2", "claudeops page login by link v1"
-	l := &logins{store: o.Store, full: newKey(o.Token, byToken), link: newKey(o.Token, byLink), operator: o.OperatorToken}
+	const byToken = "claudeops page login v2"
+	l := &logins{store: o.Store, full: newKey(o.Token, byToken), operator: o.OperatorToken}
+	l.keys = map[string]key{
+		fullCookie:    l.full,
+		linkCookie:    newKey(o.Token, "claudeops page login by link v1"),
+		tokenCookie:   newKey(o.Token, "claudeops page login by named token v1"),
+		passkeyCookie: newKey(o.Token, "claudeops page login by passkey v1"),
+	}
 	if o.ReadToken != "" {
 		l.read = new(newKey(o.ReadToken, byToken))
+		l.keys[readCookie] = *l.read
+	}
+	if o.OIDC != nil {
+		// Another provider, or other rules about its users, end the logins.
+		l.keys[oidcCookie] = newKey(o.Token, "claudeops page login by OIDC v1 "+o.OIDC.Fingerprint())
 	}
 	return l
 }
 
-// admit checks a token and reports the access it gives.
-func (l *logins) admit(token string) (readOnly, ok bool) {
+// admit checks a configured token and returns the role it gives.
+func (l *logins) admit(token string) (access.Role, bool) {
 	// Both are always compared, so that the time reveals nothing.
 	full := l.full.matches(token)
 	read := l.read != nil && l.read.matches(token)
-	return !full, full || read
+	switch {
+	case full:
+		return access.RoleAdmin, true
+	case read:
+		return access.RoleRead, true
+	}
+	return access.RoleNone, false
+}
+
+// holder is who a token belongs to.
+type holder struct {
+	caller api.Caller
+	kind   string // of the cookie that a login with the token gets
+	token  int64  // of a token with a name
+}
+
+// holderOf checks a token. An unknown one is ops.ErrNotFound; any other error means that the database could not be asked.
+func (s *server) holderOf(ctx context.Context, token string) (holder, error) {
+	if role, ok := s.logins.admit(token); ok {
+		kind := fullCookie
+		if role == access.RoleRead {
+			kind = readCookie
+		}
+		return holder{caller: s.logins.tokenCaller(role), kind: kind}, nil
+	}
+	if !strings.HasPrefix(token, store.TokenPrefix) || s.Store == nil {
+		return holder{}, ops.ErrNotFound
+	}
+	found, err := s.Store.UseToken(ctx, token, s.Clock())
+	if found.ID == 0 {
+		return holder{}, err
+	}
+	if err != nil { // only the time of its use could not be written
+		s.Logger.WarnContext(ctx, "record token use failed", "token", found.Name, "error", err)
+	}
+	return holder{caller: api.Caller{Name: "token " + found.Name, Role: found.Role, Bearer: true}, kind: tokenCookie, token: found.ID}, nil
 }
 
 // givenToken returns the bearer token of a request.
@@ -109,15 +160,8 @@ func givenToken(r *http.Request) (token string, given bool) {
 // digest returns the digest of a cookie and what the cookie came from.
 func (l *logins) digest(cookie string) (digest, kind string, ok bool) {
 	kind, secret, found := strings.Cut(cookie, ".")
-	switch {
-	case !found || len(secret) < secretBytes || !l.full.set:
-		return "", "", false
-	case kind == fullCookie:
-		return l.full.digest(secret), kind, true
-	case kind == linkCookie:
-		return l.link.digest(secret), kind, true
-	case kind == readCookie && l.read != nil:
-		return l.read.digest(secret), kind, true
+	if k, known := l.keys[kind]; found && known && len(secret) >= secretBytes && l.full.set {
+		return k.digest(secret), kind, true
 	}
 	return "", "", false
 }
@@ -139,38 +183,39 @@ func (l *logins) find(r *http.Request, now time.Time) (found, error) {
 		return found{}, ops.ErrNotFound
 	}
 	login, err := l.store.Login(r.Context(), digest, now)
-	if err == nil && login.ReadOnly != (kind == readCookie) {
+	if legacy := kind == fullCookie || kind == readCookie || kind == linkCookie; err == nil && legacy &&
+		(login.Role == access.RoleRead) != (kind == readCookie) {
 		err = ops.ErrNotFound
 	}
 	return found{login, kind}, err
 }
 
-// issue makes a login and its cookie value. A login that it replaces stays valid for renewGrace.
-func (l *logins) issue(ctx context.Context, kind string, born, now time.Time, replaces string) (cookie string, end time.Time, err error) {
+// issue stores a new login and returns its cookie value. A login that it replaces stays valid for renewGrace.
+func (l *logins) issue(ctx context.Context, kind string, login store.Login, now time.Time, replaces string) (
+	cookie string, end time.Time, err error,
+) {
 	random := make([]byte, secretBytes)
 	_, _ = rand.Read(random) // it never returns an error
 	cookie = kind + "." + base64.RawURLEncoding.EncodeToString(random)
-	digest, _, _ := l.digest(cookie)
+	login.Digest, _, _ = l.digest(cookie)
 	end = now.Add(idleLogin)
-	if last := born.Add(longestLogin); last.Before(end) {
+	if last := login.BornAt.Add(longest(kind)); last.Before(end) {
 		end = last
 	}
-	err = l.store.AddLogin(ctx, store.Login{Digest: digest, ReadOnly: kind == readCookie, BornAt: born, RenewedAt: now, ExpiresAt: end},
-		replaces, now.Add(renewGrace))
-	return cookie, end, err
+	login.RenewedAt, login.ExpiresAt = now, end
+	return cookie, end, l.store.AddLogin(ctx, login, replaces, now.Add(renewGrace))
+}
+
+// longest is how long a login lasts at most. What an identity provider knows of a person may change.
+func longest(kind string) time.Duration {
+	if kind == oidcCookie {
+		return longestOIDC
+	}
+	return longestLogin
 }
 
 // loggedIn reports whether a request was authenticated by a login.
-func (s *server) loggedIn(r *http.Request) bool {
-	name := caller(r).Name
-	return name == nameLogin || name == nameReadLogin || name == nameLink
-}
-
-// bearer reports whether a request was authenticated by a bearer token.
-func (l *logins) bearer(r *http.Request) bool {
-	name := caller(r).Name
-	return name == nameToken || name == nameReadToken
-}
+func (s *server) loggedIn(r *http.Request) bool { return caller(r).Login }
 
 // loginOf returns the login of a request, if it has one.
 func (s *server) loginOf(r *http.Request) (found, bool) {
@@ -187,7 +232,7 @@ func (s *server) renew(w http.ResponseWriter, r *http.Request, login found) {
 	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {
 		return
 	}
-	cookie, end, err := s.logins.issue(r.Context(), login.kind, login.BornAt, now, login.Digest)
+	cookie, end, err := s.logins.issue(r.Context(), login.kind, login.Login, now, login.Digest)
 	switch {
 	case errors.Is(err, ops.ErrConflict): // another request of the same browser already renewed it
 	case err != nil:
@@ -208,6 +253,8 @@ type loginView struct {
 	Wrong   bool
 	OldLink bool // the code of the link is used up, too old, or wrong
 	Next    string
+	// Provider is the name of the identity provider; empty without one.
+	Provider string
 }
 
 func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -220,33 +267,53 @@ func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 		s.signIn(w, r, next)
 		return
 	}
-	s.render(w, r, http.StatusOK, "login", page{Title: "Log in", Body: loginView{Next: next}})
+	s.showLogin(w, r, http.StatusOK, loginView{Next: next})
+}
+
+// showLogin shows the page with all ways to log in.
+func (s *server) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginView) {
+	if s.OIDC != nil {
+		v.Provider = plain(s.OIDC.Name())
+	}
+	s.render(w, r, status, "login", page{Title: "Log in", Body: v, Passkeys: true})
 }
 
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.PostFormValue("next"))
-	readOnly, ok := s.logins.admit(strings.TrimSpace(r.PostFormValue("token")))
-	if !ok {
+	who, err := s.holderOf(r.Context(), strings.TrimSpace(r.PostFormValue("token")))
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
 		if wait := s.wrongGuess(r, "tried to log in with a wrong token"); wait > 0 {
 			s.tooMany(w, r, wait, "Too many wrong tokens.")
 			return
 		}
-		s.render(w, r, http.StatusUnauthorized, "login", page{Title: "Log in", Body: loginView{Wrong: true, Next: next}})
+		s.showLogin(w, r, http.StatusUnauthorized, loginView{Wrong: true, Next: next})
 		return
-	}
-	kind := fullCookie
-	if readOnly {
-		kind = readCookie
-	}
-	now := s.Clock()
-	cookie, end, err := s.logins.issue(r.Context(), kind, now, now, "")
-	if err != nil {
+	case err != nil:
 		s.fail(w, r, "login", err)
 		return
 	}
-	s.record(r, s.logins.tokenCaller(readOnly), ops.LevelInfo, "logged in")
+	login := store.Login{Role: who.caller.Role, TokenID: who.token}
+	if who.token != 0 {
+		login.Name = who.caller.Name
+	}
+	if s.begin(w, r, who.kind, login, who.caller) {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	}
+}
+
+// begin starts a login and records it. If it cannot, it responds with the error and returns false.
+func (s *server) begin(w http.ResponseWriter, r *http.Request, kind string, login store.Login, by api.Caller) bool {
+	now := s.Clock()
+	login.BornAt = now
+	cookie, end, err := s.logins.issue(r.Context(), kind, login, now, "")
+	if err != nil {
+		s.fail(w, r, "login", err)
+		return false
+	}
+	s.record(r, by, ops.LevelInfo, "logged in")
 	setLogin(w, r, cookie, end)
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	return true
 }
 
 func (s *server) logout(w http.ResponseWriter, r *http.Request) {
@@ -264,21 +331,29 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-func (l *logins) tokenCaller(readOnly bool) api.Caller {
-	if readOnly {
-		return api.Caller{Name: nameReadToken, ReadOnly: true}
+func (l *logins) tokenCaller(role access.Role) api.Caller {
+	if role == access.RoleRead {
+		return api.Caller{Name: nameReadToken, Role: role, Bearer: true}
 	}
-	return api.Caller{Name: nameToken, KnowsToken: l.operator}
+	return api.Caller{Name: nameToken, Role: role, Bearer: true, KnowsToken: l.operator}
 }
 
 func (l *logins) loginCaller(login found) api.Caller {
+	c := api.Caller{Name: login.Name, Role: login.Role, Login: true}
 	switch login.kind {
 	case readCookie:
-		return api.Caller{Name: nameReadLogin, ReadOnly: true}
+		c.Name, c.Role = nameReadLogin, access.RoleRead
 	case linkCookie:
-		return api.Caller{Name: nameLink}
+		c.Name = nameLink
+	case fullCookie:
+		c.Name, c.KnowsToken = nameLogin, l.operator
+	case tokenCookie:
+		c.Name = "login with " + login.Name
+	case oidcCookie, passkeyCookie:
+		// An agent has neither the person's account nor the person's device.
+		c.KnowsToken = true
 	}
-	return api.Caller{Name: nameLogin, KnowsToken: l.operator}
+	return c
 }
 
 // loginPath returns the URL of the login page, which then redirects to the requested page.

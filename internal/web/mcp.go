@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"sync"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/api/mcpserver"
 )
 
 const mcpPath = "/mcp"
 
-// isMCP reports whether a path is that of the MCP server. Its requests are always POST; the tools decide what they change.
+// isMCP reports whether a path is that of the MCP server, which only programs use.
 func isMCP(path string) bool { return path == mcpPath }
 
 // sentBy is the program of the operator that sent a request, for the record.
@@ -25,7 +26,7 @@ func sentBy(r *http.Request) string {
 // serveMCP serves the API to the operator's own agent. Each tool is a request to the API with the rights of the caller, and passes the same
 // checks. A caller that may only read gets no tool that changes anything.
 func (s *server) serveMCP(machine http.Handler) http.Handler {
-	checked := s.limited(s.denyReadOnly(s.guardApprovals(s.recordActions(machine))))
+	checked := s.limited(s.authorize(s.guardApprovals(s.recordActions(machine))))
 	handler := sync.OnceValue(func() http.Handler { // most installations never use it
 		return mcpserver.NewHandler(func(r *http.Request) mcpserver.Options {
 			by := caller(r)
@@ -35,7 +36,7 @@ func (s *server) serveMCP(machine http.Handler) http.Handler {
 					Handler: checked, From: r.RemoteAddr,
 					Context: func(ctx context.Context) context.Context { return api.WithCaller(ctx, by) },
 				},
-				Write: s.MCP == mcpWrite && !by.ReadOnly, Version: s.Version,
+				Write: s.MCP == mcpWrite && by.May(access.Acknowledge), Version: s.Version,
 			}
 		})
 	})

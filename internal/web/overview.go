@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -151,7 +152,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if len(view.Failing) > openServices {
 		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
 	}
-	if err := s.addSituation(ctx, m, &view, services, caller(r).ReadOnly); err != nil {
+	if err := s.addSituation(ctx, m, &view, services, !caller(r).May(access.Approve)); err != nil {
 		return view, err
 	}
 	if err := s.addCost(ctx, m, &view, counts); err != nil {

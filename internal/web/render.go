@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"claudeops/internal/access"
 	"claudeops/internal/store"
 )
 
@@ -29,6 +30,10 @@ type page struct {
 	Stream string
 	Static bool
 	Flash  string
+	// Refresh is a page that the browser goes to at once; empty for none.
+	Refresh string
+	// Passkeys loads the script for passkeys.
+	Passkeys bool
 	// Tab is the visible tab of a page; empty shows all of them.
 	Tab  string
 	Body any
@@ -43,8 +48,9 @@ type page struct {
 	Version      string
 	Environments []string
 	CanLogOut    bool
-	ReadOnly     bool // the visitor has read-only access
-	NoNavigation bool // no navigation: the visitor is not logged in
+	Access       access.Role // what the visitor may do
+	CanRun       bool        // the visitor may start cycles
+	NoNavigation bool        // no navigation: the visitor is not logged in
 }
 
 func loadPages(assets assetSet) pageSet {
@@ -52,7 +58,8 @@ func loadPages(assets assetSet) pageSet {
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
 			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
-			"asset": assets.path, "rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
+			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
+			"rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
 		}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
@@ -121,8 +128,8 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
 	p.CanLogOut = s.loggedIn(r)
-	p.ReadOnly = caller(r).ReadOnly
-	p.NoNavigation = !p.CanLogOut && !s.logins.bearer(r)
+	p.Access, p.CanRun = caller(r).Role, caller(r).May(access.Run)
+	p.NoNavigation = !p.CanLogOut && !caller(r).Bearer
 	if !p.NoNavigation {
 		if s.Trouble != nil { // it may name files
 			p.Trouble = s.Trouble()

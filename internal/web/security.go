@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
+	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
 
@@ -18,6 +22,8 @@ const (
 	contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	maxBody = 64 << 10
+	// linkPath begins the addresses of the links in notices.
+	linkPath = signed.LinkPath
 )
 
 // secure checks every request before any handler sees it.
@@ -26,7 +32,7 @@ func (s *server) secure(next http.Handler) http.Handler {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
 	}))
-	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.denyReadOnly(s.guardApprovals(s.recordActions(next)))))))
+	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.authorize(s.guardApprovals(s.recordActions(next)))))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -77,16 +83,21 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		token, given := givenToken(r)
-		readOnly, right := s.logins.admit(token)
+		holder, err := s.holderOf(r.Context(), token)
 		if user, ok := localUser(r); ok {
-			as(w, r, api.Caller{Name: user, Local: true, KnowsToken: right && !readOnly && s.logins.operator})
+			as(w, r, api.Caller{Name: user, Role: access.RoleAdmin, Local: true, KnowsToken: holder.caller.KnowsToken})
 			return
 		}
-		if right {
-			as(w, r, s.logins.tokenCaller(readOnly))
+		switch {
+		case err == nil:
+			as(w, s.rechecked(r, func(ctx context.Context) bool { return s.tokenLasts(ctx, holder) }), holder.caller)
 			return
-		}
-		if given {
+		case !errors.Is(err, ops.ErrNotFound):
+			s.Logger.WarnContext(r.Context(), "the database cannot be used to check a token", "error", err)
+			w.Header().Set("Retry-After", "5")
+			s.refuse(w, r, http.StatusServiceUnavailable, "The token cannot be checked now, because the database does not answer. Try again.")
+			return
+		case given:
 			if wait := s.wrongGuess(r, "sent a wrong token"); wait > 0 {
 				s.tooMany(w, r, wait, "Too many wrong tokens.")
 				return
@@ -95,7 +106,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		if login, in := s.loginOf(r); in {
 			s.renew(w, r, login)
 			w.Header().Set("Cache-Control", "no-store")
-			as(w, r, s.logins.loginCaller(login))
+			as(w, s.rechecked(r, func(ctx context.Context) bool { return s.loginLasts(ctx, login.Digest) }), s.logins.loginCaller(login))
 			return
 		}
 		if isForPrograms(r.URL.Path) {
@@ -107,17 +118,23 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// denyReadOnly refuses changes by callers with read-only access.
-func (s *server) denyReadOnly(next http.Handler) http.Handler {
+// authorize refuses what the role of the caller does not allow.
+func (s *server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if by := caller(r); by.ReadOnly && !isReadMethod(r.Method) && !isPersonal(r.URL.Path) && !isMCP(r.URL.Path) {
-			path, _ := clip(r.URL.EscapedPath(), 200)
-			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the token is read-only", r.Method, path))
-			s.refuse(w, r, http.StatusForbidden, "This token is read-only. Use the full token to make changes.")
+		operation := operationOf(r)
+		if by := caller(r); !isPublic(r.URL.Path) && !by.May(operation) {
+			path := recordedPath(r)
+			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the role %s may not %s", r.Method, path, by.Role, operation))
+			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, operation))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// operationOf is what a request wants to do.
+func operationOf(r *http.Request) access.Operation {
+	return access.OperationOf(r.Method, r.URL.EscapedPath())
 }
 
 // wrongGuess counts, logs and records a wrong token, code or signature, and returns how long to wait if there were too many: from
@@ -128,7 +145,7 @@ func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 	if wait := max(s.rateLimits.wrongTokens.take(from, now), s.rateLimits.allWrongTokens.take("", now)); wait > 0 {
 		return wait // not recorded, so that nobody can fill the journal
 	}
-	path, _ := clip(r.URL.EscapedPath(), 200)
+	path := recordedPath(r)
 	s.Logger.WarnContext(r.Context(), "wrong token", "from", from, "path", path)
 	s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, what+": "+r.Method+" "+path)
 	return 0
@@ -137,9 +154,9 @@ func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 // guardApprovals refuses to approve for callers that an agent could imitate, where nothing separates agents from the operator.
 func (s *server) guardApprovals(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if by := caller(r); s.StrictApprovals && isApproving(r) && !by.KnowsToken {
+		if by := caller(r); s.StrictApprovals && givesApprovals(operationOf(r)) && !by.KnowsToken {
 			s.record(r, by, ops.LevelWarning, "an approval was refused: it needs the token that the operator set")
-			s.refuse(w, r, http.StatusForbidden, "On this machine agents have neither a user nor a cgroup of their own, so an approval needs the "+
+			s.refuse(w, r, http.StatusForbidden, "On this machine agents have neither a user nor a cgroup of their own, so this needs the "+
 				"token that the operator set. Set CLAUDEOPS_API_TOKEN and log in with it, or separate the agents; see claudeops doctor.")
 			return
 		}
@@ -147,11 +164,17 @@ func (s *server) guardApprovals(next http.Handler) http.Handler {
 	})
 }
 
-// isApproving reports whether a request approves a step, on a page or by the API.
-func isApproving(r *http.Request) bool {
-	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
-	return r.Method == http.MethodPost && strings.HasPrefix(path, "/approvals/") && strings.HasSuffix(path, "/approve")
+// recordedPath is the path of a request as it is recorded: without the token of a link.
+func recordedPath(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, linkPath) {
+		return linkPath + "[token]"
+	}
+	path, _ := clip(r.URL.EscapedPath(), 200)
+	return path
 }
+
+// givesApprovals reports whether an operation approves a step, or makes a token or passkey that could.
+func givesApprovals(o access.Operation) bool { return o == access.Approve || o == access.Administer }
 
 // isPublic reports whether a path needs no login because it shows no recorded data.
 func isPublic(path string) bool {
@@ -159,7 +182,8 @@ func isPublic(path string) bool {
 	case "/login", "/theme", "/healthz", "/readyz", "/favicon.ico":
 		return true
 	}
-	return strings.HasPrefix(path, "/assets/") || strings.HasPrefix(path, "/schemas/")
+	return strings.HasPrefix(path, "/assets/") || strings.HasPrefix(path, "/schemas/") || strings.HasPrefix(path, signInPath) ||
+		strings.HasPrefix(path, linkPath)
 }
 
 // isAPI reports whether the API serves a path.

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 const (
@@ -90,17 +92,12 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
 			s.tooMany(w, r, wait, "Too many wrong tokens.")
 			return
 		}
-		s.render(w, r, http.StatusUnauthorized, "login", page{Title: "Log in", Body: loginView{OldLink: true, Next: next}})
+		s.showLogin(w, r, http.StatusUnauthorized, loginView{OldLink: true, Next: next})
 		return
 	}
-	now := s.Clock()
-	cookie, end, err := s.logins.issue(r.Context(), linkCookie, now, now, "")
-	if err != nil {
-		s.fail(w, r, "login", err)
+	if !s.begin(w, r, linkCookie, store.Login{Role: access.RoleAdmin}, api.Caller{Name: "sign-in link of " + user}) {
 		return
 	}
-	s.record(r, api.Caller{Name: "sign-in link of " + user}, ops.LevelInfo, "logged in")
-	setLogin(w, r, cookie, end)
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }

@@ -43,7 +43,9 @@ type eventStream struct {
 	changed   <-chan struct{} // closed when something has changed since the last read
 	every     time.Duration
 	lastWrite time.Time
-	delay     time.Duration // delay that the last write costs
+	lasts     func(context.Context) bool // whether the reader still has access; nil: it never ends
+	checked   time.Time                  // when that was last checked
+	delay     time.Duration              // delay that the last write costs
 }
 
 // openStream starts a stream, unless too many are open. The caller must call the returned function at the end.
@@ -59,6 +61,9 @@ func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.D
 		return nil, nil
 	}
 	e := &eventStream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), server: s, every: every, lastWrite: time.Now()}
+	if e.lasts = admission(r.Context()); e.lasts != nil {
+		e.checked = s.Clock()
+	}
 	leave := s.broadcaster.join()
 	e.changed = s.broadcaster.next()
 	header := w.Header()
@@ -145,6 +150,12 @@ func (e *eventStream) throttle() error {
 
 // wait returns when there may be something new, or an error when the stream is closed.
 func (e *eventStream) wait() error {
+	if e.lasts != nil && e.server.Clock().Sub(e.checked) >= recheckEvery {
+		if !e.lasts(e.ctx) {
+			return errClosed // the reader connects again and is refused
+		}
+		e.checked = e.server.Clock()
+	}
 	if time.Since(e.lastWrite) > keepAliveEvery {
 		if err := e.write([]byte(": keep-alive\n\n")); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web/live"
+	"claudeops/internal/web/oidc"
 )
 
 // Control is what the pages ask of the running supervisor.
@@ -34,6 +35,8 @@ type Options struct {
 	OperatorToken bool
 	// ReadToken gives read-only access to the same.
 	ReadToken string
+	// OIDC signs people in with an identity provider; nil if there is none.
+	OIDC *oidc.Provider
 	// SignIn holds the codes of sign-in links; nil if there are none.
 	SignIn *SignInCodes
 	// Refuse returns why the sender of a request is refused before anything else is looked at, or an empty string.
@@ -99,6 +102,8 @@ type server struct {
 	broadcaster *broadcaster
 	logins      *logins
 	rateLimits  *rateLimits
+	ceremonies  ceremonies
+	linkKey     answerKey
 	wrongTokens atomic.Int64 // since the start
 }
 
@@ -148,6 +153,17 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /login", s.loginPage)
 	pages.HandleFunc("POST /login", s.login)
 	pages.HandleFunc("POST /logout", s.logout)
+	pages.HandleFunc("GET "+oidcPath, s.oidcBegin)
+	pages.HandleFunc("GET "+oidcCallback, s.oidcReturn)
+	pages.HandleFunc("POST "+passkeySignIn+"/begin", s.beginPasskeySignIn)
+	pages.HandleFunc("POST "+passkeySignIn, s.passkeyLogin)
+	pages.HandleFunc("POST /config/passkeys/begin", s.beginPasskey)
+	pages.HandleFunc("POST /config/passkeys", s.addPasskey)
+	pages.HandleFunc("POST /config/passkeys/{id}/remove", s.removePasskey)
+	pages.HandleFunc("GET "+linkPath+"{token}", s.showLink)
+	pages.HandleFunc("POST "+linkPath+"{token}", s.answerLink)
+	pages.HandleFunc("POST /config/tokens", s.makeToken)
+	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.revokeToken)
 	pages.HandleFunc("GET /assets/{file}", s.assets.serve)
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 

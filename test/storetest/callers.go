@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -60,7 +61,7 @@ func requestIsTriedAgain(t *testing.T, f *Fixture) {
 }
 
 func login(digest string) store.Login {
-	return store.Login{Digest: digest, ReadOnly: true, BornAt: Start, RenewedAt: Start, ExpiresAt: Start.Add(time.Hour)}
+	return store.Login{Digest: digest, Role: access.RoleRead, BornAt: Start, RenewedAt: Start, ExpiresAt: Start.Add(time.Hour)}
 }
 
 func loginLasts(t *testing.T, f *Fixture) {

@@ -23,6 +23,7 @@ func RunRetention(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"more rows than allowed go", tooManyRowsGo},
 		{"without limits nothing goes", nothingGoesWithoutLimits},
 		{"judgements go and their sessions say so", judgementsGo},
+		{"old audit records go and the rest stays a chain", auditGoesInOrder},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, NewFixture(t, open(t))) })
 	}

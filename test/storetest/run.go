@@ -46,6 +46,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"report", reportCases()},
 		{"totals", totalsCases()},
 		{"caller", callerCases()},
+		{"access", accessCases()},
+		{"audit", auditCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
 		{"outgoing event", outgoingCases()},

@@ -287,6 +287,8 @@ func serviceShapes() []tokenShape {
 // modelShapes are those of model providers.
 func modelShapes() []tokenShape {
 	return []tokenShape{
+		{fixed: "claudeops_", parts: exact(base32Upper, 26)}, // ours
+		{fixed: "/answer/", parts: open(url64, 80)},
 		{fixed: "sk-", parts: open(url64, 16), digit: true},
 		{fixed: "hf_", parts: exact(alnum, 34)},
 		{fixed: "api_org_", parts: exact(alnum, 34)},

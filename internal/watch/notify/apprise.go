@@ -64,7 +64,7 @@ func New(o AppriseOptions) *Apprise {
 func (a *Apprise) Send(ctx context.Context, n ops.Notice) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTimeout, fmt.Errorf("apprise did not finish within %s", sendTimeout))
 	defer cancel()
-	m := messageOf(n)
+	m := messageOf(withAnswers(n))
 	switch {
 	case a.api != "":
 		return a.post(ctx, m)

@@ -45,6 +45,9 @@ func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	for i, n := range out {
 		out[i].Link = o.link(ctx, n)
 	}
+	if o.answer != nil && len(out) == 1 {
+		out[0].Answers = o.answer(ctx, out[0])
+	}
 	return out
 }
 

@@ -56,6 +56,8 @@ type OutboxOptions struct {
 	Unanswered func(context.Context, ops.Notice) (bool, error)
 	// Link is the page on which a person can act on a notice; nil or an empty result leaves it out.
 	Link func(context.Context, ops.Notice) string
+	// Answers makes the links with which people answer a notice that is sent alone; nil leaves them out.
+	Answers func(context.Context, ops.Notice) []ops.AnswerLink
 }
 
 // Outbox delivers each notice at least once and records the result. A failed delivery is an event, never an error: it must not stop
@@ -67,6 +69,7 @@ type Outbox struct {
 	logger *slog.Logger
 	route  func(ops.Notice) string
 	link   func(context.Context, ops.Notice) string
+	answer func(context.Context, ops.Notice) []ops.AnswerLink
 
 	rule       func(ops.Notice) (ops.NoticeRoute, bool)
 	escalate   func(context.Context, ops.Notice) error
@@ -79,7 +82,8 @@ type Outbox struct {
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
-		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, busy: make(chan struct{}, 1),
+		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers,
+		busy: make(chan struct{}, 1),
 		rule: o.Rule, escalate: o.Escalate, unanswered: o.Unanswered,
 	}
 }

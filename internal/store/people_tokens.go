@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"claudeops/internal/access"
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+// Token is a token with a name. The token itself is known only to the one who got it when it was made.
+type Token struct {
+	ID         int64
+	Name       string
+	Role       access.Role
+	CreatedAt  time.Time
+	CreatedBy  string
+	ExpiresAt  *time.Time // nil: never
+	LastUsedAt *time.Time // to the minute
+	RevokedAt  *time.Time
+	RevokedBy  string
+}
+
+// Works reports whether the token gives access at a time.
+func (t Token) Works(now time.Time) bool {
+	return t.RevokedAt == nil && (t.ExpiresAt == nil || now.Before(*t.ExpiresAt))
+}
+
+const (
+	// TokenPrefix begins every token with a name, so that such a token is recognized, also in a log.
+	TokenPrefix = "claudeops_"
+	// lastUseEvery is how often the last use of a token is written.
+	lastUseEvery = time.Minute
+
+	selectTokens = `SELECT t.id, t.name, t.role, t.created_at, t.created_by, t.expires_at, t.last_used_at, t.revoked_at, t.revoked_by
+	FROM access_tokens t`
+	// tokenWorks is Token.Works as a condition with the time as its argument.
+	tokenWorks = `t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?)`
+)
+
+func scanToken(r db.Row) (Token, error) {
+	var t Token
+	err := r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
+		db.ToOptTime(&t.RevokedAt), &t.RevokedBy)
+	return t, err
+}
+
+// tokenName is how the name of a token looks: it is part of audit records and commands.
+var tokenName = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// tokenDigest is what is stored of a token. The token is random and long, so a plain hash cannot be turned back.
+func tokenDigest(secret string) string {
+	sum := sha256.Sum256([]byte("claudeops token v1 " + secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// AddToken makes a token and returns it with its secret, which is not stored. A name that is in use is an ops.ErrConflict.
+func (s *Store) AddToken(ctx context.Context, t Token) (Token, string, error) {
+	t.CreatedAt = s.orNow(t.CreatedAt)
+	secret := TokenPrefix + rand.Text()
+	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
+		if err := checkToken(t); err != nil {
+			return err
+		}
+		// An expired token gives its name back.
+		_, err := tx.ExecContext(ctx, `UPDATE access_tokens SET revoked_at = ?, revoked_by = ? WHERE name = ? AND revoked_at IS NULL
+			AND expires_at <= ?`, db.Time(t.CreatedAt), supervisor, t.Name, db.Time(t.CreatedAt))
+		if err != nil {
+			return err
+		}
+		t.ID, err = db.One(ctx, tx, db.ScanInt, `INSERT INTO access_tokens (name, role, digest, created_at, created_by, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+			t.Name, t.Role, tokenDigest(secret), db.Time(t.CreatedAt), t.CreatedBy, db.OptTime(t.ExpiresAt))
+		if errors.Is(err, ops.ErrNotFound) {
+			return fmt.Errorf("a token with this name exists: revoke it or choose another name: %w", ops.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s made the token %s with the role %s, %s",
+			t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt))}, t.CreatedAt)
+		return err
+	})
+	if err != nil {
+		return Token{}, "", fmt.Errorf("make token %s: %w", t.Name, err)
+	}
+	return t, secret, nil
+}
+
+func expiryText(at *time.Time) string {
+	if at == nil {
+		return "without an end"
+	}
+	return "until " + at.UTC().Format(time.RFC3339)
+}
+
+func checkToken(t Token) error {
+	switch {
+	case !tokenName().MatchString(t.Name):
+		return errors.New("a name has letters, digits, dots, dashes, underscores and @, at most 63, and begins with a letter or digit")
+	case !t.Role.Known():
+		return fmt.Errorf("%q is not a role", t.Role)
+	case t.ExpiresAt != nil && !t.ExpiresAt.After(t.CreatedAt):
+		return errors.New("the end is in the past: give a later one")
+	}
+	return requireName(t.CreatedBy)
+}
+
+// Tokens lists the tokens by name; all includes the revoked ones.
+func (s *Store) Tokens(ctx context.Context, all bool) ([]Token, error) {
+	where := ` WHERE t.revoked_at IS NULL`
+	if all {
+		where = ``
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanToken, selectTokens+where+` ORDER BY t.name, t.id`)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return out, nil
+}
+
+// RevokeToken ends a token by its name. A name without a working token is ops.ErrNotFound.
+func (s *Store) RevokeToken(ctx context.Context, name, by string, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE access_tokens SET revoked_at = ?, revoked_by = ?
+			WHERE name = ? AND revoked_at IS NULL`, db.Time(at), by, name))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ops.ErrNotFound
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s revoked the token %s", by, name)}, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("revoke token %s: %w", name, err)
+	}
+	return nil
+}
+
+// UseToken returns the token with this secret and notes its use. One that is unknown, revoked or expired is ops.ErrNotFound.
+func (s *Store) UseToken(ctx context.Context, secret string, now time.Time) (Token, error) {
+	if !strings.HasPrefix(secret, TokenPrefix) {
+		return Token{}, fmt.Errorf("read token: %w", ops.ErrNotFound)
+	}
+	t, err := db.One(ctx, s.db.Reader(), scanToken, selectTokens+` WHERE t.digest = ? AND `+tokenWorks, tokenDigest(secret), db.Time(now))
+	if err != nil {
+		return Token{}, fmt.Errorf("read token: %w", err)
+	}
+	if t.LastUsedAt != nil && now.Sub(*t.LastUsedAt) < lastUseEvery {
+		return t, nil
+	}
+	err = s.db.WriteUnordered(ctx, "token_used", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `UPDATE access_tokens SET last_used_at = ? WHERE id = ? AND (last_used_at IS NULL OR last_used_at <= ?)`,
+			db.Time(now), t.ID, db.Time(now.Add(-lastUseEvery)))
+		return err
+	})
+	if err != nil {
+		return t, fmt.Errorf("note use of token %s: %w", t.Name, err)
+	}
+	t.LastUsedAt = &now
+	return t, nil
+}
+
+// TokenWorks reports whether a token still gives access.
+func (s *Store) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
+	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM access_tokens t WHERE t.id = ? AND `+tokenWorks, id, db.Time(now))
+	if err != nil {
+		return false, fmt.Errorf("read token: %w", err)
+	}
+	return n > 0, nil
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/internal/access"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func accessCases() []testCase {
+	return []testCase{
+		{"a token works until it is revoked", tokenIsRevoked},
+		{"a token works until it expires", tokenExpires},
+		{"a name is used by one token at a time", tokenNamesAreUnique},
+		{"a login ends with its token", loginEndsWithItsToken},
+		{"a login ends with its passkey", loginEndsWithItsPasskey},
+	}
+}
+
+func (f *Fixture) token(t *testing.T, name string, life time.Duration) (store.Token, string) {
+	t.Helper()
+	made := store.Token{Name: name, Role: access.RoleResponder, CreatedAt: Start, CreatedBy: "ann"}
+	if life > 0 {
+		made.ExpiresAt = ops.Ptr(Start.Add(life))
+	}
+	made, secret, err := f.Store.AddToken(t.Context(), made)
+	must(t, err)
+	return made, secret
+}
+
+func tokenIsRevoked(t *testing.T, f *Fixture) {
+	made, secret := f.token(t, "phone", 0)
+	got, err := f.Store.UseToken(t.Context(), secret, Start)
+	must(t, err)
+	equal(t, "id", got.ID, made.ID)
+	equal(t, "role", got.Role, access.RoleResponder)
+	for _, wrong := range []string{"", "phone", secret[1:], secret + "A", strings.ToLower(secret), store.TokenPrefix} {
+		_, err := f.Store.UseToken(t.Context(), wrong, Start)
+		wantErr(t, err, ops.ErrNotFound)
+	}
+	// Another process revokes it, and this one notices at once.
+	other := f.database(t)
+	must(t, other.RevokeToken(t.Context(), "phone", "bob", Start.Add(time.Minute)))
+	_, err = f.Store.UseToken(t.Context(), secret, Start)
+	wantErr(t, err, ops.ErrNotFound)
+	works, err := f.Store.TokenWorks(t.Context(), made.ID, Start)
+	must(t, err)
+	equal(t, "works", works, false)
+	wantErr(t, f.Store.RevokeToken(t.Context(), "phone", "bob", Start), ops.ErrNotFound)
+	all, err := f.Store.Tokens(t.Context(), true)
+	must(t, err)
+	equal(t, "all", len(all), 1)
+	equal(t, "revoked by", all[0].RevokedBy, "bob")
+	open, err := f.Store.Tokens(t.Context(), false)
+	must(t, err)
+	equal(t, "open", len(open), 0)
+}
+
+func tokenExpires(t *testing.T, f *Fixture) {
+	_, secret := f.token(t, "phone", time.Hour)
+	_, err := f.Store.UseToken(t.Context(), secret, Start.Add(time.Hour-time.Microsecond))
+	must(t, err)
+	_, err = f.Store.UseToken(t.Context(), secret, Start.Add(time.Hour))
+	wantErr(t, err, ops.ErrNotFound)
+	_, _, err = f.Store.AddToken(t.Context(), store.Token{
+		Name: "late", Role: access.RoleRead, CreatedAt: Start, CreatedBy: "ann", ExpiresAt: ops.Ptr(Start),
+	})
+	if err == nil {
+		t.Error("a token that has expired was made")
+	}
+}
+
+func tokenNamesAreUnique(t *testing.T, f *Fixture) {
+	f.token(t, "phone", time.Hour)
+	again := func(at time.Time) error {
+		_, _, err := f.Store.AddToken(t.Context(), store.Token{Name: "phone", Role: access.RoleRead, CreatedAt: at, CreatedBy: "ann"})
+		return err
+	}
+	wantErr(t, again(Start), ops.ErrConflict)
+	must(t, again(Start.Add(2*time.Hour))) // the first one has expired
+	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start.Add(2*time.Hour)))
+	won := race(t, 4, ops.ErrConflict, func(int) error { return again(Start.Add(3 * time.Hour)) })
+	equal(t, "made at once", won, 1)
+	for _, bad := range []store.Token{
+		{Name: "", Role: access.RoleRead, CreatedBy: "ann"},
+		{Name: "a b", Role: access.RoleRead, CreatedBy: "ann"},
+		{Name: "x", Role: "root", CreatedBy: "ann"},
+		{Name: "x", CreatedBy: "ann"},
+		{Name: "x", Role: access.RoleRead},
+	} {
+		if _, _, err := f.Store.AddToken(t.Context(), bad); err == nil {
+			t.Errorf("%+v was made", bad)
+		}
+	}
+}
+
+func loginEndsWithItsToken(t *testing.T, f *Fixture) {
+	made, _ := f.token(t, "phone", 0)
+	l := login("a")
+	l.TokenID, l.Name, l.Role = made.ID, "token phone", access.RoleResponder
+	must(t, f.Store.AddLogin(t.Context(), l, "", time.Time{}))
+	got, err := f.Store.Login(t.Context(), "a", Start)
+	must(t, err)
+	equal(t, "login", got, l)
+	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))
+	_, err = f.Store.Login(t.Context(), "a", Start)
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func loginEndsWithItsPasskey(t *testing.T, f *Fixture) {
+	k := store.Passkey{Name: "laptop", Role: access.RoleAdmin, CredentialID: "id", Credential: []byte(`{}`), CreatedAt: Start, CreatedBy: "ann"}
+	k, err := f.Store.AddPasskey(t.Context(), k)
+	must(t, err)
+	_, err = f.Store.AddPasskey(t.Context(), k)
+	wantErr(t, err, ops.ErrConflict)
+	must(t, f.Store.UsePasskey(t.Context(), k.ID, []byte(`{"n":1}`), Start.Add(time.Minute)))
+	got, err := f.Store.Passkey(t.Context(), "id")
+	must(t, err)
+	equal(t, "credential", string(got.Credential), `{"n":1}`)
+	l := login("a")
+	l.PasskeyID, l.Name, l.Role = k.ID, "passkey laptop", access.RoleAdmin
+	must(t, f.Store.AddLogin(t.Context(), l, "", time.Time{}))
+	_, err = f.Store.Login(t.Context(), "a", Start)
+	must(t, err)
+	must(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start))
+	_, err = f.Store.Login(t.Context(), "a", Start)
+	wantErr(t, err, ops.ErrNotFound)
+	wantErr(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start), ops.ErrNotFound)
+	_, err = f.Store.Passkey(t.Context(), "id")
+	wantErr(t, err, ops.ErrNotFound)
+}
