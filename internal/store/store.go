@@ -69,6 +69,7 @@ func schema() db.Schema {
 		{Name: "cost_days", Key: []string{"day", "environment", "tier", "model", "trigger", "services"}},
 		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
+		{Name: "agent_canaries", Key: []string{"host", "profile", "version", "settings"}},
 	}}
 }
 

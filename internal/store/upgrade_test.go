@@ -129,6 +129,10 @@ func released() map[int64][]string {
 				VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
 			`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
 		},
+		27: {
+			`INSERT INTO agent_canaries (host, profile, version, settings, program, passed, detail, at)
+				VALUES ('host-a', 'opencode', '1.0.0', 's', '/usr/bin/opencode', TRUE, 'it asks', ` + at + `)`,
+		},
 	}
 }
 

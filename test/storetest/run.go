@@ -47,6 +47,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"caller", callerCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
+		{"canary", canaryCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {
