@@ -147,7 +147,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 	for _, tc := range []struct{ name, yaml, where, key, text string }{
 		{"no list", "handlers: a\n", "1:11", "handlers", "a list"},
 		{"no profile", with(", agent: acp, model: m"), "3:5", "handlers[1].profile", "profile is missing"},
-		{"unknown profile", with(", agent: acp, model: m, profile: aider"), "3:54", "handlers[1].profile", `no profile "aider"`},
+		{"unknown profile", with(", agent: acp, model: m, profile: aider"), "3:53", "handlers[1].profile", `no profile "aider"`},
 		{"profile of another agent", with(", profile: opencode"), "3:31", "handlers[1].profile", "use agent: acp"},
 		{"no model for a profile", with(", agent: acp, profile: opencode"), "3:5", "handlers[1].model", "model is missing"},
 		{"own profile without a command", "agent: {acp: [{name: aider}]}\n", "1:15", "agent.acp[0].command", "command is missing"},
@@ -160,7 +160,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"no tier", "handlers:\n  - {id: a}\n", "2:5", "handlers[0].tier", "add tier"},
 		{"tier", "handlers:\n  - {id: a, tier: 4}\n", "2:19", "handlers[0].tier", "1 to 3"},
 		{"agent", "handlers:\n  - {id: a, tier: 1, agent: claud}\n", "2:29", "handlers[0].agent", "did you mean claude?"},
-		{"far agent", "handlers:\n  - {id: a, tier: 1, agent: gemini}\n", "2:29", "handlers[0].agent", "claude, codex, command, scripted or human"},
+		{"far agent", "handlers:\n  - {id: a, tier: 1, agent: gemini}\n", "2:29", "handlers[0].agent", "claude, codex, acp, command, scripted or human"},
 		{"command without words", "handlers:\n  - {id: a, tier: 1, agent: command}\n", "2:5", "handlers[0].command", "add command"},
 		{"empty command", "handlers:\n  - {id: a, tier: 1, agent: command, command: []}\n", "2:47", "handlers[0].command", "empty"},
 		{"command of no command", "handlers:\n  - {id: a, tier: 1, command: [x]}\n", "2:31", "handlers[0].command", "use agent: command"},

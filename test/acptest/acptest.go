@@ -234,6 +234,10 @@ func (a *agent) act(prompt string) {
 	}
 	switch a.what {
 	case Runs, Obstinate:
+		if _, why, ok := strings.Cut(prompt, "refused by the guard:"); ok {
+			a.say(fmt.Sprintf(`{"heard":%q}`, strings.TrimSpace(why)))
+			return
+		}
 		if a.ask("call_1", a.with, "") || a.what == Obstinate {
 			a.execute("call_1", a.with)
 		} else {

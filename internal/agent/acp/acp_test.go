@@ -155,7 +155,7 @@ func TestARefusedCallDoesNotRun(t *testing.T) {
 func TestTheReasonOfARefusalReachesTheAgent(t *testing.T) {
 	t.Parallel()
 	res, text, _ := scene{what: acptest.Runs, with: "reboot", change: func(s *ops.SessionSpec) { s.OutcomeJSON = `{"type":"object"}` }}.run(t)
-	if res.Failure != "" || *res.NumTurns != 8 || strings.Count(text, "end_turn") != 8 {
+	if !res.Success() || *res.NumTurns != 2 || !strings.Contains(string(res.Structured), "It is not allowed here.") {
 		t.Errorf("result %+v\n%s", res, text)
 	}
 }
@@ -172,13 +172,10 @@ func TestACallThatWasNotAllowedEndsTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			trust := &memory{}
-			s.trust = nil
 			res, _, _ := s.run(t)
 			if res.Stop != ops.StopInvariant || res.Failure != ops.FailureInvariant || !strings.Contains(res.Err, "call_1") {
 				t.Errorf("result %+v", res)
 			}
-			_ = trust
 		})
 	}
 }
