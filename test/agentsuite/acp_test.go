@@ -13,13 +13,20 @@ import (
 )
 
 // seats bound how many of the real CLIs run at once: each takes seconds of a processor to start.
-var seats = make(chan struct{}, 3)
+var seats = make(chan struct{}, 2)
 
 // realACP is a real CLI that speaks the Agent Client Protocol, with a scripted API.
 type realACP struct {
 	profile func(testing.TB) acp.Profile
 	model   string
-	shell   string // the name of its shell tool
+	shell   string   // the name of its shell tool
+	adapter *acp.ACP // shared, because it asks its program for the version, which takes seconds
+}
+
+func newRealACP(t *testing.T, profile func(testing.TB) acp.Profile, model, shell string) realACP {
+	t.Helper()
+	prices := ops.Prices{"claude-sonnet-4-5": {Input: 3, Output: 15}}
+	return realACP{profile, model, shell, acp.New(acp.Options{Profile: profile(t), Prices: prices})}
 }
 
 func (r realACP) exec(id, command string) messagesapi.Answer {
@@ -57,7 +64,7 @@ func (r realACP) make(t *testing.T, task agentsuite.Task, with agentsuite.Fixtur
 	})
 	spec := session(realacp.Env(t, api.URL(), "")...)
 	spec.Session.Model, spec.Gate = r.model, allowing()
-	return acp.New(acp.Options{Profile: r.profile(t), Prices: ops.Prices{"claude-sonnet-4-5": {Input: 3, Output: 15}}}), spec
+	return r.adapter, spec
 }
 
 func (r realACP) missing(t *testing.T) (agent.Adapter, ops.SessionSpec) {
@@ -71,7 +78,7 @@ func (r realACP) missing(t *testing.T) (agent.Adapter, ops.SessionSpec) {
 
 func TestOpenCode(t *testing.T) {
 	t.Parallel()
-	r := realACP{realacp.OpenCode, "anthropic/claude-sonnet-4-5", "bash"}
+	r := newRealACP(t, realacp.OpenCode, "anthropic/claude-sonnet-4-5", "bash")
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(100)), Output: ops.Ptr(int64(5)), CostUSD: ops.Ptr((100*3 + 5*15) / 1e6),
 		Missing: r.missing, Make: r.make,
@@ -80,7 +87,7 @@ func TestOpenCode(t *testing.T) {
 
 func TestClaudeAgentACP(t *testing.T) {
 	t.Parallel()
-	r := realACP{realacp.ClaudeAgent, "claude-sonnet-4-5", "Bash"}
+	r := newRealACP(t, realacp.ClaudeAgent, "claude-sonnet-4-5", "Bash")
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(100)), Output: ops.Ptr(int64(5)), CostUSD: ops.Ptr((100*3 + 5*15) / 1e6),
 		Missing: r.missing, Make: r.make,

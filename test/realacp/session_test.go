@@ -36,6 +36,24 @@ func clis() map[string]cli {
 	}
 }
 
+// adapters are those of the programs. They are shared, because each asks its program for the version, which takes seconds.
+var adapters sync.Map
+
+func (c cli) adapter(t *testing.T) *acp.ACP {
+	p := c.profile(t)
+	made, _ := adapters.LoadOrStore(p.Name, acp.New(acp.Options{Profile: p}))
+	return made.(*acp.ACP)
+}
+
+// seats bound how many of the programs run at once: each takes seconds of a processor to start.
+var seats = make(chan struct{}, 2)
+
+func sit(t *testing.T) {
+	t.Helper()
+	seats <- struct{}{}
+	t.Cleanup(func() { <-seats })
+}
+
 // each runs a test with every program.
 func each(t *testing.T, test func(*testing.T, cli)) {
 	t.Helper()
@@ -121,6 +139,7 @@ type scene struct {
 
 func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
 	t.Helper()
+	sit(t)
 	api := messagesapi.New(t, s.script)
 	if s.gate == nil {
 		s.gate = &gate{allow: all}
@@ -138,7 +157,11 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
 	if s.hide {
 		o.HideKeys = func(string, ops.Tier) bool { return true }
 	}
-	res := acp.NewRunner(acp.New(acp.Options{Profile: s.cli.profile(t), Trust: s.trust}), o).Run(t.Context(), spec, rec)
+	adapter := s.cli.adapter(t)
+	if s.trust != nil {
+		adapter = acp.New(acp.Options{Profile: s.cli.profile(t), Trust: s.trust})
+	}
+	res := acp.NewRunner(adapter, o).Run(t.Context(), spec, rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		t.Errorf("the session left %d processes (%v)", killed, err)
 	}

@@ -64,6 +64,9 @@ func (c *call) String() string {
 
 // take adds what another part tells of the call.
 func (c *call) take(part toolCall) {
+	if part.Name != "" && c.Name == "" {
+		c.Name, c.tool = part.Name, part.Name
+	}
 	if part.Title != "" && c.tool == "" {
 		c.tool, _, _ = strings.Cut(part.Title, " ")
 	}

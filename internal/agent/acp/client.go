@@ -50,6 +50,7 @@ type client struct {
 	seen    map[string]bool   // the ids of the CLI's requests
 
 	session  string
+	closes   bool // it can close a session, and then leaves no process behind
 	resumed  bool // it continues a conversation
 	calls    *ledger
 	refused  []string // the calls that were refused in this turn, with the reason
@@ -232,6 +233,8 @@ func (c *client) answered(m message) {
 		c.ask(c.prompt)
 	case methodPrompt:
 		c.prompted(m.Result)
+	case methodClose:
+		c.wire.close()
 	}
 }
 
@@ -246,6 +249,7 @@ func (c *client) initialized(raw json.RawMessage) {
 		c.fail(ops.FailureTooOld, fmt.Sprintf("it is version %s by now, and not %s, which was tried", told.Agent.Version, c.version))
 		return
 	}
+	c.closes = offered(told.Can.Session.Close)
 	p := sessionParams{Cwd: c.work, Servers: c.servers()}
 	method := methodNew
 	if c.spec.Resume != "" {
@@ -357,6 +361,8 @@ func (c *client) stopped() {
 // rejected takes an error that the CLI answered.
 func (c *client) rejected(method string, e *rpcError) {
 	switch {
+	case method == methodClose:
+		c.wire.close()
 	case method == methodSetModel || method == methodSetOption:
 		c.fail(ops.FailureModelNotFound, "it refused the model "+c.spec.Session.Model+": "+e.text())
 	case e.Code == errAuth:
@@ -374,15 +380,19 @@ func (c *client) fail(class ops.FailureClass, text string) {
 	c.end()
 }
 
-// end closes the CLI's input, so that it exits.
+// end closes the session, and then the CLI's input, so that it exits.
 func (c *client) end() {
+	which := sessionID{c.session}
 	if c.phase == running && len(c.pending) > 0 {
-		c.wire.send(message{Method: methodCancel, Params: params(struct {
-			SessionID string `json:"sessionId"`
-		}{c.session})})
+		c.wire.send(message{Method: methodCancel, Params: params(which)})
 	}
 	c.phase = over
 	c.calls.closeAll()
+	if c.closes && c.session != "" {
+		c.request(methodClose, which)
+		c.wire.closeSoon()
+		return
+	}
 	c.wire.close()
 }
 

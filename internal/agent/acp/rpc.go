@@ -18,6 +18,7 @@ const (
 	methodSetModel   = "session/set_model"
 	methodSetOption  = "session/set_config_option"
 	methodPrompt     = "session/prompt"
+	methodClose      = "session/close"
 	methodCancel     = "session/cancel"
 	methodUpdate     = "session/update"
 	methodPermission = "session/request_permission"
@@ -114,6 +115,7 @@ type initialized struct {
 		Session struct {
 			Fork   json.RawMessage `json:"fork"`
 			Resume json.RawMessage `json:"resume"`
+			Close  json.RawMessage `json:"close"`
 		} `json:"sessionCapabilities"`
 	} `json:"agentCapabilities"`
 }
@@ -183,6 +185,10 @@ type setOptionParams struct {
 	Value     string `json:"value"`
 }
 
+type sessionID struct {
+	ID string `json:"sessionId"`
+}
+
 type promptParams struct {
 	SessionID string      `json:"sessionId"`
 	Prompt    []textBlock `json:"prompt"`
@@ -235,6 +241,7 @@ type update struct {
 // toolCall is what is told of a call, in parts: a later part replaces what it names.
 type toolCall struct {
 	ID        string          `json:"toolCallId"`
+	Name      string          `json:"name"`
 	Title     string          `json:"title"`
 	ToolKind  string          `json:"kind"`
 	Status    string          `json:"status"`

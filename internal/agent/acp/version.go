@@ -15,8 +15,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// probeTime bounds how long a CLI may take to say what it is: some take seconds to start.
-const probeTime = 30 * time.Second
+// probeTime bounds how long a CLI may take to say what it is: some take many seconds to start on a busy machine.
+const probeTime = 90 * time.Second
 
 // probed is what a program said of itself. It holds until the program is replaced.
 type probed struct {

@@ -4,22 +4,30 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"sync"
 	"time"
 )
 
 // sendTime bounds how long a CLI may take to read what it is sent.
 const sendTime = 30 * time.Second
 
+// closeTime bounds how long a CLI may take to close its session before its input is closed.
+const closeTime = 5 * time.Second
+
 // wire is the standard input of the CLI.
 type wire struct {
 	file *os.File
-	err  error // the first; nothing is sent after it
+
+	mu  sync.Mutex
+	err error // the first; nothing is sent after it
 }
 
 var errClosed = errors.New("its input is closed")
 
 // send writes one message.
 func (w *wire) send(m message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.err != nil {
 		return
 	}
@@ -37,7 +45,14 @@ func (w *wire) send(m message) {
 }
 
 // close tells the CLI that nothing more comes, so that it ends.
-func (w *wire) close() { w.end(errClosed) }
+func (w *wire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(errClosed)
+}
+
+// closeSoon closes it after a while, whatever the CLI does until then.
+func (w *wire) closeSoon() { time.AfterFunc(closeTime, w.close) }
 
 func (w *wire) end(err error) {
 	if w.err == nil {
@@ -48,6 +63,8 @@ func (w *wire) end(err error) {
 
 // broken is why messages could not be sent, if so.
 func (w *wire) broken() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if errors.Is(w.err, errClosed) {
 		return nil
 	}
