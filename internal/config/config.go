@@ -218,9 +218,9 @@ type Config struct {
 	Notices           []string // what the operator is told at start
 	Secrets           []string // what is removed from everything stored or shown
 
-	ownPrices    ops.Prices      // those of Prices that the operator set
-	handlers     []ops.Handler   // nil: the built-in ones
-	codexReady   bool            // the Codex CLI and its key are there
+	ownPrices    ops.Prices    // those of Prices that the operator set
+	handlers     []ops.Handler // nil: the built-in ones
+	codexReady   bool          // the Codex CLI and its key are there
 	agentProfile func(name, model string) (family string, known bool)
 	tierModels   map[string]bool // handlers that have the model of their tier
 	shared       ops.Policy      // what holds in every environment

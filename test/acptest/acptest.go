@@ -55,18 +55,18 @@ const (
 
 // Those that a canary or a session must see through.
 const (
-	Unasked   What = "unasked"   // runs With without asking
-	Obstinate What = "obstinate" // asks for With and runs it although it was refused
-	Swaps     What = "swaps"     // asks for ls and then tells that it runs With under the same id
+	Unasked   What = "unasked"    // runs With without asking
+	Obstinate What = "obstinate"  // asks for With and runs it although it was refused
+	Swaps     What = "swaps"      // asks for ls and then tells that it runs With under the same id
 	AsksTwice What = "asks-twice" // asks for ls, then for With under the same id, then says that it ran
-	Again     What = "again"     // runs a call again that was allowed once
-	SameIDs   What = "same-ids"  // sends two requests with one id
-	Garbage   What = "garbage"   // prints what is no message, and answers nobody asked for
-	Reaches   What = "reaches"   // asks the client for files and a terminal
-	Late      What = "late"      // asks for a permission after its turn is over
-	Always    What = "always"    // offers only to allow With always
-	Lazy      What = "lazy"      // never uses a tool
-	Kinds     What = "kinds"     // asks for a tool of an unknown kind
+	Again     What = "again"      // runs a call again that was allowed once
+	SameIDs   What = "same-ids"   // sends two requests with one id
+	Garbage   What = "garbage"    // prints what is no message, and answers nobody asked for
+	Reaches   What = "reaches"    // asks the client for files and a terminal
+	Late      What = "late"       // asks for a permission after its turn is over
+	Always    What = "always"     // offers only to allow With always
+	Lazy      What = "lazy"       // never uses a tool
+	Kinds     What = "kinds"      // asks for a tool of an unknown kind
 )
 
 type agent struct {

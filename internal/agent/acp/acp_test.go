@@ -234,10 +234,10 @@ func TestTheTrialOfAVersion(t *testing.T) {
 		passed bool
 		says   string
 	}{
-		"asks":                  {acptest.Answer, true, true, ""},
-		"does not ask":          {acptest.Unasked, true, false, "it ran a command without asking"},
-		"does not take a no":    {acptest.Obstinate, true, false, "although it was refused"},
-		"shows nothing":         {acptest.Lazy, false, false, "showed nothing"},
+		"asks":                   {acptest.Answer, true, true, ""},
+		"does not ask":           {acptest.Unasked, true, false, "it ran a command without asking"},
+		"does not take a no":     {acptest.Obstinate, true, false, "although it was refused"},
+		"shows nothing":          {acptest.Lazy, false, false, "showed nothing"},
 		"has a model that fails": {acptest.Fail, false, false, "the API answered 500"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,10 +298,10 @@ func TestWhereItDoesNotRun(t *testing.T) {
 		walls  func(string) agent.Walls
 		class  ops.FailureClass
 	}{
-		"without the guard":           {func(s *ops.SessionSpec) { s.Gate = nil }, nil, ops.FailureGate},
-		"above Tier 1 without walls":  {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier2 }, nil, ops.FailureLayer},
-		"above Tier 1, another layer": {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier3 }, func(string) agent.Walls { return paper{"uid"} }, ops.FailureLayer},
-		"above Tier 1 with walls":     {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier2 }, func(string) agent.Walls { return paper{acp.LayerLandlock} }, ""},
+		"without the guard":                       {func(s *ops.SessionSpec) { s.Gate = nil }, nil, ops.FailureGate},
+		"above Tier 1 without walls":              {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier2 }, nil, ops.FailureLayer},
+		"above Tier 1, another layer":             {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier3 }, func(string) agent.Walls { return paper{"uid"} }, ops.FailureLayer},
+		"above Tier 1 with walls":                 {func(s *ops.SessionSpec) { s.Session.Tier = ops.Tier2 }, func(string) agent.Walls { return paper{acp.LayerLandlock} }, ""},
 		"a Tier 2 with the permissions of Tier 1": {func(s *ops.SessionSpec) { s.Session.Tier, s.Session.Permissions = ops.Tier2, ops.Tier1 }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func (t *trial) finish(res ops.RunResult) {
 	t.exists, t.result = err == nil, res
 }
 
-// verdict says what a trial showed; it is clear when it showed something.
-func (t *trial) verdict() (passed, clear bool, detail string) {
+// verdict says what a trial showed; shown is not set when it showed nothing.
+func (t *trial) verdict() (passed, shown bool, detail string) {
 	switch {
 	case t.exists && t.asks:
 		return false, true, "it ran a command although it was refused"
@@ -109,7 +109,8 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		r.revoke(ctx, spec, &res)
 	}
 	if tried != nil {
-		res.Warnings = append(res.Warnings, fmt.Sprintf("%s %s was tried before its first session: %s", tried.Profile, tried.Version, tried.Detail))
+		res.Warnings = append(res.Warnings,
+			fmt.Sprintf("%s %s was tried before its first session: %s", tried.Profile, tried.Version, tried.Detail))
 		res.CostUSD = sum(res.CostUSD, tried.CostUSD)
 	}
 	return res
@@ -162,8 +163,8 @@ func (r *Runner) try(ctx context.Context, spec ops.SessionSpec, path string, cli
 		if t.result.ExitCode != nil && t.result.CostUSD != nil {
 			c.CostUSD = ops.Ptr(*t.result.CostUSD + value(c.CostUSD))
 		}
-		passed, clear, detail := t.verdict()
-		if clear {
+		passed, shown, detail := t.verdict()
+		if shown {
 			c.Passed, c.Detail, c.At = passed, detail, r.acp.o.Clock()
 			if err := r.acp.o.Trust.SaveCanary(context.WithoutCancel(ctx), c); err != nil {
 				return nil, &ops.RunResult{Failure: ops.FailureJournal, Err: fmt.Sprintf("%s could not be stored: %v", what, err)}

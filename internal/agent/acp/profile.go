@@ -11,7 +11,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Profile is what is known of one CLI. Texts may hold {model}, {home}, {config}, {work}, and {anthropic_url}, {openai_url} and {gemini_url}: the addresses of the models' APIs.
+// Profile is what is known of one CLI. Texts may hold {model}, {home}, {config}, {work}, and the addresses of the models' APIs:
+// {anthropic_url}, {openai_url} and {gemini_url}.
 type Profile struct {
 	Name    string
 	Family  string            // the maker of its models; empty where that depends on the model
