@@ -20,13 +20,14 @@ type realACP struct {
 	profile func(testing.TB) acp.Profile
 	model   string
 	shell   string   // the name of its shell tool
+	crash   string   // a command that kills it
 	adapter *acp.ACP // shared, because it asks its program for the version, which takes seconds
 }
 
-func newRealACP(t *testing.T, profile func(testing.TB) acp.Profile, model, shell string) realACP {
+func newRealACP(t *testing.T, profile func(testing.TB) acp.Profile, model, shell, crash string) realACP {
 	t.Helper()
 	prices := ops.Prices{"claude-sonnet-4-5": {Input: 3, Output: 15}}
-	return realACP{profile, model, shell, acp.New(acp.Options{Profile: profile(t), Prices: prices})}
+	return realACP{profile, model, shell, crash, acp.New(acp.Options{Profile: profile(t), Prices: prices})}
 }
 
 func (r realACP) exec(id, command string) messagesapi.Answer {
@@ -47,7 +48,7 @@ func (r realACP) make(t *testing.T, task agentsuite.Task, with agentsuite.Fixtur
 	scripts := map[agentsuite.Task]messagesapi.Script{
 		agentsuite.Answer: answer,
 		agentsuite.Fail:   messagesapi.Turns(messagesapi.Fail(401, "the key is wrong")),
-		agentsuite.Crash:  messagesapi.Turns(r.exec("toolu_1", "kill -9 $PPID")),
+		agentsuite.Crash:  messagesapi.Turns(r.exec("toolu_1", r.crash)),
 		agentsuite.Hang:   messagesapi.Turns(r.exec("toolu_1", with.Command), messagesapi.Text("done")),
 		agentsuite.Silent: messagesapi.Turns(messagesapi.Hang()),
 		agentsuite.Leak:   messagesapi.Turns(r.exec("toolu_1", "echo "+agentsuite.Secret), messagesapi.Text(agentsuite.Secret)),
@@ -78,7 +79,7 @@ func (r realACP) missing(t *testing.T) (agent.Adapter, ops.SessionSpec) {
 
 func TestOpenCode(t *testing.T) {
 	t.Parallel()
-	r := newRealACP(t, realacp.OpenCode, "anthropic/claude-sonnet-4-5", "bash")
+	r := newRealACP(t, realacp.OpenCode, "anthropic/claude-sonnet-4-5", "bash", "kill -9 $PPID")
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(100)), Output: ops.Ptr(int64(5)), CostUSD: ops.Ptr((100*3 + 5*15) / 1e6),
 		Missing: r.missing, Make: r.make,
@@ -87,7 +88,7 @@ func TestOpenCode(t *testing.T) {
 
 func TestClaudeAgentACP(t *testing.T) {
 	t.Parallel()
-	r := newRealACP(t, realacp.ClaudeAgent, "claude-sonnet-4-5", "Bash")
+	r := newRealACP(t, realacp.ClaudeAgent, "claude-sonnet-4-5", "Bash", "kill -9 $(ps -o ppid= -p $PPID)")
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(100)), Output: ops.Ptr(int64(5)), CostUSD: ops.Ptr((100*3 + 5*15) / 1e6),
 		Missing: r.missing, Make: r.make,

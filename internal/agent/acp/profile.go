@@ -68,13 +68,15 @@ func Profiles() []Profile {
 			Files: map[string]string{"{config}/settings.json": `{"permissions":{"defaultMode":"default",` +
 				`"ask":["Bash","Read","Grep","Glob","LS","Edit","MultiEdit","Write","NotebookEdit","WebFetch","WebSearch","mcp__claudeops"],` +
 				`"deny":["Task","Agent","Workflow","Skill","SendMessage","ScheduleWakeup","EnterWorktree","CronCreate","TodoWrite"]}}`},
-			Record: "{config}/projects/*/{id}.jsonl", Adds: true,
+			Record: "{config}/projects/*/{id}.jsonl",
 			Hint: "install it with npm install -g @agentclientprotocol/claude-agent-acp",
 		},
 		{
 			Name: CodexACP, Family: "gpt", Command: []string{"codex-acp"},
 			Keys: []string{openaiKey}, Passes: []string{openaiURL, "OPENAI_ORGANIZATION", "OPENAI_PROJECT"},
-			Env: map[string]string{"CODEX_HOME": "{home}/.codex", "NO_BROWSER": "1"},
+			Env: map[string]string{
+				"CODEX_HOME": "{home}/.codex", "NO_BROWSER": "1", "INITIAL_AGENT_MODE": "read-only", "MODEL_PROVIDER": "claudeops",
+			},
 			Files: map[string]string{"{home}/.codex/config.toml": `model = "{model}"
 model_provider = "claudeops"
 approval_policy = "untrusted"
@@ -100,7 +102,10 @@ stream_max_retries = 1
 			Env: map[string]string{
 				"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
 				"OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_CLAUDE_CODE": "1", "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
-				"OPENCODE_DISABLE_SHARE": "1",
+				"OPENCODE_DISABLE_SHARE": "1", "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1", "OPENCODE_PURE": "1",
+				"OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
+				// Otherwise it fetches a package for plugins while it starts.
+				"npm_config_offline": "true", "npm_config_registry": "http://127.0.0.1:9",
 				"OPENCODE_CONFIG_CONTENT": `{"model":"{model}","small_model":"{model}","autoupdate":false,"share":"disabled","snapshot":false,` +
 					// A folder outside is no question of its own: the call that uses it is asked about.
 					`"permission":{"*":"ask","external_directory":"allow","doom_loop":"deny","task":"deny","skill":"deny","todowrite":"deny",` +
@@ -109,7 +114,7 @@ stream_max_retries = 1
 					`"provider":{"anthropic":{"options":{"baseURL":"{anthropic_url}/v1"}},` +
 					`"openai":{"options":{"baseURL":"{openai_url}"}},"google":{"options":{"baseURL":"{gemini_url}/v1beta"}}}}`,
 			},
-			AsksLate: true, Record: "{home}/.local/share/opencode/opencode.db", Adds: true,
+			AsksLate: true, Record: "{home}/.local/share/opencode/opencode.db", Beside: "{home}/.local/share/opencode", Adds: true,
 			Hint: "install it with npm install -g opencode-ai",
 		},
 		{
