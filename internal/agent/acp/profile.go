@@ -69,7 +69,7 @@ func Profiles() []Profile {
 				`"ask":["Bash","Read","Grep","Glob","LS","Edit","MultiEdit","Write","NotebookEdit","WebFetch","WebSearch","mcp__claudeops"],` +
 				`"deny":["Task","Agent","Workflow","Skill","SendMessage","ScheduleWakeup","EnterWorktree","CronCreate","TodoWrite"]}}`},
 			Record: "{config}/projects/*/{id}.jsonl",
-			Hint: "install it with npm install -g @agentclientprotocol/claude-agent-acp",
+			Hint:   "install it with npm install -g @agentclientprotocol/claude-agent-acp",
 		},
 		{
 			Name: CodexACP, Family: "gpt", Command: []string{"codex-acp"},
