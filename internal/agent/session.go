@@ -51,6 +51,7 @@ type session struct {
 	lastError string // belongs to the reader of the error output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
 	ending    bool   // the program has printed its result; belongs to the reader of the output
+	onEnding  func() // called once then
 	proof     func(line string) (mine bool, err error)
 	tried     bool      // the walls have reported; belongs to the reader of the output until it ended, as does broken
 	broken    error     // why the walls do not hold
@@ -77,6 +78,10 @@ func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *running, log
 		s.allowed = spec.Gate.Allowed
 	}
 	s.proof = proc.proof
+	s.onEnding = func() {}
+	if spec.Ending != nil {
+		s.onEnding = sync.OnceFunc(spec.Ending)
+	}
 	return s
 }
 
@@ -235,6 +240,7 @@ func (s *session) readOutput() {
 		s.lines.add(cut(shown, maxRecorded, dropped))
 		if s.ending {
 			s.lines.flush() // while the program ends: what follows waits for it
+			s.onEnding()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"sync"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -27,6 +28,9 @@ type reserver interface {
 	Abandon(key string) error
 }
 
+// headStart is how long a session runs before the next one is prepared: its program must not share the processors with that while it starts.
+const headStart = 50 * time.Millisecond
+
 // following prepares the session that may follow the one that runs; at most one at a time. It belongs to one Advance.
 type following struct {
 	a   *Advancer
@@ -38,6 +42,7 @@ type following struct {
 	handler ops.Handler
 	runner  stager
 	cancel  context.CancelFunc
+	hurry   chan struct{} // closed when the session that runs ends
 	done    chan struct{} // closed when it is prepared, or cannot be
 
 	refreshing sync.WaitGroup
@@ -56,12 +61,19 @@ func (f *following) begin(ctx context.Context, policy ops.Policy, s ops.Session)
 	f.drop(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	f.mu.Lock()
-	f.key, f.taken, f.handler, f.runner, f.cancel, f.done = newKey(), false, handler, runner, cancel, make(chan struct{})
-	key, done := f.key, f.done
+	f.key, f.taken, f.handler, f.runner, f.cancel = newKey(), false, handler, runner, cancel
+	f.hurry, f.done = make(chan struct{}), make(chan struct{})
+	key, hurry, done := f.key, f.hurry, f.done
 	f.mu.Unlock()
 	go func() {
 		defer close(done)
 		defer cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-hurry:
+		case <-time.After(headStart):
+		}
 		if err := f.prepare(ctx, runner, policy, handler, s.CycleID, key); err != nil && ctx.Err() == nil {
 			f.a.Logger.InfoContext(ctx, "the next session could not be prepared; it will start in the usual way",
 				"cycle", int64(s.CycleID), "error", err)
@@ -87,11 +99,16 @@ func (f *following) prepare(ctx context.Context, runner stager, policy ops.Polic
 	return runner.Stage(ctx, spec)
 }
 
-// refresh is called when the session that runs has ended.
+// refresh is called when the session that runs is about to end, and when it has ended.
 func (f *following) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if key, runner := f.key, f.runner; key != "" {
+		select {
+		case <-f.hurry:
+		default:
+			close(f.hurry)
+		}
 		f.refreshing.Go(func() { runner.Refresh(key) })
 	}
 }

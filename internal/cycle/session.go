@@ -241,6 +241,7 @@ func (a *Advancer) guarded(
 		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
 	failpoint.Hit("gate.open.after")
+	spec.Ending = h.ended
 	gate := held.Spec()
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool

@@ -123,6 +123,15 @@ func (v view) held() []escalation.Held {
 	return append(out, v.silenced()...)
 }
 
+// flaps: a service is held back because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
+func (v view) flaps() bool {
+	holds := map[string]int{}
+	for _, h := range v.held() {
+		holds[h.Service]++
+	}
+	return slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool { return w.Why == ops.HoldFlapping && holds[w.Service] == 1 })
+}
+
 // approvedSince: a person approved after the incident was last acknowledged or snoozed.
 func (v view) approvedSince(i ops.Incident) bool {
 	q := v.question()

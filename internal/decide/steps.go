@@ -175,6 +175,13 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 	case ops.VerdictApproval:
 		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
+		if d.Check == "held" && v.flaps() {
+			p := problem{
+				title: "A service is flapping", level: ops.LevelWarning, reason: d.Reason, facts: h,
+				todo: "find out what starts and stops it; no agent works on it until it is stable",
+			}
+			return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+		}
 		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	case ops.VerdictBlocked:
 		p := problem{title: "An escalation was blocked", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}

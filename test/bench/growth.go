@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"claudeops/internal/daemon/supervisor"
@@ -95,6 +96,7 @@ func pageTimes(ctx context.Context, sites [2]http.Handler, path string) (out [2]
 // commitsDuringRetention writes a row again and again, first alone and then while old records are removed.
 func commitsDuringRetention(ctx context.Context, s *store.Store) ([]figure, error) {
 	const most = 20 * time.Second
+	syscall.Sync() // what was written to fill the journal is not to be waited for
 	alone, err := commits(ctx, s, most/4)
 	if err != nil {
 		return nil, err

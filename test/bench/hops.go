@@ -65,7 +65,7 @@ func (b *bench) hops(chains, processes int) ([]figure, error) {
 }
 
 // hopsOnce measures the floor and then the hops of a new daemon.
-func (b *bench) hopsOnce(state string, chains int) (floor float64, hops []float64, err error) {
+func (b *bench) hopsOnce(state string, chains int, env ...string) (floor float64, hops []float64, err error) {
 	times := filepath.Join(b.dir, state+"-times")
 	agent, err := b.agent(hoppingAfter(times, workTime))
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *bench) hopsOnce(state string, chains int) (floor float64, hops []float6
 	if floor, err = b.floor(agent); err != nil {
 		return 0, nil, err
 	}
-	if err := b.chains(agent, times, state, chains); err != nil {
+	if err := b.chains(agent, times, state, chains, env...); err != nil {
 		return 0, nil, err
 	}
 	raw, err := os.ReadFile(times)

@@ -59,7 +59,10 @@ func run(binary, only string, chains, processes, crowd, growth int, webhooks, pr
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{binary: binary, dir: dir}
+	b := &bench{binary: binary, dir: dir, config: filepath.Join(dir, "claudeops.yaml")}
+	if err := os.WriteFile(b.config, nil, 0o600); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "%d cores, %s, %s/%s\n\n| what | measured | target |\n|---|---|---|\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, m := range []struct {
 		name    string
@@ -96,6 +99,7 @@ func run(binary, only string, chains, processes, crowd, growth int, webhooks, pr
 
 type bench struct {
 	binary, dir string
+	config      string // empty, so that the one of the machine is not used
 	n           int
 }
 
@@ -111,7 +115,7 @@ func (b *bench) command(agent, state string, args ...string) *exec.Cmd {
 	c := exec.Command(b.binary, args...) //nolint:gosec,noctx // the program under measure
 	c.Dir = b.dir
 	c.Env = []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CLAUDE_BIN=" + agent,
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "CLAUDEOPS_CONFIG=" + b.config, "CLAUDEOPS_STATE_DIR=" + state, "CLAUDEOPS_CLAUDE_BIN=" + agent,
 		testtoken.Env, "CLAUDEOPS_ESCALATION_MODE=handoff", "CLAUDEOPS_SANDBOX_AGENT_FOLDERS=" + b.dir, // the fakes note there what they saw
 	}
 	return c

@@ -39,7 +39,9 @@ type openFile struct {
 }
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
-	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path}}
+	f := &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements()}
+	f.checkpoints = &checkpoints{path: path, writer: func() *sql.DB { return f.writer.DB }}
+	return f
 }
 
 func (f *sqliteFile) dialect() dialect {
