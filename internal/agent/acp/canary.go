@@ -109,8 +109,6 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		r.revoke(ctx, spec, &res)
 	}
 	if tried != nil {
-		res.Warnings = append(res.Warnings,
-			fmt.Sprintf("%s %s was tried before its first session: %s", tried.Profile, tried.Version, tried.Detail))
 		res.CostUSD = sum(res.CostUSD, tried.CostUSD)
 	}
 	return res

@@ -70,7 +70,7 @@ func (d *decoder) ownCost() *float64 {
 }
 
 // Finish adds what the CLI reported.
-func (d *decoder) Finish(res *ops.RunResult, lastError string) {
+func (d *decoder) Finish(res *ops.RunResult, _ string) {
 	d.wire.close()
 	res.CLIVersion, res.Model = d.version, d.spec.Session.Model
 	res.Text = strings.TrimSpace(d.said.String())
@@ -81,7 +81,7 @@ func (d *decoder) Finish(res *ops.RunResult, lastError string) {
 	}
 	res.ResultRead = d.reason != "" || d.failure != nil
 	if f := d.failure; f != nil {
-		res.IsError, res.Failure, res.Err = true, f.class, agent.WithDetail(f.text, lastError)
+		res.IsError, res.Failure, res.Err = true, f.class, f.text
 		if res.Stop == ops.StopNone {
 			res.APIStatus = f.status
 		}
