@@ -289,6 +289,7 @@ func resumes(t *testing.T, s Subject) {
 	again.Prompt = "Go on."
 	// Twice: the conversation that is continued stays as it was.
 	for range 2 {
+		again.Session.ID++ // each session has an id of its own
 		again.Session.PlannedID = uuid.NewString()
 		second := runner.Run(t.Context(), again, &Recorder{})
 		succeeded(t, second)
