@@ -10,8 +10,8 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
+	"claudeops/test/messagesapi"
 	"claudeops/test/realacp"
-	"claudeops/test/responsesapi"
 )
 
 // readable lets agents behind walls read the folder of a program, beside that of the fake agent.
@@ -21,42 +21,47 @@ func (b *box) readable(program string) *box {
 }
 
 // opinion is a model of another maker that judges a repair, and that does first what the trial of its CLI tells it.
-func opinion(r responsesapi.Request) responsesapi.Answer {
-	for line := range strings.Lines(r.Prompt()) {
-		if command := strings.TrimSpace(line); strings.HasPrefix(command, "touch ") && r.Turn() == 0 {
-			return responsesapi.Call("call_1", "bash", map[string]any{"command": command, "description": "Try it"})
+func opinion(r messagesapi.Request) messagesapi.Answer {
+	if len(r.Tools) == 0 {
+		return messagesapi.Text("a title")
+	}
+	for _, m := range r.Messages {
+		for line := range strings.Lines(m.Content.String()) {
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "touch ") && r.Turn() == 0 {
+				return messagesapi.Call("toolu_1", "bash", map[string]any{"command": command, "description": "Try it"})
+			}
 		}
 	}
 	if !strings.Contains(string(r.Body), "JSON Schema") {
-		return responsesapi.Text("done")
+		return messagesapi.Text("done")
 	}
-	return responsesapi.JSON(map[string]any{
+	verdict, _ := json.Marshal(map[string]any{
 		"verdict": "PASS", "confidence": 0.9, "totalScore": 95, "reasoning": "by the record",
 		"dimensions": map[string]any{"goalAlignment": 25, "actionCompleteness": 25, "evidenceOfCompletion": 25, "finalStateCoherence": 20},
-	}).Took(responsesapi.Usage{Input: 1000, Output: 100})
+	})
+	return messagesapi.Text(string(verdict)).Took(messagesapi.Usage{Input: 1000, Output: 100})
 }
 
-// Claude repairs, and a model of another maker in opencode judges the repair: the example of docs/acp.md.
+// Claude repairs, and a model of another maker in opencode judges the repair, as in the example of docs/acp.md. The scripted model speaks
+// the Messages API.
 func TestRealACP_OpencodeJudgesWhatClaudeRepaired(t *testing.T) {
 	t.Parallel()
-	api := responsesapi.New(t, opinion)
+	api := messagesapi.New(t, opinion)
 	program := realacp.OpenCodePath(t)
 	plays := append(agenttest.InOrder(1, finds(1)), agenttest.Claims(0.02, "web").By("fix"))
-	b := climbing(t, plays, append(realacp.Env(t, "", api.URL()), "CLAUDEOPS_GUARD=on")...).readable(program).configured(fmt.Sprintf(`agent:
+	b := climbing(t, plays, append(realacp.Env(t, api.URL(), ""), "CLAUDEOPS_GUARD=on")...).readable(program).configured(fmt.Sprintf(`agent:
   acp: [{name: opencode, command: [%s, acp]}]
 handlers:
   - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [fix]}
   - {id: fix, tier: 2, agent: claude, model: sonnet}
-  - {id: second-opinion, tier: 1, agent: acp, profile: opencode, model: openai/gpt-5.5}
+  - {id: second-opinion, tier: 1, agent: acp, profile: opencode, model: anthropic/claude-sonnet-4-5, family: other}
 escalation: {judge: second-opinion}
-prices:
-  gpt-5.5: {input: 1, output: 10}
 `, program))
 	b.real = true
 	b.once(0)
 	c := b.cycle()
 	last := c.Journal.Last()
-	if c.Cycle.Status != ops.CycleResolved || last.Agent != "acp:opencode" || last.Family != "gpt" || last.Role != ops.RoleJudge ||
+	if c.Cycle.Status != ops.CycleResolved || last.Agent != "acp:opencode" || last.Family != "other" || last.Role != ops.RoleJudge ||
 		last.Status != ops.SessionCompleted || last.CLIVersion != realacp.OpenCodeVersion {
 		t.Fatalf("the cycle is %s (%s), its last session %+v\n%s", c.Cycle.Status, c.Cycle.Reason, last, b.transcript(last.ID))
 	}
@@ -71,7 +76,7 @@ prices:
 	}
 	contains(t, "the doctor", b.run("doctor").stdout, "agent opencode", "version "+realacp.OpenCodeVersion+" is trusted: it asked before it ran a command")
 	for _, r := range api.Requests() {
-		if got := r.Header.Get("Authorization"); got != "Bearer "+realacp.Key {
+		if got := r.Header.Get("X-Api-Key"); got != realacp.Key {
 			t.Errorf("the API got %q", got)
 		}
 	}

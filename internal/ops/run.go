@@ -138,9 +138,9 @@ type GateSpec struct {
 	Allowed func(toolUseID string) bool
 	// Ask judges and records one tool call of an agent that asks its client before it acts. The reason is for the agent. An agent
 	// that asks by a hook does not need it.
-	Ask func(call ToolQuestion) (allowed bool, reason string)
-	Env []string // NAME=value, added to the agent's environment
-	Tools   ToolServer
+	Ask   func(call ToolQuestion) (allowed bool, reason string)
+	Env   []string // NAME=value, added to the agent's environment
+	Tools ToolServer
 }
 
 // ToolQuestion is a tool call before it runs, in the words of Claude Code: the guard knows its tools by these names.

@@ -20,13 +20,13 @@ import (
 // arg makes a test binary be the agent.
 const arg = "be-the-acp-agent"
 
-// Version is what the agent says of itself, unless ACPTEST_VERSION says otherwise.
+// Version is what the agent says of itself.
 const Version = "1.2.3"
 
 // RunIfAgent plays the agent in a test binary that was started as one. TestMain calls it first.
 func RunIfAgent() {
 	if len(os.Args) > 3 && os.Args[1] == arg {
-		os.Exit(run(os.Args[2], os.Args[3])) //nolint:forbidigo // the test binary is the program here
+		os.Exit(run(os.Args[2], os.Args[3])) // the test binary is the program here
 	}
 }
 
@@ -142,13 +142,12 @@ func (a *agent) say(text string) {
 }
 
 // record is the file that holds a conversation.
-func record(id string) string { return filepath.Join(os.Getenv("HOME"), "conversations", id+".json") }
-
-func version() string {
-	if v := os.Getenv("ACPTEST_VERSION"); v != "" {
-		return v
+func record(id string) string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		panic(err)
 	}
-	return Version
+	return filepath.Join(home, "conversations", id+".json")
 }
 
 // handle answers one request. A code ends the program.
@@ -156,7 +155,7 @@ func (a *agent) handle(m message) int {
 	switch m.Method {
 	case "initialize":
 		a.reply(m.ID, map[string]any{
-			"protocolVersion": 1, "agentInfo": map[string]any{"name": "acptest", "version": version()},
+			"protocolVersion": 1, "agentInfo": map[string]any{"name": "acptest", "version": Version},
 			"agentCapabilities": map[string]any{"sessionCapabilities": map[string]any{"fork": map[string]any{}}},
 		})
 	case "session/new", "session/fork":
@@ -212,7 +211,7 @@ func (a *agent) prompted(m message) int {
 	a.update(map[string]any{"sessionUpdate": "usage_update", "used": 1000, "size": 200000, "cost": map[string]any{"amount": 0.25, "currency": "USD"}})
 	a.reply(m.ID, map[string]any{"stopReason": "end_turn", "usage": map[string]any{"inputTokens": 7, "outputTokens": 3}})
 	if a.what == Late {
-		a.say(fmt.Sprint("late: ", a.ask("late", a.with, "")))
+		a.say(fmt.Sprint("late: ", a.ask("late", a.with)))
 	}
 	return -1
 }
@@ -238,7 +237,7 @@ func (a *agent) act(prompt string) {
 			a.say(fmt.Sprintf(`{"heard":%q}`, strings.TrimSpace(why)))
 			return
 		}
-		if a.ask("call_1", a.with, "") || a.what == Obstinate {
+		if a.ask("call_1", a.with) || a.what == Obstinate {
 			a.execute("call_1", a.with)
 		} else {
 			a.update(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "status": "failed"})
@@ -247,7 +246,7 @@ func (a *agent) act(prompt string) {
 	case Unasked:
 		a.execute("call_1", a.with)
 	case Swaps:
-		if a.ask("call_1", "ls", "") {
+		if a.ask("call_1", "ls") {
 			a.update(map[string]any{
 				"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "status": "in_progress", "kind": "execute",
 				"rawInput": map[string]any{"command": a.with},
@@ -255,11 +254,11 @@ func (a *agent) act(prompt string) {
 			a.execute("call_1", a.with)
 		}
 	case AsksTwice:
-		a.ask("call_1", "ls", "")
-		a.ask("call_1", a.with, "")
+		a.ask("call_1", "ls")
+		a.ask("call_1", a.with)
 		a.execute("call_1", a.with)
 	case Again:
-		if a.ask("call_1", "ls", "") {
+		if a.ask("call_1", "ls") {
 			a.execute("call_1", "ls")
 			a.execute("call_1", "ls")
 		}
@@ -269,6 +268,7 @@ func (a *agent) act(prompt string) {
 		a.say(fmt.Sprint("allowed: ", a.askOffering("call_1", a.with, "execute", "allow_always", "reject_once")))
 	case Kinds:
 		a.say(fmt.Sprint("allowed: ", a.askOffering("call_1", "", "teleport", "allow_once", "reject_once")))
+	default:
 	}
 }
 
@@ -278,10 +278,10 @@ func (a *agent) tryOut(command string) {
 	case Unasked:
 		a.execute("canary", command)
 	case Obstinate:
-		a.ask("canary", command, "")
+		a.ask("canary", command)
 		a.execute("canary", command)
 	default:
-		if a.ask("canary", command, "") {
+		if a.ask("canary", command) {
 			a.execute("canary", command)
 		}
 	}
@@ -314,14 +314,13 @@ func (a *agent) misbehave() {
 			}
 			a.say(method + " " + a.in.Text() + "\n")
 		}
+	default:
 	}
 }
 
 // ask asks for a command, and reports whether it may be run.
-func (a *agent) ask(id, command, kind string) bool {
-	if kind == "" {
-		kind = "execute"
-	}
+func (a *agent) ask(id, command string) bool {
+	const kind = "execute"
 	a.update(map[string]any{
 		"sessionUpdate": "tool_call", "toolCallId": id, "title": "bash", "kind": kind, "status": "pending",
 		"rawInput": map[string]any{"command": command},
@@ -335,7 +334,7 @@ func (a *agent) askOffering(id, command, kind string, offers ...string) bool {
 	for {
 		m, err := a.next()
 		if err != nil {
-			os.Exit(0) //nolint:forbidigo // the client is gone
+			os.Exit(0) // the client is gone
 		}
 		if m.Method == "" {
 			return m.Result.Outcome.Outcome == "selected" && strings.HasPrefix(m.Result.Outcome.Option, "allow")

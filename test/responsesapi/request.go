@@ -43,7 +43,7 @@ type Item struct {
 	Type string `json:"type"`
 
 	Role    string `json:"role,omitempty"`
-	Content Parts  `json:"content,omitempty"`
+	Content []Part `json:"content,omitempty"`
 
 	Name      string `json:"name,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
@@ -51,19 +51,6 @@ type Item struct {
 	Input     string `json:"input,omitempty"`     // of a custom tool call
 	CallID    string `json:"call_id,omitempty"`
 	Output    Output `json:"output,omitempty"`
-}
-
-// Parts are those of a message; the API also takes a plain text for a single one.
-type Parts []Part
-
-// UnmarshalJSON reads a list of parts or a plain text.
-func (p *Parts) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		*p = Parts{{Type: "input_text", Text: text}}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]Part)(p))
 }
 
 // Part is a part of a message.
@@ -158,7 +145,7 @@ func (r Request) Turn() int {
 }
 
 func (i Item) prompt() (string, bool) {
-	if i.Type != "message" && i.Type != "" || i.Role != "user" {
+	if i.Type != "message" || i.Role != "user" {
 		return "", false
 	}
 	text := join(i.Content)

@@ -155,9 +155,9 @@ func (r *Runner) try(ctx context.Context, spec ops.SessionSpec, path string, cli
 		Profile: r.acp.o.Profile.Name, Version: cli.version, Settings: r.acp.o.Profile.Digest(), Program: path, Model: spec.Session.Model,
 	}
 	what := fmt.Sprintf("the trial of %s %s", c.Profile, c.Version)
-	for range canaryTries {
+	for i := range canaryTries {
 		t = &trial{}
-		res := agent.NewRunner(&canary{ACP: r.acp, path: path, cli: cli, trial: t}, r.o).Run(ctx, trialSpec(spec), discard{})
+		res := agent.NewRunner(&canary{ACP: r.acp, path: path, cli: cli, trial: t}, r.o).Run(ctx, trialSpec(spec, i), discard{})
 		if t.result.ExitCode != nil && t.result.CostUSD != nil {
 			c.CostUSD = ops.Ptr(*t.result.CostUSD + value(c.CostUSD))
 		}
@@ -185,11 +185,11 @@ func value(usd *float64) float64 {
 	return *usd
 }
 
-// trialSpec is the session of a trial: it has the rights of Tier 1, no conversation and no gates. Its key is not that of the session,
-// so that the end of the trial is not taken for the end of the session.
-func trialSpec(spec ops.SessionSpec) ops.SessionSpec {
+// trialSpec is the session of a trial: it has the rights of Tier 1, no conversation and no gates. Each has a key of its own: what is left
+// of a session is looked for and ended by its key after it is over, while the next one already runs.
+func trialSpec(spec ops.SessionSpec, n int) ops.SessionSpec {
 	s := spec.Session
-	s.Tier, s.Permissions, s.Key = ops.Tier1, ops.Tier1, s.Key+"-canary"
+	s.Tier, s.Permissions, s.Key = ops.Tier1, ops.Tier1, fmt.Sprintf("%s-canary-%d", s.Key, n)
 	limits := spec.Limits
 	limits.Wall, limits.Idle = shorter(limits.Wall, canaryWall), shorter(limits.Idle, canaryIdle)
 	return ops.SessionSpec{
