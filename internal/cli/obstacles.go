@@ -118,10 +118,11 @@ func acpFindings(cfg *config.Config, env ops.Environment) []finding {
 			continue // the check of the configuration reports it
 		}
 		if _, err := agent.Find(p.Command[0], "", env.AgentEnv); err != nil {
-			out = append(out, finding{
-				"agent " + p.Name, "problem", fmt.Sprintf("%q is not installed", p.Command[0]),
-				strings.ToUpper(p.Hint[:min(1, len(p.Hint))]) + p.Hint[min(1, len(p.Hint)):],
-			})
+			fix := "Install it or correct command in agent.acp"
+			if p.Hint != "" {
+				fix = strings.ToUpper(p.Hint[:1]) + p.Hint[1:]
+			}
+			out = append(out, finding{"agent " + p.Name, "problem", fmt.Sprintf("%q is not installed", p.Command[0]), fix})
 		}
 		if !slices.ContainsFunc(p.Keys, func(name string) bool { return agent.Variable(env.AgentEnv, name) != "" }) {
 			out = append(out, finding{
