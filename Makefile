@@ -102,6 +102,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent/claude
 	$(GO) test -run '^$$' -fuzz FuzzString -fuzztime 60s -fuzzminimizetime 5x ./internal/guard/redact
+	$(GO) test -run '^$$' -fuzz FuzzVerify -fuzztime 60s -fuzzminimizetime 5x ./internal/notice/answer
 	$(GO) test -run '^$$' -fuzz FuzzMarkdown -fuzztime 60s -fuzzminimizetime 5x ./internal/web
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m

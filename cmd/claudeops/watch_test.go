@@ -447,7 +447,7 @@ notify:
 		t.Errorf("who asked for every step gets %q", steps)
 	}
 	first := m.letters("json://first")
-	if len(first) == 0 || !strings.Contains(first[0], "Your approval is needed") || !strings.Contains(first[0], ": https://ops.example.org/approvals/1\n") {
+	if len(first) == 0 || !strings.Contains(first[0], "Your approval is needed") || !strings.Contains(first[0], " https://ops.example.org/approvals/1\n") {
 		t.Errorf("the others get %q", first)
 	}
 	seen := map[string]bool{}

@@ -55,6 +55,11 @@ type Walls interface {
 	Collect(tier ops.Tier) error
 }
 
+// ShellGater are walls that can put the gate of a session in the place of the shells that its program starts.
+type ShellGater interface {
+	GatesShells(tier ops.Tier) bool
+}
+
 // Runner runs the sessions of one adapter.
 type Runner struct {
 	Adapter
@@ -126,6 +131,14 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		release()
 	})
 	return res
+}
+
+// Gated reports whether the commands of a session are judged although its program asks nobody.
+func (r *Runner) Gated(spec ops.SessionSpec) bool {
+	g, ok := r.Adapter.(interface {
+		Gated(spec ops.SessionSpec, walls Walls) bool
+	})
+	return ok && r.o.Walls != nil && g.Gated(spec, r.o.Walls(spec.Environment))
 }
 
 // search ends what left the control group of an ended session.

@@ -21,6 +21,7 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/watch/notify"
 )
 
 // finding is the result of one check.
@@ -189,6 +190,11 @@ func notifications(cfg *config.Config) finding {
 		return finding{
 			"notifications", "warning", "no target is configured, so nobody is notified when a human is needed", "Set CLAUDEOPS_APPRISE_URLS",
 		}
+	}
+	targets := notify.ParseTargets(cfg.AppriseURLs)
+	if len(targets.Apprise) == 0 {
+		return finding{"notifications", "ok", fmt.Sprintf("%s; try 'claudeops notify test'",
+			plural(targets.Native(), "target of ntfy or Telegram", "targets of ntfy or Telegram")), ""}
 	}
 	if _, err := exec.LookPath("apprise"); err != nil {
 		return finding{

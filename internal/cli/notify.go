@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	c := &cobra.Command{Use: "notify", Short: "Notifications through Apprise: test, list, retry"}
+	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list, retry"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -25,7 +25,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
 			text := notice.Test()
-			err = daemon.Sender(cfg.AppriseURLs, cfg.AppriseAPI, cfg.StateDir).Send(c.Context(), ops.Notice{
+			err = daemon.Sender(cfg).Send(c.Context(), ops.Notice{
 				Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now(),
 			})
 			if err != nil {

@@ -181,8 +181,12 @@ type Edges struct {
 	AlertsExpire  time.Duration
 	SecondURLs    []string
 	PublicURL     string
-	DeadManMissed int
-	PingURL       string
+	// TelegramSenders may answer with the buttons of Telegram; TelegramAPI is empty for the public server.
+	TelegramSenders []int64
+	TelegramAPI     string
+	ApproveByNtfy   bool
+	DeadManMissed   int
+	PingURL         string
 }
 
 // Config holds the effective values.
@@ -355,6 +359,7 @@ func (c *Config) complete(l *loader) {
 	}
 	c.codexReady = l.codexUsable(c)
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
+	c.Edges.TelegramAPI = strings.TrimRight(c.Edges.TelegramAPI, "/")
 	if len(c.environments) == 0 {
 		c.environments = []environment{c.base()}
 	}

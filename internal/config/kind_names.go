@@ -127,6 +127,27 @@ func appriseKind() kind[[]string] {
 	}
 }
 
+// senderKind reads the numbers of people.
+func senderKind() kind[[]int64] {
+	const fix = "give the numeric id of a user, which claudeops events list shows after a message to the bot"
+	one := kind[int64]{schema: map[string]any{"type": "integer", "minimum": 1}, parse: func(_ places, v raw) (int64, []fault) {
+		n, err := strconv.ParseInt(v.text, 10, 64)
+		if err != nil || n <= 0 {
+			return 0, wrong(v, fix, "%q is not the id of a user", v.text)
+		}
+		return n, nil
+	}}
+	k := listOf("ids, separated by commas", splitAtCommas, one)
+	k.format = func(ids []int64) string {
+		words := make([]string, len(ids))
+		for i, id := range ids {
+			words[i] = strconv.FormatInt(id, 10)
+		}
+		return strings.Join(words, ",")
+	}
+	return k
+}
+
 var variableName = ops.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func variableNamesKind() kind[[]string] {

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -10,7 +13,10 @@ import (
 // noticeRoute is an entry of notify.routes.
 type noticeRoute struct {
 	ops.NoticeRoute
-	held string // the text of the file that holds the targets
+	held      string // the text of the file that holds the targets
+	heldLater string // the same of escalate_to
+	quiet     *ops.QuietHours
+	quietAll  bool
 }
 
 func noticeRouteFields(r *noticeRoute) []field {
@@ -24,21 +30,98 @@ func noticeRouteFields(r *noticeRoute) []field {
 		value("kinds", &r.Kinds, kinds, "Kinds of notices that match. `escalated` is sent only where a route names it.").orElse("any"),
 		value("environment", &r.Environment, textKind(), "Environment that matches.").orElse("any"),
 		value("urls", &r.URLs, appriseKind(),
-			"Apprise URLs for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
+			"Targets for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
 		value("urls_file", &r.held, fileKind(), "File that holds the URLs."),
+		value("quiet_hours", &r.quiet, quietKind(),
+			"Time of the day at which notices wait, for example `22:00-07:00`. Approvals, reviews and critical notices are sent anyway.").
+			orElse("none"),
+		value("time_zone", &r.Zone, zoneKind(), "Time zone of the quiet hours and of the digest, for example `Europe/Berlin`.").orElse("UTC"),
+		value("quiet_all", &r.quietAll, boolKind(), "Approvals, reviews and critical notices wait in quiet hours too.").or("false"),
+		value("digest", &r.Digest, waitKind(),
+			"Send notices as one message at the end of each period of this length, counted from midnight; at most 24h, 0 means at once. "+
+				"Approvals, reviews and critical notices are sent at once.").or("0"),
+		value("escalate_after", &r.EscalateAfter, waitKind(),
+			"Time without an answer after which `escalate_to` is notified; 0 means never.").or("0"),
+		value("escalate_to", &r.EscalateURLs, appriseKind(), "Targets when nobody answers a notice of this route."),
+		value("escalate_to_file", &r.heldLater, fileKind(), "File that holds the URLs of `escalate_to`."),
 	}
 }
 
 func finishNoticeRoute(e *entry, r *noticeRoute) {
 	r.URLs = append(r.URLs, strings.Fields(r.held)...)
+	r.EscalateURLs = append(r.EscalateURLs, strings.Fields(r.heldLater)...)
+	if r.quiet != nil {
+		r.Quiet = &ops.QuietHours{From: r.quiet.From, To: r.quiet.To, Zone: cmp.Or(r.Zone, time.UTC), All: r.quietAll}
+	}
 	if given, _ := e.hasAny(&r.URLs, &r.held); !given {
-		e.refuseAll("add urls: […], or urls: [] to notify nobody", "the route has no targets")
+		// Such a route only says when the usual targets are notified.
+		if r.Default = r.Quiet != nil || r.Digest > 0 || r.EscalateAfter > 0; !r.Default {
+			e.refuseAll("add urls: […], or urls: [] to notify nobody", "the route has no targets")
+		}
+	}
+	if r.Digest > longestDigest {
+		e.refuse(&r.Digest, "give at most 24h", "%s is above %s", r.Digest, longestDigest)
+	}
+	if (r.EscalateAfter > 0) != (len(r.EscalateURLs) > 0) {
+		e.refuseAll("give both escalate_after and escalate_to, or neither", "the escalation of the route is incomplete")
+	}
+}
+
+const longestDigest = 24 * time.Hour
+
+// quietKind reads a time of the day from and to.
+func quietKind() kind[*ops.QuietHours] {
+	const fix = "give a time of the day such as 22:00-07:00"
+	return kind[*ops.QuietHours]{
+		name: "time of the day", schema: map[string]any{"type": "string", "pattern": `^\d{1,2}:\d{2}-\d{1,2}:\d{2}$`},
+		parse: func(_ places, v raw) (*ops.QuietHours, []fault) {
+			from, to, _ := strings.Cut(strings.ReplaceAll(v.text, " ", ""), "-")
+			begin, err := time.Parse("15:04", from)
+			end, err2 := time.Parse("15:04", to)
+			if err != nil || err2 != nil {
+				return nil, wrong(v, fix, "%q is not a time of the day", v.text)
+			}
+			if begin.Equal(end) {
+				return nil, wrong(v, fix, "%q begins when it ends", v.text)
+			}
+			clock := func(t time.Time) time.Duration {
+				return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+			}
+			return &ops.QuietHours{From: clock(begin), To: clock(end)}, nil
+		},
+		format: func(q *ops.QuietHours) string {
+			if q == nil {
+				return ""
+			}
+			clock := func(d time.Duration) string { return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60) }
+			return clock(q.From) + "-" + clock(q.To)
+		},
+	}
+}
+
+// zoneKind reads the name of a time zone.
+func zoneKind() kind[*time.Location] {
+	return kind[*time.Location]{
+		name: "time zone", schema: map[string]any{"type": "string"},
+		parse: func(_ places, v raw) (*time.Location, []fault) {
+			zone, err := time.LoadLocation(v.text)
+			if err != nil || v.text == "" {
+				return nil, wrong(v, "give a name such as Europe/Berlin or UTC", "%q is not a time zone", v.text)
+			}
+			return zone, nil
+		},
+		format: func(z *time.Location) string {
+			if z == nil {
+				return ""
+			}
+			return z.String()
+		},
 	}
 }
 
 // tellEscalated reports whether a route asks for notices of an environment's escalations.
 func (c *Config) tellEscalated(environment string) bool {
 	return slices.ContainsFunc(c.NoticeRoutes, func(r ops.NoticeRoute) bool {
-		return r.Takes(ops.NoticeEscalated) && len(r.URLs) > 0 && (r.Environment == "" || r.Environment == environment)
+		return r.Takes(ops.NoticeEscalated) && (len(r.URLs) > 0 || r.Default) && (r.Environment == "" || r.Environment == environment)
 	})
 }

@@ -29,7 +29,7 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	}
 	targets := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs, []string{c.Edges.PingURL})
 	for _, r := range c.NoticeRoutes {
-		targets = append(targets, r.URLs...)
+		targets = append(append(targets, r.URLs...), r.EscalateURLs...)
 	}
 	for _, u := range targets {
 		add(u, 0)

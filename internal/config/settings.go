@@ -353,7 +353,8 @@ func (c *Config) hostSettings() []field {
 
 func (c *Config) noticeSettings() []field {
 	return []field{
-		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets.").byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
+		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets. See [Notifications](notifications.md).").
+			byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
 		value("notify.apprise_api", &c.AppriseAPI, webURLKind(),
 			"Apprise API server that sends notifications, instead of the `apprise` program.").
 			byEnv("CLAUDEOPS_APPRISE_API"),
@@ -370,6 +371,14 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
 		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
 			"Other targets for certain notices. See [Notices](#notices)."),
+		value("notify.telegram_senders", &c.Edges.TelegramSenders, senderKind(),
+			"Telegram users who may answer with buttons, by their numeric ids. Without any, Telegram messages have no buttons.").
+			byEnv("CLAUDEOPS_TELEGRAM_SENDERS"),
+		value("notify.telegram_api", &c.Edges.TelegramAPI, webURLKind(), "Server of the Telegram Bot API.").
+			byEnv("CLAUDEOPS_TELEGRAM_API").orElse("`https://api.telegram.org`"),
+		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
+			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
+			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
 			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),

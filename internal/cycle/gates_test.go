@@ -131,3 +131,41 @@ func TestAnAgentThatAsksNoGateStillGetsTheBrokeredSockets(t *testing.T) {
 		t.Errorf("gate %+v, opened %d, closed %d", seen, g.opened, g.closed)
 	}
 }
+
+// judged is an agent that asks no gate, but whose commands are judged; it changes a file itself if it is told to.
+type judged struct {
+	ungated
+
+	patches bool
+}
+
+func (judged) Gated(ops.SessionSpec) bool { return true }
+
+func (j judged) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+	if j.patches {
+		spec.Watch(ops.Activity{Kind: ops.ActivityCall, UseID: "1", Tool: "file_change"})
+	}
+	return j.ungated.Run(ctx, spec, rec)
+}
+
+func TestAnAgentWhoseCommandsAreJudgedIsHeldToItsGates(t *testing.T) {
+	for _, patches := range []bool{false, true} {
+		asked := 0
+		var seen *ops.GateSpec
+		s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) {
+			p.Gates = &gates{}
+			p.Effects = func(context.Context, ops.SessionID) (ops.Effects, error) { asked++; return ops.Effects{}, nil }
+		})
+		s.Runners["claude"] = judged{ungated{func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
+			seen = spec.Gate
+			return ops.RunResult{ExitCode: ops.Ptr(1), Failure: ops.FailureAgent, Err: "it broke"}
+		}}, patches}
+		s.advance(t)
+		if seen == nil || seen.Allowed == nil || seen.Settings == nil {
+			t.Errorf("gate %+v", seen)
+		}
+		if (asked > 0) == patches {
+			t.Errorf("patches %v: its effects were asked for %d times", patches, asked)
+		}
+	}
+}

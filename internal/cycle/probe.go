@@ -55,10 +55,10 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		}
 	}
 	for _, c := range lastRound(result.Checks) {
-		if c.Status == ops.Down {
+		if env.Policy.Bad(c) {
 			result.Events = append(result.Events, ops.Event{
 				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
-				Service: c.Service, Message: fmt.Sprintf("%s is down: %s", c.Service, c.Error),
+				Service: c.Service, Message: fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error),
 			})
 		}
 	}
@@ -112,7 +112,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 		if a.Health != nil {
 			more = a.Health.MoreToRecover(env.Name, all)
 		}
-		bad := down(lastRound(all))
+		bad := slices.ContainsFunc(lastRound(all), env.Policy.Bad)
 		if bad {
 			good = a.Clock()
 		}
@@ -138,7 +138,7 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		}
 	}
 	for _, c := range lastRound(r.Checks) {
-		if c.Status != ops.Down {
+		if !env.Policy.Bad(c) {
 			continue
 		}
 		dependency, in := a.Health.InGrace(env.Name, c.Service, recovered, a.Clock())
@@ -166,10 +166,6 @@ func lastRound(checks []ops.Check) []ops.Check {
 		}
 	}
 	return out
-}
-
-func down(checks []ops.Check) bool {
-	return slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Down })
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

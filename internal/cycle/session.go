@@ -213,10 +213,16 @@ func (a *Advancer) start(
 		return ops.RunResult{Failure: ops.FailureGate, Err: problem}
 	}
 	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
+	r.Gated = r.Gated && !watcher.changed
 	if _, told := p.runner.(replayer); told && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
 	return run
+}
+
+// gater is a runner of a program that asks nobody, but may be made to: Gated reports whether the commands of a session are judged.
+type gater interface {
+	Gated(spec ops.SessionSpec) bool
 }
 
 // hooks are called when the process of a session has started, and when it has ended.
@@ -246,10 +252,14 @@ func (a *Advancer) guarded(
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
-	if able.Ungated {
+	judged := !able.Ungated
+	if g, ok := p.runner.(gater); ok && !judged {
+		judged = g.Gated(spec)
+	}
+	if !judged {
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
-	spec.Gate, r.Gated = &gate, !able.Ungated
+	spec.Gate, r.Gated = &gate, judged
 	run := p.runner.Run(ctx, spec, rec)
 	h.ended()
 	a.leave(ctx, env, held, r)

@@ -22,6 +22,7 @@ type watch struct {
 	step     int
 	count    int
 	called   bool // it used a tool
+	changed  bool // it changed a file with a tool that no gate judges
 	estimate func(ops.Activity) float64
 	budget   float64
 	turns    map[string]bool
@@ -30,6 +31,9 @@ type watch struct {
 
 // structuredTool is what an agent calls to give its outcome.
 const structuredTool = "StructuredOutput"
+
+// patchTool is how Codex tells that it changed files itself. It asks no gate about that.
+const patchTool = "file_change"
 
 // maxTurns bounds a session that only answers a question.
 const maxTurns = 20
@@ -79,6 +83,7 @@ func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner
 // saw is told what the session does, and says when it has to stop.
 func (w *watch) saw(a ops.Activity) *ops.Halt {
 	w.called = w.called || a.Kind == ops.ActivityCall
+	w.changed = w.changed || a.Tool == patchTool
 	if h := w.looping(a); h != nil {
 		return h
 	}

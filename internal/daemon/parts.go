@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"path/filepath"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/acp"
@@ -131,11 +130,6 @@ func (h *Host) keeper() *supervisor.Keeper {
 		People: h.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
 		Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
 	}
-}
-
-// Sender is the way notices leave this host.
-func Sender(urls []string, api, stateDir string) *notify.Apprise {
-	return notify.New(notify.AppriseOptions{URLs: urls, API: api, Dir: filepath.Join(stateDir, "notify")})
 }
 
 func (h *Host) newOutbox() *notify.Outbox { return notify.NewOutbox(h.outboxOptions()) }

@@ -122,9 +122,12 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	return errors.Join(err, h.shutdown(ctx, server, end, &running))
 }
 
-// startRoutine starts what the daemon does by itself: the schedule, reminders, retention and signs of life.
+// startRoutine starts what the daemon does by itself: the schedule, answers from phones, reminders, retention and signs of life.
 func (h *Host) startRoutine(life context.Context, run func(what string, f func() error)) {
 	run("keep schedule", func() error { return h.supervisor.Run(life) })
+	if replies := h.replies(); replies.Needed() {
+		run("read answers", func() error { return h.onOneHost(life, "answers", replies.Run) })
+	}
 	run("remind people", func() error {
 		return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
 	})

@@ -237,6 +237,8 @@ func sessionOf(p agent.Program, gates string) wall.Session {
 	s := wall.Session{ID: agent.Variable(p.Env, process.KeyName)}
 	if prefix := agent.Variable(p.Env, "CLAUDE_CODE_SHELL_PREFIX"); prefix != "" {
 		s.Gate = filepath.Dir(prefix)
+	} else if gate := agent.Variable(p.Env, confine.GateVariable); gate != "" {
+		s.Gate, s.Shells = gate, true
 	} else {
 		s.Ungated = true
 		// It asks no gate about its commands, but it reaches the supervisor's tools there.
@@ -260,6 +262,9 @@ func sessionOf(p agent.Program, gates string) wall.Session {
 	return s
 }
 
+// codexAgent starts shells itself.
+const codexAgent = "codex"
+
 // confineCommands puts a wall around every command of a session.
 func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops.Session, dryRun bool) {
 	sandbox := g.sandboxes[env.Name]
@@ -267,6 +272,9 @@ func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops
 		return
 	}
 	session := wall.Session{ID: s.Key, LookOnly: dryRun}
+	if s.Agent == codexAgent {
+		session.Gate = filepath.Dir(opened.Socket()) // the real shell is mounted there
+	}
 	if w := sandbox.Command(s.May(), session); w != nil {
 		opened.Confine(w, sandbox.CommandEnv(session))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"sync"
 
 	"claudeops/internal/api/webhook"
@@ -159,51 +158,4 @@ func (h *Host) deadMan() *watch.DeadMan {
 		d.Ping = func(ctx context.Context) error { return notify.Ping(ctx, client, address) }
 	}
 	return d
-}
-
-// outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
-func (h *Host) outboxOptions() notify.OutboxOptions {
-	c := h.Config
-	router := notify.Router{First: Sender(c.AppriseURLs, c.AppriseAPI, c.StateDir)}
-	own := func(name string, urls []string) notify.Sender {
-		return notify.New(notify.AppriseOptions{URLs: urls, API: c.AppriseAPI, Dir: filepath.Join(c.StateDir, "notify", name)})
-	}
-	if len(c.Edges.SecondURLs) > 0 {
-		router.Second = own("second", c.Edges.SecondURLs)
-	}
-	for i, r := range c.NoticeRoutes {
-		routed := notify.Routed{NoticeRoute: r}
-		if len(r.URLs) > 0 {
-			routed.Sender = own(fmt.Sprintf("route%d", i), r.URLs)
-		}
-		router.Routes = append(router.Routes, routed)
-	}
-	o := notify.OutboxOptions{Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route}
-	if c.Edges.PublicURL != "" {
-		o.Link = h.link
-	}
-	return o
-}
-
-// link is the page on which a person can act on a notice: the question, the incident, or the cycle.
-func (h *Host) link(ctx context.Context, n ops.Notice) string {
-	base := h.Config.Edges.PublicURL
-	if n.CycleID == nil {
-		return base + "/"
-	}
-	loaded, err := h.store.Load(ctx, *n.CycleID)
-	if err != nil {
-		return base + "/"
-	}
-	for _, a := range loaded.Journal.Approvals {
-		if a.Status == ops.ApprovalPending {
-			return fmt.Sprintf("%s/approvals/%d", base, a.ID)
-		}
-	}
-	for _, i := range loaded.Journal.Incidents {
-		if i.LastCycle == *n.CycleID {
-			return fmt.Sprintf("%s/incidents/%d", base, i.ID)
-		}
-	}
-	return fmt.Sprintf("%s/cycles/%d", base, *n.CycleID)
 }

@@ -145,7 +145,7 @@ func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
 // probesPass: our own probes looked at what the session claims, and found nothing down.
 func (v view) probesPass(s ops.Session) bool {
 	checks := v.checks(ops.ProbeVerify, s.ID)
-	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Down })
+	return len(checks) > 0 && !slices.ContainsFunc(checks, v.policy.Bad)
 }
 
 // doubted: the judge did not pass the claim.

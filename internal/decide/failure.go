@@ -34,7 +34,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
 	}
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if c.Status == ops.Down && !slices.Contains(f.ProbeRed, c.Service) {
+		if v.policy.Bad(c) && !slices.Contains(f.ProbeRed, c.Service) {
 			f.ProbeRed = append(f.ProbeRed, c.Service)
 		}
 	}

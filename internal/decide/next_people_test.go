@@ -89,7 +89,7 @@ func peopleCases(now time.Time) []nextCase {
 			if s.Approval.Reason != "web answers 502" || s.Incident.Reason != "web answers 502" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
 				t.Errorf("asked %q, reported %+v", s.Approval.Reason, s.Incident)
 			}
-			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web answers 502. Approve or deny Tier 2 (tier2)." {
+			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web answers 502. May Tier 2 start?" {
 				t.Errorf("the notice starts %q", first)
 			}
 		}},

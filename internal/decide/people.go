@@ -365,7 +365,7 @@ func (v view) affected() []string {
 	}
 	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify} {
 		for _, c := range v.checks(purpose, 0) {
-			if c.Status == ops.Down {
+			if v.policy.Bad(c) {
 				add(c.Service)
 			}
 		}

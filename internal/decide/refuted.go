@@ -72,7 +72,7 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 		h.RemediationAttempted = "it did not say what it did"
 	}
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if c.Status == ops.Down && !slices.Contains(h.ServicesAffected, c.Service) {
+		if v.policy.Bad(c) && !slices.Contains(h.ServicesAffected, c.Service) {
 			h.ServicesAffected = append(h.ServicesAffected, c.Service)
 		}
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
@@ -89,7 +89,7 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.
 func (v view) refutation(s ops.Session) string {
 	switch r, judged := v.verdictOn(s); {
-	case slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), func(c ops.Check) bool { return c.Status == ops.Down }):
+	case slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), v.policy.Bad):
 		return "probes refute the claimed repair"
 	case judged && r.Verdict == judge.Fail:
 		return "the judge does not accept the claimed repair: " + scores(r)

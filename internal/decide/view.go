@@ -47,8 +47,7 @@ func (v view) quiet() bool {
 	}
 	well := map[string]bool{}
 	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		bad := c.Status == ops.Down || (c.Status == ops.Degraded && !v.policy.TolerateDegraded)
-		if _, held := v.withheld(c.Service); bad && !held {
+		if _, held := v.withheld(c.Service); v.policy.Bad(c) && !held {
 			return false
 		}
 		well[c.Service] = true
@@ -172,7 +171,7 @@ func (v view) refuted() bool { return len(v.downAfterClaim()) > 0 }
 func (v view) downAfterClaim() []ops.Check {
 	var out []ops.Check
 	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
-		if c.Status == ops.Down {
+		if v.policy.Bad(c) {
 			out = append(out, c)
 		}
 	}
@@ -189,7 +188,7 @@ func (v view) servicesToVerify() []string {
 		}
 	}
 	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		if c.Status == ops.Down {
+		if v.policy.Bad(c) {
 			names = append(names, c.Service)
 		}
 	}

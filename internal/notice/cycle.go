@@ -103,36 +103,39 @@ type Question struct {
 	Plan    []ops.ApprovedStep
 }
 
-// within is how long an answer is awaited.
-func (q Question) within() string {
-	if q.Expires.IsZero() {
-		return ""
-	}
-	return " within " + span(q.Expires.Sub(q.Now))
-}
+// longestQuestion is the first line of a question: what a phone shows without opening it.
+const longestQuestion = 80
 
-func (q Question) expiry() string {
-	if q.Expires.IsZero() {
-		return ""
-	}
-	return stamp(q.Expires)
+// question is the first line of a question: what is wrong, and what is asked. What is wrong is shortened so that the line fits.
+func (p Problem) question(asked string) string {
+	what := strings.TrimRight(p.head(""), ".")
+	room := longestQuestion - len([]rune(asked)) - len(". ")
+	return sentence(line(what, max(room, 1))) + " " + asked
 }
 
 // Approval asks whether a tier may start, or a plan instead of it. The reader decides about exactly these steps, so none is left out.
 func Approval(p Problem, q Question) Text {
-	p.Todo = fmt.Sprintf("approve or deny %s (%s)%s", q.Tier, q.Handler, q.within())
-	answer := "page Incidents, or claudeops approvals list"
+	asked, how := fmt.Sprintf("May %s start?", q.Tier), "page Incidents, or claudeops approvals list"
 	if len(q.Plan) > 0 {
-		p.Todo = fmt.Sprintf("approve all or part of the plan, or deny it%s", q.within())
-		answer = "page Incidents, or claudeops approvals approve ID (--steps 1,2 for a part)"
+		asked, how = "May the plan run?", "page Incidents, or claudeops approvals approve ID (--steps 1,2 for a part)"
 	}
-	facts := append([]fact{{"Expires", q.expiry()}, {"Answer", answer}}, p.facts()...)
-	text := body(p.head(p.Todo), facts...)
+	text := body(p.question(asked), p.asked(q, how, q.Tier.May())...)
 	if len(q.Plan) > 0 {
 		first, rest, _ := strings.Cut(text, "\n")
 		text = first + "\n\n" + planText(q) + rest
 	}
 	return Text{title("Your approval is needed"), text}
+}
+
+// asked are the facts of a question.
+func (p Problem) asked(q Question, how, may string) []fact {
+	if q.Handler != "" && may != "" {
+		may = fmt.Sprintf("%s (%s): %s", q.Tier, q.Handler, may)
+	}
+	if !q.Expires.IsZero() {
+		how = fmt.Sprintf("by %s (in %s): %s", stamp(q.Expires), span(q.Expires.Sub(q.Now)), how)
+	}
+	return append([]fact{{"Answer", how}, {"May do", may}}, p.facts()...)
 }
 
 // longestStep is the length of each text of a step.
@@ -156,9 +159,8 @@ func planText(q Question) string {
 
 // Review asks whether a repair is good enough.
 func Review(p Problem, q Question) Text {
-	p.Todo = "check the repair, then accept or reject it" + q.within()
-	facts := []fact{{"Expires", q.expiry()}, {"Answer", "page Incidents, or claudeops approvals list"}}
-	return Text{title("A repair needs your review"), body(p.head(p.Todo), append(facts, p.facts()...)...)}
+	facts := p.asked(q, "page Incidents, or claudeops approvals list", "")
+	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), facts...)}
 }
 
 // Expired tells that nobody answered a question.

@@ -39,7 +39,9 @@ func cut(text string, limit int) string {
 func WithLink(text, address string) string {
 	first, rest, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
 	first = strings.TrimRight(first, " ")
-	if trimmed := strings.TrimSuffix(first, "."); trimmed != "" {
+	if trimmed := strings.TrimSuffix(first, "."); strings.HasSuffix(trimmed, "?") {
+		first = trimmed + " "
+	} else if trimmed != "" {
 		first = trimmed + ": "
 	}
 	return strings.TrimRight(first+address+"\n"+rest, "\n") + "\n"

@@ -143,6 +143,9 @@ type Policy struct {
 	Watch Watch `json:"watch,omitzero"`
 }
 
+// Bad reports whether a check finds that a service does not work well enough.
+func (p Policy) Bad(c Check) bool { return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded }
+
 // Handler returns the registered handler with that id.
 func (p Policy) Handler(id string) (Handler, bool) {
 	for _, h := range p.Handlers {

@@ -57,6 +57,20 @@ func (t Tier) Title() string {
 	}
 }
 
+// May says in one line what the tier may do. The pages say it in detail.
+func (t Tier) May() string {
+	switch t {
+	case Tier1:
+		return "look, change nothing"
+	case Tier2:
+		return "restart services and make small, safe repairs, within their cooldowns"
+	case Tier3:
+		return "restart and redeploy services, run Ansible and Helm, compose down and up, within their cooldowns"
+	case HumanTier:
+	}
+	return ""
+}
+
 // Known reports whether the tier is one of the three that agents have.
 func (t Tier) Known() bool { return t >= Tier1 && t <= LastTier }
 

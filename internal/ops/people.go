@@ -2,6 +2,7 @@ package ops
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -119,6 +120,17 @@ func (i Incident) Known() (IncidentReport, error) {
 	var r IncidentReport
 	err := json.Unmarshal(i.Report, &r)
 	return r, err
+}
+
+// NoticeSubject is what a person can still answer about a notice.
+type NoticeSubject struct {
+	Approval  *Approval  // the pending question of its cycle; nil: none
+	Incidents []Incident // the unresolved ones that it is about and that a human was called about
+}
+
+// Unanswered reports whether nobody has answered yet.
+func (s NoticeSubject) Unanswered() bool {
+	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen })
 }
 
 // ClassAgent is the class of an incident about the agent itself, not about a service.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -124,6 +125,10 @@ type Notice struct {
 	Title   string
 	Body    string
 	Target  NoticeTarget
+	// Incident is the one that the notice is about; 0 if it is not about a single one.
+	Incident int64
+	// Link is the page on which a person can act on it. It is added when the notice is sent, and not stored.
+	Link string
 	// Environment and Service choose the route; Service may be empty.
 	Environment string
 	Service     string
@@ -145,6 +150,16 @@ const (
 	TargetFirst  NoticeTarget = ""
 	TargetSecond NoticeTarget = "second"
 )
+
+const escalationOf = "escalate:"
+
+// EscalationOf is the second person of a route, who is told when nobody answers a notice of that route.
+func EscalationOf(route string) NoticeTarget { return NoticeTarget(escalationOf + route) }
+
+// Escalation returns the route whose second person a target is.
+func (t NoticeTarget) Escalation() (route string, ok bool) {
+	return strings.CutPrefix(string(t), escalationOf)
+}
 
 // NoticeStatus is where a notice stands.
 type NoticeStatus string

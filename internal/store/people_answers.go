@@ -14,8 +14,36 @@ import (
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
 // resolved already is an ops.ErrConflict that says by whom and when.
 func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+	return s.answerIncident(ctx, "acknowledge", id, acknowledging(id, by, reason, s.orNow(at)))
+}
+
+// Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
+func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
+	return s.answerIncident(ctx, "snooze", id, snoozing(id, by, until, reason, s.orNow(at)))
+}
+
+// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. A resolved one is an
+// ops.ErrConflict that says by whom and when.
+func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
-	return s.answerIncident(ctx, "acknowledge", id, by, reason, at, "acknowledged", func(tx db.Querier) error {
+	return s.answerIncident(ctx, "resolve", id, incidentAnswer{
+		id: id, by: by, reason: reason, at: at, did: "resolved",
+		change: func(ctx context.Context, tx db.Querier) error { return resolveIncident(ctx, tx, id, by, reason, at) },
+	})
+}
+
+// incidentAnswer is what a person does with an incident.
+type incidentAnswer struct {
+	id     int64
+	by     string
+	reason string
+	at     time.Time
+	did    string
+	change func(ctx context.Context, tx db.Querier) error
+}
+
+func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, did: "acknowledged", change: func(ctx context.Context, tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, acknowledged_at = ?, acknowledged_by = ?,
 			snoozed_until = NULL, remind_at = NULL, updated_at = ? WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
 			ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged))
@@ -26,14 +54,12 @@ func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at
 			return err
 		}
 		return countAnswer(ctx, tx, id)
-	})
+	}}
 }
 
-// Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
-func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
-	at = s.orNow(at)
+func snoozing(id int64, by string, until time.Time, reason string, at time.Time) incidentAnswer {
 	did := "snoozed until " + until.UTC().Format(time.RFC3339)
-	return s.answerIncident(ctx, "snooze", id, by, reason, at, did, func(tx db.Querier) error {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, did: did, change: func(ctx context.Context, tx db.Querier) error {
 		if !until.After(at) {
 			return fmt.Errorf("%s has passed: give a later time", until.UTC().Format(time.RFC3339))
 		}
@@ -47,47 +73,42 @@ func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time
 			return err
 		}
 		return countAnswer(ctx, tx, id)
-	})
-}
-
-// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. A resolved one is an
-// ops.ErrConflict that says by whom and when.
-func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
-	at = s.orNow(at)
-	return s.answerIncident(ctx, "resolve", id, by, reason, at, "resolved", func(tx db.Querier) error {
-		return resolveIncident(ctx, tx, id, by, reason, at)
-	})
+	}}
 }
 
 // answerIncident changes an incident for a person and records the event, in one transaction.
-func (s *Store) answerIncident(ctx context.Context, verb string, id int64, by, reason string, at time.Time, did string,
-	change func(tx db.Querier) error,
-) (ops.Incident, error) {
+func (s *Store) answerIncident(ctx context.Context, verb string, id int64, a incidentAnswer) (ops.Incident, error) {
 	var out ops.Incident
-	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) error {
-		if err := requireName(by); err != nil {
-			return err
-		}
-		if err := change(tx); err != nil {
-			return err
-		}
-		var err error
-		if out, err = incidentByID(ctx, tx, id); err != nil {
-			return err
-		}
-		err = insertEvent(ctx, tx, ops.Event{
-			CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
-			Message: withReason(fmt.Sprintf("%s %s %s", by, did, describeIncident(out)), reason),
-		}, at)
-		if err != nil {
-			return err
-		}
-		return s.offer(ctx, tx, out.Environment, at)
+	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) (err error) {
+		out, err = s.answerIncidentIn(ctx, tx, a)
+		return err
 	})
 	if err != nil {
 		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)
 	}
 	return out, nil
+}
+
+// answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
+func (s *Store) answerIncidentIn(ctx context.Context, tx db.Querier, a incidentAnswer) (ops.Incident, error) {
+	if err := requireName(a.by); err != nil {
+		return ops.Incident{}, err
+	}
+	if err := a.change(ctx, tx); err != nil {
+		return ops.Incident{}, err
+	}
+	out, err := incidentByID(ctx, tx, a.id)
+	if err != nil {
+		return ops.Incident{}, err
+	}
+	err = insertEvent(ctx, tx, ops.Event{
+		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
+		Message: withReason(fmt.Sprintf("%s %s %s", a.by, a.did, describeIncident(out)), a.reason),
+	}, a.at)
+	if err != nil {
+		return ops.Incident{}, err
+	}
+	return out, s.offer(ctx, tx, out.Environment, a.at)
 }
 
 // incidentConflict says who answered first.

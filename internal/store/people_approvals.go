@@ -123,23 +123,31 @@ func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at tim
 func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
-	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
-		if err := checkAnswer(status, by); err != nil {
-			return err
-		}
-		var err error
-		if out, err = settleApproval(ctx, tx, id, status, by, reason, at); err != nil {
-			return err
-		}
-		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
-			return err
-		}
-		return s.offerBeside(ctx, tx, out.CycleID, at)
+	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
+		out, err = s.answerIn(ctx, tx, id, status, by, reason, at)
+		return err
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
 	}
 	return out, nil
+}
+
+// answerIn is Answer within a transaction. A conflict has written nothing.
+func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
+	if err := checkAnswer(status, by); err != nil {
+		return ops.Approval{}, err
+	}
+	a, err := settleApproval(ctx, tx, id, status, by, reason, at)
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	if err := wakeCycle(ctx, tx, a.CycleID, at); err != nil {
+		return ops.Approval{}, err
+	}
+	return a, s.offerBeside(ctx, tx, a.CycleID, at)
 }
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
@@ -148,37 +156,39 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
-		if err := requireName(by); err != nil {
-			return err
-		}
 		a, err := approvalByID(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		chosen, err := chosenSteps(a, hash, steps)
-		if err != nil {
-			return err
-		}
-		text, err := db.JSON(chosen)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
-		if err != nil {
-			return err
-		}
-		if out, err = settleApproval(ctx, tx, id, ops.ApprovalApproved, by, reason, at); err != nil {
-			return err
-		}
-		if err := wakeCycle(ctx, tx, out.CycleID, at); err != nil {
-			return err
-		}
-		return s.offerBeside(ctx, tx, out.CycleID, at)
+		out, err = s.answerPlanIn(ctx, tx, a, hash, steps, by, reason, at)
+		return err
 	})
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
 	}
 	return out, nil
+}
+
+// answerPlanIn is AnswerPlan within a transaction. A conflict has written nothing.
+func (s *Store) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval, hash string, steps []int, by, reason string,
+	at time.Time,
+) (ops.Approval, error) {
+	if err := requireName(by); err != nil {
+		return ops.Approval{}, err
+	}
+	chosen, err := chosenSteps(a, hash, steps)
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	text, err := db.JSON(chosen)
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, a.ID, ops.ApprovalPending)
+	if err != nil {
+		return ops.Approval{}, err
+	}
+	return s.answerIn(ctx, tx, a.ID, ops.ApprovalApproved, by, reason, at)
 }
 
 // ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
@@ -190,11 +200,18 @@ func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, s
 		return s.Answer(ctx, a.ID, ops.ApprovalApproved, by, reason, at)
 	}
 	if len(steps) == 0 {
-		for n := range a.Plan {
-			steps = append(steps, n+1)
-		}
+		steps = allSteps(a)
 	}
 	return s.AnswerPlan(ctx, a.ID, hash, steps, by, reason, at)
+}
+
+// allSteps are the steps of the plan of a question, counted from 1.
+func allSteps(a ops.Approval) []int {
+	var steps []int
+	for n := range a.Plan {
+		steps = append(steps, n+1)
+	}
+	return steps
 }
 
 // chosenSteps checks what a person chose of a plan.

@@ -11,12 +11,12 @@ import (
 )
 
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
-	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key FROM notifications n`
+	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0) FROM notifications n`
 
 func scanNotice(r db.Row) (ops.Notice, error) {
 	var n ops.Notice
 	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
-		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key)
+		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident)
 	return n, err
 }
 
@@ -92,7 +92,8 @@ func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
 }
 
 const insertsNotice = `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,
-	error, created_at, sent_at, target, environment, service, dedup_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	error, created_at, sent_at, target, environment, service, dedup_key, incident_id)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertNotice adds a notice, unless one with the same key was added lately.
 func insertNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time) (int64, error) {
@@ -134,7 +135,7 @@ func withTimes(n ops.Notice, at time.Time) ops.Notice {
 func noticeValues(n ops.Notice) []any {
 	return []any{
 		db.OptID(n.CycleID), n.Kind, n.Level, n.Title, n.Body, n.Status, n.Attempts, db.Time(n.NextAt),
-		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key,
+		n.Error, db.Time(n.CreatedAt), db.OptTime(n.SentAt), n.Target, n.Environment, n.Service, n.Key, db.OrNull(n.Incident),
 	}
 }
 

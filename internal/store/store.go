@@ -68,6 +68,8 @@ func schema() db.Schema {
 		{Name: "causes", Key: id},
 		{Name: "cost_days", Key: []string{"day", "environment", "tier", "model", "trigger", "services"}},
 		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
+		{Name: "answer_codes", Key: []string{"code"}},
+		{Name: "used_answers", Key: []string{"code"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "agent_canaries", Key: []string{"host", "profile", "version", "settings"}},
 	}}

@@ -129,6 +129,12 @@ func released() map[int64][]string {
 				VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
 			`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
 		},
+		21: {
+			`INSERT INTO answer_codes (code, token, expires_at) VALUES ('c', 't', '2036-03-14T11:00:00.000000Z')`,
+			`INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES ('c', 'telegram/1/2', ` + at + `, 'alice',
+				'2036-03-14T11:00:00.000000Z')`,
+			`UPDATE notifications SET incident_id = 1 WHERE id = 1`,
+		},
 		27: {
 			`INSERT INTO agent_canaries (host, profile, version, settings, program, passed, detail, at)
 				VALUES ('host-a', 'opencode', '1.0.0', 's', '/usr/bin/opencode', TRUE, 'it asks', ` + at + `)`,

@@ -37,6 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"approval", approvalCases()},
 		{"incident", incidentCases()},
 		{"answer", answerCases()},
+		{"reply", replyCases()},
 		{"reminder", reminderCases()},
 		{"memory", memoryCases()},
 		{"watch", watchCases()},

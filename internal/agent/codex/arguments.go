@@ -156,7 +156,30 @@ func (c *Codex) environment(spec ops.SessionSpec, f agent.Folders, home string) 
 		}
 		return slices.Contains(c.o.ExtraEnv, name)
 	}
-	return agent.Environment(spec, f, agent.Variables{Passes: passes, Set: map[string]string{"CODEX_HOME": home}})
+	env := agent.Environment(spec, f, agent.Variables{Passes: passes, Set: map[string]string{"CODEX_HOME": home}})
+	return gatedEnvironment(env, gateOf(spec))
+}
+
+// gateOf is the folder of the session's gate; empty where its commands are not judged.
+func gateOf(spec ops.SessionSpec) string {
+	if spec.Gate == nil || spec.Gate.ShellPrefix == "" {
+		return ""
+	}
+	return filepath.Dir(spec.Gate.ShellPrefix)
+}
+
+// shells are where the gate is found as a shell, in its folder.
+func shells(gate string) string { return filepath.Join(gate, "shells") }
+
+// gatedEnvironment leaves Codex nothing but the gate to find in its PATH: it looks there for the shell that a model names, and starts
+// other programs for itself that nobody judges. The gate gives the commands their PATH back.
+func gatedEnvironment(env []string, gate string) []string {
+	if gate == "" {
+		return env
+	}
+	path := agent.Variable(env, "PATH")
+	env = slices.DeleteFunc(env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") })
+	return append(env, "PATH="+shells(gate), "CLAUDEOPS_SHELL_PATH="+path, "CLAUDEOPS_SHELL_GATE="+gate)
 }
 
 // homeName is CODEX_HOME in the home of the agents, which they can write to behind walls, too.

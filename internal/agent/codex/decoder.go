@@ -19,6 +19,9 @@ type decoder struct {
 
 func newDecoder(spec ops.SessionSpec, home, version string, prices ops.Prices) *decoder {
 	d := &decoder{spec: spec, home: home, version: version, prices: prices, before: before(spec, home)}
+	if gate := gateOf(spec); gate != "" {
+		d.gates = []string{shells(gate) + "/", systemShell}
+	}
 	d.tail = tail{home: home, model: spec.Session.Model, st: &d.stream}
 	return d
 }
@@ -26,7 +29,9 @@ func newDecoder(spec ops.SessionSpec, home, version string, prices ops.Prices) *
 // Line reads one line of output.
 func (d *decoder) Line(text string) agent.Progress {
 	changed := d.line(text)
-	return agent.Progress{Changed: changed, Open: d.open}
+	p := agent.Progress{Changed: changed, Open: d.open, Ran: d.ungated}
+	d.ungated = nil
+	return p
 }
 
 // Activities are what a line tells, after what the record of the conversation tells by now.

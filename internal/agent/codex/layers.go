@@ -53,6 +53,17 @@ func sandboxFor(spec ops.SessionSpec, walls agent.Walls) (readOnly bool, err err
 	return false, nil
 }
 
+// Gated reports whether the commands of a session can be judged: where our mounts put the gate in the place of the shells, and no sandbox
+// of Codex keeps commands from asking it.
+func (c *Codex) Gated(spec ops.SessionSpec, walls agent.Walls) bool {
+	g, ok := walls.(agent.ShellGater)
+	if !ok || !g.GatesShells(spec.Session.May()) {
+		return false
+	}
+	readOnly, err := sandboxFor(spec, walls)
+	return err == nil && !readOnly
+}
+
 // trySandbox sets Codex's own sandbox up once, the way a session would: where it cannot be set up, Codex would run nothing
 // and say little about it.
 func (c *Codex) trySandbox(ctx context.Context, spec ops.SessionSpec, walls agent.Walls, p agent.Program) error {

@@ -21,7 +21,12 @@ type stream struct {
 	said      string // the last message of the agent
 	open      []agent.Call
 	warnings  []string
+	gates     []string // how a command begins that the gate judges; empty: none is judged
+	ungated   []string // the ids of commands that began in another way
 }
+
+// systemShell is what Codex starts for a shell that it does not know. The gate is mounted there.
+const systemShell = "/bin/sh -"
 
 type streamEvent struct {
 	Type     string `json:"type"`
@@ -81,8 +86,18 @@ func (st *stream) opened(i item) bool {
 	if !isCall(i.Type) || i.ID == "" || slices.ContainsFunc(st.open, func(c agent.Call) bool { return c.ID == i.ID }) {
 		return false
 	}
+	st.checkGate(i)
 	st.open = append(st.open, agent.Call{ID: i.ID, Name: i.tool(), Input: i.input()})
 	return true
+}
+
+// checkGate notes a command that did not begin with the gate: then Codex no longer finds its shells as we know it.
+func (st *stream) checkGate(i item) {
+	if i.Type != "command_execution" || len(st.gates) == 0 ||
+		slices.ContainsFunc(st.gates, func(gate string) bool { return strings.HasPrefix(i.Command, gate) }) {
+		return
+	}
+	st.ungated = append(st.ungated, i.ID)
 }
 
 // closed notes what came of an item. What Codex calls an error there is often a mere warning.
@@ -95,6 +110,7 @@ func (st *stream) closed(i item) bool {
 			st.warnings = append(st.warnings, i.Message)
 		}
 	}
+	st.checkGate(i)
 	before := len(st.open)
 	st.open = slices.DeleteFunc(slices.Clone(st.open), func(c agent.Call) bool { return c.ID == i.ID })
 	return len(st.open) != before

@@ -126,3 +126,38 @@ func TestReported(t *testing.T) {
 		}
 	}
 }
+
+func TestACommandThatPassedTheGateIsNoticed(t *testing.T) {
+	t.Parallel()
+	spec := ops.SessionSpec{Gate: &ops.GateSpec{ShellPrefix: "/run/gate/1-1/claudeops-guard-shell"}}
+	for command, passed := range map[string]bool{
+		"/run/gate/1-1/shells/bash -lc 'echo a'": false,
+		"/run/gate/1-1/shells/sh -c 'echo a'":    false,
+		"/bin/sh -lc 'echo a'":                   false,
+		"/bin/bash -lc 'echo a'":                 true,
+		"/usr/bin/sh -c 'echo a'":                true,
+		"/run/gate/2-1/shells/bash -lc 'echo a'": true,
+		"psql":                                   true,
+	} {
+		line := strings.ReplaceAll(running, "/bin/bash -lc 'sleep 9'", command)
+		d := newDecoder(spec, t.TempDir(), "", nil)
+		if p := d.Line(line); len(p.Ran) > 0 != passed {
+			t.Errorf("%s: %q", command, p.Ran)
+		}
+		if p := d.Line(completed); len(p.Ran) > 0 {
+			t.Errorf("%s is told twice", command)
+		}
+		if p := newDecoder(ops.SessionSpec{}, t.TempDir(), "", nil).Line(line); len(p.Ran) > 0 {
+			t.Errorf("%s: a session without a gate has none to pass", command)
+		}
+	}
+}
+
+func TestCodexFindsNothingButTheGate(t *testing.T) {
+	t.Parallel()
+	env := gatedEnvironment([]string{"A=b", "PATH=/usr/bin:/bin"}, "/run/gate/1-1")
+	want := []string{"A=b", "PATH=/run/gate/1-1/shells", "CLAUDEOPS_SHELL_PATH=/usr/bin:/bin", "CLAUDEOPS_SHELL_GATE=/run/gate/1-1"}
+	if !slices.Equal(env, want) {
+		t.Errorf("the environment is %q", env)
+	}
+}

@@ -90,7 +90,7 @@ func remind(i ops.Incident, p ops.ApprovalPolicy, now time.Time) (ops.Notice, *t
 	last := i.Reminders >= p.Reminds
 	text := notice.Reminder(i, last, now)
 	n := ops.Notice{
-		CycleID: &i.LastCycle, Kind: ops.NoticeReminder, Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		CycleID: &i.LastCycle, Incident: i.ID, Kind: ops.NoticeReminder, Level: i.Level, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 		Title: text.Title, Body: text.Body,
 	}
 	if last {

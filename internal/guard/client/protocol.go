@@ -36,6 +36,8 @@ const (
 	KindHook  Kind = "hook"
 	KindShell Kind = "shell"
 	KindTool  Kind = "tool" // one of the supervisor's own tools
+	// KindCommand is a command of an agent that asks no hook before.
+	KindCommand Kind = "command"
 )
 
 // Verdict is the answer in one word.
@@ -51,7 +53,7 @@ const (
 type Request struct {
 	Kind    Kind            `json:"kind"`
 	Input   json.RawMessage `json:"input,omitempty"`   // of the hook: what the CLI gave it
-	Command string          `json:"command,omitempty"` // of the shell: its one argument
+	Command string          `json:"command,omitempty"` // of the shell and of a command: its one argument
 	Cwd     string          `json:"cwd,omitempty"`     // of the shell
 	Tool    string          `json:"tool,omitempty"`    // of a tool: its name; Input is what it is given
 	Key     string          `json:"key,omitempty"`     // of a tool: the key of the session

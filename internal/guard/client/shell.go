@@ -34,6 +34,11 @@ func shell(args, environ []string, self string, stderr io.Writer, limit time.Dur
 		}
 	}()
 	answer, err := within(limit, func(until time.Time) (Answer, error) { return askShell(args, self, until) })
+	return run(answer, err, environ, stderr, exec)
+}
+
+// run becomes the shell that runs the answer.
+func run(answer Answer, err error, environ []string, stderr io.Writer, exec execFunc) int {
 	switch {
 	case err != nil:
 		fmt.Fprintln(stderr, refusal(err))

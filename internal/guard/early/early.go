@@ -29,6 +29,9 @@ func asGate(args []string) (code int, ok bool) {
 		return client.Shell(args[1:], os.Environ(), args[0], os.Stderr), true //nolint:forbidigo // it goes to the command, unread
 	case len(args) > 0 && (args[0] == client.ActName || strings.HasSuffix(args[0], "/"+client.ActName)):
 		return client.Act(args[1:], os.Environ(), os.Stdout, os.Stderr), true //nolint:forbidigo // it names the socket of the session
+	case len(args) > 0 && startedAsShell(args[0]):
+		exe, _ := os.Readlink(ownFile)                                  // without it, it is the name that counts
+		return client.Command(args, os.Environ(), exe, os.Stderr), true //nolint:forbidigo // it goes to the command, unread
 	case len(args) == 4 && args[1] == "guard" && args[2] == "hook":
 		return client.Hook(os.Stdin, os.Stdout, os.Stderr, args[3]), true
 	case len(args) > 1 && args[1] == confine.Word:
@@ -36,4 +39,15 @@ func asGate(args []string) (code int, ok bool) {
 	default:
 		return 0, false
 	}
+}
+
+const ownFile = "/proc/self/exe"
+
+// startedAsShell reports whether the program was started in the place of a shell: by the name of one, or because it was mounted over one.
+func startedAsShell(name string) bool {
+	if confine.IsShell(name) {
+		return true
+	}
+	exe, err := os.Readlink(ownFile)
+	return err == nil && confine.IsShell(exe)
 }

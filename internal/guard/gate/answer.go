@@ -76,6 +76,8 @@ func (s *Session) answer(ctx context.Context, line []byte, tooLong error) (a cli
 		return s.answerHook(ctx, req.Input)
 	case req.Kind == client.KindShell:
 		return s.answerShell(ctx, req.Command, req.Cwd)
+	case req.Kind == client.KindCommand:
+		return s.answerCommand(ctx, req.Command, req.Cwd)
 	case req.Kind == client.KindTool:
 		return s.answerTool(ctx, req)
 	default:
@@ -231,6 +233,25 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	a := reply(d)
 	if a.Verdict == client.Allow {
 		a.Script = o.with(d.Script)
+		a = s.behindWall(a)
+	}
+	return a
+}
+
+// answerCommand judges a command of an agent that asks no hook: the shell is where it asks.
+func (s *Session) answerCommand(ctx context.Context, command, cwd string) client.Answer {
+	input, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		return deny("This command is refused because it cannot be judged.")
+	}
+	q := question{gate: ops.GateShell, tool: toolBash, input: input, cwd: cwd}
+	if !path.IsAbs(cwd) {
+		q.refuse(ruleInput, "This command is refused because its working folder is not known.")
+	}
+	d := s.judge(ctx, q)
+	a := reply(d)
+	if a.Verdict == client.Allow {
+		a.Script = d.Script
 		a = s.behindWall(a)
 	}
 	return a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"claudeops/internal/guard/client"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -72,6 +73,7 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 		case e.Name() == client.SocketName && e.Type() == fs.ModeSocket:
 			socket = true
 		case (e.Name() == client.ShellName || e.Name() == client.ActName) && e.Type() == fs.ModeSymlink:
+		case e.Name() == confine.ShellsFolder && e.IsDir():
 		case e.Name() == openingName && e.Type() == fs.ModeSocket:
 		default:
 			return false, nil
@@ -90,6 +92,9 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 
 // removeSession removes what a session put into its folder, and the folder if nothing else is in it.
 func removeSession(dir string) error {
+	if err := os.RemoveAll(filepath.Join(dir, confine.ShellsFolder)); err != nil {
+		return err
+	}
 	for _, name := range []string{client.SocketName, client.ShellName, client.ActName, openingName} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

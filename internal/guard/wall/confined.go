@@ -20,6 +20,8 @@ type Session struct {
 	Folders []string
 	// Ungated: no gate puts walls around its commands, so those around the program are all there are.
 	Ungated bool
+	// Shells: the gate is mounted in the place of the shells that the agent starts.
+	Shells bool
 	// LookOnly: a dry run changes nothing but its own folders, at every tier.
 	LookOnly bool
 	// Stage is the folder that holds the session's own folders until it starts, under the same names as the state folder does later.

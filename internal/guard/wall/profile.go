@@ -69,6 +69,11 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 	if err := p.show(program); err != nil {
 		return nil, nil, err
 	}
+	if session.Shells {
+		if err := s.fillShells(p, tier, session); err != nil {
+			return nil, nil, err
+		}
+	}
 	exchange := s.exchange()
 	if p.staged != nil {
 		exchange, _, _ = p.staged(exchange)

@@ -1,4 +1,5 @@
-// Package notify delivers the notices of the outbox to people, through Apprise.
+// Package notify delivers the notices of the outbox to people: to ntfy and Telegram itself, with buttons, and to everything else through
+// Apprise. It also reads the answers that people give with the buttons.
 package notify
 
 import (
@@ -10,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -85,7 +87,11 @@ type message struct {
 // longestTitle is how much of a title every notification service shows.
 const longestTitle = 250
 
+// messageOf is the text of a notice, with its link at the end of the first line.
 func messageOf(n ops.Notice) message {
+	if n.Link != "" {
+		n.Body = notice.WithLink(n.Body, n.Link)
+	}
 	m := message{
 		Title:  line(n.Title, longestTitle),
 		Body:   strings.ToValidUTF8(strings.ReplaceAll(n.Body, "\x00", ""), "�"),

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"claudeops/internal/failpoint"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -16,6 +15,9 @@ import (
 func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := o.escalateLater(ctx, batch); err != nil {
+		return err
 	}
 	failpoint.Hit("outbox.send.before")
 	err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
@@ -34,16 +36,14 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 	return nil
 }
 
-// linked adds to each notice the page on which a person can act on it. The stored notice stays as it is.
+// linked adds to each notice the page on which a person can act on it.
 func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	if o.link == nil {
 		return batch
 	}
 	out := slices.Clone(batch)
 	for i, n := range out {
-		if address := o.link(ctx, n); address != "" {
-			out[i].Body = notice.WithLink(n.Body, address)
-		}
+		out[i].Link = o.link(ctx, n)
 	}
 	return out
 }
@@ -65,7 +65,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
 		return fmt.Errorf("record notice: %w", err)
 	}
-	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() {
+	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() && n.Error != errAnswered.Error() {
 		o.saidSkip = true
 	}
 	return nil
@@ -75,8 +75,8 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
 	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: ops.EventNotification}
-	if errors.Is(err, ErrMuted) {
-		n.Status, n.Error = ops.NoticeSkipped, ErrMuted.Error()
+	if errors.Is(err, ErrMuted) || errors.Is(err, errAnswered) {
+		n.Status, n.Error = ops.NoticeSkipped, err.Error()
 		return n, nil
 	}
 	if errors.Is(err, ErrNoTarget) {

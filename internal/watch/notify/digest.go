@@ -10,7 +10,8 @@ import (
 // digestFrom is how many notices of one route at once are sent as one message.
 const digestFrom = 4
 
-// batches groups the notices that are sent as one message. A retry is sent alone: one bad notice must not delay the others.
+// batches groups the notices that are sent as one message. A retry is sent alone: one bad notice must not delay the others. A question is
+// sent alone too, so that it has its buttons.
 func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 	var out [][]ops.Notice
 	if o.route == nil {
@@ -19,16 +20,17 @@ func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 		}
 		return out
 	}
+	alone := func(n ops.Notice) bool { return n.Attempts > 0 || n.Kind.AsksPeople() }
 	counts := map[string]int{}
 	for _, n := range due {
-		if n.Attempts == 0 {
+		if !alone(n) {
 			counts[o.route(n)]++
 		}
 	}
 	at := map[string]int{}
 	for _, n := range due {
 		way := o.route(n)
-		if n.Attempts > 0 || counts[way] < digestFrom {
+		if alone(n) || counts[way] < digestFrom && !notice.Bundled(o.ruleOf(n), n) {
 			out = append(out, []ops.Notice{n})
 			continue
 		}
@@ -48,6 +50,11 @@ func digest(batch []ops.Notice) ops.Notice {
 		return batch[0]
 	}
 	sorted := slices.Clone(batch)
+	for i, n := range sorted {
+		if n.Link != "" {
+			sorted[i].Body = notice.WithLink(n.Body, n.Link)
+		}
+	}
 	slices.SortStableFunc(sorted, func(a, b ops.Notice) int { return urgency(b.Level) - urgency(a.Level) })
 	first, text := sorted[0], notice.Digest(sorted)
 	return ops.Notice{

@@ -48,6 +48,12 @@ type OutboxOptions struct {
 	Logger *slog.Logger
 	// Route names the route of a notice; several of one route at once are sent as one message. Nil sends each alone.
 	Route func(ops.Notice) string
+	// Rule returns the route by which a notice goes: it can make the notice wait, or tell somebody else. Nil means no rules.
+	Rule func(ops.Notice) (ops.NoticeRoute, bool)
+	// Escalate adds the notice for the second person of a route to the outbox; Unanswered reports whether it is still needed when its time
+	// has come. Both are nil without routes that escalate.
+	Escalate   func(context.Context, ops.Notice) error
+	Unanswered func(context.Context, ops.Notice) (bool, error)
 	// Link is the page on which a person can act on a notice; nil or an empty result leaves it out.
 	Link func(context.Context, ops.Notice) string
 }
@@ -62,6 +68,10 @@ type Outbox struct {
 	route  func(ops.Notice) string
 	link   func(context.Context, ops.Notice) string
 
+	rule       func(ops.Notice) (ops.NoticeRoute, bool)
+	escalate   func(context.Context, ops.Notice) error
+	unanswered func(context.Context, ops.Notice) (bool, error)
+
 	busy     chan struct{} // full during a pass: two at once would send a notice twice
 	saidSkip bool
 }
@@ -70,6 +80,7 @@ type Outbox struct {
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
 		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, busy: make(chan struct{}, 1),
+		rule: o.Rule, escalate: o.Escalate, unanswered: o.Unanswered,
 	}
 }
 
@@ -86,7 +97,11 @@ func (o *Outbox) Drain(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read due notices: %w", err)
 		}
-		for _, batch := range o.batches(due) {
+		ready, err := o.ready(ctx, due)
+		if err != nil {
+			return err
+		}
+		for _, batch := range o.batches(ready) {
 			if err := o.deliver(ctx, batch); err != nil {
 				return err
 			}

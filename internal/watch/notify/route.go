@@ -22,6 +22,8 @@ type Router struct {
 	First  Sender
 	Second Sender // nil: the first
 	Routes []Routed
+	// Escalations reach the second persons, by the names of their routes.
+	Escalations map[string]Sender
 }
 
 // Send delivers one notice by the first route that matches.
@@ -39,9 +41,28 @@ func (r Router) Route(n ops.Notice) string {
 	return name
 }
 
+// Rule returns the route that a notice goes by, if it is one of the routes.
+func (r Router) Rule(n ops.Notice) (ops.NoticeRoute, bool) {
+	if n.Target == ops.TargetSecond && r.Second != nil {
+		return ops.NoticeRoute{}, false
+	}
+	if _, escalated := n.Target.Escalation(); escalated {
+		return ops.NoticeRoute{}, false
+	}
+	for _, route := range r.Routes {
+		if matches(route.NoticeRoute, n) {
+			return route.NoticeRoute, true
+		}
+	}
+	return ops.NoticeRoute{}, false
+}
+
 func (r Router) route(n ops.Notice) (string, Sender) {
 	if n.Target == ops.TargetSecond && r.Second != nil {
 		return "second", r.Second
+	}
+	if name, escalated := n.Target.Escalation(); escalated {
+		return r.escalation(name)
 	}
 	for _, route := range r.Routes {
 		if matches(route.NoticeRoute, n) {
@@ -50,6 +71,17 @@ func (r Router) route(n ops.Notice) (string, Sender) {
 	}
 	if n.Kind == ops.NoticeEscalated {
 		return "nobody", nil // sent only where a route names it
+	}
+	return "first", r.First
+}
+
+// escalation is the second person of a route. If the route was removed meanwhile, those who are told when nobody answers are told.
+func (r Router) escalation(name string) (string, Sender) {
+	if sender, ok := r.Escalations[name]; ok {
+		return "escalation of route " + name, sender
+	}
+	if r.Second != nil {
+		return "second", r.Second
 	}
 	return "first", r.First
 }

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/watch/notify"
+)
+
+// Sender is the way notices without a route leave this host, without buttons.
+func Sender(c *config.Config) notify.Sender { return sender(c, c.AppriseURLs, "", native(c)) }
+
+// sender reaches some targets. The name is that of a private folder of the apprise program.
+func sender(c *config.Config, urls []string, name string, n notify.Native) notify.Sender {
+	return notify.NewSender(notify.AppriseOptions{URLs: urls, API: c.AppriseAPI, Dir: filepath.Join(c.StateDir, "notify", name)}, n)
+}
+
+func native(c *config.Config) notify.Native {
+	return notify.Native{TelegramAPI: c.Edges.TelegramAPI, TelegramSenders: c.Edges.TelegramSenders, ApproveByNtfy: approveByNtfy(c)}
+}
+
+// approveByNtfy reports whether a button of ntfy may approve. An agent that nothing separates from this program could read the key of the
+// tokens, so the setting has no effect there.
+func approveByNtfy(c *config.Config) bool { return c.Edges.ApproveByNtfy && AgentsSeparated(c) }
+
+// outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
+func (h *Host) outboxOptions() notify.OutboxOptions {
+	c := h.Config
+	with := native(c)
+	with.Answers = h.store
+	router := notify.Router{First: sender(c, c.AppriseURLs, "", with), Escalations: map[string]notify.Sender{}}
+	if len(c.Edges.SecondURLs) > 0 {
+		router.Second = sender(c, c.Edges.SecondURLs, "second", with)
+	}
+	for i, r := range c.NoticeRoutes {
+		routed := notify.Routed{NoticeRoute: r}
+		switch {
+		case r.Default:
+			routed.Sender = router.First
+		case len(r.URLs) > 0:
+			routed.Sender = sender(c, r.URLs, fmt.Sprintf("route%d", i), with)
+		}
+		if len(r.EscalateURLs) > 0 {
+			router.Escalations[r.Name] = sender(c, r.EscalateURLs, fmt.Sprintf("escalate%d", i), with)
+		}
+		router.Routes = append(router.Routes, routed)
+	}
+	o := notify.OutboxOptions{
+		Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route, Rule: router.Rule,
+		Escalate: func(ctx context.Context, n ops.Notice) error { _, err := h.store.AddNotice(ctx, n); return err },
+		Unanswered: func(ctx context.Context, n ops.Notice) (bool, error) {
+			subject, err := h.store.NoticeSubject(ctx, n)
+			return subject.Unanswered(), err
+		},
+	}
+	if c.Edges.PublicURL != "" {
+		o.Link = h.link
+	}
+	return o
+}
+
+// replies reads the answers that people give with buttons.
+func (h *Host) replies() *notify.Replies {
+	c := h.Config
+	urls := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs)
+	for _, r := range c.NoticeRoutes {
+		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
+	}
+	return notify.NewReplies(notify.RepliesOptions{
+		Native: native(c), Store: h.store, URLs: urls, Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
+	})
+}
+
+// link is the page on which a person can act on a notice: the question, the incident, or the cycle.
+func (h *Host) link(ctx context.Context, n ops.Notice) string {
+	base := h.Config.Edges.PublicURL
+	if n.CycleID == nil {
+		return base + "/"
+	}
+	loaded, err := h.store.Load(ctx, *n.CycleID)
+	if err != nil {
+		return base + "/"
+	}
+	for _, a := range loaded.Journal.Approvals {
+		if a.Status == ops.ApprovalPending {
+			return fmt.Sprintf("%s/approvals/%d", base, a.ID)
+		}
+	}
+	for _, i := range loaded.Journal.Incidents {
+		if i.LastCycle == *n.CycleID {
+			return fmt.Sprintf("%s/incidents/%d", base, i.ID)
+		}
+	}
+	return fmt.Sprintf("%s/cycles/%d", base, *n.CycleID)
+}

@@ -1,0 +1,99 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"claudeops/internal/notice/answer"
+	"claudeops/internal/ops"
+)
+
+const (
+	// SnoozeFor is how long the button snoozes.
+	SnoozeFor = 2 * time.Hour
+	// answerable is how long a button works if its question does not expire.
+	answerable = 7 * 24 * time.Hour
+)
+
+// Subjects is where buttons come from.
+type Subjects interface {
+	NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubject, error)
+	AnswerKey(ctx context.Context) ([]byte, error)
+	KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error
+}
+
+// button is an answer that a person can give to a notice.
+type button struct {
+	label string
+	token answer.Token
+}
+
+// buttonsOf returns the answers that fit a notice. A message of several notices has none.
+func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
+	var out []button
+	add := func(label, kind string, id int64, decision, plan string, expires time.Time) {
+		out = append(out, button{label, answer.Token{
+			Approval: id, Kind: kind, Decision: decision, Plan: plan, Recipient: recipient, Expires: expires.UTC().Truncate(time.Second),
+		}})
+	}
+	expires := n.CreatedAt.Add(answerable)
+	asked := s.Approval != nil && (n.Kind.AsksPeople() || n.Kind == ops.NoticeReminder)
+	if asked {
+		until := expires
+		if s.Approval.ExpiresAt != nil {
+			until = *s.Approval.ExpiresAt
+		}
+		yes, no := "Approve", "Deny"
+		if s.Approval.Kind == ops.ApprovalReview {
+			yes, no = "Accept", "Reject"
+		}
+		add(yes, answer.KindApproval, s.Approval.ID, answer.Approve, s.Approval.PlanHash, until)
+		add(no, answer.KindApproval, s.Approval.ID, answer.Deny, s.Approval.PlanHash, until)
+	}
+	if n.Kind.AsksPeople() || !asksForCare(n.Kind) {
+		return out
+	}
+	kind, id, ok := openIncident(n, s)
+	if !ok {
+		return out
+	}
+	add("Acknowledge", kind, id, answer.Acknowledge, "", expires)
+	if !asked {
+		add("Snooze "+hours(SnoozeFor), kind, id, answer.Snooze, "", expires)
+	}
+	return out
+}
+
+// asksForCare reports whether a notice of this kind is about an incident that somebody should take care of.
+func asksForCare(kind ops.NoticeKind) bool {
+	switch kind {
+	case ops.NoticeNeedsHuman, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed, ops.NoticePartial, ops.NoticeLeftDown,
+		ops.NoticeBudget:
+		return true
+	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeApproval, ops.NoticeReview, ops.NoticeBrake, ops.NoticeResolved,
+		ops.NoticeDeadman, ops.NoticeHost, ops.NoticeTest:
+	}
+	return false
+}
+
+// openIncident is what a button acknowledges: one incident, or all that the cycle of the notice reported.
+func openIncident(n ops.Notice, s ops.NoticeSubject) (kind string, id int64, ok bool) {
+	open := 0
+	for _, i := range s.Incidents {
+		if i.Status == ops.IncidentOpen {
+			open++
+			id = i.ID
+		}
+	}
+	switch {
+	case open == 0:
+		return "", 0, false
+	case len(s.Incidents) == 1:
+		return answer.KindIncident, id, true
+	default:
+		return answer.KindCycle, int64(*n.CycleID), true
+	}
+}
+
+func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }

@@ -1,0 +1,154 @@
+package notify
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"claudeops/internal/notice/answer"
+	"claudeops/internal/ops"
+)
+
+const (
+	longestNtfy = 3900 // bytes of a message; ntfy turns longer ones into files
+	mostActions = 3    // that ntfy shows
+)
+
+// ntfy sends to one topic.
+type ntfy struct {
+	target NtfyTarget
+	client *http.Client
+	// answers makes the buttons; nil sends none.
+	answers Subjects
+	// approve lets the button approve. Otherwise it opens the page.
+	approve bool
+}
+
+type ntfyMessage struct {
+	Topic    string       `json:"topic"`
+	Title    string       `json:"title"`
+	Message  string       `json:"message"`
+	Priority int          `json:"priority,omitempty"`
+	Tags     []string     `json:"tags,omitempty"`
+	Click    string       `json:"click,omitempty"`
+	Actions  []ntfyAction `json:"actions,omitempty"`
+}
+
+type ntfyAction struct {
+	Action string `json:"action"`
+	Label  string `json:"label"`
+	URL    string `json:"url"`
+	Method string `json:"method,omitempty"`
+	Body   string `json:"body,omitempty"`
+	Clear  bool   `json:"clear,omitempty"`
+}
+
+// Send publishes a notice.
+func (s ntfy) Send(ctx context.Context, n ops.Notice) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	text := messageOf(ops.Notice{Title: n.Title, Body: n.Body, Level: n.Level})
+	body, whole := fit(text.Body, longestNtfy)
+	m := ntfyMessage{
+		Topic: s.target.Topic, Title: text.Title, Message: body, Priority: s.target.Priority, Tags: s.target.Tags, Click: n.Link,
+	}
+	if m.Priority == 0 {
+		m.Priority = map[ops.Level]int{ops.LevelWarning: 4, ops.LevelCritical: 5}[n.Level]
+	}
+	actions, err := s.actions(ctx, n, whole)
+	if err != nil {
+		return err
+	}
+	m.Actions = actions
+	return s.publish(ctx, m)
+}
+
+// say publishes a short text, as the reply to an answer.
+func (s ntfy) say(ctx context.Context, title, text string) error {
+	return s.publish(ctx, ntfyMessage{Topic: s.target.Topic, Title: title, Message: text})
+}
+
+func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool) ([]ntfyAction, error) {
+	var out []ntfyAction
+	if s.answers != nil {
+		subject, err := s.answers.NoticeSubject(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		key, err := s.answers.AnswerKey(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range buttonsOf(n, subject, s.target.recipient()) {
+			// A person must not approve with one press what the message does not show, or what anyone with the topic could approve.
+			if b.token.Decision == answer.Approve && !(s.approve && whole) {
+				if n.Link != "" {
+					out = append(out, ntfyAction{Action: "view", Label: b.label + "…", URL: n.Link})
+				}
+				continue
+			}
+			out = append(out, ntfyAction{
+				Action: "http", Label: b.label, URL: s.target.Base + "/" + s.target.replyTopic(key), Method: http.MethodPost,
+				Body: answer.Sign(key, b.token), Clear: true,
+			})
+		}
+	}
+	if n.Link != "" && len(out) < mostActions && (len(out) == 0 || out[0].Action != "view") {
+		out = append(out, ntfyAction{Action: "view", Label: "Details", URL: n.Link})
+	}
+	return out[:min(len(out), mostActions)], nil
+}
+
+// replyTopic is where answers arrive. Without a name in the configuration it has one that nobody can guess.
+func (t NtfyTarget) replyTopic(key []byte) string {
+	if t.Reply != "" {
+		return t.Reply
+	}
+	const shown = 20
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("reply topic\x00" + t.Base + "/" + t.Topic))
+	return "claudeops-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:shown]))
+}
+
+func (s ntfy) publish(ctx context.Context, m ntfyMessage) error {
+	_, host, _ := strings.Cut(s.target.Base, "://")
+	status, body, err := postJSON(ctx, s.client, s.target.Base+"/", s.target.header(), m)
+	if err != nil {
+		return fmt.Errorf("reach ntfy at %s: %w", host, err)
+	}
+	if status >= 200 && status < 300 {
+		return nil
+	}
+	var refusal struct {
+		Error string `json:"error"`
+	}
+	said := ""
+	if json.Unmarshal(body, &refusal) == nil && refusal.Error != "" {
+		said = ": " + line(strings.ReplaceAll(refusal.Error, s.target.Topic, "***"), longestReason)
+	}
+	return fmt.Errorf("ntfy at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
+}
+
+func (t NtfyTarget) header() http.Header {
+	h := http.Header{}
+	req := http.Request{Header: h}
+	switch {
+	case t.Token != "":
+		h.Set("Authorization", "Bearer "+t.Token)
+	case t.User != "":
+		req.SetBasicAuth(t.User, t.Password)
+	}
+	return h
+}
+
+// ntfyEvent is a line of a topic's stream.
+type ntfyEvent struct {
+	ID      string `json:"id"`
+	Event   string `json:"event"`
+	Message string `json:"message"`
+}

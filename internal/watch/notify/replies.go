@@ -1,0 +1,223 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/failpoint"
+	"claudeops/internal/notice/answer"
+	"claudeops/internal/ops"
+)
+
+// ReplyStore takes the answers of people.
+type ReplyStore interface {
+	AnswerKey(ctx context.Context) ([]byte, error)
+	AnswerToken(ctx context.Context, code string) (string, error)
+	ReplyMark(ctx context.Context, channel string) (string, error)
+	TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error)
+}
+
+// RepliesOptions are what reading answers needs.
+type RepliesOptions struct {
+	Native
+
+	Store ReplyStore
+	// URLs are the targets of all routes.
+	URLs []string
+	// Answered is called with the cycles that an answer wakes, Changed after every answer.
+	Answered func(ops.CycleID)
+	Changed  func()
+	Clock    ops.Clock
+	Logger   *slog.Logger
+}
+
+// Replies reads the answers that people give with buttons. It asks the servers for them, so nothing of this host has to be reachable.
+type Replies struct {
+	RepliesOptions
+	targets Targets
+	refused limit
+	told    limit
+	// pause waits before another attempt; a test shortens it.
+	pause func(ctx context.Context, d time.Duration)
+}
+
+const (
+	// mostRefused is how many refused answers of an hour are recorded: nobody can fill the journal.
+	mostRefused = 60
+	// mostTold is how many of them get a reply.
+	mostTold = 20
+
+	betweenReads  = 250 * time.Millisecond
+	shortestPause = 2 * time.Second
+	longestPause  = 5 * time.Minute
+	// healthyAfter is how long a connection must have lasted so that its end is not a failure.
+	healthyAfter = time.Minute
+)
+
+// NewReplies makes a reader of answers.
+func NewReplies(o RepliesOptions) *Replies {
+	return &Replies{
+		RepliesOptions: o, targets: ParseTargets(o.URLs), refused: limit{most: mostRefused}, told: limit{most: mostTold},
+		pause: func(ctx context.Context, d time.Duration) {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			}
+		},
+	}
+}
+
+// Needed reports whether a target has buttons.
+func (r *Replies) Needed() bool { return len(r.targets.Ntfy) > 0 || len(r.bots()) > 0 }
+
+// Run reads answers until ctx ends.
+func (r *Replies) Run(ctx context.Context) error {
+	var readers sync.WaitGroup
+	for _, token := range r.bots() {
+		bot := botReader{Replies: r, bot: r.bot(token)}
+		readers.Go(func() { r.keep(ctx, "Telegram", bot.poll) })
+	}
+	topics, err := r.topics(ctx)
+	if err != nil {
+		r.Logger.ErrorContext(ctx, "cannot read answers by ntfy", "error", err)
+	}
+	for _, topic := range topics {
+		readers.Go(func() { r.keep(ctx, "ntfy", topic.read) })
+	}
+	readers.Wait()
+	return nil
+}
+
+// bots are the tokens of the bots whose messages have buttons.
+func (r *Replies) bots() []string {
+	if len(r.TelegramSenders) == 0 {
+		return nil
+	}
+	var out []string
+	for _, t := range r.targets.Telegram {
+		if !slices.Contains(out, t.Token) {
+			out = append(out, t.Token)
+		}
+	}
+	return out
+}
+
+// topics are the topics at which answers arrive, each with the targets whose answers they are.
+func (r *Replies) topics(ctx context.Context) ([]*topicReader, error) {
+	if len(r.targets.Ntfy) == 0 {
+		return nil, nil
+	}
+	key, err := r.Store.AnswerKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []*topicReader
+	for _, t := range r.targets.Ntfy {
+		reply := t.replyTopic(key)
+		i := slices.IndexFunc(out, func(o *topicReader) bool { return o.base == t.Base && o.topic == reply })
+		if i < 0 {
+			i = len(out)
+			out = append(out, &topicReader{Replies: r, base: t.Base, topic: reply, key: key})
+		}
+		out[i].targets = append(out[i].targets, t)
+	}
+	return out, nil
+}
+
+// keep calls read again and again until ctx ends, less often while it fails.
+func (r *Replies) keep(ctx context.Context, channel string, read func(context.Context) error) {
+	wait, last := shortestPause, ""
+	for ctx.Err() == nil {
+		begun := time.Now()
+		err := read(ctx)
+		lasted := time.Since(begun)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && lasted < betweenReads:
+			r.pause(ctx, betweenReads) // a server that does not wait is not asked without end
+			fallthrough
+		case err == nil:
+			wait, last = shortestPause, ""
+			continue
+		case lasted > healthyAfter: // a connection that worked has ended
+			wait, last = shortestPause, err.Error()
+		}
+		if text := err.Error(); text != last {
+			r.Logger.WarnContext(ctx, "cannot read answers; trying again", "channel", channel, "error", err)
+			last = text
+		}
+		r.pause(ctx, wait)
+		wait = min(2*wait, longestPause)
+	}
+}
+
+// verify checks a token that came by a channel. It fills in what is known of the reply.
+func (r *Replies) verify(key []byte, token string, reply *answer.Reply) {
+	var err error
+	reply.Token, err = answer.Verify(key, token, r.Clock())
+	reply.Code = answer.Code(token)
+	switch {
+	case errors.Is(err, answer.ErrExpired):
+		reply.Refused = "the answer came too late, the question or button has expired"
+	case err != nil:
+		reply.Refused = "the answer is not genuine"
+	}
+}
+
+// take records a reply and wakes what waits for it. It fails only if the database does; then the message is read again.
+func (r *Replies) take(ctx context.Context, reply answer.Reply) (answer.Result, error) {
+	reply.At, reply.Snooze = r.Clock(), SnoozeFor
+	if reply.Refused != "" && !reply.Silent {
+		reply.Silent = !r.refused.take(reply.At)
+	}
+	failpoint.Hit("reply.take.before")
+	result, err := r.Store.TakeReply(ctx, reply)
+	if err != nil {
+		return result, err
+	}
+	failpoint.Hit("reply.take.after")
+	if result.Done && !result.Repeated {
+		for _, cycle := range result.Cycles {
+			r.Answered(cycle)
+		}
+	}
+	if r.Changed != nil && !reply.Silent {
+		r.Changed()
+	}
+	return result, nil
+}
+
+// limit counts what happens within an hour.
+type limit struct {
+	most int
+
+	mu    sync.Mutex
+	since time.Time
+	count int
+}
+
+// take reports whether one more is within the limit.
+func (l *limit) take(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.since) >= time.Hour || now.Before(l.since) {
+		l.since, l.count = now, 0
+	}
+	l.count++
+	return l.count <= l.most
+}
+
+// isWord reports whether a text from outside is a plain identifier, as codes and ids of messages are.
+func isWord(text string) bool {
+	const longest = 64
+	return text != "" && len(text) <= longest &&
+		strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}

@@ -1,0 +1,258 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"claudeops/internal/notice/answer"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+func replyCases() []testCase {
+	return []testCase{
+		{"the key of answers is made once", answerKeyIsMadeOnce},
+		{"a code stands for its token", codeStandsForItsToken},
+		{"a notice tells what can be answered", noticeTellsWhatCanBeAnswered},
+		{"a reply answers a question, with its audit and its mark", replyAnswersAQuestion},
+		{"a reply approves exactly the plan that was shown", replyApprovesThePlanShown},
+		{"a button is used once", buttonIsUsedOnce},
+		{"of many replies at once one counts", oneReplyCounts},
+		{"a reply after another answer changes nothing and says so", lateReplySaysSo},
+		{"a refused reply is recorded and read", refusedReplyIsRecorded},
+		{"a reply acknowledges all incidents of a cycle", replyAcknowledgesAll},
+	}
+}
+
+func (f *Fixture) events(t *testing.T, kind ops.EventKind) []ops.Event {
+	t.Helper()
+	out, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(kind)})
+	must(t, err)
+	return out
+}
+
+// aReply is the press of a button.
+func aReply(n int, token answer.Token) answer.Reply {
+	if token.Expires.IsZero() {
+		token.Expires = Start.Add(time.Hour)
+	}
+	return answer.Reply{
+		Token: token, Code: answer.Code(fmt.Sprintf("%+v", token)), Source: fmt.Sprintf("telegram/1/%d", n), Channel: "Telegram",
+		By: "@alice (Telegram 42)", Snooze: 2 * time.Hour, Mark: "telegram/1", Read: fmt.Sprint(n + 1), At: Start.Add(time.Minute),
+	}
+}
+
+func (f *Fixture) reply(t *testing.T, r answer.Reply) answer.Result {
+	t.Helper()
+	out, err := f.Store.TakeReply(t.Context(), r)
+	must(t, err)
+	return out
+}
+
+func answerKeyIsMadeOnce(t *testing.T, f *Fixture) {
+	first, err := f.Store.AnswerKey(t.Context())
+	must(t, err)
+	equal(t, "length", len(first), answer.KeySize)
+	again, err := f.database(t).AnswerKey(t.Context())
+	must(t, err)
+	if !bytes.Equal(first, again) || bytes.Equal(first, make([]byte, answer.KeySize)) {
+		t.Error("another process has another key, or it is empty")
+	}
+}
+
+func codeStandsForItsToken(t *testing.T, f *Fixture) {
+	for range 2 { // a notice that is sent again stores the same
+		must(t, f.Store.KeepAnswerCodes(t.Context(), []string{"one", "two"}, Start.Add(time.Hour)))
+	}
+	got, err := f.Store.AnswerToken(t.Context(), answer.Code("two"))
+	must(t, err)
+	equal(t, "token", got, "two")
+	_, err = f.Store.AnswerToken(t.Context(), answer.Code("three"))
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func noticeTellsWhatCanBeAnswered(t *testing.T, f *Fixture) {
+	r := report("db", "web")
+	asked := f.await(t, "home", ops.Step{Approval: question(), Incident: &r})
+	n := ops.Notice{CycleID: &asked.Cycle.ID, Kind: ops.NoticeApproval}
+	got, err := f.Store.NoticeSubject(t.Context(), n)
+	must(t, err)
+	if got.Approval == nil || got.Approval.ID != asked.Journal.Approvals[0].ID || len(got.Incidents) != 2 || !got.Unanswered() {
+		t.Fatalf("subject is %+v", got)
+	}
+	n.Incident = got.Incidents[1].ID
+	one, err := f.Store.NoticeSubject(t.Context(), n)
+	must(t, err)
+	equal(t, "one incident", one.Incidents, got.Incidents[1:])
+	_, err = f.Store.Answer(t.Context(), got.Approval.ID, ops.ApprovalDenied, "bob", "", Start)
+	must(t, err)
+	for _, i := range got.Incidents {
+		_, err = f.Store.Acknowledge(t.Context(), i.ID, "bob", "", Start)
+		must(t, err)
+	}
+	got, err = f.Store.NoticeSubject(t.Context(), n)
+	must(t, err)
+	if got.Approval != nil || got.Unanswered() {
+		t.Errorf("after the answers: %+v", got)
+	}
+	none, err := f.Store.NoticeSubject(t.Context(), ops.Notice{})
+	must(t, err)
+	equal(t, "no cycle", none, ops.NoticeSubject{})
+}
+
+func replyAnswersAQuestion(t *testing.T, f *Fixture) {
+	asked := f.await(t, "home", ops.Step{Approval: question()})
+	id := asked.Journal.Approvals[0].ID
+	got := f.reply(t, aReply(7, answer.Token{Kind: answer.KindApproval, Approval: id, Decision: answer.Deny}))
+	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d).", id), Cycles: []ops.CycleID{asked.Cycle.ID}})
+	a, err := f.Store.Approval(t.Context(), id)
+	must(t, err)
+	if a.Status != ops.ApprovalDenied || a.AnsweredBy != "@alice (Telegram 42)" || a.Answer != "by Telegram" || !a.AnsweredAt.Equal(Start.Add(time.Minute)) {
+		t.Errorf("approval is %+v", a)
+	}
+	f.wantRunnable(t, Start.Add(time.Minute), asked.Cycle.ID)
+	audit := f.events(t, ops.EventAudit)
+	if len(audit) != 1 || audit[0].CycleID == nil || *audit[0].CycleID != asked.Cycle.ID || audit[0].Environment != "home" {
+		t.Fatalf("audit is %+v", audit)
+	}
+	wantParts(t, audit[0].Message, "@alice (Telegram 42)", "by Telegram", fmt.Sprintf("deny approval %d", id))
+	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
+	must(t, err)
+	equal(t, "mark", mark, "8")
+	mark, err = f.Store.ReplyMark(t.Context(), "telegram/2")
+	must(t, err)
+	equal(t, "mark of another", mark, "")
+}
+
+func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
+	asked := question()
+	asked.Plan = []ops.ApprovedStep{{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}}, {PlanStep: ops.PlanStep{Service: "db", Action: "restart"}}}
+	asked.PlanHash = "0123456789abcdef"
+	c := f.await(t, "home", ops.Step{Approval: asked})
+	token := answer.Token{Kind: answer.KindApproval, Approval: c.Journal.Approvals[0].ID, Decision: answer.Approve, Plan: "another"}
+	got := f.reply(t, aReply(1, token))
+	if got.Done {
+		t.Error("another plan was approved")
+	}
+	wantParts(t, got.Text, "Nothing was changed", "the plan is not the one that was shown")
+	token.Plan = asked.PlanHash
+	if got := f.reply(t, aReply(2, token)); !got.Done {
+		t.Errorf("it was not approved: %s", got.Text)
+	}
+	a, err := f.Store.Approval(t.Context(), token.Approval)
+	must(t, err)
+	equal(t, "steps", a.Steps, []int{1, 2})
+	wantParts(t, f.events(t, ops.EventAudit)[0].Message, "approve approval", "plan 0123456789ab")
+}
+
+func buttonIsUsedOnce(t *testing.T, f *Fixture) {
+	i := f.incident(t, "home", "web")
+	token := answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Snooze}
+	first := aReply(1, token)
+	got := f.reply(t, first)
+	equal(t, "result", got.Text, fmt.Sprintf("Snoozed until 2026-03-14 14:01 UTC (incident %d).", i.ID))
+	// The same message delivered a second time does nothing and says nothing.
+	repeated := f.reply(t, first)
+	if !repeated.Repeated || len(f.events(t, ops.EventAudit)) != 1 {
+		t.Errorf("a repeat gives %+v", repeated)
+	}
+	// A second press is refused, also after the snooze.
+	second := aReply(2, token)
+	second.At = Start.Add(30 * time.Minute)
+	got = f.reply(t, second)
+	if got.Done {
+		t.Error("the button was used twice")
+	}
+	wantParts(t, got.Text, "was used by @alice (Telegram 42) at 2026-03-14T12:01:00Z")
+	after, err := f.Store.Incident(t.Context(), i.ID)
+	must(t, err)
+	equal(t, "until", after.SnoozedUntil, ops.Ptr(Start.Add(2*time.Hour+time.Minute)))
+}
+
+func oneReplyCounts(t *testing.T, f *Fixture) {
+	i := f.incident(t, "home", "web")
+	token := answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Snooze}
+	var done atomic.Int32
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			got, err := f.Store.TakeReply(t.Context(), aReply(n, token))
+			if err != nil {
+				t.Error(err)
+			}
+			if got.Done {
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	equal(t, "done", done.Load(), int32(1))
+}
+
+func lateReplySaysSo(t *testing.T, f *Fixture) {
+	asked := f.await(t, "home", ops.Step{Approval: question()})
+	id := asked.Journal.Approvals[0].ID
+	_, err := f.Store.Answer(t.Context(), id, ops.ApprovalApproved, "bob", "", Start)
+	must(t, err)
+	for n := range 2 { // the second press says the same
+		got := f.reply(t, aReply(n, answer.Token{Kind: answer.KindApproval, Approval: id, Decision: answer.Deny}))
+		if got.Done {
+			t.Error("two answers counted")
+		}
+		wantParts(t, got.Text, "Nothing was changed: bob approved Tier 2 at 2026-03-14T12:00:00Z.")
+	}
+	i := f.incident(t, "home", "web")
+	_, err = f.Store.ResolveIncident(t.Context(), i.ID, "carol", "", Start)
+	must(t, err)
+	got := f.reply(t, aReply(5, answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Acknowledge}))
+	wantParts(t, got.Text, "carol resolved it")
+	for n, unknown := range []answer.Token{
+		{Kind: answer.KindApproval, Approval: 999, Decision: answer.Deny},
+		{Kind: answer.KindIncident, Approval: 999, Decision: answer.Snooze},
+		{Kind: answer.KindCycle, Approval: 999, Decision: answer.Snooze},
+		{Kind: "policy", Approval: 1, Decision: answer.Approve},
+		{Kind: answer.KindApproval, Approval: id, Decision: answer.Snooze},
+	} {
+		if got := f.reply(t, aReply(10+n, unknown)); got.Done || got.Text == "" {
+			t.Errorf("%+v gives %+v", unknown, got)
+		}
+	}
+	equal(t, "audited", len(f.events(t, ops.EventAudit)), 8)
+}
+
+func refusedReplyIsRecorded(t *testing.T, f *Fixture) {
+	r := aReply(1, answer.Token{})
+	r.Token, r.Code, r.Refused = answer.Token{}, "x", "the sender is not allowed"
+	got := f.reply(t, r)
+	if got.Done || got.Text != "Nothing was changed: the sender is not allowed." {
+		t.Errorf("result is %+v", got)
+	}
+	r.Source, r.Read, r.Silent = "telegram/1/9", "10", true
+	f.reply(t, r)
+	audit := f.events(t, ops.EventAudit)
+	if len(audit) != 1 || audit[0].Level != ops.LevelWarning {
+		t.Fatalf("audit is %+v", audit)
+	}
+	wantParts(t, audit[0].Message, "@alice (Telegram 42)", "Telegram", "refused", "not allowed")
+	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
+	must(t, err)
+	equal(t, "mark", mark, "10")
+}
+
+func replyAcknowledgesAll(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	open := f.open(t, cycle, report("db", "web"))
+	f.EndCycle(t, cycle)
+	_, err := f.Store.Acknowledge(t.Context(), open[0].ID, "bob", "", Start)
+	must(t, err)
+	got := f.reply(t, aReply(1, answer.Token{Kind: answer.KindCycle, Approval: int64(cycle), Decision: answer.Acknowledge}))
+	equal(t, "result", got.Text, fmt.Sprintf("Acknowledged (incident %d).", open[1].ID))
+	for _, i := range f.incidents(t) {
+		equal(t, "status", i.Status, ops.IncidentAcknowledged)
+	}
+	equal(t, "the first stays", f.incidents(t)[1].AcknowledgedBy, "bob")
+}
