@@ -60,7 +60,7 @@ escalation: {judge: second-opinion}
 	b.real = true
 	b.once(0)
 	c := b.cycle()
-	last := c.Journal.Last()
+	last := c.Journal.Sessions[len(c.Journal.Sessions)-1] // the judge's
 	if c.Cycle.Status != ops.CycleResolved || last.Agent != "acp:opencode" || last.Family != "other" || last.Role != ops.RoleJudge ||
 		last.Status != ops.SessionCompleted || last.CLIVersion != realacp.OpenCodeVersion {
 		t.Fatalf("the cycle is %s (%s), its last session %+v\n%s", c.Cycle.Status, c.Cycle.Reason, last, b.transcript(last.ID))
