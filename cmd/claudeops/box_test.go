@@ -26,6 +26,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
 )
 
@@ -40,6 +41,7 @@ var (
 
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
+	acptest.RunIfAgent()
 	os.Exit(testMain(m))
 }
 

@@ -26,6 +26,7 @@ func apis() []api {
 			url:  "ANTHROPIC_BASE_URL", usual: "https://api.anthropic.com", headers: "ANTHROPIC_CUSTOM_HEADERS",
 		},
 		{keys: []string{"OPENAI_API_KEY"}, url: "OPENAI_BASE_URL", usual: "https://api.openai.com/v1"},
+		{keys: []string{"GEMINI_API_KEY"}, url: "GOOGLE_GEMINI_BASE_URL", usual: "https://generativelanguage.googleapis.com"},
 	}
 }
 

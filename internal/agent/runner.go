@@ -162,6 +162,9 @@ func (r *Runner) run(
 		return r.notStarted(err), nil
 	}
 	defer p.RemoveFiles()
+	if p.Close != nil {
+		defer p.Close()
+	}
 	proc, err := r.start(ctx, spec, p, walls, st, log)
 	if err != nil {
 		return r.notStarted(err), nil

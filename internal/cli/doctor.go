@@ -72,7 +72,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
 	out = append(out, a.lastCycle(ctx, cfg)...)
-	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
+	out = append(append(append(out, unfit(cfg)...), a.trials(ctx, cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"claudeops/internal/agent/acp"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
@@ -262,7 +263,7 @@ func (a *app) load() (*config.Config, error) {
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		ProbeName: probe.Describe, AgentUser: agentUser,
+		ProbeName: probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // passesToAgent reports whether a variable of the supervisor is passed to the agent without being named.
 func passesToAgent(name string) bool {
 	switch name {
-	case "PATH", "LANG", "TZ", "TMPDIR",
+	case "PATH", "LANG", "TZ", "TMPDIR", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy":
 		return true
 	}

@@ -39,6 +39,8 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
+	// AgentProfile returns the maker of a model in a built-in profile of the Agent Client Protocol, and whether there is such a profile.
+	AgentProfile func(name, model string) (family string, known bool)
 	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
 	AgentUser func() int
 }
@@ -60,6 +62,8 @@ type Tier struct {
 type Agent struct {
 	Bin      string
 	CodexBin string
+	// ACP are the operator's profiles of CLIs that speak the Agent Client Protocol.
+	ACP []ops.AgentProfile
 	// CommandTrusted lets programs of the operator run without a sandbox.
 	CommandTrusted bool
 	KeyProxy       KeyProxy
@@ -222,9 +226,10 @@ type Config struct {
 	Notices           []string // what the operator is told at start
 	Secrets           []string // what is removed from everything stored or shown
 
-	ownPrices    ops.Prices      // those of Prices that the operator set
-	handlers     []ops.Handler   // nil: the built-in ones
-	codexReady   bool            // the Codex CLI and its key are there
+	ownPrices    ops.Prices    // those of Prices that the operator set
+	handlers     []ops.Handler // nil: the built-in ones
+	codexReady   bool          // the Codex CLI and its key are there
+	agentProfile func(name, model string) (family string, known bool)
 	tierModels   map[string]bool // handlers that have the model of their tier
 	shared       ops.Policy      // what holds in every environment
 	models       []model
@@ -267,6 +272,7 @@ func Load(in Input) (*Config, error) {
 	in.Dir = dir
 	vars := variables(in.Environ)
 	c := newConfig()
+	c.agentProfile = in.AgentProfile
 	c.table = c.settings()
 	l := &loader{
 		in: in, vars: vars, places: newPlaces(vars), table: c.table, origins: c.origins, problems: &problemList{},

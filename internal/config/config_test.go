@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/agent/acp"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
@@ -40,7 +41,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 		env[i] = strings.ReplaceAll(env[i], "{dir}", dir)
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
-		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentProfile: acp.Family,
 		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err

@@ -111,7 +111,8 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 		return nil, errors.Join(err, place.close())
 	}
 	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
-		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
+		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Ask: opened.Ask,
+		Env: docker.env(), Tools: tools,
 	}}, nil
 }
 

@@ -76,6 +76,7 @@ func schema() db.Schema {
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "outgoing_events", Key: id},
 		{Name: "event_targets", Key: []string{"name"}},
+		{Name: "agent_canaries", Key: []string{"host", "profile", "version", "settings"}},
 	}}
 }
 

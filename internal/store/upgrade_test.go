@@ -149,6 +149,10 @@ func released() map[int64][]string {
 			`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,
 			`INSERT INTO event_targets (name, taken) VALUES ('n8n', 1)`,
 		},
+		27: {
+			`INSERT INTO agent_canaries (host, profile, version, settings, program, passed, detail, at)
+				VALUES ('host-a', 'opencode', '1.0.0', 's', '/usr/bin/opencode', TRUE, 'it asks', ` + at + `)`,
+		},
 	}
 }
 

@@ -130,7 +130,8 @@ func (s Subject) fill(t *testing.T, spec *ops.SessionSpec) {
 	if spec.StateDir == "" {
 		spec.StateDir, spec.WorkDir = filepath.Join(dir, "state"), filepath.Join(dir, "work")
 	}
-	spec.Limits = ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 3 * time.Second}
+	// Far from what any case needs: a real CLI takes long to start on a busy machine.
+	spec.Limits = ops.Limits{Wall: 5 * time.Minute, Idle: 5 * time.Minute, Tool: 5 * time.Minute, Grace: 3 * time.Second}
 }
 
 func answers(t *testing.T, s Subject) {
@@ -288,6 +289,7 @@ func resumes(t *testing.T, s Subject) {
 	again.Prompt = "Go on."
 	// Twice: the conversation that is continued stays as it was.
 	for range 2 {
+		again.Session.ID++ // each session has an id of its own
 		again.Session.PlannedID = uuid.NewString()
 		second := runner.Run(t.Context(), again, &Recorder{})
 		succeeded(t, second)

@@ -20,7 +20,7 @@ func stops(t *testing.T, s Subject) {
 	done := make(chan ops.RunResult, 1)
 	rec := &Recorder{}
 	go func() { done <- runner.Run(ctx, spec, rec) }()
-	for deadline := time.Now().Add(30 * time.Second); sleeping(t, spec.Session.Key) < 2; {
+	for deadline := time.Now().Add(3 * time.Minute); sleeping(t, spec.Session.Key) < 2; {
 		select {
 		case res := <-done:
 			t.Fatalf("the session ended before its command ran: %+v\n%s", res, rec.Text())

@@ -51,6 +51,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
 		{"outgoing event", outgoingCases()},
+		{"canary", canaryCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {

@@ -38,6 +38,7 @@ type Session struct {
 	checks   sync.WaitGroup // also those nobody waits for any more
 	link     func() (string, error)
 	tools    Tools
+	ask      func(ops.ToolQuestion) (allowed bool, reason string) // set with Answer
 
 	mu      sync.Mutex
 	closed  bool
@@ -91,8 +92,12 @@ func (g *Gate) open(dir string) (*Session, error) {
 func (s *Session) Answer(ctx context.Context, session ops.Session, facts guard.Facts) {
 	s.session, s.facts = session, facts
 	ctx, s.cancel = context.WithCancel(ctx)
+	s.ask = func(q ops.ToolQuestion) (bool, string) { return s.answerCall(ctx, q) }
 	s.accepted.Go(func() { s.accept(ctx) })
 }
+
+// Ask judges and records a call of an agent that asks the supervisor itself, just as the hook would. It comes after Answer.
+func (s *Session) Ask(q ops.ToolQuestion) (allowed bool, reason string) { return s.ask(q) }
 
 // openingName is that of a socket nobody listens to yet. Another supervisor that sweeps the folder just then would take one with
 // the right name for dead.

@@ -1,0 +1,339 @@
+package realacp_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/agent/acp"
+	"claudeops/internal/ops"
+	"claudeops/test/messagesapi"
+	"claudeops/test/realacp"
+)
+
+const model = "claude-sonnet-4-5"
+
+// cli is one of the real programs.
+type cli struct {
+	profile func(testing.TB) acp.Profile
+	model   string
+	version string
+	shell   string // the name of its shell tool
+}
+
+func clis() map[string]cli {
+	return map[string]cli{
+		"opencode":         {realacp.OpenCode, "anthropic/" + model, realacp.OpenCodeVersion, "bash"},
+		"claude-agent-acp": {realacp.ClaudeAgent, model, realacp.ClaudeAgentVersion, "Bash"},
+	}
+}
+
+// adapters are those of the programs. They are shared, because each asks its program for the version, which takes seconds.
+var adapters sync.Map
+
+func (c cli) adapter(t *testing.T) *acp.ACP {
+	p := c.profile(t)
+	made, _ := adapters.LoadOrStore(p.Name, acp.New(acp.Options{Profile: p}))
+	return made.(*acp.ACP)
+}
+
+// seats bound how many of the programs run at once: each takes seconds of a processor to start.
+var seats = make(chan struct{}, 2)
+
+func sit(t *testing.T) {
+	t.Helper()
+	seats <- struct{}{}
+	t.Cleanup(func() { <-seats })
+}
+
+// each runs a test with every program.
+func each(t *testing.T, test func(*testing.T, cli)) {
+	t.Helper()
+	for name, c := range clis() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+// exec is an answer that runs a command.
+func (c cli) exec(id, command string) messagesapi.Answer {
+	return messagesapi.Call(id, c.shell, map[string]any{"command": command, "description": "Run a command"})
+}
+
+// script plays answers by turn. A request without tools is one for a title.
+func script(answers ...messagesapi.Answer) messagesapi.Script {
+	turns := messagesapi.Turns(answers...)
+	return func(r messagesapi.Request) messagesapi.Answer {
+		if len(r.Tools) == 0 {
+			return messagesapi.Text("a title")
+		}
+		return turns(r)
+	}
+}
+
+// gate allows what a test says.
+type gate struct {
+	allow func(ops.ToolQuestion) bool
+
+	mu      sync.Mutex
+	asked   []ops.ToolQuestion
+	allowed map[string]bool
+}
+
+func (g *gate) spec() *ops.GateSpec {
+	g.allowed = map[string]bool{}
+	return &ops.GateSpec{
+		Ask: func(q ops.ToolQuestion) (bool, string) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.asked = append(g.asked, q)
+			g.allowed[q.ID] = g.allow(q)
+			return g.allowed[q.ID], "The guard says no."
+		},
+		Allowed: func(id string) bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.allowed[id]
+		},
+	}
+}
+
+func all(ops.ToolQuestion) bool  { return true }
+func none(ops.ToolQuestion) bool { return false }
+
+type recorder struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (*recorder) Started(context.Context, int, string) error { return nil }
+
+func (r *recorder) Lines(_ context.Context, batch []ops.Line) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range batch {
+		r.text.WriteString(line.Text + "\n")
+	}
+	return nil
+}
+
+// scene is a session of a program.
+type scene struct {
+	cli    cli
+	script messagesapi.Script
+	gate   *gate
+	trust  acp.Trust
+	hide   bool
+	change func(*ops.SessionSpec)
+}
+
+func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
+	t.Helper()
+	sit(t)
+	api := messagesapi.New(t, s.script)
+	if s.gate == nil {
+		s.gate = &gate{allow: all}
+	}
+	spec := ops.SessionSpec{
+		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Model: s.cli.model, Handler: "other", Key: "test-" + uuid.NewString()},
+		Prompt:  "Look around.", StateDir: t.TempDir(), Env: realacp.Env(t, api.URL(), ""), Gate: s.gate.spec(),
+		Limits: ops.Limits{Wall: 2 * time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 3 * time.Second},
+	}
+	if s.change != nil {
+		s.change(&spec)
+	}
+	rec := &recorder{}
+	o := agent.Options{}
+	if s.hide {
+		o.HideKeys = func(string, ops.Tier) bool { return true }
+	}
+	adapter := s.cli.adapter(t)
+	if s.trust != nil {
+		adapter = acp.New(acp.Options{Profile: s.cli.profile(t), Trust: s.trust})
+	}
+	res := acp.NewRunner(adapter, o).Run(t.Context(), spec, rec)
+	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
+		t.Errorf("the session left %d processes (%v)", killed, err)
+	}
+	text := rec.text.String()
+	if t.Failed() || testing.Verbose() {
+		t.Logf("%+v\n%s", res, text)
+	}
+	return res, text, api
+}
+
+// Every call is asked about, also one that only looks.
+func TestEveryCallIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		g := &gate{allow: all}
+		file := filepath.Join(t.TempDir(), "made")
+		res, text, api := scene{
+			cli: c, gate: g,
+			script: script(c.exec("toolu_1", "ls /"), c.exec("toolu_2", "touch "+file), messagesapi.Text("all is well")),
+		}.run(t)
+		if !res.Success() || res.Text != "all is well" || res.CLIVersion != c.version || res.CLISessionID == "" {
+			t.Errorf("result %+v\n%s", res, text)
+		}
+		if len(g.asked) != 2 || g.asked[0].Tool != "Bash" || string(g.asked[0].Input) != `{"command":"ls /"}` ||
+			string(g.asked[1].Input) != `{"command":"touch `+file+`"}` {
+			t.Errorf("asked %+v", g.asked)
+		}
+		if _, err := os.Lstat(file); err != nil {
+			t.Errorf("an allowed command did not run: %v", err)
+		}
+		if len(api.Others()) > 1 { // HEAD /
+			t.Errorf("it also asked for %v", api.Others())
+		}
+	})
+}
+
+func TestARefusedCallDoesNotRun(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		file := filepath.Join(t.TempDir(), "made")
+		outcome := `{"outcome":"healthy","summary":"fine"}`
+		res, text, _ := scene{
+			cli: c, gate: &gate{allow: none},
+			script: func(r messagesapi.Request) messagesapi.Answer {
+				switch {
+				case len(r.Tools) == 0:
+					return messagesapi.Text("a title")
+				case strings.Contains(string(r.Body), "The guard says no."):
+					return messagesapi.Text(outcome)
+				case r.Turn() == 0:
+					return c.exec("toolu_1", "touch "+file)
+				}
+				return messagesapi.Text("I was refused.")
+			},
+			change: func(s *ops.SessionSpec) { s.OutcomeJSON = `{"type":"object"}` },
+		}.run(t)
+		if !res.Success() || string(res.Structured) != outcome {
+			t.Errorf("result %+v\n%s", res, text)
+		}
+		if _, err := os.Lstat(file); err == nil {
+			t.Error("it ran")
+		}
+	})
+}
+
+// memory keeps trials.
+type memory struct{ kept []ops.Canary }
+
+func (m *memory) Canary(_ context.Context, profile, version, settings string) (ops.Canary, error) {
+	for _, c := range m.kept {
+		if c.Profile == profile && c.Version == version && c.Settings == settings {
+			return c, nil
+		}
+	}
+	return ops.Canary{}, ops.ErrNotFound
+}
+
+func (m *memory) SaveCanary(_ context.Context, c ops.Canary) error {
+	m.kept = append(m.kept, c)
+	return nil
+}
+
+// canary plays a model that does what the trial tells it, and then says that all is well.
+func (c cli) canary(r messagesapi.Request) messagesapi.Answer {
+	if len(r.Tools) == 0 {
+		return messagesapi.Text("a title")
+	}
+	for _, m := range r.Messages {
+		for line := range strings.Lines(m.Content.String()) {
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "touch ") && r.Turn() == 0 {
+				return c.exec("toolu_1", command)
+			}
+		}
+	}
+	return messagesapi.Text("all is well")
+}
+
+func TestTheTrialOfARealProgram(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		trust := &memory{}
+		res, text, _ := scene{cli: c, trust: trust, script: c.canary}.run(t)
+		if !res.Success() || len(trust.kept) != 1 || !trust.kept[0].Passed || trust.kept[0].Version != c.version {
+			t.Errorf("result %+v, kept %+v\n%s", res, trust.kept, text)
+		}
+	})
+}
+
+// With its usual settings opencode asks about nothing, and claude-agent-acp not about what it takes for reading.
+func TestAProgramThatDoesNotAskIsFoundOut(t *testing.T) {
+	t.Parallel()
+	c := clis()["opencode"]
+	asking := c.profile
+	c.profile = func(t testing.TB) acp.Profile {
+		p := asking(t)
+		p.Env["OPENCODE_CONFIG_CONTENT"] = strings.Replace(p.Env["OPENCODE_CONFIG_CONTENT"], `"*":"ask"`, `"*":"allow"`, 1)
+		return p
+	}
+	trust := &memory{}
+	res, text, _ := scene{cli: c, trust: trust, script: c.canary}.run(t)
+	if res.Success() || res.Failure != ops.FailureTooOld || len(trust.kept) != 1 || trust.kept[0].Passed {
+		t.Errorf("result %+v, kept %+v\n%s", res, trust.kept, text)
+	}
+}
+
+func TestTheKeyIsHidden(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		res, text, api := scene{
+			cli: c, hide: true, script: script(c.exec("toolu_1", "env"), messagesapi.Text("all is well")),
+		}.run(t)
+		if !res.Success() || strings.Contains(text, realacp.Key) {
+			t.Errorf("result %+v\n%s", res, text)
+		}
+		for _, r := range api.Requests() {
+			if got := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization"); !strings.HasSuffix(got, realacp.Key) {
+				t.Errorf("the API got the key %q", got)
+			}
+		}
+	})
+}
+
+// Read, edit and search are asked about in the words that the guard knows.
+func TestOtherToolsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "notes.txt")
+		if err := os.WriteFile(file, []byte("old text\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, edit := messagesapi.Call("toolu_1", "Read", map[string]any{"file_path": file}),
+			messagesapi.Call("toolu_2", "Edit", map[string]any{"file_path": file, "old_string": "old", "new_string": "new"})
+		if c.shell == "bash" {
+			read, edit = messagesapi.Call("toolu_1", "read", map[string]any{"filePath": file}),
+				messagesapi.Call("toolu_2", "edit", map[string]any{"filePath": file, "oldString": "old", "newString": "new"})
+		}
+		g := &gate{allow: all}
+		res, text, _ := scene{cli: c, gate: g, script: script(read, edit, messagesapi.Text("all is well"))}.run(t)
+		if !res.Success() || len(g.asked) != 2 || g.asked[0].Tool != "Read" || g.asked[1].Tool != "Write" {
+			t.Errorf("result %+v, asked %+v\n%s", res, g.asked, text)
+		}
+		for _, q := range g.asked {
+			var in struct {
+				Path string `json:"file_path"`
+			}
+			if err := json.Unmarshal(q.Input, &in); err != nil || in.Path != file {
+				t.Errorf("asked about %s", q.Input)
+			}
+		}
+		if got, _ := os.ReadFile(file); string(got) != "new text\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
