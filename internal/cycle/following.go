@@ -28,7 +28,8 @@ type reserver interface {
 	Abandon(key string) error
 }
 
-// headStart is how long a session runs before the next one is prepared: its program must not share the processors with that while it starts.
+// headStart is how long a session runs before the next one is prepared, so that its program does not share the processors with that
+// while it starts.
 const headStart = 50 * time.Millisecond
 
 // following prepares the session that may follow the one that runs; at most one at a time. It belongs to one Advance.

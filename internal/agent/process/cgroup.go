@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -163,15 +162,22 @@ func (g *Cgroup) Add(pid int) error {
 		if err != nil {
 			return err
 		}
-		inside := g.members()
-		outside := slices.DeleteFunc(withDescendants(all, []Ident{root.Ident}), func(d Ident) bool { return slices.Contains(inside, d) })
-		if len(outside) == 0 {
-			return nil
+		inside := map[Ident]bool{}
+		for _, d := range g.members() {
+			inside[d] = true
 		}
-		for _, d := range outside {
+		moved := false
+		for _, d := range withDescendants(all, []Ident{root.Ident}) {
+			if inside[d] {
+				continue
+			}
+			moved = true
 			if err := g.move(d.PID); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
 			}
+		}
+		if !moved {
+			return nil
 		}
 	}
 	return nil
