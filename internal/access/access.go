@@ -61,13 +61,6 @@ const (
 	Administer  Operation = "administer"  // tokens and passkeys, and everything that no rule names
 )
 
-// Operations lists all operations.
-func Operations() []Operation {
-	return []Operation{
-		Look, Personal, Acknowledge, Snooze, Deny, Approve, Resolve, Run, Stop, Silence, Clear, Remember, Resend, Drain, Administer,
-	}
-}
-
 // allowed is the table: the weakest role that may do an operation.
 func allowed(o Operation) Role {
 	switch o {

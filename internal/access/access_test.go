@@ -14,9 +14,9 @@ func TestEveryRoleMayDoExactlyItsOperations(t *testing.T) {
 		"unknown":            nil,
 		access.RoleRead:      {access.Look, access.Personal},
 		access.RoleResponder: {access.Look, access.Personal, access.Acknowledge, access.Snooze, access.Deny},
-		access.RoleAdmin:     access.Operations(),
+		access.RoleAdmin:     operations(),
 	} {
-		for _, o := range access.Operations() {
+		for _, o := range operations() {
 			if got := role.May(o); got != slices.Contains(want, o) {
 				t.Errorf("role %q may %s: %v", role, o, got)
 			}
@@ -62,10 +62,17 @@ func TestARequestIsOneOperation(t *testing.T) {
 
 func TestARefusalSaysWhatIsNeeded(t *testing.T) {
 	for _, r := range []access.Role{access.RoleRead, access.RoleResponder} {
-		for _, o := range access.Operations() {
+		for _, o := range operations() {
 			if text := access.Refusal(r, o); !r.May(o) && !strings.Contains(text, "role") {
 				t.Errorf("%s, %s: %q", r, o, text)
 			}
 		}
+	}
+}
+
+func operations() []access.Operation {
+	return []access.Operation{
+		access.Look, access.Personal, access.Acknowledge, access.Snooze, access.Deny, access.Approve, access.Resolve, access.Run, access.Stop,
+		access.Silence, access.Clear, access.Remember, access.Resend, access.Drain, access.Administer,
 	}
 }
