@@ -254,9 +254,13 @@ func TestAReceiverContinuesAfterARestartAndANewOneBeginsThere(t *testing.T) {
 	j.Now = j.Now.Add(2 * time.Minute)
 	wake, _ = running(t, j, nil, Target{Name: "a", URL: a.URL}, Target{Name: "b", URL: b.URL})
 	wake()
-	a.until(t, 6)
 	b.until(t, 1)
-	if got := b.ids(); len(got) != 1 || !strings.HasPrefix(got[0], "incident-1-acknowledged") || a.ids()[5] != got[0] {
+	// The fifth may have been taken and not recorded when the sender was stopped; then it comes again, with the same id.
+	different := func() []string { return slices.Compact(a.ids()) }
+	for n := 6; len(different()) < 6; n++ {
+		a.until(t, n)
+	}
+	if got := b.ids(); len(got) != 1 || !strings.HasPrefix(got[0], "incident-1-acknowledged") || different()[5] != got[0] {
 		t.Errorf("a %v, b %v", a.ids(), got)
 	}
 }
