@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type Journal struct {
 	Store *store.Store
 	Path  string // of its file
 	Now   time.Time
+	mu    sync.Mutex // keeps Now, which play moves while handlers read the clock
 
 	t     testing.TB
 	owner ops.Owner
@@ -75,7 +77,11 @@ func Open(t testing.TB, now time.Time) *Journal {
 }
 
 // Clock tells the journal's time.
-func (j *Journal) Clock() time.Time { return j.Now }
+func (j *Journal) Clock() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.Now
+}
 
 // Chain plays a cycle through its runs to its end and returns the ids it got.
 func (j *Journal) Chain(n ops.NewCycle, end ops.CycleStatus, reason string, runs ...Run) (ops.CycleID, []ops.SessionID) {
@@ -161,7 +167,9 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 	if len(lines) > 0 {
 		j.must(j.Store.AppendTranscript(ctx, j.owner, session.ID, lines))
 	}
+	j.mu.Lock()
 	j.Now = begin.Add(run.For)
+	j.mu.Unlock()
 	session, err = j.Store.Session(ctx, session.ID)
 	j.must(err)
 	if run.Status == ops.SessionRunning {
