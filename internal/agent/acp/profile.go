@@ -63,6 +63,7 @@ func Profiles() []Profile {
 			Env: map[string]string{
 				"CLAUDE_CONFIG_DIR": "{config}", "ANTHROPIC_MODEL": "{model}", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
 				"DISABLE_ERROR_REPORTING": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+				"CLAUDE_CODE_MAX_RETRIES": "2", // the ladder decides about more
 			},
 			// Without these rules it runs what it takes for reading unasked, such as ls or docker ps.
 			Files: map[string]string{"{config}/settings.json": `{"permissions":{"defaultMode":"default",` +
