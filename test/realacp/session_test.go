@@ -41,7 +41,8 @@ var adapters sync.Map
 
 func (c cli) adapter(t *testing.T) *acp.ACP {
 	p := c.profile(t)
-	made, _ := adapters.LoadOrStore(p.Name, acp.New(acp.Options{Profile: p}))
+	// One test changes the settings of its program.
+	made, _ := adapters.LoadOrStore(p.Name+p.Digest(), acp.New(acp.Options{Profile: p}))
 	return made.(*acp.ACP)
 }
 
