@@ -193,6 +193,8 @@ func TestAKillLeavesNothingOfWhatWasPrepared(t *testing.T) {
 	b := newBox(t, plays(with(held(agenttest.Healthy(0.01), gateFile(t)), func(p *agenttest.Play) { p.Attempt = 1 }), agenttest.Healthy(0.01)))
 	d := b.ready()
 	key, keeper := d.waiting(), d.keeper()
+	// What is prepared may wait before the first session has counted itself; killed then, the next one would be held again.
+	d.until("the first session is at work", func() bool { return len(b.calls()) == 1 })
 	signalTo(t, keeper, syscall.SIGKILL) // nobody is left who could end it
 	if err := d.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
