@@ -69,7 +69,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 	}
-	build := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-d=checkptr=0", "-gcflags=modernc.org/libc=-d=checkptr=0",
+	build := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
 		"-tags", "failpoint", "-ldflags", "-X main.systemConfig=", "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build claudeops: %v\n%s", err, out)
