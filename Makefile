@@ -36,7 +36,7 @@ demo: build ## watch a three-tier incident on a small real service (no API key, 
 test: setup lint ## install test dependencies, lint, run all tests with the race detector
 	$(GO) test $(RACE) -timeout 45m $$($(GO) list ./... | grep -v -e /test/incidents$$ -e /test/imagetest$$ -e /test/packagetest$$)
 	$(GO) test -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest
-	$(GO) test -tags failpoint ./internal/failpoint ./internal/store
+	$(GO) test -tags failpoint -run 'Kill|Hit|TheEnvironment|VeryMany' ./internal/failpoint ./internal/store
 	$(GO) test -run 'VeryMany|Storm' ./internal/watch
 
 .PHONY: check

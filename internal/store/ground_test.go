@@ -458,9 +458,9 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 
 func TestVeryManyRowsAreWritten(t *testing.T) {
 	onBoth(t, store.Options{}, func(t *testing.T, f *storetest.Fixture) {
-		many := 40_000
+		many := manyInFile
 		if strings.HasSuffix(t.Name(), "PostgreSQL") {
-			many = 10_000 // a busy machine that tests needs more than the limit of a transaction for all of them
+			many = manyOnServer
 		}
 		var alerts []ops.Alert
 		var checks []ops.Check
