@@ -37,7 +37,7 @@ test: setup lint ## install test dependencies, lint, run all tests with the race
 	$(GO) test $(RACE) -timeout 45m $$($(GO) list ./... | grep -v -e /test/incidents$$ -e /test/imagetest$$ -e /test/packagetest$$)
 	$(GO) test -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest
 	$(GO) test -tags failpoint -run 'Kill|Hit|TheEnvironment|VeryMany' ./internal/failpoint ./internal/store
-	$(GO) test -run 'VeryMany|Storm' ./internal/watch
+	$(GO) test -run 'VeryMany|Storm' ./internal/watch ./internal/web
 
 .PHONY: check
 check: fmt test ## format, then run `make test`
