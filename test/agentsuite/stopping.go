@@ -24,7 +24,7 @@ func stops(t *testing.T, s Subject) {
 		select {
 		case res := <-done:
 			t.Fatalf("the session ended before its command ran: %+v\n%s", res, rec.Text())
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond): // looking takes some of the processor that the agent needs to start
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the command never ran\n%s", rec.Text())

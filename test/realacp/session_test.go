@@ -148,7 +148,8 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Model: s.cli.model, Handler: "other", Key: "test-" + uuid.NewString()},
 		Prompt:  "Look around.", StateDir: t.TempDir(), Env: realacp.Env(t, api.URL(), ""), Gate: s.gate.spec(),
-		Limits: ops.Limits{Wall: 2 * time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 3 * time.Second},
+		// Far from what any case needs: a real CLI takes long to start on a busy machine.
+		Limits: ops.Limits{Wall: 5 * time.Minute, Idle: 5 * time.Minute, Tool: 5 * time.Minute, Grace: 3 * time.Second},
 	}
 	if s.change != nil {
 		s.change(&spec)
