@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,14 +153,24 @@ func gate(dir, name string) agenttest.Step {
 		filepath.Join(dir, name))}
 }
 
+// ports are handed out in turn.
+var ports atomic.Int32
+
+// freeAddress is an address nobody else takes before the daemon does: its port is not one of those the system gives away.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, many = 20_000, 12_000
+	for range many {
+		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return l.Addr().String()
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // lockedBuffer is written by a process and read by a test.

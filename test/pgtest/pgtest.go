@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -267,11 +268,18 @@ func unprivileged() (*syscall.Credential, error) {
 	return nil, errors.New("find a user for PostgreSQL: it does not run as root, and there is neither postgres nor nobody")
 }
 
+// ports are handed out in turn.
+var ports atomic.Int32
+
+// freePort is a port nobody else takes before the server does: it is not one of those the system gives away.
 func freePort(ctx context.Context) (int, error) {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a port: %w", err)
+	const first, many = 10_000, 10_000
+	for range many {
+		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, ln.Close()
+		}
 	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // a TCP listener has a TCP address
+	return 0, errors.New("find a port: none is free")
 }
