@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -19,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -268,14 +268,15 @@ func unprivileged() (*syscall.Credential, error) {
 	return nil, errors.New("find a user for PostgreSQL: it does not run as root, and there is neither postgres nor nobody")
 }
 
-// ports are handed out in turn.
-var ports atomic.Int32
-
 // freePort is a port nobody else takes before the server does: it is not one of those the system gives away.
 func freePort(ctx context.Context) (int, error) {
 	const first, many = 10_000, 10_000
 	for range many {
-		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
+		n, err := rand.Int(rand.Reader, big.NewInt(many))
+		if err != nil {
+			return 0, fmt.Errorf("find a port: %w", err)
+		}
+		port := first + int(n.Int64())
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return port, ln.Close()
