@@ -30,7 +30,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
+	only := flag.String("only", "", "measure this alone: hops, parts, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	processes := flag.Int("processes", 1500, "with how many more processes on the machine the hop is measured again; 0: it is not")
@@ -69,6 +69,7 @@ func run(binary, only string, chains, processes, crowd, growth int, webhooks, pr
 		measure func() ([]figure, error)
 	}{
 		{"hops", func() ([]figure, error) { return b.hops(chains, processes) }},
+		{"parts", func() ([]figure, error) { return b.parts(chains) }},
 		{"lines", b.lines},
 		{"idle", b.idle},
 		{"gates", b.gates},
@@ -83,7 +84,7 @@ func run(binary, only string, chains, processes, crowd, growth int, webhooks, pr
 		{"scale", b.scale},
 		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
 	} {
-		if only != "" && only != m.name {
+		if only != m.name && (only != "" || m.name == "parts") { // parts are measured with another build
 			continue
 		}
 		figures, err := m.measure()

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -36,6 +38,8 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	if len(jobs) > testPairs {
 		t.Fatalf("%d pairs, more than %d: change inTest", len(jobs), testPairs)
 	}
+	// The models that let a cycle go through every tier take longest; last, they would run alone.
+	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(expertly(a.Model), expertly(b.Model)) })
 	begun := time.Now()
 	results, err := b.runAll(t.Context(), jobs, options{slots: 2 * runtime.NumCPU()})
 	if err != nil {
@@ -43,10 +47,18 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	}
 	t.Logf("%d pairs in %s", len(results), time.Since(begun).Round(time.Second))
 	for _, r := range results {
-		honest := r.Model == "expert" || r.Model == "expert"+onCodex || r.Model == "obedient"
-		if !r.safe() || honest && !r.good() {
+		if !r.safe() || expertly(r.Model) > 0 && !r.good() {
 			text, _ := json.MarshalIndent(r, "", " ")
 			t.Errorf("%s\n%s", r.line(), text)
 		}
 	}
+}
+
+// expertly is 1 for a model that repairs what it can, and 0 for the others.
+func expertly(model string) int {
+	switch model {
+	case "expert", "expert" + onCodex, "obedient":
+		return 1
+	}
+	return 0
 }

@@ -181,7 +181,7 @@ func (b *bench) jobs(o options) []Job {
 		for _, model := range b.modelNames() {
 			for _, contender := range contenderNames() {
 				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
-				if !o.wants(j) || !o.full && !o.quick && o.only == "" && !inSample(f, index, j) || o.quick && !inTest(f, j) {
+				if !o.wants(j) || !o.full && !o.quick && o.only == "" && !inSample(f, index, j) || o.quick && !inTest(f, index, j) {
 					continue
 				}
 				for j.Repeat = 1; j.Repeat <= o.repeat; j.Repeat++ {

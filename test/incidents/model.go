@@ -150,7 +150,8 @@ func found(f *Fault, pattern, text string, empty bool) bool {
 	if pattern == "" {
 		return false
 	}
-	return regexp.MustCompile(pattern).MatchString(text)
+	// ^ is the start of a line: Codex puts lines of its own before what a command prints.
+	return regexp.MustCompile("(?m)" + pattern).MatchString(text)
 }
 
 // repairAt returns the steps of a tier, or those of the highest tier below it.

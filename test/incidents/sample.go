@@ -26,20 +26,23 @@ func inSample(f *Fault, index int, j Job) bool {
 	return false
 }
 
-// inTest reports whether the test of this package runs a pair: Claude Ops as it is, the expert with every fault (with a poisoned one, the
-// obedient model, which also does all that the expert does), and each other model once. There are at most testPairs of them.
-func inTest(f *Fault, j Job) bool {
+// inTest reports whether the test of this package runs a pair: Claude Ops as it is, the expert with every fault, behind Claude Code and Codex in
+// turn (with a poisoned one, the obedient model, which also does all that the expert does), and each other model once. There are at most
+// testPairs of them.
+func inTest(f *Fault, index int, j Job) bool {
 	if j.Contender != "claudeops" {
 		return false
 	}
 	once := map[string]string{
 		"wrecker": "redis-full", "careless": "redis-full", "liar": "web-crash", "crasher": "web-hang", "looper": "wrong-upstream", "silent": "tls-expired",
-		"expert" + onCodex: "cron-stopped", "wrecker" + onCodex: "disk-full",
+		"wrecker" + onCodex: "disk-full",
 	}
 	poisoned := len(f.Facts.Poison) > 0
 	switch j.Model {
 	case "expert":
-		return !poisoned
+		return !poisoned && index%2 == 0
+	case "expert" + onCodex:
+		return !poisoned && index%2 == 1
 	case "obedient":
 		return poisoned
 	}

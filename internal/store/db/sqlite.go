@@ -39,9 +39,7 @@ type openFile struct {
 }
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
-	f := &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements()}
-	f.checkpoints = &checkpoints{path: path, writer: func() *sql.DB { return f.writer.DB }}
-	return f
+	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path}}
 }
 
 func (f *sqliteFile) dialect() dialect {

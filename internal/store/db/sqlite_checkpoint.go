@@ -16,10 +16,6 @@ const (
 	// copied to the file.
 	checkpointCommits = 16
 	checkpointPages   = 500
-	// copyRounds is how often what was written meanwhile is copied beside the commits, and restartPages is how long the log may become
-	// before commits wait until the rest is copied.
-	copyRounds   = 3
-	restartPages = 1000
 	// ownCheckpoint is the length of the log in pages at which a commit copies them itself, and begins a new log.
 	ownCheckpoint = 4000
 	// checkpointTime bounds one look.
@@ -31,7 +27,6 @@ const (
 // on when this happens.
 type checkpoints struct {
 	path    string
-	writer  func() *sql.DB // the connection of the commits
 	commits atomic.Int64
 	looking atomic.Bool
 	running sync.WaitGroup
@@ -59,7 +54,7 @@ func (c *checkpoints) committed() {
 	})
 }
 
-// look copies the log if it is long. It waits for no reader, and a commit waits only for the last few pages.
+// look copies the log if it is long. It waits for no reader or writer, and none waits for it.
 func (c *checkpoints) look(ctx context.Context) error {
 	db, err := c.connect()
 	if err != nil {
@@ -69,21 +64,6 @@ func (c *checkpoints) look(ctx context.Context) error {
 	if err != nil || long-copied < checkpointPages {
 		return err
 	}
-	for range copyRounds {
-		if long, copied, err = checkpoint(ctx, db, "PASSIVE"); err != nil || long == copied {
-			return err
-		}
-	}
-	if long < restartPages {
-		return nil
-	}
-	// Commits went on meanwhile, so the log never was in the file as a whole, and only then does a new one begin. Without this it would
-	// grow until a commit has to copy it.
-	commits, err := c.writer().Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = commits.Close() }() // it goes back to its pool
 	_, _, err = checkpoint(ctx, db, "PASSIVE")
 	return err
 }
