@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"claudeops/test/agenttest"
+	"claudeops/test/pgtest"
 )
 
 // eventReceiver notes the ids of the events that it gets.
@@ -81,6 +84,29 @@ func TestAKilledDaemonSendsItsEventAgainWithTheSameID(t *testing.T) {
 		}
 	}
 	if i, j := slices.Index(all, "cycle-1-created"), slices.Index(all, "cycle-1-ended"); i != 0 || j < 2 {
+		t.Errorf("the order: %v", all)
+	}
+}
+
+// Both hosts are told of every change, one of them sends: each event once, and those of one cycle in their order.
+func TestOneOfTwoHostsSendsTheEvents(t *testing.T) {
+	t.Parallel()
+	r := newEventReceiver(t)
+	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3))), "a", "b")
+	var daemons []*daemon
+	for _, b := range boxes {
+		b.configured(fmt.Sprintf("events: {targets: [{name: a, url: %q, secret: a-secret-of-the-events-test}]}\n", r.URL))
+		daemons = append(daemons, b.ready())
+	}
+	for _, d := range daemons {
+		d.until("the end of the first cycle is told", func() bool { return slices.Contains(r.seen(), "cycle-1-ended") })
+	}
+	all := r.seen()
+	if sorted := slices.Sorted(slices.Values(all)); len(slices.Compact(sorted)) != len(all) {
+		t.Errorf("an event was sent twice: %v", all)
+	}
+	created, started, ended := slices.Index(all, "cycle-1-created"), slices.Index(all, "cycle-1-started"), slices.Index(all, "cycle-1-ended")
+	if created < 0 || started < created || ended < started {
 		t.Errorf("the order: %v", all)
 	}
 }

@@ -21,7 +21,8 @@ func (a *app) auditVerify() *cobra.Command {
 		Use: "verify", Short: "Check the chain of audit records; exit 1 and the first broken record if it is not whole",
 		Long: `Every audit record holds the hash of the record before it. This command computes all hashes again and compares them. Records from
 before the upgrade to this version are not part of the chain, and records removed by retention no longer are. It prints the hash of the
-newest record: if you keep it elsewhere, you can also prove later that the whole chain was not written again.`,
+newest record. Keep it in another place to be able to prove later that nobody has written the whole chain again. It opens the database of
+the daemon, so it runs on its machine and does not take --server.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
 				report, err := s.VerifyAudit(c.Context())

@@ -217,7 +217,7 @@ func (a *app) chooseServer(c *cobra.Command) error {
 		if given {
 			return usage(fmt.Errorf("%s: %w", c.CommandPath(), errLocalOnly))
 		}
-		return nil
+		return a.sameDatabase(c)
 	}
 	r, err := config.ReadRemote(config.Remote{Server: a.serverURL, TokenFile: a.tokenFile}, a.Environ)
 	if err != nil {
@@ -230,6 +230,18 @@ func (a *app) chooseServer(c *cobra.Command) error {
 		r.Token = a.madeToken(r.Server)
 	}
 	a.remote = newClient(r.Server, r.Token)
+	return nil
+}
+
+// sameDatabase refuses to work on the tokens and audit records of this machine while the variable names another daemon: its database is
+// another one.
+func (a *app) sameDatabase(c *cobra.Command) error {
+	if parent := c.Parent(); parent == nil || parent.Name() != "tokens" && parent.Name() != "audit" {
+		return nil
+	}
+	if r, err := config.ReadRemote(config.Remote{}, a.Environ); err != nil || r.Server != "" {
+		return usage(fmt.Errorf("%s: CLAUDEOPS_SERVER is set, but %w", c.CommandPath(), errLocalOnly))
+	}
 	return nil
 }
 

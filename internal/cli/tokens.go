@@ -18,9 +18,12 @@ import (
 
 func (a *app) tokensCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "tokens", Aliases: []string{"token"}, Short: "Tokens with a name, a role and an end: list, create, revoke",
+		Use: "tokens", Aliases: []string{"token"}, Short: "List, create and revoke named tokens",
 		Long: `Each person or program that uses the API or the web pages can have a token of its own, besides the configured ones. What is done
-with it is recorded under its name. Roles: read (look only), responder (also acknowledge, snooze and deny), admin (everything).`,
+with it is recorded under its name. Roles: read (look only), responder (also acknowledge, snooze and deny), admin (everything).
+
+These commands open the database of the daemon, so they run on its machine and do not take --server. From elsewhere, an admin can make
+and revoke tokens on the page Configuration.`,
 	}
 	c.AddCommand(a.tokensList(), a.tokensCreate(), a.tokensRevoke())
 	a.withState(c)
@@ -57,7 +60,7 @@ func newTokenRow(t store.Token, now time.Time) tokenRow {
 func (a *app) tokensList() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "list", Short: "List tokens: role, end, last use",
+		Use: "list", Short: "List tokens with role, expiry and last use",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
 				found, err := s.Tokens(c.Context(), all)
@@ -149,7 +152,7 @@ func lifetime(text string) (time.Duration, error) {
 
 func (a *app) tokensRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME", Short: "End a token: requests with it are refused at once", Args: cobra.ExactArgs(1),
+		Use: "revoke NAME", Short: "Revoke a token: requests with it are refused at once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
 				if err := s.RevokeToken(c.Context(), args[0], person(), s.Clock()); err != nil {

@@ -42,8 +42,14 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 		addTokens(u, add)
 	}
 	addCredentials(c.AppriseAPI, add)
-	addCredentials(c.DatabaseURL, add)
-	addCredentials(c.DatabaseDirectURL, add)
+	// The user of a database is not a secret. It is often claudeops, which would then be removed from every text.
+	for _, u := range []string{c.DatabaseURL, c.DatabaseDirectURL} {
+		addCredentials(u, func(value string, shortest int) {
+			if shortest == shortestPassword {
+				add(value, shortest)
+			}
+		})
+	}
 	for _, e := range c.environments {
 		for _, p := range e.inventory.probes {
 			addProbe(p, add)

@@ -65,3 +65,11 @@ func TestSecretFileOfAStrongerSourceWins(t *testing.T) {
 		t.Errorf("token is %q from %q", c.APIToken, shown(c, "api_token").Origin)
 	}
 }
+
+// With the user of docs/containers.md, the name of the program would be removed from every text.
+func TestTheUserOfADatabaseIsNotASecret(t *testing.T) {
+	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_DATABASE_URL=postgres://claudeops:hunter2@db/claudeops"}})
+	if !slices.Contains(c.Secrets, "hunter2") || slices.Contains(c.Secrets, "claudeops") {
+		t.Errorf("secrets are %q", c.Secrets)
+	}
+}

@@ -10,6 +10,15 @@ import (
 	"claudeops/internal/ops"
 )
 
+const plainPsHint = "use ps aux, -ef or -eo pid,args"
+
+func texts(fields []field) (out []string) {
+	for _, f := range fields {
+		out = append(out, f.text)
+	}
+	return out
+}
+
 // judgePs refuses the environment of processes, which ps shows for a bare e.
 func judgePs(c *call) {
 	for i, f := range c.operands {
@@ -23,6 +32,9 @@ func judgePs(c *call) {
 			c.j.refuse(ruleSecrets, "ps "+f.show(), "it shows the environment of processes", "use ps aux or ps -ef")
 		}
 	}
+	if c.has("-e") && !scan.PlainPs(texts(c.args)) {
+		c.refuse(ruleSecrets, "ps may read -e together with these options as a bare e, which shows the environment of processes", plainPsHint)
+	}
 	c.writtenOut("-o", "-O", "--format", "--sort")
 	for _, g := range c.options {
 		if strings.Contains(strings.ToLower(g.value.text), "environ") {
@@ -31,14 +43,18 @@ func judgePs(c *call) {
 	}
 }
 
-// judgeTop keeps ps inside a container from showing the environment.
+// judgeTop allows what the Docker broker allows: Docker gives the arguments to ps, which it runs on the host as root.
 func judgeTop(c *call) {
-	if len(c.operands) > 1 {
-		c.operands = slices.Clone(c.operands[1:])
-		for i, f := range c.operands {
-			c.operands[i] = f.withText(strings.TrimPrefix(strings.TrimPrefix(f.text, "-e"), "-")) // -e shows all processes, a bare e the environment
-		}
-		judgePs(c)
+	if len(c.operands) < 2 {
+		return
+	}
+	words := c.operands[1:]
+	if slices.ContainsFunc(words, func(f field) bool { return f.dyn }) {
+		c.runTime("")
+		return
+	}
+	if !scan.PlainPs(texts(words)) {
+		c.refuse(ruleSecrets, "these arguments of ps may show the environment of processes", plainPsHint)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestRealClientsLookAtTier1(t *testing.T) {
 	socket := open(t, setup{engine: d.Socket, tier: ops.Tier1})
 	for _, docker := range clients() {
 		for _, line := range []string{
-			"ps -a", "images", "version", "info", "inspect shown", "logs shown", "top shown", "top shown -ef", "stats --no-stream shown",
+			"ps -a", "images", "version", "info", "inspect shown", "logs shown", "top shown", "top shown -ef", "top shown -eo pid,args", "stats --no-stream shown",
 			"events --since 1m --until 0s", "volume ls", "volume inspect shown-data", "network ls", "network inspect host", "image inspect " + dockertest.Image,
 			"container ls", "diff shown", "system df", "port shown",
 		} {
@@ -68,7 +68,7 @@ func TestRealClientsLookAtTier1(t *testing.T) {
 			t.Errorf("%s shows %s, %v", docker, env, err)
 		}
 		before := started(t, d, "shown")
-		for _, line := range []string{"restart shown", "stop shown", "rm -f shown", "exec shown true", "cp shown:/bin/busybox -", "kill shown", "volume rm shown-data"} {
+		for _, line := range []string{"restart shown", "stop shown", "rm -f shown", "exec shown true", "cp shown:/bin/busybox -", "kill shown", "volume rm shown-data", "top shown -efx", "top shown -eo pid,environ"} {
 			if out, err := d.Run(t, socket, docker, strings.Fields(line)...); err == nil || !strings.Contains(out, "refused") {
 				t.Errorf("%s %s: %v: %s", docker, line, err, out)
 			}

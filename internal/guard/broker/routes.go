@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -72,8 +73,8 @@ func signal(s string) bool { return signalShape().MatchString(s) }
 func name(s string) bool   { return nameShape().MatchString(s) }
 func image(s string) bool  { return imageShape().MatchString(s) }
 
-// processes are the arguments of ps that do not show environments.
-func processes(s string) bool { return slices.Contains([]string{"", "-ef", "aux", "-aux"}, s) }
+// processes are the arguments of ps that do not show environments. The engine runs ps on the host, as root.
+func processes(s string) bool { return scan.PlainPs(strings.Fields(s)) }
 
 func routes() []route {
 	type q = map[string]values

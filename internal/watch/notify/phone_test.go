@@ -633,3 +633,42 @@ func TestAnNtfyServerWithAccessControl(t *testing.T) {
 	p.ntfy.Press(t, note, "Deny")
 	p.until("it is denied", func() bool { return p.status(a) == ops.ApprovalDenied })
 }
+
+// A silence does not change what an answer does: the phone and the API lead to the same incident.
+func TestAnAnswerDuringASilenceIsThatOfTheAPI(t *testing.T) {
+	for _, button := range []string{"Acknowledge", "Snooze 2 h"} {
+		t.Run(button, func(t *testing.T) {
+			p := newPhone(t)
+			n, opened := p.call("web", "db")
+			for _, service := range []string{"web", "db"} {
+				_, err := p.f.Store.AddSilence(t.Context(), ops.Silence{
+					Environment: "home", Service: service, Reason: "new disk", Author: "bob", Until: p.clock().Add(time.Hour),
+				})
+				must(t, err)
+			}
+			p.send(n, p.telegram.Target("42"))
+			p.read(p.f.Store, p.telegram.Target("42"))
+			m := p.telegram.Messages()[0]
+			i := slices.IndexFunc(m.Buttons, func(b phonetest.Button) bool { return strings.HasPrefix(b.Text, button[:6]) })
+			if i < 0 {
+				t.Fatalf("buttons %q", labels(m))
+			}
+			p.telegram.Press(t, m, m.Buttons[i].Text, alice, "alice")
+			p.until("the popup", func() bool { return len(p.telegram.Popups()) == 1 })
+			if pop := p.telegram.Popups()[0]; pop.Alert {
+				t.Fatalf("popup %+v", pop)
+			}
+			want := ops.IncidentAcknowledged
+			if button != "Acknowledge" {
+				want = ops.IncidentSnoozed
+			}
+			for _, o := range opened {
+				got, err := p.f.Store.Incident(t.Context(), o.ID)
+				must(t, err)
+				if got.Status != want {
+					t.Errorf("incident %d is %s", o.ID, got.Status)
+				}
+			}
+		})
+	}
+}
