@@ -334,7 +334,7 @@ func TestLadder_RepairsThatDoNotHoldCountTowardEscalation(t *testing.T) {
 		t.Errorf("the cycle is %s after %+v: %s", c.Cycle.Status, last, c.Cycle.Reason)
 	}
 	calls := b.calls()
-	if system, _ := calls[len(calls)-1].Option("--append-system-prompt"); !strings.Contains(system, "probes still find down: web") {
+	if system, _ := calls[len(calls)-1].Option("--append-system-prompt"); !strings.Contains(system, "probes still find web down") {
 		t.Errorf("Tier 3 is told: %s", system)
 	}
 }

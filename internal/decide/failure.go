@@ -33,8 +33,8 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	if s.StopCause == ops.StopLoop {
 		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
 	}
-	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if v.policy.Bad(c) && !slices.Contains(f.ProbeRed, c.Service) {
+	for _, c := range v.badAfter(s) {
+		if !slices.Contains(f.ProbeRed, c.Service) {
 			f.ProbeRed = append(f.ProbeRed, c.Service)
 		}
 	}

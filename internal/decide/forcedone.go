@@ -15,6 +15,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
 		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), LiftsAt: v.lifts(class),
+		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {

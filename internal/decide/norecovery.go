@@ -74,11 +74,10 @@ func (v view) cannotCheck(reason string) notice.Text {
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
 func (v view) refutedWithoutRecovery() ops.Step {
 	var found []string
-	for _, c := range v.downAfterClaim() {
-		found = append(found, fmt.Sprintf("%s (%s)", c.Service, c.Error))
+	for _, c := range v.badAfter(*v.last) {
+		found = append(found, fmt.Sprintf("%s %s (%s)", c.Service, c.Status, c.Error))
 	}
-	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find down: %s",
-		v.last.ID, v.last.Tier, strings.Join(found, ", "))
+	reason := fmt.Sprintf("session %d (%s) says all is well, but probes still find %s", v.last.ID, v.last.Tier, joinAnd(found))
 	if len(found) == 0 {
 		reason = fmt.Sprintf("session %d (%s) says all is well, but the judge does not agree", v.last.ID, v.last.Tier)
 	}

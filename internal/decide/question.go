@@ -158,7 +158,7 @@ func (v view) whyItFailed(s ops.Session) string {
 	f := v.failureOf(s)
 	switch {
 	case len(f.ProbeRed) > 0:
-		return "it said all was well, but probes still find down: " + strings.Join(f.ProbeRed, ", ")
+		return "it said all was well, but probes still find " + v.stillBad(s)
 	case f.Judge != nil && f.Judge.Verdict == string(judge.Fail):
 		r, _ := v.verdictOn(s)
 		return strings.TrimSpace("it said all was well, but the judge gives it only " + scores(r) + ". " + strings.Join(r.FailureReasons, "; "))

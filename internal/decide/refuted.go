@@ -86,6 +86,34 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 	return &h
 }
 
+// stillBad says in which state the probes found the services after a session claimed to have repaired them: "web down and db degraded".
+// Of several probes of a service, the worst result counts.
+func (v view) stillBad(s ops.Session) string {
+	var order []string
+	state := map[string]ops.Health{}
+	for _, c := range v.badAfter(s) {
+		if state[c.Service] == "" {
+			order = append(order, c.Service)
+		}
+		if state[c.Service] != ops.Down {
+			state[c.Service] = c.Status
+		}
+	}
+	for i, service := range order {
+		order[i] = service + " " + string(state[service])
+	}
+	return joinAnd(order)
+}
+
+// joinAnd joins the parts of a sentence: "a, b and c".
+func joinAnd(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	last := len(parts) - 1
+	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+}
+
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.
 func (v view) refutation(s ops.Session) string {
 	switch r, judged := v.verdictOn(s); {

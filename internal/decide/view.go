@@ -165,12 +165,12 @@ func (v view) unverified() bool {
 	return len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
 }
 
-func (v view) refuted() bool { return len(v.downAfterClaim()) > 0 }
+func (v view) refuted() bool { return len(v.badAfter(*v.last)) > 0 }
 
-// downAfterClaim lists the checks that contradict the last session's claim.
-func (v view) downAfterClaim() []ops.Check {
+// badAfter lists the checks that contradict a session's claim.
+func (v view) badAfter(s ops.Session) []ops.Check {
 	var out []ops.Check
-	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
+	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
 		if v.policy.Bad(c) {
 			out = append(out, c)
 		}

@@ -61,7 +61,7 @@
 //	inconclusive          completed without a usable outcome               the ladder
 //	human asked for       completed and asks for a human                   finish needs_human, incident, notice
 //	claim unverified      completed; an affected service has a probe       probe: verify the claim
-//	claim refuted         the probe still finds the service down           the ladder
+//	claim refuted         a probe still finds it down or degraded          the ladder
 //	repair refused        a repair is claimed, but the guard refused it    the ladder
 //	claim unjudged        a repair is claimed and a judge is configured    queue the judge
 //	claim judged          the judge did not accept the repair              await a human's review, or the ladder

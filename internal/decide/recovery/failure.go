@@ -42,7 +42,7 @@ type Failure struct {
 	Started     []string `json:"started,omitempty"` // the allowed mutating actions, in order
 	Loop        *Loop    `json:"loop,omitempty"`
 	Judge       *Judged  `json:"judge,omitempty"`
-	ProbeRed    []string `json:"probe_red,omitempty"` // services a probe still finds down after a claimed fix
+	ProbeRed    []string `json:"probe_red,omitempty"` // services a probe still finds down or degraded after a claimed fix
 	Interrupted bool     `json:"interrupted,omitempty"`
 	OpenTool    string   `json:"open_tool,omitempty"`   // the call that was open at the end; it may have taken effect
 	RetryAfter  *int64   `json:"retry_after,omitempty"` // seconds the provider asks to wait

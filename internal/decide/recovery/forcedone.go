@@ -44,6 +44,7 @@ type Facts struct {
 	FailedAt  string       // the step that did not work; empty: the session's tier and handler
 	LiftsAt   time.Time    // when a spent budget or a rate limit lifts; zero where unknown
 	Down      []string     // services that are still down
+	StillBad  string       // what probes found after a claimed repair, such as "web down and db degraded"; empty: no probe refutes it
 }
 
 // Finish builds the result of level 5. It needs no model and no network, and no field of it is ever empty but the steps.
@@ -72,8 +73,8 @@ func (in Facts) cause() string {
 	f := in.Failure
 	what := fmt.Sprintf("session %d (%s)", f.Session, in.Class.ErrorType)
 	switch {
-	case len(f.ProbeRed) > 0:
-		what += ": probes still find down: " + strings.Join(f.ProbeRed, ", ")
+	case in.StillBad != "":
+		what += ": probes still find " + in.StillBad
 	case f.loopLevel() != ops.RecoveryNone && f.Loop != nil:
 		what += fmt.Sprintf(": %d similar actions without progress: %s", f.Loop.Count, cmp.Or(f.Loop.Call, "the call is not known"))
 	case strings.TrimSpace(f.Error) != "":

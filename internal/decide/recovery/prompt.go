@@ -159,7 +159,7 @@ func (t Told) errors() any {
 		Denials    []Denial      `json:"refused_calls,omitempty"`
 		ToolErrors []ToolError   `json:"failed_calls,omitempty"`
 		Judge      *Judged       `json:"judge,omitempty"`
-		ProbeRed   []string      `json:"still_down,omitempty"`
+		ProbeRed   []string      `json:"still_down_or_degraded,omitempty"`
 	}{t.Class.ErrorType, cut(f.Error), bound(f.OutcomeProblems), bound(f.Denials), bound(f.ToolErrors), f.Judge, bound(f.ProbeRed)}
 }
 
