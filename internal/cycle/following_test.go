@@ -1,8 +1,11 @@
 package cycle_test
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"claudeops/internal/cycle"
 	"claudeops/internal/ops"
@@ -59,5 +62,78 @@ func TestAKeyIsGivenToOneSession(t *testing.T) {
 	h, other := ops.Handler{Tier: ops.Tier2, Agent: "claude"}, ops.Handler{Tier: ops.Tier3, Agent: "claude"}
 	if got := cycle.KeysFor(h, other, h, h); !slices.Equal(got, []string{"", "k", ""}) {
 		t.Errorf("the keys are %q", got)
+	}
+}
+
+// preparing is an agent whose sessions can be prepared. It notes when that was, and for which key.
+type preparing struct {
+	play
+	prepared chan preparation
+}
+
+type preparation struct {
+	key string
+	at  time.Time
+}
+
+func (p preparing) Stage(_ context.Context, spec ops.SessionSpec) error {
+	p.prepared <- preparation{spec.Session.Key, time.Now()}
+	return nil
+}
+func (preparing) Refresh(string)                        {}
+func (preparing) Unstage(context.Context, string) error { return nil }
+
+func TestTheNextSessionIsPreparedAfterAHeadStart(t *testing.T) {
+	const half = cycle.HeadStart / 2
+	for name, tt := range map[string]struct {
+		gates   bool
+		says    time.Duration // when it says that it is about to end; zero: never
+		runs    time.Duration
+		prepare time.Duration
+	}{
+		"a session that runs on":               {runs: time.Second, prepare: cycle.HeadStart},
+		"a session that ends sooner":           {runs: half, prepare: half},
+		"a gated session that runs on":         {gates: true, runs: time.Second, prepare: cycle.HeadStart},
+		"a gated session that is about to end": {gates: true, says: half, runs: time.Second, prepare: half},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var began time.Time
+				var keys []string
+				prepared := make(chan preparation, 3) // at most one for each tier
+				s := newStage(t, policy(), func(s *stage) play {
+					return func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
+						keys = append(keys, spec.Session.Key)
+						if spec.Session.Tier > ops.Tier1 {
+							return success()
+						}
+						began = time.Now()
+						if tt.says > 0 {
+							time.Sleep(tt.says)
+							spec.Ending()
+						}
+						time.Sleep(tt.runs - tt.says)
+						s.file.raw = handoffJSON(ops.Tier2)
+						return success()
+					}
+				}, func(p *cycle.Parts) {
+					p.Runners["claude"] = preparing{p.Runners["claude"].(play), prepared}
+					if tt.gates {
+						p.Gates = &gates{}
+					}
+				})
+				s.advance(t)
+				if len(keys) != 2 || len(prepared) == 0 {
+					t.Fatalf("%d sessions ran and %d were prepared", len(keys), len(prepared))
+				}
+				first := <-prepared
+				if after := first.at.Sub(began); after != tt.prepare {
+					t.Errorf("the next session was prepared after %s, want %s", after, tt.prepare)
+				}
+				if first.key != keys[1] {
+					t.Error("the next session is not the one that was prepared")
+				}
+			})
+		})
 	}
 }
