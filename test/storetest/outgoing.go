@@ -141,7 +141,27 @@ func noticeOfTheDayIsAddedOnce(t *testing.T, f *Fixture) {
 }
 
 func spendingCountsTodayAndTheWindow(t *testing.T, f *Fixture) {
-	spent, err := f.Store.Spending(t.Context(), "home", 3*time.Hour, Start)
-	must(t, err)
-	equal(t, "nothing", spent, ops.Spending{})
+	midnight := Start.Truncate(24 * time.Hour)
+	spending := func(environment string, window time.Duration, now time.Time) ops.Spending {
+		t.Helper()
+		spent, err := f.Store.Spending(t.Context(), environment, window, now)
+		must(t, err)
+		return spent
+	}
+	equal(t, "nothing", spending("home", 3*time.Hour, Start), ops.Spending{})
+
+	f.spend(t, "home", ops.Ptr(16.0), midnight.Add(-time.Microsecond)) // yesterday
+	f.spend(t, "home", ops.Ptr(1.0), midnight)
+	f.spend(t, "home", ops.Ptr(2.0), Start.Add(-3*time.Hour-time.Microsecond)) // before the window
+	f.spend(t, "home", ops.Ptr(4.0), Start.Add(-3*time.Hour))
+	f.spend(t, "home", ops.Ptr(8.0), Start.Add(-time.Minute))
+	f.spend(t, "home", nil, Start.Add(-time.Minute)) // its cost is not known
+	f.spend(t, "away", ops.Ptr(64.0), Start.Add(-time.Minute))
+
+	equal(t, "today and the last hours", spending("home", 3*time.Hour, Start), ops.Spending{TodayUSD: 15, RecentUSD: 12})
+	equal(t, "of another environment", spending("away", 3*time.Hour, Start), ops.Spending{TodayUSD: 64, RecentUSD: 64})
+	equal(t, "the window reaches into yesterday", spending("home", 13*time.Hour, Start), ops.Spending{TodayUSD: 15, RecentUSD: 31})
+	tomorrow := midnight.Add(24 * time.Hour)
+	equal(t, "the next day", spending("home", 13*time.Hour, tomorrow), ops.Spending{RecentUSD: 8})
+	equal(t, "long ago", spending("home", time.Hour, tomorrow), ops.Spending{})
 }
