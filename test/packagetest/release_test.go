@@ -8,12 +8,15 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -211,10 +214,43 @@ func TestLintersFindNoErrors(t *testing.T) {
 	config := filepath.Join(checkout(t), "packaging", "rpm", "rpmlint.toml")
 	rpmlint := exec.CommandContext(t.Context(), "rpmlint", "-c", config, m.rpm())
 	rpmlint.Env = []string{"LC_ALL=C.UTF-8", "PATH=" + relativeCpio(t) + ":/usr/bin:/bin"}
+	before := installed(t, m.rpm())
 	out, err = rpmlint.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), " 0 errors") {
 		t.Errorf("rpmlint: %v\n%s", err, out)
 	}
+	for path, now := range installed(t, m.rpm()) {
+		if now != before[path] {
+			t.Errorf("rpmlint changed %s on this machine: it was %q and is %q", path, before[path], now)
+		}
+	}
+}
+
+// installed tells of each path in a package what is at that path on this machine: nothing, or a file with its attributes.
+func installed(t *testing.T, rpm string) map[string]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "rpm", "--query", "--package", "--list", rpm).Output()
+	if err != nil {
+		t.Fatalf("list the files of the package: %v", err)
+	}
+	found := map[string]string{}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		switch info, err := os.Lstat(path); {
+		case err == nil:
+			found[path] = fmt.Sprintf("%s %d %s %d", info.Mode(), info.Size(), info.ModTime(), info.Sys().(*syscall.Stat_t).Ino)
+		case errors.Is(err, fs.ErrNotExist):
+			found[path] = ""
+		default:
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/usr/bin/claudeops", "/etc/claudeops/claudeops.yaml", "/usr/lib/systemd/system/claudeops.service"} {
+		if _, ok := found[path]; !ok {
+			t.Errorf("the list of the package lacks %s:\n%s", path, out)
+		}
+	}
+	return found
 }
 
 // relativeCpio is a folder with a cpio that unpacks into the current folder. rpmlint calls cpio without the option, and the names in
