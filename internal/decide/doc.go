@@ -3,7 +3,7 @@
 //
 //	next.go                the table; its rows are listed in package ops
 //	view.go, steps.go      the conditions of the rows, and the plain steps
-//	people.go              approvals, incidents, waiting
+//	people.go, held.go     approvals, incidents, waiting; what keeps services from an agent
 //	ladder.go              the next attempt after a failure; failure.go what is known about it, offer.go what is possible,
 //	                       refuted.go and forcedone.go the two ways it ends, norecovery.go the ends without a ladder
 //	consult.go             questions to a manager, a planner, a judge; question.go their words

@@ -219,24 +219,6 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 	return nil
 }
 
-// spentFigure distinguishes no sessions from sessions without a reported cost.
-func spentFigure(c store.Cost) figure {
-	if c.Sessions == 0 {
-		return figure{Text: "No sessions"}
-	}
-	return atLeast(c)
-}
-
-// atLeast is a cost, marked if some sessions reported none.
-func atLeast(c store.Cost) figure {
-	f := dollars(c.USD)
-	if silent := c.Sessions - c.Reported; f.Known && silent > 0 {
-		f.Text = "≥ " + f.Text
-		f.Exact += ", without " + plural(silent, "session", "sessions") + " of unknown cost"
-	}
-	return f
-}
-
 func groupWord(by store.CostGroup) string {
 	switch by {
 	case store.CostByTier:
@@ -345,50 +327,6 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 	for _, s := range drawn {
 		v.Legend = append(v.Legend, legendEntry{s.Name, s.Swatch(), dollars(s.Total)})
 	}
-}
-
-func add(a, b *float64) *float64 {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return ops.Ptr(*a + *b)
-}
-
-func value(usd *float64) float64 {
-	if usd == nil {
-		return -1
-	}
-	return *usd
-}
-
-// tokens is the sum of all token counts.
-func tokens(c store.Cost) *int64 {
-	var sum *int64
-	for _, n := range []*int64{c.InputTokens, c.OutputTokens, c.CacheReadTokens, c.CacheWriteTokens} {
-		if n == nil {
-			continue
-		}
-		if sum == nil {
-			sum = new(int64)
-		}
-		*sum += *n
-	}
-	return sum
-}
-
-func tokenFacts(c store.Cost) []fact {
-	var out []fact
-	for _, one := range []struct {
-		name string
-		n    *int64
-	}{{"Input", c.InputTokens}, {"Output", c.OutputTokens}, {"Cache read", c.CacheReadTokens}, {"Cache write", c.CacheWriteTokens}} {
-		f := count(one.n)
-		out = append(out, fact{Name: one.name, Value: f.Text, Faint: !f.Known})
-	}
-	return out
 }
 
 // costFilters keeps the grouping and the range of the page.

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -275,109 +274,6 @@ func undoneOnce(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "status", stored.Status, ops.ActionUndone)
 	equal(t, "undone by", stored.UndoneBy, second.ID)
-}
-
-// asked is a running cycle whose plan of two steps a human has approved in part.
-func (f *Fixture) asked(t *testing.T) (ops.Session, ops.Approval) {
-	t.Helper()
-	session := f.RunningSession(t, "home")
-	plan := []ops.ApprovedStep{
-		{PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it hangs"}, Does: "docker restart web", Digest: "d1"},
-		{PlanStep: ops.PlanStep{Service: "db", Action: "restart"}, Does: "docker restart db", Digest: "d2"},
-	}
-	ended := f.Ended(session, 0.1)
-	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{
-		Kind: ops.StepAwait, Approval: &ops.Approval{
-			SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(session.CycleID, session.ID, plan),
-		},
-	}})
-	found, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
-	must(t, err)
-	equal(t, "plan", found[0].Plan, plan)
-	return session, found[0]
-}
-
-func (f *Fixture) planStep(s ops.Session, a ops.Approval, step int) store.ActionIntent {
-	p := a.Plan[step-1]
-	return store.ActionIntent{
-		Run: ops.ActionRun{
-			Environment: "home", Service: p.Service, Action: p.Action, Kind: ops.ActionRestart, Tier: ops.Tier3, CycleID: &s.CycleID,
-			SessionID: &s.ID, Why: p.Reason, ApprovalID: a.ID, Step: step, Automatic: true, Digest: p.Digest,
-		},
-		Want: restart(p.Service), Limits: limits(), At: f.At,
-	}
-}
-
-func approvedStepRunsOnce(t *testing.T, f *Fixture) {
-	session, question := f.asked(t)
-	in := f.planStep(session, question, 1)
-	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
-	must(t, err)
-	_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
-	if err == nil {
-		t.Error("it runs while nobody has claimed the cycle")
-	}
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
-	must(t, err)
-	for name, change := range map[string]func(*store.ActionIntent){
-		"not approved":     func(i *store.ActionIntent) { *i = f.planStep(session, question, 2) },
-		"other service":    func(i *store.ActionIntent) { i.Run.Service = "db" },
-		"other action":     func(i *store.ActionIntent) { i.Run.Action = "stop" },
-		"other command":    func(i *store.ActionIntent) { i.Run.Digest = "d9" },
-		"other branch":     func(i *store.ActionIntent) { i.Run.Branch = "main" },
-		"no such step":     func(i *store.ActionIntent) { i.Run.Step = 3 },
-		"no such approval": func(i *store.ActionIntent) { i.Run.ApprovalID = 99 },
-	} {
-		other := in
-		change(&other)
-		if _, _, err := f.Store.BeginAction(t.Context(), f.Owner, other); err == nil {
-			t.Errorf("%s: it runs", name)
-		}
-	}
-	run := f.begin(t, in)
-	f.end(t, run.ID, ops.ActionDone)
-	_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
-	wantErr(t, err, ops.ErrConflict)
-	equal(t, "it counts", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
-}
-
-func planApprovedAsShown(t *testing.T, f *Fixture) {
-	_, question := f.asked(t)
-	answer := func(hash string, steps ...int) error {
-		_, err := f.Store.AnswerPlan(t.Context(), question.ID, hash, steps, "ada", "", f.At)
-		return err
-	}
-	wantErr(t, answer("another", 1), ops.ErrConflict)
-	for _, steps := range [][]int{{0}, {3}, {1, 1}} {
-		if answer(question.PlanHash, steps...) == nil {
-			t.Errorf("%v is accepted", steps)
-		}
-	}
-	must(t, answer(question.PlanHash, 2, 1))
-	wantErr(t, answer(question.PlanHash, 1), ops.ErrConflict)
-	stored, err := f.Store.Approval(t.Context(), question.ID)
-	must(t, err)
-	equal(t, "steps", stored.Steps, []int{1, 2})
-	equal(t, "status", stored.Status, ops.ApprovalApproved)
-}
-
-func stepRace(t *testing.T, f *Fixture) {
-	session, question := f.asked(t)
-	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
-	must(t, err)
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
-	must(t, err)
-	var wg sync.WaitGroup
-	won := make(chan int64, 8)
-	for range 8 {
-		wg.Go(func() {
-			if run, refusal, err := f.Store.BeginAction(t.Context(), f.Owner, f.planStep(session, question, 1)); err == nil && refusal == "" {
-				won <- run.ID
-			}
-		})
-	}
-	wg.Wait()
-	equal(t, "runs", len(won), 1)
 }
 
 func commitsOfAgents(t *testing.T, f *Fixture) {

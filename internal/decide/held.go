@@ -1,0 +1,81 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/ops"
+)
+
+// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
+// never holds it, and its approval counts over what was said before it.
+func (v view) held() []escalation.Held {
+	var out []escalation.Held
+	for _, i := range v.journal.Incidents {
+		own := i.Waiting != nil && *i.Waiting == v.cycle.ID
+		switch {
+		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
+		case i.Status == ops.IncidentAcknowledged:
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, acknowledged by %s", i.ID, i.AcknowledgedBy)})
+		case i.Holds(v.now):
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, snoozed until %s", i.ID, stamp(*i.SnoozedUntil))})
+		case i.Waiting != nil && !own:
+			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
+		}
+	}
+	return append(out, v.silenced()...)
+}
+
+// flaps: a service is held back because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
+func (v view) flaps() bool {
+	holds := map[string]int{}
+	for _, h := range v.held() {
+		holds[h.Service]++
+	}
+	return slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool { return w.Why == ops.HoldFlapping && holds[w.Service] == 1 })
+}
+
+// approvedSince: a person approved after the incident was last acknowledged or snoozed.
+func (v view) approvedSince(i ops.Incident) bool {
+	q := v.question()
+	if q == nil || q.Status != ops.ApprovalApproved || q.AnsweredAt == nil {
+		return false
+	}
+	said := i.UpdatedAt // a snooze has no time of its own
+	if i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil {
+		said = *i.AcknowledgedAt
+	}
+	return !i.Holds(v.now) || q.AnsweredAt.After(said)
+}
+
+// silenced lists the services that a silence, a maintenance or a failing dependency keeps from being worked on.
+func (v view) silenced() []escalation.Held {
+	var out []escalation.Held
+	for _, s := range v.journal.Silences {
+		if !s.Active(v.now) || len(s.Labels) > 0 || s.Probe != "" {
+			continue // it is about a part of what is watched
+		}
+		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
+		for _, name := range v.affected() {
+			if ops.MatchPattern(s.Service, name) && ops.MatchPattern(s.Group, v.group(name)) {
+				out = append(out, escalation.Held{Service: name, Why: why})
+			}
+		}
+	}
+	for _, w := range v.journal.Withheld {
+		if w.Why.Inhibits() {
+			out = append(out, escalation.Held{Service: w.Service, Why: w.Reason})
+		}
+	}
+	return out
+}
+
+func (v view) group(service string) string {
+	for _, s := range v.policy.Inventory.Services {
+		if s.Name == service {
+			return s.Group
+		}
+	}
+	return ""
+}
