@@ -109,10 +109,10 @@ func TestTheNextSessionIsPreparedAfterAHeadStart(t *testing.T) {
 						}
 						began = time.Now()
 						if tt.says > 0 {
-							time.Sleep(tt.says)
+							<-time.After(tt.says)
 							spec.Ending()
 						}
-						time.Sleep(tt.runs - tt.says)
+						<-time.After(tt.runs - tt.says)
 						s.file.raw = handoffJSON(ops.Tier2)
 						return success()
 					}
