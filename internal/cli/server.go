@@ -23,7 +23,8 @@ const (
 )
 
 // errLocalOnly is what a command says that needs the state folder.
-var errLocalOnly = errors.New("this command works on the local state folder only: run it on the machine of the daemon, without --server and CLAUDEOPS_SERVER")
+var errLocalOnly = errors.New("this command works on the local state folder only: " +
+	"run it on the machine of the daemon, without --server and CLAUDEOPS_SERVER")
 
 // Sessions returns a page of sessions.
 func (c *client) Sessions(ctx context.Context, f store.SessionFilter) ([]api.Session, error) {
