@@ -634,8 +634,8 @@ func TestAnNtfyServerWithAccessControl(t *testing.T) {
 	p.until("it is denied", func() bool { return p.status(a) == ops.ApprovalDenied })
 }
 
-// A silence does not change what an answer does: the phone and the API lead to the same incident.
-func TestAnAnswerDuringASilenceIsThatOfTheAPI(t *testing.T) {
+// Who acknowledges or snoozes from the phone during a silence gets what the button says.
+func TestASilenceDoesNotChangeAnAnswer(t *testing.T) {
 	for _, button := range []string{"Acknowledge", "Snooze 2 h"} {
 		t.Run(button, func(t *testing.T) {
 			p := newPhone(t)
