@@ -69,7 +69,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	}
 	bin := b.file("bin")
 	err = errors.Join(
-		os.Mkdir(bin, 0o700), os.Symlink(self, filepath.Join(bin, ctlName)),
+		os.Mkdir(bin, 0o700), putProgram(self, filepath.Join(bin, ctlName)),
 		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o600), os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule+printRule), 0o600),
 		os.WriteFile(b.file("claudeops.yaml"), []byte(settings(b)), 0o600),
 	)
@@ -142,4 +142,16 @@ func (b *box) settled(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// putProgram puts a program into a box. A symbolic link is not enough: go run may start this program from the build cache, which agents do not see.
+func putProgram(program, path string) error {
+	if err := os.Link(program, path); err == nil {
+		return nil
+	}
+	raw, err := os.ReadFile(program) //nolint:gosec // this program
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, raw, 0o700) //nolint:gosec // it is run
 }
