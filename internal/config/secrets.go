@@ -44,11 +44,8 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	addCredentials(c.AppriseAPI, add)
 	// The user of a database is not a secret. It is often claudeops, which would then be removed from every text.
 	for _, u := range []string{c.DatabaseURL, c.DatabaseDirectURL} {
-		addCredentials(u, func(value string, shortest int) {
-			if shortest == shortestPassword {
-				add(value, shortest)
-			}
-		})
+		_, password := userinfo(u)
+		addPart(password, shortestPassword, add)
 	}
 	for _, e := range c.environments {
 		for _, p := range e.inventory.probes {
@@ -107,26 +104,33 @@ func soundsSecret(name string) bool {
 // addCredentials adds user and password of a URL, as written and as meant. It does not use a URL parser: Apprise
 // URLs often are none.
 func addCredentials(text string, add func(string, int)) {
+	user, password := userinfo(text)
+	addPart(user, shortestUser, add)
+	addPart(password, shortestPassword, add)
+}
+
+// addPart adds a part of an address as it is written there, and as it is meant.
+func addPart(part string, shortest int, add func(string, int)) {
+	add(part, shortest)
+	if plain, err := url.PathUnescape(part); err == nil {
+		add(plain, shortest)
+	}
+}
+
+// userinfo returns the user and the password of an address, as they are written there.
+func userinfo(text string) (user, password string) {
 	_, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return
+		return "", ""
 	}
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
 	at := strings.LastIndex(authority, "@")
 	if at < 0 {
-		return
+		return "", ""
 	}
-	user, password, _ := strings.Cut(authority[:at], ":")
-	for _, part := range []struct {
-		text     string
-		shortest int
-	}{{user, shortestUser}, {password, shortestPassword}} {
-		add(part.text, part.shortest)
-		if plain, err := url.PathUnescape(part.text); err == nil {
-			add(plain, part.shortest)
-		}
-	}
+	user, password, _ = strings.Cut(authority[:at], ":")
+	return user, password
 }
 
 // addTokens adds the long parts of an Apprise URL: many services carry their token as host or path.
