@@ -251,6 +251,9 @@ func TestAWrongKeyIsNamed(t *testing.T) {
 	for what, line := range map[string]string{"once": lastLine(r.stdout), "the log": lastLine(r.stderr), "doctor": b.run("doctor").stdout} {
 		contains(t, what, line, "Set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN")
 	}
+	if strings.Contains(r.stderr, "keeper") {
+		t.Errorf("the keeper found a session that had ended:\n%s", r.stderr)
+	}
 	if r.code != 8 {
 		t.Errorf("once exits %d", r.code)
 	}

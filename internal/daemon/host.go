@@ -187,7 +187,6 @@ func (h *Host) takeFolder(context.Context) error {
 	if err := h.takeToken(); err != nil {
 		return err
 	}
-	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	failpoint.Hit("boot.lock.after")
 	return nil
 }
@@ -201,6 +200,8 @@ func (h *Host) makeKeeper(ctx context.Context) error {
 		Path: h.Self, Lease: h.Config.Host.Lease, Shared: h.shared(), Capabilities: heldCapabilities(), Logger: h.Logger, Begin: begun,
 	})
 	h.later("end keeper", h.sessionKeeper.Close)
+	// This comes first: the keeper keeps an ended session until the last search for its processes.
+	h.later("remove files of sessions", func() error { h.discards.Wait(); return nil })
 	return nil
 }
 
