@@ -338,6 +338,29 @@ func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
 	d.nothingLeft()
 }
 
+func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
+	t.Parallel()
+	c := pgtest.New(t)
+	b := hosts(t, c.Database(t), plays(agenttest.Healthy(0.02)), "a")[0]
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.run("once"); r.code == 0 || strings.Contains(r.stderr, "trying again") {
+		t.Errorf("once waits, although somebody waits for it: %d\n%s", r.code, r.stderr)
+	}
+	d := b.serve()
+	d.until("it says what it waits for", func() bool {
+		return strings.Contains(d.log.String(), "the database does not answer yet; trying again")
+	})
+	if err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.until("it works", func() bool {
+		status, _ := d.get("/readyz")
+		return status == http.StatusOK
+	})
+}
+
 func count(t *testing.T, s *store.Store, id ops.SessionID) int {
 	t.Helper()
 	n, err := s.TranscriptCount(context.Background(), id)

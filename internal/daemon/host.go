@@ -52,6 +52,8 @@ type Options struct {
 	Service *Service
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
+	patience time.Duration
 }
 
 // Host is everything that works on one state folder.
@@ -208,7 +210,7 @@ func (h *Host) makeKeeper(ctx context.Context) error {
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
 	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, h.Config.Retention.SessionBytes, h.Version
-	s, err := store.Open(ctx, where)
+	s, err := h.awaitStore(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
 	}
@@ -228,6 +230,26 @@ func (h *Host) openStore(ctx context.Context) error {
 		scarce: h.readiness.scarce, elsewhere: h.shared(),
 	}
 	return nil
+}
+
+// awaitStore opens the database. A server that was started together with this daemon may not answer yet.
+func (h *Host) awaitStore(ctx context.Context, where store.Options) (*store.Store, error) {
+	const pace = 500 * time.Millisecond
+	end := time.Now().Add(h.patience)
+	for told := false; ; told = true {
+		s, err := store.Open(ctx, where)
+		if err == nil || !h.shared() || !store.Unavailable(err) || time.Now().Add(pace).After(end) {
+			return s, err
+		}
+		if !told {
+			h.Logger.WarnContext(ctx, "the database does not answer yet; trying again", "for", h.patience.String(), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pace):
+		}
+	}
 }
 
 // full adds that the disk is full, if it is; the error of the database is only a number.

@@ -37,6 +37,10 @@ func (o Options) listen(ctx context.Context) (net.Listener, error) {
 	return ln, err
 }
 
+// databasePatience is how long a daemon waits at its start until the server of the database answers: about as long as a new one needs to
+// set itself up, and less than systemd and Docker wait for the daemon.
+const databasePatience = 30 * time.Second
+
 // Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
 // runs.
 func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
@@ -47,6 +51,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if err != nil {
 		return err
 	}
+	o.patience = databasePatience
 	h, err := open(ctx, o)
 	if err != nil {
 		return o.refuse(ctx, ln, err)

@@ -27,7 +27,7 @@ func withPostgres(t *testing.T, name string) *project {
 	return p
 }
 
-// healthy waits until both containers are. Until PostgreSQL answers, Docker starts the daemon again and again.
+// healthy waits until both containers are.
 func (p *project) healthy() {
 	p.t.Helper()
 	for end := time.Now().Add(limit); ; {
@@ -51,7 +51,7 @@ func (p *project) query(sql string) string {
 
 func TestPostgresOfTheComposeFileKeepsTheState(t *testing.T) {
 	p := withPostgres(t, "pg")
-	p.run("docker", "compose", "up", "-d")
+	p.run("docker", "compose", "up", "-d", "--wait") // the daemon waits until the new database has set itself up
 	p.healthy()
 	answers(t, p.d, token)
 	// There is no agent in the slim image, so the cycle ends without success. It is recorded all the same, and no word of ours is a secret.
