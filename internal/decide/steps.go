@@ -44,7 +44,7 @@ func finishQuiet(v view) ops.Step {
 		if c.Status == ops.Healthy {
 			continue
 		}
-		if why, held := v.withheld(c.Service); held {
+		if why, held := v.withheld(c); held {
 			return v.finish(ops.CycleSuppressed, "no agent was started: "+why)
 		}
 	}

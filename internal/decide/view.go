@@ -47,7 +47,7 @@ func (v view) quiet() bool {
 	}
 	well := map[string]bool{}
 	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		if _, held := v.withheld(c.Service); v.policy.Bad(c) && !held {
+		if _, held := v.withheld(c); v.policy.Bad(c) && !held {
 			return false
 		}
 		well[c.Service] = true
@@ -56,17 +56,17 @@ func (v view) quiet() bool {
 	return len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool { return !well[name] })
 }
 
-// withheld says why no agent is started for a bad service: the watch holds it back, or a silence that the watch has not applied
-// yet, since the cycle's own probe saw the failure first.
-func (v view) withheld(service string) (string, bool) {
+// withheld says why no agent is started for a service that the cycle's own probes found bad: the watch holds it back, or a silence that
+// the watch has not applied yet. That the watch has counted too few failures is no reason: own probes are repeated until they decide.
+func (v view) withheld(own ops.Check) (string, bool) {
 	for _, w := range v.journal.Withheld {
-		if w.Service == service {
+		if w.Service == own.Service && (w.Why != ops.HoldUnsettled || !v.policy.Bad(own)) {
 			return w.Reason, true
 		}
 	}
 	for _, h := range v.silenced() {
-		if h.Service == service {
-			return service + " is " + h.Why, true
+		if h.Service == own.Service {
+			return own.Service + " is " + h.Why, true
 		}
 	}
 	return "", false
