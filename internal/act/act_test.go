@@ -44,7 +44,9 @@ func TestAnActionRunsTheOperatorsProgramAndIsRecorded(t *testing.T) {
 	if got := w.read(t, "ran"); got != fix+" web $(id)" {
 		t.Errorf("ran %q", got)
 	}
-	if env := w.read(t, "env"); strings.Contains(env, "CLAUDEOPS_API_TOKEN") || !strings.Contains(env, "CLAUDEOPS_SESSION_KEY=action-") {
+	stored, err := w.Store.ActionRun(t.Context(), run.ID)
+	must(t, err)
+	if env := w.read(t, "env"); strings.Contains(env, "CLAUDEOPS_API_TOKEN") || !strings.Contains(env, "CLAUDEOPS_SESSION_KEY="+act.Key(stored)+"\n") {
 		t.Errorf("environment: %s", env)
 	}
 	cooldowns, err := w.Store.Cooldowns(t.Context(), "home", w.options.Limits, time.Now())

@@ -77,6 +77,41 @@ func killable(dir string) []ops.ActionSpec {
 	}}
 }
 
+// Two supervisors on one machine number their runs alike.
+func TestARunOfAnotherSupervisorIsNotEnded(t *testing.T) {
+	t.Parallel()
+	ours, other := newWorld(t), newWorld(t)
+	slow := ours.script(t, "slow", `touch `+ours.dir+`/begun; until [ -e `+ours.dir+`/go ]; do sleep 0.02; done; touch `+ours.health+`/web`)
+	ours.env.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{{
+		Name: "fix", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: "restart", Timeout: time.Minute, Run: []string{slow},
+	}}
+	request := ours.ask(ours.session(t, ops.Tier2), "fix")
+	ended := make(chan act.Outcome, 1)
+	go func() {
+		out, err := ours.runner.Run(t.Context(), request)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- out
+	}()
+	for !exists(filepath.Join(ours.dir, "begun")) {
+		<-time.After(time.Millisecond)
+	}
+	theirs, err := other.Store.ActionRun(t.Context(), other.person(t, "count").ID)
+	must(t, err)
+	_, err = agent.Sweep(t.Context(), act.Key(theirs))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(ours.dir, "go"), nil, 0o600))
+	if run := (<-ended).Run; run.ID != theirs.ID || run.Status != ops.ActionDone {
+		t.Errorf("run %d is %s (%s) after run %d of another supervisor was ended", run.ID, run.Status, run.Error, theirs.ID)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -112,7 +147,7 @@ func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
 			left, err := w.Store.InterruptActions(t.Context(), owner, time.Now())
 			must(t, err)
 			for _, r := range left {
-				_, err := agent.Sweep(t.Context(), act.Key(r.ID))
+				_, err := agent.Sweep(t.Context(), act.Key(r))
 				must(t, err)
 			}
 			run, err := w.Store.ActionRun(t.Context(), request.ID)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -23,7 +22,7 @@ type task struct {
 }
 
 func (t *task) run(ctx context.Context, run ops.ActionRun) (string, error) {
-	return t.perform(ctx, Key(run.ID))
+	return t.perform(ctx, Key(run))
 }
 
 func (t *task) clean() {
@@ -32,8 +31,9 @@ func (t *task) clean() {
 	}
 }
 
-// Key marks the processes of a run, so that they are found again.
-func Key(id int64) string { return "action-" + strconv.FormatInt(id, 10) }
+// Key marks the processes of a run, so that they are found again. Another supervisor on this machine may have a run with the same
+// number; the time keeps it from ending ours.
+func Key(r ops.ActionRun) string { return fmt.Sprintf("action-%d-%d", r.ID, r.RequestedAt.UnixMicro()) }
 
 // prepare makes an action ready, and refuses one that cannot work. Nothing is changed.
 func (r *Runner) prepare(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string) (*task, error) {

@@ -281,7 +281,7 @@ func (h *Host) interruptActions(ctx context.Context) error {
 		return err
 	}
 	for _, r := range left {
-		killed, err := agent.Sweep(ctx, act.Key(r.ID))
+		killed, err := agent.Sweep(ctx, act.Key(r))
 		if err != nil {
 			h.Logger.WarnContext(ctx, "the processes of an interrupted action could not be ended", "action", r.ID, "error", err)
 		}
