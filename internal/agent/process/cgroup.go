@@ -111,14 +111,17 @@ func write(path, text string) error {
 
 // LimitsAvailable reports whether sessions can be limited here.
 func LimitsAvailable() bool {
-	g := MakeCgroup("doctor-limits")
+	g := MakeCgroup(trialName("limits"))
 	defer g.Remove()
 	return g.Limit(Limits{Processes: 1 << 15, Memory: 1 << 40})
 }
 
+// trialName is the name of a group that is made to see whether it can be; another supervisor may try it at the same time.
+func trialName(what string) string { return "trial-" + what + "-" + strconv.Itoa(os.Getpid()) }
+
 // CgroupAvailable reports whether sessions get a control group of their own here.
 func CgroupAvailable() bool {
-	g := MakeCgroup("doctor")
+	g := MakeCgroup(trialName("group"))
 	if g == nil {
 		return false
 	}
