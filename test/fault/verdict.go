@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/act"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -184,7 +185,7 @@ func (b *box) checkRuns(ctx context.Context) error {
 	}
 	var errs []error
 	for _, r := range runs {
-		times := reached[fmt.Sprintf("action-%d", r.ID)]
+		times := reached[act.Key(r)]
 		if !r.Status.Ended() || times > 1 || r.Status == ops.ActionDone && times != 1 || r.Status == ops.ActionRefused && times != 0 {
 			errs = append(errs, fmt.Errorf("action %d is %s and reached the service %d times", r.ID, r.Status, times))
 		}
