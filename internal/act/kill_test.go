@@ -95,7 +95,11 @@ func TestARunOfAnotherSupervisorIsNotEnded(t *testing.T) {
 		ended <- out
 	}()
 	for !exists(filepath.Join(ours.dir, "begun")) {
-		<-time.After(time.Millisecond)
+		select {
+		case out := <-ended:
+			t.Fatalf("it ended without having begun: %+v", out.Run)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	theirs, err := other.Store.ActionRun(t.Context(), other.person(t, "count").ID)
 	must(t, err)
