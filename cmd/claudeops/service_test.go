@@ -93,7 +93,7 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 	// A wrong configuration changes nothing.
 	write("intervall: 5h\n")
 	contains(t, "status", hangup(), "the new configuration is not used")
-	contains(t, "log", d.log.String(), "the daemon continues with the old one")
+	d.until("the log says so", func() bool { return strings.Contains(d.log.String(), "the daemon continues with the old one") })
 	if got := b.cycle().Journal.Last(); got.Status != ops.SessionRunning {
 		t.Errorf("session is %s", got.Status)
 	}
