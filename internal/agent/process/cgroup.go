@@ -111,24 +111,14 @@ func write(path, text string) error {
 
 // LimitsAvailable reports whether sessions can be limited here.
 func LimitsAvailable() bool {
-	g := trialGroup()
+	g := MakeCgroup("doctor-limits")
 	defer g.Remove()
 	return g.Limit(Limits{Processes: 1 << 15, Memory: 1 << 40})
 }
 
-// trialGroup makes a group to see whether that works, or returns nil. Another supervisor may try it at the same time.
-func trialGroup() *Cgroup {
-	for _, parent := range cgroupParents() {
-		if path, err := os.MkdirTemp(parent, cgroupPrefix+"trial-"); err == nil {
-			return &Cgroup{Path: path}
-		}
-	}
-	return nil
-}
-
 // CgroupAvailable reports whether sessions get a control group of their own here.
 func CgroupAvailable() bool {
-	g := trialGroup()
+	g := MakeCgroup("doctor")
 	if g == nil {
 		return false
 	}

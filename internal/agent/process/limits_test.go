@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 )
 
@@ -62,18 +61,4 @@ func TestWhatAProcessStartedBeforeItWasMovedIsMovedToo(t *testing.T) {
 	if n := len(g.members()); n < 3 {
 		t.Errorf("%d processes are in the group", n)
 	}
-}
-
-// TestSeveralTryAtTheSameTime: two supervisors, or a page beside doctor. One must not remove what the other is trying.
-func TestSeveralTryAtTheSameTime(t *testing.T) {
-	alone := LimitsAvailable()
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if LimitsAvailable() != alone {
-				t.Errorf("alone limits are available: %v, and beside others they are not the same", alone)
-			}
-		})
-	}
-	all.Wait()
 }
