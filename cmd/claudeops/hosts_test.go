@@ -348,10 +348,17 @@ func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
 	if r := b.run("once"); r.code == 0 || strings.Contains(r.stderr, "trying again") {
 		t.Errorf("once waits, although somebody waits for it: %d\n%s", r.code, r.stderr)
 	}
-	d := b.serve()
-	d.until("it says what it waits for", func() bool {
-		return strings.Contains(d.log.String(), "the database does not answer yet; trying again")
-	})
+	waiting := func() *daemon {
+		d := b.serve()
+		d.until("it says what it waits for", func() bool {
+			return strings.Contains(d.log.String(), "the database does not answer yet; trying again")
+		})
+		return d
+	}
+	if code, _ := waiting().stop(); code != 0 {
+		t.Errorf("asked to stop while it waits, it exits %d", code)
+	}
+	d := waiting()
 	if err := c.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}

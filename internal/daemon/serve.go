@@ -53,6 +53,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	}
 	o.patience = databasePatience
 	h, err := open(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return ln.Close() // asked to stop before it had started
+	}
 	if err != nil {
 		return o.refuse(ctx, ln, err)
 	}
