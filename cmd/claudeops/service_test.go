@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -111,5 +113,77 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	m.next("STOPPING=1")
+	b.nothingLeft()
+}
+
+// Commands find the daemon while it reads its configuration again: they wait for it, and none takes its state folder.
+func TestCommandsWaitForADaemonThatReloads(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_INTERVAL=10h")
+	d := b.serve("NOTIFY_SOCKET=" + m.path)
+	m.next("READY=1")
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range 25 {
+			c := exec.Command(program, "open") // it needs the daemon
+			c.Env = b.env
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("a command failed: %v\n%s", err, out)
+			}
+		}
+	}()
+	for ended := false; !ended; {
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		m.next("RELOADING=1")
+		m.next("READY=1")
+		select {
+		case <-over:
+			ended = true
+		default:
+		}
+	}
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("exit %d\n%s", code, d.log)
+	}
+}
+
+func TestARunThatWaitsOutlastsAReload(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	scenario := plays(tier(1, with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 })), tier(1, agenttest.Healthy(0.1)))
+	b := newBox(t, scenario, "CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_INTERVAL=10h")
+	d := b.serve("NOTIFY_SOCKET=" + m.path)
+	m.next("READY=1")
+	interrupt := func(calls int) {
+		t.Helper()
+		d.until("an agent runs", func() bool { return len(b.calls()) == calls })
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		m.next("RELOADING=1")
+		m.next("READY=1")
+	}
+	interrupt(1)
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+
+	waits := exec.Command(program, "run", "look around")
+	waits.Env = b.env
+	out := make(chan string, 1)
+	go func() {
+		text, err := waits.CombinedOutput()
+		out <- fmt.Sprintf("%s%v", text, err)
+	}()
+	interrupt(3)
+	if got := <-out; !strings.Contains(got, "Result: healthy") || !strings.HasSuffix(got, "<nil>") {
+		t.Errorf("the command says %s\n%s", got, d.log)
+	}
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
 	b.nothingLeft()
 }

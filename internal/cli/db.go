@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -148,7 +149,7 @@ which repair was interrupted.`,
 				Path string `json:"path"`
 				Kept string `json:"kept,omitempty"`
 			}{Path: daemon.DatabasePath(cfg)}
-			err = daemon.Offline(cfg.StateDir, func() error {
+			err = control.Offline(cfg.StateDir, func() error {
 				row.Kept, err = store.Restore(c.Context(), args[0], row.Path)
 				return err
 			})
@@ -209,7 +210,7 @@ It needs as much free disk space as the size of the database.`,
 			if _, err := os.Stat(daemon.DatabasePath(cfg)); err != nil {
 				return fmt.Errorf("find database: %w", notThere(err))
 			}
-			return daemon.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
+			return control.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
 		},
 	}, config.StateFlags)
 }

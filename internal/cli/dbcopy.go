@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/agent/process"
-	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -84,7 +84,7 @@ func (a *app) copyDatabase(ctx context.Context, source, target store.Options) er
 		}
 		locked = append(locked, dir)
 		inner := copying
-		copying = func() error { return daemon.Offline(dir, inner) }
+		copying = func() error { return control.Offline(dir, inner) }
 	}
 	return copying()
 }

@@ -10,7 +10,7 @@ import (
 
 	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
-	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/store"
 )
 
@@ -54,7 +54,7 @@ if there is no database yet, and 1 if the database needs a newer version of clau
 			}
 			migrate := func() error { return migrateNow(c.Context(), o) }
 			if cfg.DatabaseURL == "" {
-				err = daemon.Offline(cfg.StateDir, migrate)
+				err = control.Offline(cfg.StateDir, migrate)
 			} else {
 				err = migrate()
 			}

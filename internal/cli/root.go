@@ -227,7 +227,7 @@ func nounOf(c *cobra.Command) string {
 // strict makes a wrong word a usage error instead of a page of help.
 func strict(c *cobra.Command) {
 	if c.Args == nil {
-		c.Args = cobra.NoArgs
+		c.Args = noWords
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -245,6 +245,14 @@ func strict(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strict(sub)
 	}
+}
+
+// noWords refuses what stands after a command that takes flags only.
+func noWords(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s does not take %q: it takes flags only", c.CommandPath(), clean(args[0]))
+	}
+	return nil
 }
 
 // load reads the configuration.

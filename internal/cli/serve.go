@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/daemon"
+	"claudeops/internal/daemon/control"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -38,12 +40,14 @@ ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 }
 
 // serve runs the daemon until ctx ends. SIGHUP makes it stop its work, read the configuration again and continue.
-func (a *app) serve(ctx context.Context, o daemon.Options) error {
+func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 	hangups := make(chan os.Signal, 1)
 	if !terminal(a.Stderr) { // a terminal sends the same signal when it is closed
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
+	o.Lock = &control.Lock{} // kept through every reload, so that no command takes the folder meanwhile
+	defer func() { err = errors.Join(err, o.Lock.Release()) }()
 	for {
 		life, end := context.WithCancelCause(ctx)
 		next := make(chan daemon.Options, 1)
@@ -88,7 +92,7 @@ func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.
 		now.Service.Reloading()
 		next, err := a.options()
 		if err == nil {
-			next.Service = now.Service
+			next.Service, next.Lock = now.Service, now.Lock
 			now.Logger.InfoContext(ctx, "the configuration is read again")
 			return next, true
 		}

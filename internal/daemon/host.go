@@ -50,6 +50,8 @@ type Options struct {
 	Self string
 	// Service tells systemd what the daemon does; nil if systemd did not start it.
 	Service *Service
+	// Lock is what the caller holds the state folder with and releases; nil if the folder is to be released with everything else.
+	Lock *control.Lock
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
@@ -181,11 +183,13 @@ func (h *Host) takeFolder(context.Context) error {
 	if err := CheckStateFolder(h.Config.StateDir); err != nil {
 		return err
 	}
-	l, err := takeLock(h.Config.StateDir)
-	if err != nil {
+	if h.Lock == nil {
+		h.Lock = &control.Lock{}
+		h.later("release lock", h.Lock.Release)
+	}
+	if err := h.Lock.Take(h.Config.StateDir); err != nil {
 		return err
 	}
-	h.later("release lock", l.release)
 	if err := h.takeToken(); err != nil {
 		return err
 	}

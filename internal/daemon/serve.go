@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
@@ -30,7 +31,7 @@ var ErrReload = errors.New("the configuration is read again")
 func (o Options) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := listen(ctx, o.Config.Listen)
 	if errors.Is(err, ops.ErrConflict) {
-		if other := lockHolder(o.Config.StateDir); other != nil {
+		if other := control.Holder(o.Config.StateDir); other != nil && !o.Lock.Holds(o.Config.StateDir) {
 			return nil, other
 		}
 	}

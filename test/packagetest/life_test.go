@@ -80,6 +80,19 @@ func (m *machine) daemonPID() string {
 	return strings.TrimSpace(m.run("systemctl", "show", "-P", "MainPID", "claudeops"))
 }
 
+// untilStatus waits for a status: a reload goes on when systemctl has sent the signal.
+func (m *machine) untilStatus(want string) {
+	m.t.Helper()
+	var got string
+	for range 100 {
+		if got = m.run("systemctl", "status", "--no-pager", "claudeops"); strings.Contains(got, want) {
+			return
+		}
+		m.run("sleep", "0.1")
+	}
+	m.t.Errorf("the status does not say %q:\n%s", want, got)
+}
+
 func (m *machine) state() string {
 	out, _ := m.try("systemctl", "is-active", "claudeops") // it fails for every other state than active
 	return strings.TrimSpace(out)
@@ -109,9 +122,10 @@ func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
 		before := m.daemonPID()
 		m.write(configPath, lookConfig+"nonsense: 1\n", 0o644)
 		m.run("systemctl", "reload", "claudeops")
-		contains(t, "status", m.run("systemctl", "status", "--no-pager", "claudeops"), "the new configuration is not used")
+		m.untilStatus("the new configuration is not used")
 		m.write(configPath, lookConfig+"sandbox: {bubblewrap: \"on\"}\n", 0o644)
 		m.run("systemctl", "reload", "claudeops")
+		m.untilStatus("running; pages on")
 		contains(t, "session in its own process list", m.session(), "user claudeops-agent", "capabilities 4", "has its own folder")
 		if after := m.daemonPID(); after != before {
 			t.Errorf("a reload changed the process from %s to %s", before, after)

@@ -1,5 +1,6 @@
 // Package control connects the daemon with commands on the same machine, through the socket control.sock in the state folder. It
-// speaks HTTP: a few requests of its own, and the API for callers whose identity the kernel confirms.
+// speaks HTTP: a few requests of its own, and the API for callers whose identity the kernel confirms. A lock in the
+// same folder keeps a second supervisor away and tells commands that a daemon is there which does not listen yet.
 package control
 
 import (
@@ -246,7 +247,27 @@ func Client(stateDir string) (client *http.Client, address string) {
 	}, base
 }
 
+// startPatience is how long a command waits for a daemon that has the state folder but does not listen yet: while it starts, and while it
+// reads its configuration again.
+const startPatience = 10 * time.Second
+
+// dial opens a connection to the daemon. It waits for one that has the folder and does not listen yet.
 func dial(ctx context.Context, stateDir string) (net.Conn, error) {
+	limit := time.Now().Add(startPatience)
+	for {
+		c, err := dialOnce(ctx, stateDir)
+		if !errors.Is(err, ErrNoDaemon) || Holder(stateDir) == nil || time.Now().After(limit) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func dialOnce(ctx context.Context, stateDir string) (net.Conn, error) {
 	short, done, err := shortPath(stateDir)
 	if err != nil {
 		return nil, ErrNoDaemon
@@ -264,7 +285,7 @@ func dial(ctx context.Context, stateDir string) (net.Conn, error) {
 }
 
 func ask(ctx context.Context, stateDir, path string) (Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, startPatience+5*time.Second)
 	defer cancel()
 	client, address := Client(stateDir)
 	defer client.CloseIdleConnections()

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/peer"
+	"claudeops/internal/ops"
 )
 
 // TestMain makes this program the caller of another test.
@@ -90,6 +92,52 @@ func TestWake(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "control.sock")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	var lock control.Lock
+	if err := lock.Take(dir); err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan error, 1)
+	go func() { _, err := control.Ping(t.Context(), dir); called <- err }()
+	<-time.After(50 * time.Millisecond) // most callers have looked by then; a later one finds the socket
+	end := serve(t, dir, control.Options{})
+	if err := <-called; err != nil {
+		t.Errorf("the caller gave up: %v", err)
+	}
+	end()
+
+	// Nobody answers, and the daemon lets go of the folder.
+	go func() { _, err := control.Ping(t.Context(), dir); called <- err }()
+	<-time.After(50 * time.Millisecond)
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-called; !errors.Is(err, control.ErrNoDaemon) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFolderHasOneLock(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	var mine, other control.Lock
+	if err := errors.Join(mine.Take(first), mine.Take(first)); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Take(first); !errors.Is(err, ops.ErrConflict) {
+		t.Errorf("a second one got %v", err)
+	}
+	if err := mine.Take(second); err != nil || mine.Holds(first) || !mine.Holds(second) {
+		t.Errorf("moved: %v", err)
+	}
+	if err := errors.Join(control.Holder(first), other.Take(first)); err != nil {
+		t.Errorf("the folder it left: %v", err)
+	}
+	if err := errors.Join(mine.Release(), mine.Release(), other.Release(), control.Holder(second)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package control
 
 import (
 	"errors"
@@ -12,28 +12,51 @@ import (
 	"claudeops/internal/ops"
 )
 
-// lock protects the state folder while the process lives; the kernel releases it however the process ends.
-type lock struct{ file *os.File }
+// Lock keeps a second supervisor away from a state folder while this process lives; the kernel releases it however the process ends. The
+// zero Lock holds no folder.
+type Lock struct {
+	dir  string
+	file *os.File
+}
 
-// takeLock refuses a second supervisor on the same state folder and names the first.
-func takeLock(stateDir string) (*lock, error) {
+// Take locks a state folder, and releases the one that it held before. For the same folder it does nothing: a daemon that reads its
+// configuration again never lets go of its folder. If another supervisor has the folder, the error is ops.ErrConflict and names it.
+func (l *Lock) Take(stateDir string) error {
+	if l.Holds(stateDir) {
+		return nil
+	}
 	path := filepath.Join(stateDir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open lock: %w; make the state folder writable or set CLAUDEOPS_STATE_DIR", err)
+		return fmt.Errorf("open lock: %w; make the state folder writable or set CLAUDEOPS_STATE_DIR", err)
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(inUse(stateDir), f.Close())
+		return errors.Join(inUse(stateDir), f.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		return errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	if err := writeHolder(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
+		return errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
 	}
-	return &lock{file: f}, nil
+	err = l.Release()
+	l.dir, l.file = stateDir, f
+	return err
 }
+
+// Release lets another supervisor have the folder.
+func (l *Lock) Release() error {
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file = nil
+	return f.Close()
+}
+
+// Holds reports whether this Lock has the folder. A nil Lock has none.
+func (l *Lock) Holds(stateDir string) bool { return l != nil && l.file != nil && l.dir == stateDir }
 
 // inUse names the supervisor that has the state folder.
 func inUse(stateDir string) error {
@@ -41,8 +64,8 @@ func inUse(stateDir string) error {
 		ops.ErrConflict, stateDir, readHolder(filepath.Join(stateDir, "lock")))
 }
 
-// lockHolder returns an error that names the supervisor which has the state folder, or nil. It creates nothing.
-func lockHolder(stateDir string) error {
+// Holder returns an error that names the supervisor which has the state folder, or nil. It creates nothing.
+func Holder(stateDir string) error {
 	f, err := os.Open(filepath.Join(stateDir, "lock"))
 	if err != nil {
 		return nil //nolint:nilerr // there is none, or opening the state folder says what is wrong
@@ -81,14 +104,12 @@ func readHolder(path string) string {
 	return "another claudeops"
 }
 
-func (l *lock) release() error { return l.file.Close() }
-
 // Offline calls f while no supervisor runs on the state folder, and prevents one from starting meanwhile. If one runs, it
 // returns ops.ErrConflict.
 func Offline(stateDir string, f func() error) error {
-	l, err := takeLock(stateDir)
-	if err != nil {
+	var l Lock
+	if err := l.Take(stateDir); err != nil {
 		return err
 	}
-	return errors.Join(f(), l.release())
+	return errors.Join(f(), l.Release())
 }
