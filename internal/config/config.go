@@ -117,14 +117,16 @@ type Edges struct {
 	AlertsExpire  time.Duration
 	SecondURLs    []string
 	PublicURL     string
-	// TelegramSenders may answer with the buttons of Telegram; TelegramAPI is empty for the public server.
-	TelegramSenders []int64
-	TelegramAPI     string
-	ApproveByNtfy   bool
-	DeadManMissed   int
-	PingURL         string
-	MCP             string // off, read or write
-	EventSource     string
+	// TelegramSenders may answer with the buttons of Telegram, TelegramResponders may not approve; TelegramAPI is empty for the public
+	// server.
+	TelegramSenders, TelegramResponders []int64
+
+	TelegramAPI   string
+	ApproveByNtfy bool
+	DeadManMissed int
+	PingURL       string
+	MCP           string // off, read or write
+	EventSource   string
 }
 
 // Config holds the effective values.

@@ -204,7 +204,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
 		"grouping.repeat": "0", "watch.settle_max": "90s", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.health_hours": "0", "retention.events": "48h",
 		"retention.guard": "48h", "retention.notices": "48h", "retention.alerts": "48h", "retention.max_rows": "1000", "deadman.missed": "2",
-		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43",
+		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org", "web.mcp": "write",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.processes": "9", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",

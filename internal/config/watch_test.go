@@ -145,6 +145,7 @@ func TestARouteSaysWhenAndWhoIsNext(t *testing.T) {
 	c, _ := mustLoad(t, setup{
 		yaml: `notify:
   telegram_senders: [42, 43]
+  telegram_responders: [44]
   routes:
     - {name: night, quiet_hours: "22:00-7:30", time_zone: Europe/Berlin, quiet_all: true, digest: 6h, escalate_after: 15m, escalate_to_file: boss}
     - {name: day, quiet_hours: 12:00-13:00, urls: ["json://x"]}
@@ -165,7 +166,7 @@ func TestARouteSaysWhenAndWhoIsNext(t *testing.T) {
 	if !reflect.DeepEqual(c.NoticeRoutes, want) {
 		t.Errorf("routes are %+v", c.NoticeRoutes)
 	}
-	if !slices.Equal(c.Edges.TelegramSenders, []int64{42, 43}) || c.Edges.ApproveByNtfy {
+	if !slices.Equal(c.Edges.TelegramSenders, []int64{42, 43}) || !slices.Equal(c.Edges.TelegramResponders, []int64{44}) || c.Edges.ApproveByNtfy {
 		t.Errorf("edges are %+v", c.Edges)
 	}
 	if !slices.Contains(c.Secrets, "averyveryverylongtoken") {

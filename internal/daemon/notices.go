@@ -20,7 +20,10 @@ func sender(c *config.Config, urls []string, name string, n notify.Native) notif
 }
 
 func native(c *config.Config) notify.Native {
-	return notify.Native{TelegramAPI: c.Edges.TelegramAPI, TelegramSenders: c.Edges.TelegramSenders, ApproveByNtfy: approveByNtfy(c)}
+	return notify.Native{
+		TelegramAPI: c.Edges.TelegramAPI, TelegramSenders: c.Edges.TelegramSenders, TelegramResponders: c.Edges.TelegramResponders,
+		ApproveByNtfy: approveByNtfy(c),
+	}
 }
 
 // approveByNtfy reports whether a button of ntfy may approve. An agent that nothing separates from this program could read the key of the

@@ -267,6 +267,46 @@ func TestAnAnswerByTelegram(t *testing.T) {
 	}
 }
 
+// A responder has on the phone the rights that the role has on the pages: answers that start nothing.
+func TestAResponderDeniesAndAcknowledgesByTelegram(t *testing.T) {
+	const bob = 43
+	p := newPhone(t)
+	p.native.TelegramSenders, p.native.TelegramResponders = nil, []int64{bob}
+	tier, first := p.ask(ops.ApprovalTier)
+	review, second := p.ask(ops.ApprovalReview)
+	called, incidents := p.call("web")
+	p.send(tier, p.telegram.Target("42"))
+	p.send(review, p.telegram.Target("42"))
+	p.send(called, p.telegram.Target("42"))
+	p.read(p.f.Store, p.telegram.Target("42"))
+	sent := p.telegram.Messages()
+	p.telegram.Press(t, sent[0], "Approve", bob, "bob")
+	p.telegram.Press(t, sent[1], "Accept", bob, "bob")
+	p.until("both are refused", func() bool { return len(p.telegram.Popups()) == 2 })
+	for _, pop := range p.telegram.Popups() {
+		if !pop.Alert || !strings.Contains(pop.Text, "but not approve; ask one of notify.telegram_senders") {
+			t.Errorf("popup %+v", pop)
+		}
+	}
+	if p.status(first) != ops.ApprovalPending || p.status(second) != ops.ApprovalPending || p.telegram.Messages()[0].Edited {
+		t.Error("a responder approved")
+	}
+	if audit := p.audit(); len(audit) != 2 || !strings.Contains(audit[0], "warning an answer of @bob (Telegram 43) by Telegram to approve approval 1 was refused: this sender may acknowledge") {
+		t.Errorf("audit %q", audit)
+	}
+	p.telegram.Press(t, sent[0], "Deny", bob, "bob")
+	p.telegram.Press(t, sent[2], "Acknowledge", bob, "bob")
+	p.until("both are done", func() bool { m := p.telegram.Messages(); return m[0].Edited && m[2].Edited })
+	if p.status(first) != ops.ApprovalDenied {
+		t.Errorf("the approval is %s", p.status(first))
+	}
+	got, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
+	must(t, err)
+	if got.Status != ops.IncidentAcknowledged {
+		t.Errorf("the incident is %s", got.Status)
+	}
+}
+
 func TestStrangersAreRefusedAndAudited(t *testing.T) {
 	p := newPhone(t)
 	n, a := p.ask(ops.ApprovalTier)

@@ -97,7 +97,7 @@ func (r *Replies) Run(ctx context.Context) error {
 
 // bots are the tokens of the bots whose messages have buttons.
 func (r *Replies) bots() []string {
-	if len(r.TelegramSenders) == 0 {
+	if !r.answeredByTelegram() {
 		return nil
 	}
 	var out []string

@@ -72,7 +72,7 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	known := false
 	if m := u.Message; m != nil && m.From != nil {
 		reply.By = m.From.name()
-		if known = slices.Contains(b.TelegramSenders, m.From.ID); !known {
+		if known = b.knows(m.From.ID); !known {
 			reply.Refused, reply.Silent = notAllowed, false
 		}
 	}
@@ -85,7 +85,15 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	return nil
 }
 
-const notAllowed = "the sender is not one of notify.telegram_senders"
+const (
+	notAllowed = "the sender is not one of notify.telegram_senders or notify.telegram_responders"
+	noApprover = "this sender may acknowledge, snooze and deny, but not approve; ask one of notify.telegram_senders"
+)
+
+// knows reports whether a person may answer at all.
+func (b botReader) knows(sender int64) bool {
+	return slices.Contains(b.TelegramSenders, sender) || slices.Contains(b.TelegramResponders, sender)
+}
 
 func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCallback) error {
 	reply.By = c.From.name()
@@ -112,7 +120,7 @@ func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCa
 
 // check finds out what a button stands for, and whether the person may use it. It fails only if the database does.
 func (b botReader) check(ctx context.Context, reply *answer.Reply, c telegramCallback) error {
-	if !slices.Contains(b.TelegramSenders, c.From.ID) {
+	if !b.knows(c.From.ID) {
 		reply.Refused = notAllowed
 		return nil
 	}
@@ -134,8 +142,12 @@ func (b botReader) check(ctx context.Context, reply *answer.Reply, c telegramCal
 		return err
 	}
 	b.verify(key, token, reply)
-	if reply.Refused == "" && (c.Message == nil || !c.Message.Chat.is(reply.Token.Recipient)) {
+	switch {
+	case reply.Refused != "":
+	case c.Message == nil || !c.Message.Chat.is(reply.Token.Recipient):
 		reply.Refused = "the button was sent to another chat"
+	case reply.Token.Decision == answer.Approve && !slices.Contains(b.TelegramSenders, c.From.ID):
+		reply.Refused = noApprover
 	}
 	return nil
 }

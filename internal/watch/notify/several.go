@@ -16,8 +16,9 @@ type Native struct {
 	Answers Subjects
 	// TelegramAPI is the server of the bots; empty: the public one.
 	TelegramAPI string
-	// TelegramSenders are the people who may answer by Telegram. Without any, its messages have no buttons.
-	TelegramSenders []int64
+	// TelegramSenders may answer by Telegram. TelegramResponders may acknowledge, snooze and deny. Without any of both, its messages have
+	// no buttons.
+	TelegramSenders, TelegramResponders []int64
 	// ApproveByNtfy lets a button of ntfy approve.
 	ApproveByNtfy bool
 }
@@ -36,10 +37,15 @@ func (n Native) ntfy(t NtfyTarget) ntfy {
 
 func (n Native) telegram(t TelegramTarget) telegram {
 	s := telegram{target: t, bot: n.bot(t.Token), answers: n.Answers}
-	if len(n.TelegramSenders) == 0 {
-		s.answers = nil // nobody could answer
+	if !n.answeredByTelegram() {
+		s.answers = nil
 	}
 	return s
+}
+
+// answeredByTelegram reports whether anybody may answer by Telegram.
+func (n Native) answeredByTelegram() bool {
+	return len(n.TelegramSenders)+len(n.TelegramResponders) > 0
 }
 
 // Several sends each notice to several targets. What has reached a target is not sent to it again when another target failed.
