@@ -88,6 +88,30 @@ func TestPhone_ApproveByTelegram(t *testing.T) {
 	}
 }
 
+// The operator has turned the dry run on since the question was asked: the answer counts, but nothing is repaired.
+func TestPhone_ApprovedUnderADryRun(t *testing.T) {
+	t.Parallel()
+	b, telegram, ntfy := phoned(t)
+	d := b.ready()
+	m, _ := d.onPhones(telegram, ntfy)
+	if code, _ := d.stop(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	d = b.ready("CLAUDEOPS_DRY_RUN=true")
+	telegram.Press(t, m, "Approve", 42, "alice")
+	d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
+	c := b.load(1)
+	if c.Cycle.Status != ops.CycleSuppressed || len(c.Journal.Sessions) != 2 || c.Journal.Approvals[0].AnsweredBy != "@alice (Telegram 42)" {
+		t.Errorf("%s (%s) with %d sessions, approval %+v", c.Cycle.Status, c.Cycle.Reason, len(c.Journal.Sessions), c.Journal.Approvals[0])
+	}
+	contains(t, "the reason", c.Cycle.Reason, "dry run")
+	d.until("alice hears that it does not start", func() bool {
+		return slices.ContainsFunc(telegram.Messages(), func(m phonetest.Message) bool {
+			return strings.Contains(m.Text, "The approved repair does not start") && strings.Contains(m.Text, "dry run is on")
+		})
+	})
+}
+
 func TestPhone_AnsweredOnThePageMeanwhile(t *testing.T) {
 	t.Parallel()
 	b, telegram, ntfy := phoned(t)

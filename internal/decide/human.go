@@ -160,6 +160,10 @@ func (v view) advice(d ops.Decision) string {
 		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, services)
 	case d.Check == "maximum tier":
 		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", services, v.policy.MaxTier)
+	case d.Check == "dry run":
+		return fmt.Sprintf("repair %s by hand, or turn dry_run off and run a cycle", services)
+	case d.Check == "held":
+		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", services)
 	case d.Check == "cooldown":
 		return fmt.Sprintf("repair %s by hand, or clear the rate limit with claudeops cooldowns clear and run a cycle", services)
 	case d.Check == "budget":

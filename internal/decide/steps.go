@@ -182,7 +182,7 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 			}
 			return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 		}
-		return v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
+		return v.suppressed(d, h)
 	case ops.VerdictBlocked:
 		p := problem{title: "An escalation was blocked", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
 		kind, say := ops.NoticeBlocked, notice.Blocked
@@ -192,6 +192,16 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, say(v.told(p))))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
+}
+
+// suppressed ends the cycle. Whoever approved the escalation before is told: the answer said that the cycle continues.
+func (v view) suppressed(d ops.Decision, h *ops.Handoff) ops.Step {
+	step := v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
+	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
+		p := problem{level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p))))
+	}
+	return step
 }
 
 func (v view) escalateTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {

@@ -66,6 +66,9 @@ func NeedsHuman(p Problem) Text { return p.text("Human attention required") }
 // Blocked tells of an escalation that a rule blocked.
 func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 
+// NotStarted tells of an escalation that a human approved and that something holds back since.
+func NotStarted(p Problem) Text { return p.text("The approved repair does not start") }
+
 // BudgetSpent tells that nothing is left to spend.
 func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
 

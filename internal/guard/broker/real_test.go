@@ -79,35 +79,29 @@ func TestRealClientsLookAtTier1(t *testing.T) {
 	}
 }
 
-func TestLogsAreFollowedWithoutDelay(t *testing.T) {
+func TestLogsAndEventsAreFollowedWithoutDelay(t *testing.T) {
 	d := dockertest.Shared(t)
 	d.Container(t, "talking")
 	socket := open(t, setup{engine: d.Socket, tier: ops.Tier2, services: named("talking")})
 	for _, docker := range clients() {
-		cmd := d.Command(t.Context(), socket, docker, "logs", "-f", "--tail", "0", "talking")
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The container says that it is ready at its start, and the follower ends with it.
-		if text, err := d.Run(t, socket, docker, "restart", "-t", "1", "talking"); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		// Where the log ended at the restart, the client has nothing to print; what it must not do is to hang.
-		if line != "ready\n" && err == nil {
-			t.Errorf("%s reads %q, %v", docker, line, err)
+		// The container says that it is ready at its start. Where the log ended at a restart, the client has nothing to print; what it
+		// must not do is to hang.
+		if line, ended := follows(t, d, d.Command(t.Context(), socket, docker, "logs", "-f", "--tail", "0", "talking")); line != "ready" && !ended {
+			t.Errorf("%s reads %q", docker, line)
 		}
 	}
-	events := d.Command(t.Context(), socket, "docker", "events", "--filter", "container=talking", "--format", "{{.Action}}")
-	out, err := events.StdoutPipe()
+	if line, ended := follows(t, d, d.Command(t.Context(), socket, "docker", "events", "--filter", "container=talking", "--format", "{{.Action}}")); ended {
+		t.Errorf("the events ended after %q", line)
+	}
+}
+
+// follows returns the first line that a client prints while the container is restarted, or that it ended without one. Nobody can tell
+// when a client has begun to listen, so the container is restarted until it has.
+func follows(t *testing.T, d *dockertest.Daemon, client *exec.Cmd) (line string, ended bool) {
+	t.Helper()
+	out, err := client.StdoutPipe()
 	if err == nil {
-		err = events.Start()
+		err = client.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -119,20 +113,24 @@ func TestLogsAreFollowedWithoutDelay(t *testing.T) {
 			lines <- scan.Text()
 		}
 	}()
-	// The client asks for events before it is known to; so things happen until it has seen one.
-	first := ""
-	for first == "" {
+	heard := false
+	for restarts := 0; !heard && restarts < 50; restarts++ {
 		d.Docker(t, "restart", "-t", "1", "talking")
 		select {
-		case first = <-lines:
+		case line, heard = <-lines:
+			ended, heard = !heard, true
 		default:
 		}
 	}
-	_ = events.Process.Kill()
+	_ = client.Process.Kill()
 	for range lines {
 		continue // what is left does not matter
 	}
-	_ = events.Wait()
+	_ = client.Wait()
+	if !heard {
+		t.Fatalf("%v printed nothing", client.Args)
+	}
+	return line, ended
 }
 
 func TestTier2RestartsTheServicesOfTheIncident(t *testing.T) {
