@@ -1,11 +1,14 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -41,8 +44,11 @@ func fiftyReservations(t *testing.T, f *Fixture) {
 		var wg sync.WaitGroup
 		for i := range each {
 			wg.Go(func() {
-				got, err := processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, f.judged(session, fmt.Sprintf("%s_%d", service, i)),
-					restart(service), limits())
+				judged := f.judged(session, fmt.Sprintf("%s_%d", service, i))
+				got, err := processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
+				for tries := 0; waitedTooLong(err) && tries < 20; tries++ {
+					got, err = processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
+				}
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -60,6 +66,12 @@ func fiftyReservations(t *testing.T, f *Fixture) {
 	judged, err := f.Store.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(judged), each*len(services))
+}
+
+// waitedTooLong reports whether PostgreSQL gave up because others came first for too long, as on a very busy machine. Nothing was written.
+func waitedTooLong(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "55P03"
 }
 
 func feedIsFollowed(t *testing.T, f *Fixture) {
