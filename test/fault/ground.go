@@ -41,7 +41,9 @@ tiers:
 // outputCap lets a session print three times as much as is kept.
 func (t *trying) outputCap(ctx context.Context) (err error) {
 	const limit, times = 1 << 20, 3 << 20 / printed
-	b, err := newBox(ctx, setup{program: t.program, scenario: loud(times), more: "observe: agent\nretention: {session_max_mb: 1}\n"})
+	// So many calls cost more than a session may by default, and whether it ends before it is stopped would be chance.
+	const more = "observe: agent\nretention: {session_max_mb: 1}\nbudget: {session_usd: 50, chain_usd: 50, day_usd: 100}\n"
+	b, err := newBox(ctx, setup{program: t.program, scenario: loud(times), more: more})
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"claudeops/internal/daemon/peer"
 )
@@ -214,6 +219,10 @@ func (s *Server) Close() error { return s.close() }
 func (s *Server) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	removed := os.Remove(s.path) // nobody can connect any more; those who have are answered
+	for waiting(s.listener) && ctx.Err() == nil {
+		<-time.After(time.Millisecond)
+	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close() // an open request does not delay the end
@@ -222,7 +231,24 @@ func (s *Server) shutdown() error {
 	if closed := s.listener.Close(); err == nil && !errors.Is(closed, net.ErrClosed) {
 		err = closed
 	}
-	return errors.Join(err, os.Remove(s.path))
+	return errors.Join(err, removed)
+}
+
+// waiting reports whether somebody has connected whom the server has not accepted yet.
+func waiting(l net.Listener) bool {
+	socket, ok := l.(*net.UnixListener)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ready := 0
+	err = raw.Control(func(fd uintptr) {
+		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) //nolint:gosec // a descriptor
+	})
+	return err == nil && ready > 0
 }
 
 // Wake asks the daemon of the state folder, if there is one, to read the journal.
@@ -236,13 +262,27 @@ func SignIn(ctx context.Context, stateDir string) (Reply, error) {
 	return ask(ctx, stateDir, pathSignIn)
 }
 
+// patient asks again where the daemon ended before it answered, if asking twice does no harm.
+type patient struct{ *http.Transport }
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	for again := 0; ; again++ {
+		answer, err := p.Transport.RoundTrip(r)
+		cutOff := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		harmless := r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/control/")
+		if !cutOff || !harmless || again == 3 {
+			return answer, err
+		}
+	}
+}
+
 // Client returns an HTTP client whose connections all go to the daemon of the state folder, and the address to use with it.
 func Client(stateDir string) (client *http.Client, address string) {
 	return &http.Client{
 		Timeout: time.Minute,
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		Transport: patient{&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dial(ctx, stateDir)
-		}},
+		}}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, base
 }
