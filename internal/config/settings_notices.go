@@ -21,7 +21,8 @@ func (c *Config) noticeSettings() []field {
 		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
 			"Other targets for certain notices. See [Notices](#notices)."),
 		value("notify.telegram_senders", &c.Edges.TelegramSenders, senderKind(),
-			"Telegram users who may answer with buttons, by their numeric ids. Without any, and without responders, Telegram messages have no buttons.").
+			"Telegram users who may answer with buttons, by their numeric ids. Without any, and without responders, Telegram messages "+
+				"have no buttons.").
 			byEnv("CLAUDEOPS_TELEGRAM_SENDERS"),
 		value("notify.telegram_responders", &c.Edges.TelegramResponders, senderKind(),
 			"Telegram users who may acknowledge, snooze and deny with buttons, but not approve.").
