@@ -101,9 +101,13 @@ func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
 	if err := lock.Take(dir); err != nil {
 		t.Fatal(err)
 	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := control.Ping(short, dir); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a caller did not wait: %v", err)
+	}
 	called := make(chan error, 1)
 	go func() { _, err := control.Ping(t.Context(), dir); called <- err }()
-	<-time.After(50 * time.Millisecond) // most callers have looked by then; a later one finds the socket
 	end := serve(t, dir, control.Options{})
 	if err := <-called; err != nil {
 		t.Errorf("the caller gave up: %v", err)
@@ -112,7 +116,6 @@ func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
 
 	// Nobody answers, and the daemon lets go of the folder.
 	go func() { _, err := control.Ping(t.Context(), dir); called <- err }()
-	<-time.After(50 * time.Millisecond)
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}

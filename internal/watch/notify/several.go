@@ -16,8 +16,8 @@ type Native struct {
 	Answers Subjects
 	// TelegramAPI is the server of the bots; empty: the public one.
 	TelegramAPI string
-	// TelegramSenders may answer by Telegram. TelegramResponders may acknowledge, snooze and deny. Without any of both, its messages have
-	// no buttons.
+	// TelegramSenders may answer by Telegram, TelegramResponders may only acknowledge, snooze and deny. If there are neither, its
+	// messages have no buttons.
 	TelegramSenders, TelegramResponders []int64
 	// ApproveByNtfy lets a button of ntfy approve.
 	ApproveByNtfy bool
