@@ -30,24 +30,39 @@ image: ## build the container images claudeops and claudeops:slim
 demo: build ## watch a three-tier incident on a small real service (no API key, no network)
 	$(BIN) demo
 
-# The tests that fill the machine with containers and systems of their own run after the others, which measure time, and without the race
-# detector: what they test runs in other processes. Lint has run vet by then, but not on what needs failpoints.
+# CONTRIBUTING.md says what runs where, and how long it takes. The tests that fill the machine with containers and systems of their own run
+# after the others and without the race detector: what they test runs in other processes. Lint runs vet, but not on what needs failpoints.
+WORLDS   := incidents|imagetest|packagetest
+without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
+KILLS    := Kill|Hit|TheEnvironment
+# What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a middleman or a CLI does that the other tests do
+# with ours, and the same once more through the browser.
+LONG     := VeryMany|AStormOfAlertsStarts|BehindPgBouncer|OpenCode|ClaudeAgentACP|RealACP|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
+
+.NOTPARALLEL:
+
 .PHONY: test
-test: setup lint ## install test dependencies, lint, run all tests with the race detector
-	$(GO) test $(RACE) -vet=off -timeout 45m $$($(GO) list ./... | grep -v -e /test/incidents$$ -e /test/imagetest$$ -e /test/packagetest$$)
+test: setup unit ## install what is missing, run what a commit needs
+
+.PHONY: unit
+unit: ## the same without installing anything
+	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS)|realacp)
+	$(GO) test -short -vet=off -timeout 10m ./test/incidents
+	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
+
+.PHONY: test-all
+test-all: ## install what is missing, run everything: what a release needs
+	@script/setup-tests all
+	$(GO) test $(RACE) -vet=off -timeout 60m $(call without,$(WORLDS))
 	$(GO) test -vet=off -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest
-	$(GO) test -tags failpoint -run 'Kill|Hit|TheEnvironment|VeryMany' ./internal/failpoint ./internal/store
+	$(GO) test -tags failpoint -run '$(KILLS)|VeryMany' ./internal/failpoint ./internal/store
 	$(GO) test -vet=off -run 'VeryMany|Storm' ./internal/watch ./internal/web
 
 .PHONY: check
-check: fmt test ## format, then run `make test`
-
-.PHONY: unit
-unit: ## run the tests only, without setup and lint
-	$(GO) test $(RACE) ./...
+check: fmt lint test ## format, lint, test
 
 .PHONY: setup
-setup: ## install test dependencies (idempotent)
+setup: ## install what `make test` needs (idempotent)
 	@script/setup-tests
 
 .PHONY: lint

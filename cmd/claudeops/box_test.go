@@ -333,7 +333,7 @@ func (b *box) serve(env ...string) *daemon {
 		_ = d.cmd.Process.Kill()
 		select {
 		case <-d.done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 		}
 	})
 	return d
@@ -415,20 +415,19 @@ func (d *daemon) send(method, path, token string, body io.Reader) (*http.Respons
 	return client.Do(r)
 }
 
-// stop asks the daemon to end and returns its exit code and how long it took.
-func (d *daemon) stop() (int, time.Duration) {
+// stop asks the daemon to end and returns its exit code.
+func (d *daemon) stop() int {
 	d.t.Helper()
-	begun := time.Now()
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		d.t.Fatal(err)
 	}
 	select {
 	case err := <-d.done:
 		d.done <- err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		d.t.Fatalf("the daemon does not end\n%s", d.log)
 	}
-	return d.cmd.ProcessState.ExitCode(), time.Since(begun)
+	return d.cmd.ProcessState.ExitCode()
 }
 
 // ports are handed out in turn.

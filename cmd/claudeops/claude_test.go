@@ -67,32 +67,32 @@ func incident(r messagesapi.Request) messagesapi.Answer {
 	return messagesapi.Structured(fmt.Sprintf("toolu_said_%d", n), says(n, kind)).Took(usage)
 }
 
-func TestRealCLI_AHealthyCycle(t *testing.T) {
+func TestRealCLI_AChainByResume(t *testing.T) {
 	t.Parallel()
-	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
-		return messagesapi.Structured("toolu_1", says(1, ops.OutcomeHealthy)).Took(messagesapi.Usage{Input: 2000, Output: 50})
-	})
+	b, server := realBox(t, incident, "CLAUDEOPS_GUARD=on")
 	b.once(0)
-	s := b.cycle().Journal.Sessions
-	if len(s) != 1 || s[0].Outcome != ops.OutcomeHealthy || s[0].CLIVersion != realcli.Version || s[0].CLISessionID != s[0].PlannedID {
-		t.Errorf("sessions: %+v", s)
+	c := b.cycle()
+	sessions := c.Journal.Sessions
+	if len(sessions) != 3 || c.Cycle.Status != ops.CycleResolved {
+		t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(sessions), c.Cycle.Reason)
 	}
-	if s[0].CostUSD == nil || *s[0].CostUSD <= 0 || *s[0].InputTokens != 2000 || *s[0].OutputTokens != 50 {
-		t.Errorf("figures: %+v", s[0].Figures)
+	if s := sessions[0]; s.CLIVersion != realcli.Version || s.CLISessionID != s.PlannedID {
+		t.Errorf("the first session: %+v", s)
 	}
 	if others := server.Others(); len(others) > 0 {
 		t.Errorf("other requests: %v", others)
 	}
-	b.nothingLeft()
-}
-
-func TestRealCLI_AChainByResume(t *testing.T) {
-	t.Parallel()
-	b, server := realBox(t, incident)
-	b.once(0)
-	sessions := b.cycle().Journal.Sessions
-	if len(sessions) != 3 {
-		t.Fatalf("%d sessions", len(sessions))
+	for _, s := range sessions {
+		gates := map[ops.Gate]int{}
+		for _, r := range b.judged(s.ID) {
+			if !r.Allowed {
+				t.Errorf("session %d: %s was refused: %s", s.ID, r.Tool, r.Reason)
+			}
+			gates[r.Gate]++
+		}
+		if gates[ops.GateHook] < 2 || gates[ops.GateShell] != 1 {
+			t.Errorf("session %d was judged %v times", s.ID, gates)
+		}
 	}
 	for _, r := range server.Requests() {
 		n := tierOf(r)
@@ -233,34 +233,16 @@ func TestRealCLI_ContextPressure(t *testing.T) {
 	}
 }
 
-func TestRealCLI_APIErrorsFailInSeconds(t *testing.T) {
+// What the CLI makes of every other status is held by the tests of its runner.
+func TestRealCLI_AnAPIErrorIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	// What the CLI makes of every other status is held by the tests of its runner.
-	for status, words := range map[int]string{401: "401", 404: "404", 429: "429"} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			b, _ := realBox(t, func(messagesapi.Request) messagesapi.Answer {
-				return messagesapi.Fail(status, "scripted failure").RetryAfter(3600 * time.Second)
-			})
-			begun := time.Now()
-			b.once(8)
-			if took := time.Since(begun); took > 60*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			s := b.cycle().Journal.Sessions[0]
-			if s.Status != ops.SessionFailed || (s.Failure != ops.FailureAPI && s.Failure != ops.FailureModelNotFound) || !strings.Contains(s.Error, words) {
-				t.Errorf("session %s, %s: %s", s.Status, s.Failure, s.Error)
-			}
-		})
-	}
-}
-
-func TestRealCLI_NoStructuredOutputIsInconclusive(t *testing.T) {
-	t.Parallel()
-	b, _ := realBox(t, func(messagesapi.Request) messagesapi.Answer { return messagesapi.Text("all is fine, trust me") })
+	b, _ := realBox(t, func(messagesapi.Request) messagesapi.Answer {
+		return messagesapi.Fail(429, "scripted failure").RetryAfter(time.Hour)
+	})
 	b.once(8)
-	if s := b.cycle().Journal.Sessions[0]; s.Status != ops.SessionCompleted || s.Outcome != ops.OutcomeInconclusive {
-		t.Errorf("session %s, %s: %s", s.Status, s.Outcome, s.Error)
+	s := b.cycle().Journal.Sessions[0]
+	if s.Status != ops.SessionFailed || s.Failure != ops.FailureAPI || !strings.Contains(s.Error, "429") {
+		t.Errorf("session %s, %s: %s", s.Status, s.Failure, s.Error)
 	}
 }
 
@@ -389,11 +371,6 @@ func TestRealCLI_ARateLimitIsRetried(t *testing.T) {
 	overcome(t, messagesapi.Fail(429, "slow down"), ops.RecoveryRetry)
 }
 
-func TestRealCLI_AnOverloadIsRetried(t *testing.T) {
-	t.Parallel()
-	overcome(t, messagesapi.Fail(529, "overloaded"), ops.RecoveryRetry)
-}
-
 func TestRealCLI_AMissingOutcomeIsNudged(t *testing.T) {
 	t.Parallel()
 	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
@@ -406,6 +383,9 @@ func TestRealCLI_AMissingOutcomeIsNudged(t *testing.T) {
 	c := b.cycle()
 	if got := rungs(c); len(got) != 1 || got[0] != ops.RecoveryNudge {
 		t.Fatalf("climbed %v: %s", got, c.Cycle.Reason)
+	}
+	if s := c.Journal.Sessions[0]; s.Status != ops.SessionCompleted || s.Outcome != ops.OutcomeInconclusive {
+		t.Errorf("without an outcome the session is %s, %s: %s", s.Status, s.Outcome, s.Error)
 	}
 	last := server.Requests()[len(server.Requests())-1]
 	contains(t, "the conversation of the nudge", last.Prompts()[0], "# Tier 1: Observe")

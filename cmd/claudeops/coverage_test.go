@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheCoveragePageIsTrue(t *testing.T) {
+	t.Parallel()
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "spec-coverage.md"))
 	if err != nil {

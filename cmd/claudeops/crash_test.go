@@ -16,7 +16,7 @@ import (
 )
 
 // TestKillAtEveryWrite kills the supervisor with SIGKILL at every other place around the journal writes and the effects of a
-// three-tier chain, starts it again, and looks at what the journal says.
+// three-tier chain, starts it again, and looks at what the journal says. In the short form it takes every sixth place.
 func TestKillAtEveryWrite(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "points")
 	b := newBox(t, chain())
@@ -31,24 +31,33 @@ func TestKillAtEveryWrite(t *testing.T) {
 	if len(points) < 30 {
 		t.Fatalf("only %d points: %v", len(points), points)
 	}
+	every := 2 * sparse() // `make fault` kills at every one of them, many times
 	passed := map[string]int{}
 	for n, name := range points {
 		passed[name]++
 		point := place{name, passed[name]}
-		if n%2 == 1 {
-			continue // `make fault` kills at every one of them, many times
+		if n%every > 0 {
+			continue
 		}
 		t.Run(fmt.Sprintf("%02d-%s", n+1, name), func(t *testing.T) {
 			t.Parallel()
 			killAt(t, point, newBox(t, andThenHealthy(chain(), agenttest.Healthy(0.01))))
 		})
-		if n%8 == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
+		if n%(4*every) == 0 { // the write order is the same; some points are enough to see that a conversation is continued as well
 			t.Run(fmt.Sprintf("%02d-%s-resume", n+1, name), func(t *testing.T) {
 				t.Parallel()
 				killAt(t, point, resumeBox(t, andThenHealthy(conversation(), speaks(1, 0.01, ops.OutcomeHealthy))))
 			})
 		}
 	}
+}
+
+// sparse is of how many places one is taken: of three in the short form.
+func sparse() int {
+	if testing.Short() {
+		return 3
+	}
+	return 1
 }
 
 // andThenHealthy is a scenario in which only the first cycle finds something: the next start looks as well, and need not
@@ -233,7 +242,10 @@ func TestKillAtEveryWriteOfAnAction(t *testing.T) {
 		b.actionsEnded()
 		b.nothingLeft()
 	}
-	for _, p := range places {
+	for i, p := range places {
+		if i%sparse() > 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%s-%d", p.name, p.time), func(t *testing.T) { kill(t, "second", fmt.Sprintf("%s:%d", p.name, p.time)) })
 	}
 	t.Run("inside", func(t *testing.T) { kill(t, "deadly", "none:1") })
@@ -306,8 +318,8 @@ func TestKillAtEveryWriteOfAPlan(t *testing.T) {
 		b.actionsEnded()
 		b.nothingLeft()
 	}
-	for _, p := range places {
-		if p.time == 1 && strings.HasPrefix(p.name, "action.") {
+	for i, p := range places {
+		if i%sparse() > 0 || p.time == 1 && strings.HasPrefix(p.name, "action.") {
 			continue // of the first step only the transactions themselves
 		}
 		t.Run(fmt.Sprintf("%s-%d", p.name, p.time), func(t *testing.T) { kill(t, "second", fmt.Sprintf("%s:%d", p.name, p.time)) })

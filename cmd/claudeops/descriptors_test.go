@@ -66,7 +66,7 @@ func TestConnectionsCannotTakeAllDescriptors(t *testing.T) {
 	d.until("it answers again", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK })
 	_, figures := d.get("/metrics")
 	contains(t, "metrics", figures, "claudeops_http_connections_max 80", "claudeops_descriptors_max 160")
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d\n%s", code, d.log)
 	}
 }

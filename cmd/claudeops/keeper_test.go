@@ -64,17 +64,14 @@ func (b *box) agents() (out []int) {
 	return out
 }
 
-// gone waits until no process of a session of the box lives, and returns how long that took.
-func (b *box) gone(limit time.Duration) time.Duration {
+// gone waits until no process of a session of the box lives.
+func (b *box) gone() {
 	b.t.Helper()
-	begun := time.Now()
-	for len(b.agents()) > 0 {
-		if time.Since(begun) > limit {
-			b.t.Fatalf("%d processes of sessions still live after %s", len(b.agents()), limit)
+	for begun := time.Now(); len(b.agents()) > 0; pause(10 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			b.t.Fatalf("%d processes of sessions still live", len(b.agents()))
 		}
-		pause(10 * time.Millisecond)
 	}
-	return time.Since(begun)
 }
 
 func signalTo(t *testing.T, pid int, s syscall.Signal) {
@@ -108,15 +105,14 @@ func TestAKilledSupervisorLeavesNoAgent(t *testing.T) {
 	if err := d.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	took := b.gone(5 * time.Second)
-	t.Logf("agent and child were gone after %s", took.Round(time.Millisecond))
+	b.gone()
 	for begun := time.Now(); alive(keeper); pause(10 * time.Millisecond) {
-		if time.Since(begun) > 5*time.Second {
+		if time.Since(begun) > patience {
 			t.Fatal("the keeper outlives what it kept")
 		}
 	}
 	for begun := time.Now(); !strings.Contains(d.log.String(), "the supervisor is gone; killed "); pause(10 * time.Millisecond) {
-		if time.Since(begun) > 5*time.Second { // its last words may still be on their way through the pipe
+		if time.Since(begun) > patience { // its last words may still be on their way through the pipe
 			t.Fatalf("the keeper does not say what it did:\n%s", d.log)
 		}
 	}
@@ -130,15 +126,14 @@ func TestAPausedSupervisorLosesItsAgents(t *testing.T) {
 	b := newBox(t, plays(first, agenttest.Healthy(0.01)), shortLease)
 	d, s := b.busy()
 	signalTo(t, d.cmd.Process.Pid, syscall.SIGSTOP)
-	took := b.gone(10 * time.Second)
-	t.Logf("agent and child were gone %s after the pause began", took.Round(time.Millisecond))
+	b.gone()
 	signalTo(t, d.cmd.Process.Pid, syscall.SIGCONT)
 	d.until("the cycle ends", func() bool { return d.ended(1) })
 	if left := d.load(s.CycleID).Journal.Session(s.ID); left.Status != ops.SessionInterrupted || left.StopCause != ops.StopLease {
 		t.Errorf("the session is %s (%s): %s", left.Status, left.StopCause, left.Error)
 	}
 	d.until("it is ready with a new keeper", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK && d.keeper() != 0 })
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d\n%s", code, d.log)
 	}
 }
@@ -157,8 +152,7 @@ func TestNothingStartsWhileTheKeeperIsStopped(t *testing.T) {
 		status, body := d.get("/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, fmt.Sprintf("process %d", keeper))
 	})
-	took := b.gone(20 * time.Second) // the agent ignores the interrupt, so it ends after its grace
-	t.Logf("agent and child were gone %s after that", took.Round(time.Millisecond))
+	b.gone()
 	calls := len(b.calls())
 	if status, _ := d.post("/api/v1/cycles", map[string]string{}); status != http.StatusAccepted {
 		t.Errorf("submitting answers %d", status)
@@ -194,7 +188,7 @@ func TestAKilledKeeperIsReplacedAndKnowsTheSessions(t *testing.T) {
 	if err := d.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	b.gone(5 * time.Second)
+	b.gone()
 }
 
 // TestAPausedHostDoesNotWorkBesideTheNextOne stops a host in the middle of a repair: its agent must be gone before the other host
@@ -210,21 +204,12 @@ func TestAPausedHostDoesNotWorkBesideTheNextOne(t *testing.T) {
 		stops, lives = b, a
 	}
 	signalTo(t, stops.cmd.Process.Pid, syscall.SIGSTOP)
-	begun := time.Now()
-	left := time.Duration(0)
 	lives.until("the other host continues", func() bool {
 		n, ok := lives.session()
-		continues := ok && n.ID != s.ID && n.Status == ops.SessionRunning
-		if now := len(stops.agents()); now == 0 && left == 0 {
-			left = time.Since(begun)
-		} else if continues && now > 0 {
-			t.Errorf("%d processes of the stopped host still live", now)
-		}
-		return continues
+		return ok && n.ID != s.ID && n.Status == ops.SessionRunning
 	})
-	t.Logf("the agents were gone after %s, the other host continued after %s", left.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
-	if left == 0 || left > hostLease/2 {
-		t.Errorf("the agents of the stopped host were gone after %s with a lease of %s", left, hostLease)
+	if now := len(stops.agents()); now > 0 {
+		t.Errorf("%d processes of the stopped host still live", now)
 	}
 	signalTo(t, stops.cmd.Process.Pid, syscall.SIGCONT)
 	stops.until("it has noticed", func() bool { return strings.Contains(stops.log.String(), "stopping agents") })

@@ -94,7 +94,7 @@ func TestPhone_ApprovedUnderADryRun(t *testing.T) {
 	b, telegram, ntfy := phoned(t)
 	d := b.ready()
 	m, _ := d.onPhones(telegram, ntfy)
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	d = b.ready("CLAUDEOPS_DRY_RUN=true")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -83,9 +82,8 @@ func TestShutdownIsBoundedAndRecorded(t *testing.T) {
 	b := newBox(t, plays(stubborn(true)))
 	d := b.ready()
 	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
-	code, took := d.stop()
-	if code != 0 || took > 20*time.Second {
-		t.Errorf("serve exited %d after %s\n%s", code, took, d.log)
+	if code := d.stop(); code != 0 {
+		t.Errorf("serve exited %d\n%s", code, d.log)
 	}
 	c := b.cycle()
 	if s := c.Journal.Sessions[0]; s.Status != ops.SessionInterrupted || s.StopCause != ops.StopShutdown {
@@ -307,7 +305,7 @@ func TestSeveralEnvironmentsSideBySide(t *testing.T) {
 	if !folders[b.state] || !folders[filepath.Join(b.state, "env", "lab")] {
 		t.Errorf("state folders are %v", folders)
 	}
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("serve exits %d", code)
 	}
 	b.nothingLeft()
@@ -433,11 +431,7 @@ func TestDeniedToolsAreEvents(t *testing.T) {
 func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, chain(), "CLAUDEOPS_MAX_TIER=1", "CLAUDEOPS_APPRISE_URLS=json://127.0.0.1:1/x", "PATH=/nonexistent")
-	begun := time.Now()
 	b.once(6)
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("once took %s", took)
-	}
 	found := false
 	for _, e := range b.events(ops.LevelWarning) {
 		found = found || strings.Contains(e.Message, "apprise")

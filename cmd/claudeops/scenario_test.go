@@ -138,21 +138,13 @@ func TestScenario_HandoffFileNotWrittenWhenTier2ResolvesTheIssue(t *testing.T) {
 
 func TestScenario_InvalidHandoffFileRejected(t *testing.T) {
 	t.Parallel()
+	// What else is invalid is in the tests of the handoff.
 	for name, text := range map[string]string{
-		"missing fields":   `{"schema_version":1,"recommended_tier":2}`,
-		"unknown version":  strings.Replace(agenttest.Handoff(2, "web"), `"schema_version":1`, `"schema_version":9`, 1),
-		"not JSON":         `escalate please`,
-		"truncated":        agenttest.Handoff(2, "web")[:60],
-		"duplicate key":    strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":1,"recommended_tier":2`, 1),
-		"text behind":      agenttest.Handoff(2, "web") + " {}",
-		"empty services":   strings.Replace(agenttest.Handoff(2, "web"), `["web"]`, `[]`, 1),
-		"wrong status":     strings.Replace(agenttest.Handoff(2, "web"), `"down"`, `"broken"`, 1),
-		"tier as a string": strings.Replace(agenttest.Handoff(2, "web"), `"recommended_tier":2`, `"recommended_tier":"2"`, 1),
-		"a tier skipped":   agenttest.Handoff(3, "web"),
-		"the own tier":     agenttest.Handoff(1, "web"),
-		"an unknown tier":  agenttest.Handoff(4, "web"),
-		"an empty file":    " ",
-		"the wrong case":   strings.Replace(agenttest.Handoff(2, "web"), `"schema_version"`, `"Schema_Version"`, 1),
+		"missing fields": `{"schema_version":1,"recommended_tier":2}`,
+		"not JSON":       `escalate please`,
+		"a tier skipped": agenttest.Handoff(3, "web"),
+		"the own tier":   agenttest.Handoff(1, "web"),
+		"an empty file":  " ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,7 +236,7 @@ func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 	// A cycle has just ended, so nothing runs now: the file must go with the start itself.
 	d := b.ready()
 	b.noHandoff()
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("serve exited %d\n%s", code, d.log)
 	}
 }

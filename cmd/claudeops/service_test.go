@@ -109,7 +109,7 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 	if c := b.cycle(); c.Journal.Sessions[0].Status != ops.SessionInterrupted || c.Cycle.Status != ops.CycleHealthy {
 		t.Errorf("cycle %s, sessions %+v", c.Cycle.Status, c.Journal.Sessions)
 	}
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	m.next("STOPPING=1")
@@ -147,7 +147,7 @@ func TestCommandsWaitForADaemonThatReloads(t *testing.T) {
 		default:
 		}
 	}
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d\n%s", code, d.log)
 	}
 }
@@ -182,7 +182,7 @@ func TestARunThatWaitsOutlastsAReload(t *testing.T) {
 	if got := <-out; !strings.Contains(got, "Result: healthy") || !strings.HasSuffix(got, "<nil>") {
 		t.Errorf("the command says %s\n%s", got, d.log)
 	}
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	b.nothingLeft()

@@ -100,7 +100,7 @@ func TestTheNextSessionIsPreparedWhileOneRuns(t *testing.T) {
 	if home, _ := call.Var("HOME"); home != filepath.Join(b.state, "agent", "home") {
 		t.Errorf("its home is %s", home)
 	}
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("serve exited %d", code)
 	}
 	b.clean(key)
@@ -147,7 +147,7 @@ func TestWhatWasPreparedIsNotUsedAfterAChange(t *testing.T) {
 		t.Errorf("nothing says that it was not used:\n%s", d.log)
 	}
 	d.until("the walls of the second session are recorded", func() bool { return b.wallsHold(c.Journal.Sessions[1].ID) })
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("serve exited %d", code)
 	}
 	b.clean(key)
@@ -167,7 +167,7 @@ func TestWhatWasPreparedIsRemovedWhereItIsNotNeeded(t *testing.T) {
 			d.until("the cycle is over", func() bool { return d.ended(1) })
 		},
 		"the supervisor ends": func(t *testing.T, d *daemon, _ string) {
-			if code, _ := d.stop(); code != 0 {
+			if code := d.stop(); code != 0 {
 				t.Fatalf("serve exited %d\n%s", code, d.log)
 			}
 		},

@@ -65,6 +65,7 @@ func (b *box) by(trigger ops.Trigger) (ops.Claimed, bool) {
 }
 
 func TestAnAlertStartsAtTier1WhateverItSays(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly + "services: [{name: web, aliases: [www]}]\n")
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
@@ -98,6 +99,7 @@ func TestAnAlertStartsAtTier1WhateverItSays(t *testing.T) {
 }
 
 func TestAProbeThatTurnsBadStartsACycleThatKnowsIt(t *testing.T) {
+	t.Parallel()
 	var down atomic.Bool
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if down.Load() {
@@ -148,12 +150,13 @@ func TestAProbeThatTurnsBadStartsACycleThatKnowsIt(t *testing.T) {
 			t.Errorf("causes are %+v", causes)
 		}
 	})
-	if code, _ := d.stop(); code != 0 {
+	if code := d.stop(); code != 0 {
 		t.Errorf("serve exits %d\n%s", code, d.log)
 	}
 }
 
 func TestAStormOfAlertsIsOneCycle(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured("grouping: {window: 3s}\n")
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
@@ -204,6 +207,7 @@ func TestAStormOfAlertsIsOneCycle(t *testing.T) {
 }
 
 func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly)
 	d := b.ready()
 	token := d.token()
@@ -262,6 +266,7 @@ func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 }
 
 func TestARealAlertmanagerTellsAndIsUnderstood(t *testing.T) {
+	t.Parallel()
 	manager, err := exec.LookPath("prometheus-alertmanager")
 	if err != nil {
 		t.Fatal("prometheus-alertmanager is not installed: run script/setup-tests")
@@ -327,6 +332,7 @@ receivers:
 }
 
 func TestSilencesFromTheCommandLine(t *testing.T) {
+	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly)
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
@@ -368,6 +374,7 @@ func TestSilencesFromTheCommandLine(t *testing.T) {
 }
 
 func TestAHealthyDayOf24CyclesStartsNoAgent(t *testing.T) {
+	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer service.Close()
 	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_INTERVAL=1s").configured(

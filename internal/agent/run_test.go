@@ -339,7 +339,7 @@ func TestAGrandchildThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
 			rec := &memory{}
 			begun := time.Now()
 			res := runFake(t.Context(), t, play(append(say(agenttest.Init()), agenttest.Step{Spawn: &child}, agenttest.Step{Out: agenttest.Result(0.5, "done")})...), testSpec(t), rec)
-			if took := time.Since(begun); took > 2*time.Second+5*time.Second {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			if !res.Success() || len(rec.lines) != 2 {
@@ -362,10 +362,10 @@ func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
 	begun := time.Now()
 	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "ignore", Steps: []agenttest.Step{
 		{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true}},
-		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true, Command: "(trap '' INT TERM; (sleep 60; true); true) & sleep 60"}},
+		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true, Command: "(trap '' INT TERM; (sleep 600; true); true) & sleep 600"}},
 		{Out: agenttest.Result(0.5, "done")},
 	}}}}, spec, &memory{})
-	if took := time.Since(begun); took > 7*time.Second || !res.Success() {
+	if took := time.Since(begun); took > time.Minute || !res.Success() {
 		t.Errorf("after %v: %+v", took, res)
 	}
 }
@@ -495,7 +495,7 @@ func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
 		{Hang: true},
 	}}}}
 	res := runFake(ctx, t, s, spec, rec)
-	if took := time.Since(asked); took < spec.Limits.Grace || took > spec.Limits.Grace+5*time.Second {
+	if took := time.Since(asked); took < spec.Limits.Grace || took > time.Minute {
 		t.Errorf("stopping took %v", took)
 	}
 	wantStop(t, res, ops.StopUser, "stopped")
@@ -603,7 +603,7 @@ func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for !done() {
 		select {
 		case <-tick.C:
@@ -645,12 +645,12 @@ func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T)
 	})
 	begun := time.Now()
 	res := runFake(t.Context(), t, play(
-		agenttest.Step{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, EmptyEnv: true, Command: "echo $$ > " + pidFile + "; sleep 60"}},
+		agenttest.Step{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, EmptyEnv: true, Command: "echo $$ > " + pidFile + "; sleep 600"}},
 		agenttest.Step{Run: "while [ ! -s " + pidFile + " ]; do sleep 0.01; done"},
 		agenttest.Step{Out: agenttest.Text("{{n}}"), Repeat: 100},
 		agenttest.Step{Raw: agenttest.Result(0.5, "done")},
 	), spec, rec)
-	if took := time.Since(begun); took > 7*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if !res.Success() || len(rec.lines) != 101 {

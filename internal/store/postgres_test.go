@@ -286,7 +286,7 @@ func TestAHostThatStandsStillLosesItsLock(t *testing.T) {
 	f := storetest.NewFixture(t, openServer(t, address))
 	frozen := connect(t, address)
 	for _, statement := range []string{
-		`SET idle_in_transaction_session_timeout = 5000`, `BEGIN`, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, db.WriteLock),
+		`SET idle_in_transaction_session_timeout = 1000`, `BEGIN`, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, db.WriteLock),
 	} {
 		if _, err := frozen.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -294,8 +294,8 @@ func TestAHostThatStandsStillLosesItsLock(t *testing.T) {
 	}
 	started := time.Now()
 	f.Submit(t, "home")
-	if took := time.Since(started); took < 3*time.Second || took > 7*time.Second {
-		t.Errorf("it took %s", took)
+	if took := time.Since(started); took < 500*time.Millisecond {
+		t.Errorf("it did not wait: %s", took)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestEndingAProcessGivesUpItsConnections(t *testing.T) {
 		if err == nil && open == 0 {
 			break
 		}
-		if err != nil || time.Since(begun) > 10*time.Second {
+		if err != nil || time.Since(begun) > time.Minute {
 			t.Fatalf("%d connections are left (%v)", open, err)
 		}
 	}
@@ -368,7 +368,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 		if err := try(); err == nil {
 			t.Errorf("a %s succeeded without a server", what)
 		}
-		if took := time.Since(started); took > 10*time.Second {
+		if took := time.Since(started); took > time.Minute {
 			t.Errorf("a %s without a server took %s", what, took)
 		}
 	}

@@ -85,7 +85,7 @@ func follow(t *testing.T, base, path, last string) *reader {
 func (r *reader) until(what string) string {
 	r.t.Helper()
 	var got strings.Builder
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case e, ok := <-r.events:
@@ -226,7 +226,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		if more {
 			t.Error("the stream says something more")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the stream stays open")
 	}
 }

@@ -2,5 +2,5 @@
 
 package web_test
 
-// The race detector makes pages many times as slow; `make test` runs the same test again without it.
+// The race detector makes pages many times as slow; `make test-all` runs the same test again without it.
 const veryMany = 10_000

@@ -289,7 +289,7 @@ func (f *fake) expand(text string, size int) string {
 
 // spawn starts a process and leaves it.
 func spawn(c Child) error {
-	script := "i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"
+	script := "i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done"
 	if c.Command != "" {
 		script = c.Command
 	}

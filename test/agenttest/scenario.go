@@ -62,7 +62,7 @@ type Child struct {
 	KeepOutput    bool   // with the fake's standard output
 	IgnoreSignals bool   // SIGINT, SIGTERM and SIGHUP
 	EmptyEnv      bool   // without any environment
-	Command       string // what it does instead of sleeping for a minute
+	Command       string // what it does instead of sleeping for ten minutes
 }
 
 // Call is one run of the fake as it saw it.

@@ -35,6 +35,8 @@ type tab struct {
 	ctx  context.Context //nolint:containedctx // it is how the tab is named to chromedp
 	base string
 
+	looks int // how many pages were looked at
+
 	mu      sync.Mutex
 	wrong   []string
 	excused []string // parts of messages that the test expects

@@ -1,4 +1,4 @@
-// Package imagetest builds the container images with a real Docker daemon and runs them. No registry is needed: script/setup-tests makes the
+// Package imagetest builds the container images with a real Docker daemon and runs them. No registry is needed: script/setup-tests all makes the
 // base image, and the programs come from the build context.
 package imagetest
 
@@ -61,7 +61,7 @@ func argument(t testing.TB, name string) string {
 	return m[1]
 }
 
-// base is the tarball that script/setup-tests made.
+// base is the tarball that script/setup-tests all made.
 func base(t testing.TB) string {
 	t.Helper()
 	suite := strings.TrimSuffix(strings.TrimPrefix(argument(t, "BASE"), "debian:"), "-slim")
@@ -71,7 +71,7 @@ func base(t testing.TB) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run script/setup-tests", err)
+		t.Fatalf("%v: run script/setup-tests all", err)
 	}
 	return path
 }

@@ -20,6 +20,8 @@ mkdir -p "$root/var/lib/docker" "$root/run/lock" "$root/mnt/changes" "$root/mnt/
 mount -t tmpfs -o size=3g world "$root/var/lib/docker"
 mount --bind "$folder/changes" "$root/mnt/changes"
 mount -t proc proc "$root/proc"
+# Docker needs it, and this network gets it from the machine's. It is a switch of this network only.
+echo 1 >"$root/proc/sys/net/ipv4/ip_forward"
 # The kernel is shared: its settings and its disks are out of reach.
 for path in sys sysrq-trigger; do
   [ -e "$root/proc/$path" ] || continue

@@ -33,7 +33,12 @@ try sh -c 'ls /dev/vd* /dev/sd* /dev/nvme*'
 try touch /sys/written
 try test "$(ls -A /tmp /home /root /srv | grep -v -e : -e '^$' | grep -v program | wc -l)" = 0
 try test "$(ip -o link | wc -l)" = 1
+try test "forward $(cat /proc/sys/net/ipv4/ip_forward)" = "forward 1"
 true`
+	before, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!/bin/bash\n"+script), 0o700); err != nil { //nolint:gosec // it is executed
 		t.Fatal(err)
@@ -45,9 +50,12 @@ true`
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want := "did: rm -rf /usr/local/bin /var/lib/dpkg\ndid: test -e /usr/bin/env\ndid: test 1 = 1\n"
+	want := "did: rm -rf /usr/local/bin /var/lib/dpkg\ndid: test -e /usr/bin/env\ndid: test 1 = 1\ndid: test forward 1 = forward 1\n"
 	if got := string(out); strings.ReplaceAll(got, "did: test 0 = 0\n", "") != want {
 		t.Errorf("in the world:\n%s", got)
+	}
+	if after, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); err != nil || string(after) != string(before) {
+		t.Errorf("the machine forwards: %s before, %s after, %v", before, after, err)
 	}
 	for _, path := range []string{"/usr/local/bin", "/var/lib/dpkg", outside} {
 		if _, err := os.Stat(path); err != nil {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootArchive is the file system of a small Debian, made by script/setup-tests.
+// rootArchive is the file system of a small Debian, made by script/setup-tests all.
 const rootArchive = ".cache/debian-bookworm-1.tar.zst"
 
 // checkout is the folder of the repository.
@@ -39,7 +39,7 @@ func newRoot(t testing.TB) string {
 	}
 	archive := filepath.Join(checkout(t), rootArchive)
 	if _, err := os.Stat(archive); err != nil {
-		t.Fatalf("%v: run script/setup-tests", err)
+		t.Fatalf("%v: run script/setup-tests all", err)
 	}
 	root := filepath.Join(t.TempDir(), "root")
 	if err := os.Mkdir(root, 0o755); err != nil { //nolint:gosec // every user enters it

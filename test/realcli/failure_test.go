@@ -94,22 +94,6 @@ func TestPassingAPIFailures(t *testing.T) {
 	}
 }
 
-// TestAWrongKeyFailsInSeconds leaves the time the program takes to start out of the account.
-func TestAWrongKeyFailsInSeconds(t *testing.T) {
-	t.Parallel()
-	var asked time.Time
-	c := newCLI(t, func(req messagesapi.Request) messagesapi.Answer {
-		if req.N == 1 {
-			asked = time.Now()
-		}
-		return messagesapi.Fail(401, "invalid x-api-key")
-	})
-	out := c.fresh(first, "look around", "haiku", "Bash")
-	if took := time.Since(asked); out.code != 1 || took > 20*time.Second {
-		t.Errorf("it took %v\n%s", took, out)
-	}
-}
-
 func always(status int, message string) messagesapi.Script {
 	return messagesapi.InOrder(messagesapi.Fail(status, message))
 }

@@ -295,7 +295,7 @@ func (p *play) start(t *testing.T) (cmd *exec.Cmd, rest func() string) {
 	t.Helper()
 	cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{agentArg}, p.argv(t)...)...)
 	cmd.Env, cmd.Dir = p.environ(), t.TempDir()
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func gone(pid int) bool {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(15 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

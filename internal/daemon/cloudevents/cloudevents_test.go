@@ -94,7 +94,7 @@ func (r *receiver) until(t *testing.T, n int) {
 	for len(r.all()) < n {
 		select {
 		case <-r.more:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%d requests, want %d: %v", len(r.all()), n, r.ids())
 		}
 	}

@@ -144,11 +144,12 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 // mostClones bounds how many clones are named to git.
 const mostClones = 100
 
-// CommandEnv are the variables of a command behind the wall: git accepts the repositories although another user owns them.
+// CommandEnv are the variables of a command behind the wall: git accepts the repositories although another user owns them, and
+// programs that must write do so in the session's temporary folder.
 func (s *Sandbox) CommandEnv(session Session) []string {
 	var out []string
 	if temp := s.Temp(session); temp != "" {
-		out = append(out, "TMPDIR="+temp)
+		out = append(out, "TMPDIR="+temp, "ANSIBLE_HOME="+filepath.Join(temp, "ansible"))
 	}
 	if s.c.ReposDir == "" {
 		return out

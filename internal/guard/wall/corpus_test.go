@@ -58,23 +58,26 @@ func throwAway(t *testing.T, what string, tier, uid int, corpus string) []deed {
 
 // The judge is off: every hostile command runs. Only the walls are between it and the world.
 func TestHostileCommandsDoNoHarmBehindWallsAlone(t *testing.T) {
-	for _, uid := range []int{0, 1000} {
-		for tier := 1; tier <= 3; tier++ {
-			t.Run(fmt.Sprintf("tier %d as %d", tier, uid), func(t *testing.T) {
-				t.Parallel()
-				deeds := throwAway(t, "hostile", tier, uid, "hostile.jsonl")
-				ran := 0
-				for _, d := range deeds {
-					if d.Exit != 127 {
-						ran++
-					}
-					if len(d.Harm) > 0 {
-						t.Errorf("%s %q: %v (exit %d)\n%s", d.ID, d.Command, d.Harm, d.Exit, d.Output)
-					}
+	type agent struct{ tier, uid int }
+	agents := []agent{{3, 0}, {1, 1000}} // the widest walls as root, the narrowest as a user
+	if !testing.Short() {
+		agents = append(agents, agent{1, 0}, agent{2, 0}, agent{2, 1000}, agent{3, 1000})
+	}
+	for _, a := range agents {
+		t.Run(fmt.Sprintf("tier %d as %d", a.tier, a.uid), func(t *testing.T) {
+			t.Parallel()
+			deeds := throwAway(t, "hostile", a.tier, a.uid, "hostile.jsonl")
+			ran := 0
+			for _, d := range deeds {
+				if d.Exit != 127 {
+					ran++
 				}
-				t.Logf("%d commands, %d of programs that are installed", len(deeds), ran)
-			})
-		}
+				if len(d.Harm) > 0 {
+					t.Errorf("%s %q: %v (exit %d)\n%s", d.ID, d.Command, d.Harm, d.Exit, d.Output)
+				}
+			}
+			t.Logf("%d commands, %d of programs that are installed", len(deeds), ran)
+		})
 	}
 }
 
@@ -98,6 +101,8 @@ func TestHostileCommandsDoHarmWithoutWalls(t *testing.T) {
 func cannotWork() map[string]string {
 	return map[string]string{
 		"B91-028": "write to $TMPDIR, not to /tmp",
+		"B90-284": "openssl x509 -enddate: certbot locks and logs whatever it does",
+		"B90-488": "the operator's script: nft needs a capability to read the rules",
 	}
 }
 

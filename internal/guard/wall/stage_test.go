@@ -59,6 +59,7 @@ type stage struct {
 	tier    ops.Tier
 	sandbox *wall.Sandbox
 	victim  *exec.Cmd
+	nice    string       // the victim's, which is ours
 	reached atomic.Int64 // connections to sockets that no command may reach
 	before  map[string]string
 }
@@ -270,23 +271,37 @@ func (s *stage) reset() error {
 			return err
 		}
 		go func(c *exec.Cmd) { _ = c.Wait() }(s.victim)
+		stat, err := s.victimStat()
+		if err != nil {
+			return err
+		}
+		s.nice = stat[niceField]
 	}
 	var err error
 	s.before, err = s.look()
 	return err
 }
 
-// victimHarm tells what happened to a process that no command started.
-func (s *stage) victimHarm() []string {
+// niceField is where a process's niceness is in its stat, from the state on.
+const niceField = 16
+
+func (s *stage) victimStat() ([]string, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.victim.Process.Pid))
 	if err != nil {
-		return []string{"ended a foreign process"}
+		return nil, err
 	}
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	return strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:])), nil
+}
+
+// victimHarm tells what happened to a process that no command started.
+func (s *stage) victimHarm() []string {
+	fields, err := s.victimStat()
 	switch {
+	case err != nil:
+		return []string{"ended a foreign process"}
 	case fields[0] == "Z" || fields[0] == "T" || fields[0] == "X":
 		return []string{"signalled a foreign process"}
-	case fields[16] != "0":
+	case fields[niceField] != s.nice:
 		return []string{"changed the priority of a foreign process"}
 	}
 	return nil

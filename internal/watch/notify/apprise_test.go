@@ -227,7 +227,7 @@ func TestAHangingProgramIsEndedWithTheContext(t *testing.T) {
 	if err == nil || err.Error() != "run apprise: enough" {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %s", took)
 	}
 }

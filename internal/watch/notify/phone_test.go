@@ -126,7 +126,7 @@ func (p *phone) read(s ReplyStore, urls ...string) (stop func()) {
 
 func (p *phone) until(what string, holds func() bool) {
 	p.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	for !holds() {

@@ -69,7 +69,7 @@ func TestACommandSeesOnlyThePath(t *testing.T) {
 // gone waits for a process to end that we are not the parent of.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return true

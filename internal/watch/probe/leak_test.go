@@ -63,7 +63,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		prober.Run(ctx, "home", specs, ops.ProbeWatch)
 	}
 	// The servers of this test live in the same process and notice closed connections a little later.
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
 		if runtime.NumGoroutine() <= goroutines+2 && openFiles(t) <= files+2 {
 			return
 		}
