@@ -36,7 +36,7 @@ func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
 func askAgain(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.newest.Handler)
 	handler.Tier = v.newest.Tier
-	reason := fmt.Sprintf("session %d (%s) was interrupted; it touches nothing, so it is asked again once", v.newest.ID, v.newest.Role)
+	reason := notice.AskAgain(*v.newest)
 	step := v.consult(v.newest.Role, handler, reason)
 	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
 	return step
@@ -57,7 +57,11 @@ func (v view) permitted() []ops.Handler {
 
 func askManager(v view) ops.Step {
 	manager, _ := v.policy.Handler(v.policy.Manager)
-	return v.consult(ops.RoleManager, manager, fmt.Sprintf("%s is asked who of %s takes over", manager.ID, names(v.permitted())))
+	var among []string
+	for _, h := range v.permitted() {
+		among = append(among, h.ID)
+	}
+	return v.consult(ops.RoleManager, manager, notice.AsksManager(manager.ID, among))
 }
 
 // choice is what the manager said, or nil where none was asked.
@@ -73,7 +77,7 @@ func (v view) choice() *escalation.Choice {
 	}
 	switch {
 	case s.Status != ops.SessionCompleted:
-		c.Why = "its session " + words(s.Status)
+		c.Why = "its session " + notice.Ended(s.Status)
 		if s.Error != "" {
 			c.Why += ": " + s.Error
 		}
@@ -103,7 +107,7 @@ func followPlan(v view) ops.Step {
 	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
 		return recoverFailed(v)
 	}
-	reason := fmt.Sprintf("%s starts anew with the plan of session %d", v.last.Tier, s.ID)
+	reason := notice.FollowsPlan(v.last.Tier, *s)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
@@ -121,7 +125,7 @@ func (v view) unjudged() bool {
 
 func askJudge(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.policy.Judge)
-	return v.consult(ops.RoleJudge, handler, fmt.Sprintf("%s is asked whether session %d repaired it", handler.ID, v.last.ID))
+	return v.consult(ops.RoleJudge, handler, notice.AsksJudge(handler.ID, *v.last))
 }
 
 // verdict is what the judge's numbers say of the claim.
@@ -133,7 +137,7 @@ func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
 		return judge.Judgement{}, false
 	}
 	if s.Status != ops.SessionCompleted {
-		return judge.WithoutAnswer([]handoff.Problem{{Message: "its session " + words(s.Status)}}, v.probesPass(about)), true
+		return judge.WithoutAnswer([]handoff.Problem{{Message: "its session " + notice.Ended(s.Status)}}, v.probesPass(about)), true
 	}
 	found, problems := judge.Parse(s.OutcomeJSON)
 	if len(problems) > 0 {
@@ -160,8 +164,8 @@ func judged(v view) ops.Step {
 	var step ops.Step
 	if r.Verdict == judge.Conditional {
 		target := v.worker()
-		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
-		p := problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"}
+		reason := notice.JudgeDoubts(*v.last, r.TotalScore)
+		p := v.problem(ops.ProblemReview, ops.LevelCritical, reason)
 		report := v.report(p)
 		report.Waits = true
 		step = ops.Step{

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,17 +20,14 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
 		level = ops.LevelCritical
 	}
-	p := problem{title: "Repair did not finish", level: level, reason: ending.FailureReason, todo: ending.Recommendation}
+	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
 	step := v.finishForHuman(ops.CyclePartial, p)
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(
-			step.Events,
-			v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)),
-		)
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
@@ -61,15 +57,15 @@ func (v view) completed() []string {
 	var out []string
 	for _, s := range v.journal.Sessions {
 		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
-			out = append(out, fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome))
+			out = append(out, notice.SessionEnded(s))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
-			out = append(out, fmt.Sprintf("session %d was allowed: %s", s.ID, ops.Prose(g.Input)))
+			out = append(out, notice.WasAllowed(s, g))
 		}
 	}
 	for _, c := range v.journal.Checks {
 		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
-			out = append(out, fmt.Sprintf("probe finds %s healthy", c.Service))
+			out = append(out, notice.ProbeHealthy(c.Service))
 		}
 	}
 	return out

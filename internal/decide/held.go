@@ -1,10 +1,10 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
 
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -17,11 +17,11 @@ func (v view) held() []escalation.Held {
 		switch {
 		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
 		case i.Status == ops.IncidentAcknowledged:
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, acknowledged by %s", i.ID, i.AcknowledgedBy)})
+			out = append(out, escalation.Held{Service: i.Service, Why: notice.Acknowledged(i)})
 		case i.Holds(v.now):
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, snoozed until %s", i.ID, stamp(*i.SnoozedUntil))})
+			out = append(out, escalation.Held{Service: i.Service, Why: notice.Snoozed(i)})
 		case i.Waiting != nil && !own:
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
+			out = append(out, escalation.Held{Service: i.Service, Why: notice.AwaitsHuman(i)})
 		}
 	}
 	return append(out, v.silenced()...)
@@ -56,10 +56,9 @@ func (v view) silenced() []escalation.Held {
 		if !s.Active(v.now) || len(s.Labels) > 0 || s.Probe != "" {
 			continue // it is about a part of what is watched
 		}
-		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
 		for _, name := range v.affected() {
 			if ops.MatchPattern(s.Service, name) && ops.MatchPattern(s.Group, v.group(name)) {
-				out = append(out, escalation.Held{Service: name, Why: why})
+				out = append(out, escalation.Held{Service: name, Why: notice.Silenced(s)})
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -11,11 +9,23 @@ import (
 
 // problem is what a human has to know and do about the work of the last session.
 type problem struct {
-	title  string
+	kind   ops.ProblemKind
+	target ops.Handler // who was to start, or works on it
 	level  ops.Level
 	reason string       // what the supervisor decided, and by which rule
 	todo   string       // what the human should do
 	facts  *ops.Handoff // what the agent handed up; nil: what its report says
+}
+
+// problem is a problem that no decision led to.
+func (v view) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
+	return problem{kind: kind, level: level, reason: reason, todo: notice.Advice(kind, v.affected(), ops.Handler{})}
+}
+
+// problemOf is a problem that a decision led to.
+func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h *ops.Handoff) problem {
+	target, _ := v.policy.Handler(d.TargetHandler)
+	return problem{kind: kind, target: target, level: level, reason: d.Reason, todo: v.advice(d), facts: h}
 }
 
 // finishForHuman ends a cycle that a human has to finish.
@@ -33,7 +43,8 @@ func (v view) finishForHuman(status ops.CycleStatus, p problem) ops.Step {
 // report is what the incident says.
 func (v view) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
-		Title: p.title, Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(), Recommendation: p.todo, Reason: v.agentReason(p.facts),
+		Title: notice.Heading(p.kind, p.target.ID), Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(),
+		Recommendation: p.todo, Reason: v.agentReason(p.facts),
 	}
 	if h := p.facts; h != nil {
 		r.Services, r.Checks, r.Findings, r.Tried = h.ServicesAffected, h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
@@ -49,9 +60,6 @@ func (v view) report(p problem) ops.IncidentReport {
 	return r
 }
 
-// longestTitle limits the title of an incident.
-const longestTitle = 160
-
 // titles name the problem of each service by what its failing check says.
 func titles(r ops.IncidentReport) map[string]string {
 	out := map[string]string{}
@@ -59,14 +67,7 @@ func titles(r ops.IncidentReport) map[string]string {
 		if c.Status == ops.Healthy || out[c.Service] != "" || !slices.Contains(r.Services, c.Service) {
 			continue
 		}
-		what := []rune(ops.Prose(c.Error))
-		if len(what) > longestTitle {
-			what = append(what[:longestTitle-1], '…')
-		}
-		out[c.Service] = c.Service + ": " + string(what)
-		if len(what) == 0 {
-			out[c.Service] = c.Service + " is " + string(c.Status)
-		}
+		out[c.Service] = notice.TitleOf(c)
 	}
 	if len(out) == 0 {
 		return nil
@@ -97,8 +98,7 @@ func (v view) badChecks(services []string) []ops.CheckResult {
 // handled is the incident of an outage that a tier takes over: it is open while the outage lasts, and calls nobody.
 func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	r := v.report(problem{
-		title: "down or degraded", level: ops.LevelWarning, facts: h,
-		todo: fmt.Sprintf("nothing yet: %s (%s) works on it", target.Tier, target.ID),
+		kind: ops.ProblemHandled, target: target, level: ops.LevelWarning, facts: h, todo: notice.Advice(ops.ProblemHandled, nil, target),
 	})
 	if len(r.Services) == 0 {
 		return nil
@@ -118,13 +118,7 @@ func (v view) agentReason(h *ops.Handoff) string {
 	case h.InvestigationFindings != "":
 		return h.InvestigationFindings
 	}
-	var bad []string
-	for _, c := range h.CheckResults {
-		if c.Status != ops.Healthy {
-			bad = append(bad, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Service, c.Status, c.Error)))
-		}
-	}
-	return strings.Join(bad, "; ")
+	return notice.Failing(h.CheckResults)
 }
 
 // told is what a notice says of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
@@ -148,30 +142,11 @@ func (v view) told(p problem) notice.Problem {
 
 // advice is what a human should do about a decision that ended or stopped the chain.
 func (v view) advice(d ops.Decision) string {
-	services := strings.Join(d.Services, ", ")
-	if services == "" {
-		services = strings.Join(v.affected(), ", ")
+	services := d.Services
+	if len(services) == 0 {
+		services = v.affected()
 	}
-	if services == "" {
-		services = "the services"
-	}
-	switch {
-	case d.Verdict == ops.VerdictApproval:
-		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, services)
-	case d.Check == "maximum tier":
-		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", services, v.policy.MaxTier)
-	case d.Check == "dry run":
-		return fmt.Sprintf("repair %s by hand, or turn dry_run off and run a cycle", services)
-	case d.Check == "held":
-		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", services)
-	case d.Check == "cooldown":
-		return fmt.Sprintf("repair %s by hand, or clear the rate limit with claudeops cooldowns clear and run a cycle", services)
-	case d.Check == "budget":
-		return fmt.Sprintf("repair %s by hand, or raise the budget and run a cycle", services)
-	case d.Verdict == ops.VerdictRefused:
-		return fmt.Sprintf("look at %s: the agent asked for help in a way that could not be accepted", services)
-	}
-	return fmt.Sprintf("repair %s by hand and resolve the incident", services)
+	return notice.AfterDecision(d, services, v.policy.MaxTier)
 }
 
 // notifyOnce adds a notice unless people know about the problem already: what is open is reminded of, not repeated.

@@ -39,7 +39,7 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
-		p := problem{title: "An escalation was refused", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
 		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 	}
 	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
@@ -68,7 +68,7 @@ func (v view) nextAttempt(s attempt) ops.Step {
 		step = v.forceDone(f, class, move, history)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, fmt.Sprintf("%s is passed over: %s", p.Level, p.Reason)))
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, notice.Passed(p.Level, p.Reason)))
 	}
 	return step
 }

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/notice"
@@ -103,8 +101,6 @@ func (v view) recovered() bool {
 		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
 // problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
 func (v view) problemOver() bool {
 	q, awaited := v.question(), v.awaited()
@@ -115,21 +111,17 @@ func (v view) problemOver() bool {
 // withdraw ends the question with its problem, and tells those who were asked.
 func withdraw(v view) ops.Step {
 	q := v.question()
-	what := fmt.Sprintf("whether %s may start", q.Handler)
-	if q.Kind == ops.ApprovalReview {
-		what = "whether the repair is good enough"
-	}
-	reason := v.closed() + "; the question " + what + " needs no answer"
+	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 	step.Confirmed = ops.Ptr(true)
 	if q.Status == ops.ApprovalPending {
-		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(v.closed())))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
 	}
 	return step
 }
 
 func keepWaiting(v view) ops.Step {
-	return ops.Step{Kind: ops.StepAwait, Reason: "a human has not answered yet", Until: v.expiry()}
+	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.expiry()}
 }
 
 // expiry is when the open question is looked at again; zero for never.
@@ -143,13 +135,7 @@ func (v view) expiry() time.Time {
 // askApproval stops before a tier starts until a human has answered.
 func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
-	p := problem{
-		title:  "Approval needed before " + target.ID + " starts",
-		level:  ops.LevelCritical,
-		reason: d.Reason,
-		todo:   v.advice(d),
-		facts:  h,
-	}
+	p := v.problemOf(ops.ProblemApproval, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
 	why := v.agentReason(h)
@@ -163,7 +149,7 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	}
 	plan, problem := v.plan(h, target, d.Services)
 	if problem != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, "the proposed plan is not offered: "+problem))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, notice.NoPlan(problem)))
 	}
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
@@ -198,7 +184,7 @@ func (v view) toldOf(reason string) notice.Problem {
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
 func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
-	p := problem{title: "A human has to take over", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	p := v.problemOf(ops.ProblemTakeOver, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
 	level := ops.LevelInfo
@@ -211,20 +197,8 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	)
 }
 
-// closed says which incident was closed, by whom and why.
-func (v view) closed() string {
-	reason := "the incident was closed"
-	for _, i := range v.awaited() {
-		reason = fmt.Sprintf("incident %d was closed by %s", i.ID, i.ResolvedBy)
-		if i.Resolution != "" {
-			reason += ": " + i.Resolution
-		}
-	}
-	return reason
-}
-
 func closedByHuman(v view) ops.Step {
-	reason := v.closed()
+	reason := notice.Closed(v.awaited())
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Confirmed = ops.Ptr(true)
 	return step
@@ -232,30 +206,21 @@ func closedByHuman(v view) ops.Step {
 
 func denied(v view) ops.Step {
 	q := v.question()
-	reason := fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
-	status := ops.CycleBlocked
+	reason, status := notice.Denied(*q), ops.CycleBlocked
 	if q.Kind == ops.ApprovalReview {
-		reason = fmt.Sprintf("%s does not accept the repair: %s", q.AnsweredBy, q.Answer)
 		status = ops.CycleNeedsHuman
 	}
 	return v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 }
 
 func unanswered(v view) ops.Step {
-	q := v.question()
-	reason := fmt.Sprintf("nobody answered whether %s may start", q.Handler)
-	if q.Kind == ops.ApprovalReview {
-		reason = "nobody answered whether the repair is good enough"
-	}
-	status := ops.CycleNeedsHuman
+	reason, status := notice.Unanswered(*v.question()), ops.CycleNeedsHuman
 	if v.policy.Approval.OnExpiry == onExpiryDeny {
 		status = ops.CycleBlocked
 	}
 	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 	told := v.toldOf(reason)
-	if services := strings.Join(v.affected(), ", "); services != "" {
-		told.Todo = fmt.Sprintf("repair %s by hand, or run a cycle and answer in time", services)
-	}
+	told.Todo = notice.AfterSilence(v.affected())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
 	return step
 }
@@ -263,14 +228,13 @@ func unanswered(v view) ops.Step {
 func lookAgain(v view) ops.Step {
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.servicesToVerify(),
-		Reason: "time has passed; probes look first whether the repair is still needed",
+		Reason: notice.LooksAgain,
 	}
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	reason := "probes find all affected services well again; nothing more was started"
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(reason)
+	step := v.finish(ops.CycleResolved, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
+	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(notice.WellAgain)
 	return step
 }
 
@@ -325,15 +289,7 @@ func (v view) closeAgentIncidents(step ops.Step) ops.Step {
 	}
 	step.Recovered = append(
 		step.Recovered,
-		ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)},
+		ops.Recovered{Class: ops.ClassAgent, How: notice.AgentWorks(v.cycle.ID)},
 	)
 	return step
-}
-
-func names(handlers []ops.Handler) string {
-	var out []string
-	for _, h := range handlers {
-		out = append(out, h.ID)
-	}
-	return strings.Join(out, ", ")
 }

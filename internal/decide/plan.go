@@ -1,10 +1,9 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -20,13 +19,13 @@ func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps
 		a, known := inventory.Action(name, p.Action)
 		switch {
 		case !slices.Contains(services, name):
-			return nil, fmt.Sprintf("step %d is about %s, which is not handed on", i+1, p.Service)
+			return nil, notice.StepNotHandedOn(i+1, p.Service)
 		case !known:
-			return nil, fmt.Sprintf("step %d names the action %s, which %s does not have", i+1, p.Action, name)
+			return nil, notice.StepUnknown(i+1, p.Action, name)
 		case a.Tier > target.May():
-			return nil, fmt.Sprintf("step %d needs %s, and %s is asked for", i+1, a.Tier, target.Tier)
+			return nil, notice.StepTooHigh(i+1, a.Tier, target.Tier)
 		case (a.Kind == ops.ActionPush) != (p.Branch != ""):
-			return nil, fmt.Sprintf("step %d names a branch where none belongs, or none where one is needed", i+1)
+			return nil, notice.StepBranch(i + 1)
 		}
 		p.Service = name
 		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
@@ -71,7 +70,7 @@ func (v view) planStarted() *ops.ActionRun {
 
 func interruptPlan(v view) ops.Step {
 	r := v.planStarted()
-	reason := fmt.Sprintf("step %d of the plan was running when its supervisor ended; it is not repeated", r.Step)
+	reason := notice.PlanInterrupted(r.Step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.approvedPlan(), Step: r.Step, Interrupt: r.ID},
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)},
@@ -119,8 +118,7 @@ func (v view) planDue() bool {
 
 func runPlanStep(v view) ops.Step {
 	q, step := v.approvedPlan(), v.nextPlanStep()
-	p := q.Plan[step-1]
-	reason := fmt.Sprintf("step %d of the plan that %s approved: %s of %s", step, q.AnsweredBy, p.Action, p.Service)
+	reason := notice.PlanStep(*q, step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *q, Step: step},
 		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventAction, reason)},
@@ -147,7 +145,7 @@ func verifyPlan(v view) ops.Step {
 	services := v.servicesToVerify()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbePlan, Target: v.last.ID, Services: services,
-		Reason: "the approved plan was carried out; probes check " + strings.Join(services, ", "),
+		Reason: notice.PlanVerifies(services),
 	}
 }
 
@@ -160,9 +158,8 @@ func (v view) planHelped() bool {
 }
 
 func planResolved(v view) ops.Step {
-	n := len(v.checks(ops.ProbePlan, v.last.ID))
-	reason := fmt.Sprintf("the plan that %s approved repaired it; %s by our own probes", v.approvedPlan().AnsweredBy, confirmed(n))
+	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.checks(ops.ProbePlan, v.last.ID)))
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
+	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(notice.In(v.cycle.ID, reason))
 	return step
 }

@@ -8,6 +8,7 @@ import (
 	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -169,5 +170,5 @@ func (v view) whyItFailed(s ops.Session) string {
 	case len(f.OutcomeProblems) > 0:
 		return f.OutcomeProblems[0].Message
 	}
-	return words(s.Status)
+	return notice.Ended(s.Status)
 }

@@ -136,6 +136,25 @@ func (s NoticeSubject) Unanswered() bool {
 // ClassAgent is the class of an incident about the agent itself, not about a service.
 const ClassAgent = "agent"
 
+// ProblemKind is what a human is told about: it names an incident and says what to do.
+type ProblemKind string
+
+// The kinds of problem.
+const (
+	ProblemHuman      ProblemKind = "human"      // an agent or a rule calls a human
+	ProblemTakeOver   ProblemKind = "take_over"  // a human is the next handler
+	ProblemRefused    ProblemKind = "refused"    // a proposal that could not be accepted
+	ProblemBlocked    ProblemKind = "blocked"    // a rule stopped the escalation
+	ProblemBudget     ProblemKind = "budget"     // the escalation costs more than is left
+	ProblemUnpaid     ProblemKind = "unpaid"     // a session could not be paid
+	ProblemFlapping   ProblemKind = "flapping"   // a service that changes too often to be worked on
+	ProblemApproval   ProblemKind = "approval"   // a tier waits for a yes
+	ProblemReview     ProblemKind = "review"     // a repair waits for a look
+	ProblemUnfinished ProblemKind = "unfinished" // a repair came to no end
+	ProblemRefuted    ProblemKind = "refuted"    // a claimed repair does not hold
+	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
+)
+
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.
 type IncidentReport struct {
 	Title    string   `json:"title"`

@@ -84,6 +84,25 @@ const (
 	VerdictApproval   Verdict = "approval" // a human must agree first
 )
 
+// Objection is the check of a decision that objected to the proposal.
+type Objection string
+
+// The checks of a decision, in their order.
+const (
+	ObjectionEndOfChain   Objection = "end of chain"
+	ObjectionValidity     Objection = "validity"
+	ObjectionRoute        Objection = "route"
+	ObjectionReason       Objection = "reason"
+	ObjectionIndependence Objection = "independence"
+	ObjectionHeld         Objection = "held"
+	ObjectionDryRun       Objection = "dry run"
+	ObjectionMaxTier      Objection = "maximum tier"
+	ObjectionCooldown     Objection = "cooldown"
+	ObjectionBudget       Objection = "budget"
+	ObjectionApproval     Objection = "approval"
+	ObjectionNone         Objection = "all" // every check was passed
+)
+
 // ProcessMode is how the target of a route was chosen.
 type ProcessMode string
 
@@ -111,7 +130,7 @@ type Decision struct {
 	Path                   []string
 	Services               []string // what is handed on: the affected services nobody holds back
 	Verdict                Verdict
-	Check                  string          // the name of the check that decided
+	Check                  Objection       // the check that decided
 	Inputs                 json.RawMessage // everything the decision was computed from
 	At                     time.Time
 }

@@ -54,23 +54,23 @@ type ruling struct {
 
 // check objects to a proposal by setting verdict and reason.
 type check struct {
-	name   string
+	name   ops.Objection
 	object func(*ruling) (ops.Verdict, string)
 }
 
 func checks() []check {
 	return []check{
-		{"end of chain", endOfChain},
-		{"validity", validity},
-		{"route", routing},
-		{"reason", reasoned},
-		{"independence", independence},
-		{"held", held},
-		{"dry run", dryRun},
-		{"maximum tier", maximumTier},
-		{"cooldown", cooldown},
-		{"budget", budget},
-		{"approval", approval},
+		{ops.ObjectionEndOfChain, endOfChain},
+		{ops.ObjectionValidity, validity},
+		{ops.ObjectionRoute, routing},
+		{ops.ObjectionReason, reasoned},
+		{ops.ObjectionIndependence, independence},
+		{ops.ObjectionHeld, held},
+		{ops.ObjectionDryRun, dryRun},
+		{ops.ObjectionMaxTier, maximumTier},
+		{ops.ObjectionCooldown, cooldown},
+		{ops.ObjectionBudget, budget},
+		{ops.ObjectionApproval, approval},
 	}
 }
 
@@ -101,7 +101,7 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 			return r.decision
 		}
 	}
-	r.decision.Check = "all"
+	r.decision.Check = ops.ObjectionNone
 	r.decision.Verdict = ops.VerdictEscalate
 	r.decision.Path = append(r.decision.Path, r.target.ID)
 	r.decision.Reason = fmt.Sprintf("%s hands %s to %s (%s)", r.source.Tier, strings.Join(r.services, ", "), r.target.ID, title(r.target))
