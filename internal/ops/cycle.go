@@ -75,6 +75,19 @@ func (s CycleStatus) Ended() bool {
 	return false
 }
 
+// Proof is who says that a problem is over.
+type Proof string
+
+// The proofs. A cycle that is not resolved has none, not even ProofNone.
+const (
+	ProofProbe  Proof = "probe"  // our own probes failed before the repair and are healthy after it
+	ProofJudge  Proof = "judge"  // a second agent looked at what was done
+	ProofHuman  Proof = "human"  // a person closed the incident or accepted the repair
+	ProofPlan   Proof = "plan"   // the plan that a person approved was carried out, and probes are healthy after it
+	ProofReflex Proof = "reflex" // an action without an agent was carried out, and probes are healthy after it
+	ProofNone   Proof = "none"   // only the agent itself
+)
+
 // CycleOptions narrow the policy of one cycle; they can only make it stricter.
 type CycleOptions struct {
 	DryRun  bool `json:"dry_run,omitempty"`
@@ -98,7 +111,9 @@ type Cycle struct {
 	CancelReason      string
 	Owner             Owner
 	Result            json.RawMessage
-	Verified          *bool // resolved: whether probes, a judge or a human confirmed it
+	Verified          *bool      // resolved: whether somebody but the agent confirmed it
+	VerifiedBy        Proof      // resolved: who confirmed it
+	RefutedAt         *time.Time // resolved: when a check showed that the repair did not hold
 	CreatedAt         time.Time
 	StartedAt         *time.Time
 	EndedAt           *time.Time

@@ -67,6 +67,7 @@ const (
 	IncidentOpen         IncidentStatus = "open"
 	IncidentAcknowledged IncidentStatus = "acknowledged"
 	IncidentSnoozed      IncidentStatus = "snoozed"
+	IncidentUnverified   IncidentStatus = "unverified" // a repair is claimed, and nothing can confirm it
 	IncidentResolved     IncidentStatus = "resolved"
 )
 
@@ -91,6 +92,9 @@ type Incident struct {
 	OpenedAt       time.Time
 	UpdatedAt      time.Time
 	CalledAt       *time.Time // when a human was first called; nil: the supervisor has worked on it alone
+	UnverifiedAt   *time.Time // since when a repair is claimed that nothing confirms; people who were called were told then
+	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
+	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
 	Handled        bool       // a cycle works on it, and nobody was called
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
@@ -109,7 +113,7 @@ func (i Incident) Holds(now time.Time) bool {
 		return true
 	case IncidentSnoozed:
 		return i.SnoozedUntil != nil && now.Before(*i.SnoozedUntil)
-	case IncidentOpen, IncidentResolved:
+	case IncidentOpen, IncidentUnverified, IncidentResolved:
 		return false
 	}
 	return false

@@ -45,12 +45,14 @@ type Step struct {
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification
-	Confirmed *bool           // finish resolved: whether probes, a judge or a human confirmed it
-	Result    json.RawMessage // finish: what was done and what was not
-	Lessons   []Lesson
-	Decision  *Decision
-	Events    []Event
-	Notices   []Notice
+	// Confirmed and ConfirmedBy say whether somebody but the agent confirmed it, and who, where a cycle finishes resolved.
+	Confirmed   *bool
+	ConfirmedBy Proof
+	Result      json.RawMessage // finish: what was done and what was not
+	Lessons     []Lesson
+	Decision    *Decision
+	Events      []Event
+	Notices     []Notice
 }
 
 // PlannedAct is a step of an approved plan.

@@ -206,9 +206,9 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
-	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, verified_by = ?,
 		ended_at = ?, wake_at = NULL WHERE id = ?`,
-		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, db.Time(t.At), t.Cycle)
+		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, t.Step.ConfirmedBy, db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}

@@ -252,6 +252,8 @@ func incidentBadge(i ops.Incident, now time.Time) badge {
 			return badge{"hand", "hand", "Open"}
 		}
 		return badge{"unknown", "bell-off", "Snoozed"}
+	case ops.IncidentUnverified:
+		return badge{"warn", "circle-question-mark", "Unverified"}
 	case ops.IncidentResolved:
 		return badge{"ok", "circle-check", "Resolved"}
 	}
