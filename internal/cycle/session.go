@@ -36,7 +36,7 @@ func (a *Advancer) session(
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	ask := decide.BriefFor(now, s).Budget()
+	ask := decide.BriefFor(now, s, a.Clock()).Budget()
 	prepared := a.prepareAside(ctx, env, now, s)
 	begun := a.begin(ctx, s, ask)
 	p := <-prepared

@@ -143,7 +143,7 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []broker.Service
-	for _, name := range incidentServices(now, s) {
+	for _, name := range incidentServices(now, s, d.h.Clock()) {
 		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
 		if i < 0 {
 			out = append(out, broker.Service{Name: name})
@@ -154,18 +154,21 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	return out
 }
 
-// incidentServices are the services that this cycle found in trouble and no human has taken over, by their own names.
-func incidentServices(now ops.Claimed, s ops.Session) []string {
+// incidentServices are the services that this cycle found in trouble and that are not held back, by their own names.
+func incidentServices(now ops.Claimed, s ops.Session, at time.Time) []string {
 	for i := range now.Journal.Sessions {
 		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
 	}
-	brief := decide.BriefFor(now, s)
-	alone := brief.LeaveAlone()
+	brief := decide.BriefFor(now, s, at)
+	var alone []string
+	for _, h := range brief.LeaveAlone() {
+		alone = append(alone, h.Service)
+	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []string
 	for _, name := range brief.Services() {
 		canonical, known := inventory.Canonical(name)
-		if slices.Contains(alone, name) || slices.Contains(alone, canonical) || !known && inventory.Strict {
+		if slices.Contains(alone, canonical) || !known && inventory.Strict {
 			continue
 		}
 		out = append(out, canonical)

@@ -36,6 +36,29 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	return step
 }
 
+// unseen: no agent delivered anything, and probes can look at everything that was found bad.
+func (v view) unseen() bool {
+	services := v.ours()
+	return len(services) > 0 && len(v.servicesToVerify()) == len(services) &&
+		!slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+			return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+		})
+}
+
+// recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
+// once that the agents fail.
+func (v view) recoveredUnseen(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	step := v.forceDone(f, class, move, history)
+	reason := notice.RecoveredUnseen(v.ours(), step.Reason)
+	step.Incident, step.Notices, step.Lessons = nil, nil, nil
+	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
+	if !v.failedBefore() {
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
+	}
+	return step
+}
+
 // lifts is when a budget has money again; zero for other failures.
 func (v view) lifts(c recovery.Class) time.Time {
 	if c.ErrorType != recovery.TypeBudget {

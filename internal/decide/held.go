@@ -12,19 +12,37 @@ import (
 // never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
-	for _, i := range v.journal.Incidents {
+	for _, i := range v.incidents() {
 		own := i.Waiting != nil && *i.Waiting == v.cycle.ID
+		why := ""
 		switch {
-		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
+		case own && v.approvedSince(i):
 		case i.Status == ops.IncidentAcknowledged:
-			out = append(out, escalation.Held{Service: i.Service, Why: notice.Acknowledged(i)})
+			why = notice.Acknowledged(i)
 		case i.Holds(v.now):
-			out = append(out, escalation.Held{Service: i.Service, Why: notice.Snoozed(i)})
+			why = notice.Snoozed(i)
 		case i.Waiting != nil && !own:
-			out = append(out, escalation.Held{Service: i.Service, Why: notice.AwaitsHuman(i)})
+			why = notice.AwaitsHuman(i)
+		}
+		for _, name := range namedBy(i) {
+			if why != "" {
+				out = append(out, escalation.Held{Service: name, Why: why})
+			}
 		}
 	}
 	return append(out, v.silenced()...)
+}
+
+// namedBy lists what an incident is about: its service, or the names of no inventory. Without any name it holds nothing back.
+func namedBy(i ops.Incident) []string {
+	if i.Service != "" {
+		return []string{i.Service}
+	}
+	known, err := i.Known()
+	if err != nil {
+		return nil
+	}
+	return known.Unlisted
 }
 
 // flaps: a service is held back because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.

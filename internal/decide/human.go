@@ -47,17 +47,64 @@ func (v view) report(p problem) ops.IncidentReport {
 		Recommendation: p.todo, Reason: v.agentReason(p.facts),
 	}
 	if h := p.facts; h != nil {
-		r.Services, r.Checks, r.Findings, r.Tried = h.ServicesAffected, h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
+		r.Services, r.Checks, r.Findings, r.Tried = v.withoutHeld(h.ServicesAffected), h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
 	} else {
-		r.Services = v.affected()
+		r.Services = v.ours()
 		r.Checks = v.badChecks(r.Services)
 		r.Findings = summary(*v.last)
 	}
+	if p.kind == ops.ProblemHuman && p.facts == nil {
+		r.Services, r.Unlisted = v.listed(r.Services)
+		r.Checks = append(r.Checks, v.last.Reported()...)
+	}
 	if len(r.Services) == 0 {
-		r.Class = ops.ClassAgent // nothing is known to be wrong but the agent itself
+		r.Class = classOf(p.kind)
 	}
 	r.Titles = titles(r)
 	return r
+}
+
+// listed divides names into those of the inventory and others. Where there is no inventory, every name counts.
+func (v view) listed(names []string) (known, others []string) {
+	if len(v.policy.Inventory.Services) == 0 {
+		return names, nil
+	}
+	for _, name := range names {
+		if _, ok := v.policy.Inventory.Canonical(name); ok {
+			known = append(known, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return known, others
+}
+
+// asksAbout lists what a session that asks for a human found not healthy.
+func asksAbout(s ops.Session) []string {
+	if s.Outcome != ops.OutcomeNeedsHuman {
+		return nil
+	}
+	var out []string
+	for _, c := range s.Reported() {
+		if c.Status != ops.Healthy {
+			out = append(out, c.Service)
+		}
+	}
+	return out
+}
+
+// classOf is the class of a problem that names no service: of the agent itself where it did not finish or could not be paid, else of the
+// environment. A call for help is never over because the agent works again.
+func classOf(kind ops.ProblemKind) string {
+	switch kind {
+	case ops.ProblemUnfinished, ops.ProblemUnpaid, ops.ProblemBudget:
+		return ops.ClassAgent
+	case ops.ProblemJudge:
+		return ops.ClassJudge
+	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled:
+	}
+	return ops.ClassEnvironment
 }
 
 // titles name the problem of each service by what its failing check says.
@@ -125,7 +172,7 @@ func (v view) agentReason(h *ops.Handoff) string {
 func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
 	out := notice.Problem{
-		Services: r.Services, Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason, CostUSD: v.chainUSD(),
+		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason, CostUSD: v.chainUSD(),
 		Environment: v.cycle.Environment, Cycle: v.cycle.ID,
 	}
 	out.What = r.Reason
@@ -158,13 +205,21 @@ func (v view) notifyOnce(step ops.Step, n ops.Notice) ops.Step {
 }
 
 func (v view) known(r *ops.IncidentReport) bool {
-	if r == nil || len(r.Services) == 0 {
+	if r == nil {
 		return false
 	}
-	return !slices.ContainsFunc(r.Services, func(service string) bool {
-		name, _ := v.policy.Inventory.Canonical(service)
-		return !slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
-			return i.ResolvedAt == nil && i.CalledAt != nil && i.Service == name && i.Class == r.Class && i.LastCycle != v.cycle.ID
+	open := func(service, class string) bool {
+		return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
+			return i.ResolvedAt == nil && i.UnverifiedAt == nil && i.CalledAt != nil && i.Service == service && i.Class == class &&
+				i.LastCycle != v.cycle.ID
 		})
+	}
+	if len(r.Services) == 0 {
+		// What no service is named for may be something else each time, unless it is the agent itself.
+		return r.Class != ops.ClassEnvironment && open("", r.Class)
+	}
+	return len(r.Unlisted) == 0 && !slices.ContainsFunc(r.Services, func(service string) bool {
+		name, _ := v.policy.Inventory.Canonical(service)
+		return !open(name, r.Class)
 	})
 }

@@ -64,6 +64,10 @@ func (v view) nextAttempt(s attempt) ops.Step {
 		step = v.attemptAgain(f, class, move, history)
 	case v.mayEscalateRefuted():
 		step = v.escalateRefuted()
+	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
+		return lookAgain(v)
+	case v.unseen() && v.allProven(ops.ProbeRecheck):
+		step = v.recoveredUnseen(f, class, move, history)
 	default:
 		step = v.forceDone(f, class, move, history)
 	}

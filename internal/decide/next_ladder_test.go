@@ -109,7 +109,7 @@ func ladderCases(now time.Time) []nextCase {
 		{name: "an interrupted Tier 1 is retried", row: "interrupted", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted, func(s *ops.Session) { s.StopCause = ops.StopCrash })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryRetry, "retry")},
 		{name: "an interrupted repair is looked at first", row: "not seen since", policy: policy(recovering, probed), sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepProbe},
 		{name: "and is told what it had started", row: "interrupted", policy: policy(recovering), sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1), func(s *ops.Session) { s.StopCause, s.CLISessionID = ops.StopCrash, "abc" })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryNudge, "nudge")},
-		{name: "an interrupted repair that helped is done", row: "recovered meanwhile", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeRecheck, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "an interrupted repair that helped is done", row: "recovered meanwhile", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeRecheck, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "a refuted claim is planned anew", row: "claim refuted", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryReplan, "replan")},
 		{name: "repairs that do not hold go to the next tier", row: "claim refuted", policy: policy(recovering, probed), journal: climbed(2, 3), checks: []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeVerify, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepQueue, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
 			target("tier3", ops.ContextHandoff)(t, s)
@@ -129,7 +129,7 @@ func ladderCases(now time.Time) []nextCase {
 			}
 		}},
 		{name: "an agent that works again closes the incident about itself", row: "healthy", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.Outcome = ops.OutcomeHealthy })}, journal: ops.Journal{Incidents: []ops.Incident{{ID: 3, Class: ops.ClassAgent, Status: ops.IncidentOpen}}}, kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
-			if !slices.ContainsFunc(s.Recovered, func(r ops.Recovered) bool { return r.Class == ops.ClassAgent }) {
+			if !slices.ContainsFunc(s.Recovered, func(r ops.Recovered) bool { return r.Incident == 3 }) {
 				t.Errorf("recovered %+v", s.Recovered)
 			}
 		}},

@@ -92,13 +92,10 @@ func (v view) resumedAfterWait() bool {
 	return v.approved() != "" || (v.policy.Recovery.Enabled && v.interrupted() && v.last.Tier > ops.Tier1)
 }
 
-// recovered: what was to be repaired is well again, and every part of it has a probe that says so.
+// recovered: what was to be repaired is well again, and probes that saw it fail say so of every part.
 func (v view) recovered() bool {
-	checks := v.checks(ops.ProbeRecheck, v.last.ID)
-	probed := v.probed()
-	return v.resumedAfterWait() && len(checks) > 0 &&
-		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
-		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	return v.resumedAfterWait() && v.allProven(ops.ProbeRecheck) &&
+		!slices.ContainsFunc(v.checks(ops.ProbeRecheck, v.last.ID), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
 // problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
@@ -112,8 +109,7 @@ func (v view) problemOver() bool {
 func withdraw(v view) ops.Step {
 	q := v.question()
 	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
-	step.Confirmed = ops.Ptr(true)
+	step := v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 	if q.Status == ops.ApprovalPending {
 		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
 	}
@@ -121,7 +117,7 @@ func withdraw(v view) ops.Step {
 }
 
 func keepWaiting(v view) ops.Step {
-	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.expiry()}
+	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.lookBack(v.expiry())}
 }
 
 // expiry is when the open question is looked at again; zero for never.
@@ -199,9 +195,7 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 
 func closedByHuman(v view) ops.Step {
 	reason := notice.Closed(v.awaited())
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed = ops.Ptr(true)
-	return step
+	return v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 }
 
 func denied(v view) ops.Step {
@@ -233,8 +227,8 @@ func lookAgain(v view) ops.Step {
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	step := v.finish(ops.CycleResolved, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(notice.WellAgain)
+	step := v.finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
 	return step
 }
 
@@ -253,6 +247,9 @@ func (v view) affected() []string {
 				add(n)
 			}
 		}
+		for _, name := range asksAbout(s) {
+			add(name)
+		}
 	}
 	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify} {
 		for _, c := range v.checks(purpose, 0) {
@@ -264,32 +261,21 @@ func (v view) affected() []string {
 	return out
 }
 
-// recoveredServices closes the incidents of the services this cycle found well, or made so.
-func (v view) recoveredServices(how string) []ops.Recovered {
-	var out []ops.Recovered
-	for _, service := range v.affected() {
-		out = append(out, ops.Recovered{Service: service, How: how})
-	}
-	return out
-}
-
-// hasOpenIncident reports whether an incident of an earlier cycle is still open.
-func (v view) hasOpenIncident() bool {
-	return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil })
-}
-
-// closeAgentIncidents closes the incidents about the agent itself, such as a wrong key, once an agent has done its work again.
+// closeAgentIncidents closes the incidents about the agent or the judge itself, such as a wrong key, once it has done its work again.
 func (v view) closeAgentIncidents(step ops.Step) ops.Step {
-	open := slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil && i.Class == ops.ClassAgent })
-	works := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
-		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
-	})
-	if !open || !works || !step.Kind.Leaves() || step.Kind == ops.StepRest || (step.Incident != nil && step.Incident.Class == ops.ClassAgent) {
+	if !step.Kind.Leaves() || step.Kind == ops.StepRest {
 		return step
 	}
-	step.Recovered = append(
-		step.Recovered,
-		ops.Recovered{Class: ops.ClassAgent, How: notice.AgentWorks(v.cycle.ID)},
-	)
+	works := map[string]bool{ops.ClassAgent: slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	}), ops.ClassJudge: slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		_, answered := v.verdictOn(s)
+		return answered
+	})}
+	for _, i := range v.journal.Incidents {
+		if i.ResolvedAt == nil && works[i.Class] && (step.Incident == nil || step.Incident.Class != i.Class) {
+			step.Recovered = append(step.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: notice.AgentWorks(v.cycle.ID)})
+		}
+	}
 	return step
 }

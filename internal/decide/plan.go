@@ -149,17 +149,15 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: every affected service has a probe, and all of them are healthy.
+// planHelped: probes that saw the services fail find all of them healthy.
 func (v view) planHelped() bool {
-	checks, probed := v.checks(ops.ProbePlan, v.last.ID), v.probed()
-	return v.planRan() && len(checks) > 0 &&
-		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
-		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	return v.planRan() && v.allProven(ops.ProbePlan) &&
+		!slices.ContainsFunc(v.checks(ops.ProbePlan, v.last.ID), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
 func planResolved(v view) ops.Step {
 	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.checks(ops.ProbePlan, v.last.ID)))
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(notice.In(v.cycle.ID, reason))
+	step := v.finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbePlan, ops.ProofPlan, notice.In(v.cycle.ID, reason))
 	return step
 }

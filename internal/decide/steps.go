@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"time"
 
 	"claudeops/internal/decide/escalation"
@@ -44,19 +43,8 @@ func finishQuiet(v view) ops.Step {
 		}
 	}
 	step := v.finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
-	if v.hasOpenIncident() {
-		step.Recovered = v.recoveredByProbes()
-	}
+	step.Recovered = v.foundWell()
 	return step
-}
-
-// recoveredByProbes closes the incidents of the services that probes find healthy.
-func (v view) recoveredByProbes() []ops.Recovered {
-	var out []ops.Recovered
-	for _, name := range v.probed() {
-		out = append(out, ops.Recovered{Service: name, How: notice.FoundByProbes(v.cycle.ID)})
-	}
-	return out
 }
 
 func firstSession(v view) ops.Step {
@@ -263,57 +251,50 @@ func verify(v view) ops.Step {
 
 func healthy(v view) ops.Step {
 	step := v.finish(ops.CycleHealthy, notice.NothingFound)
-	if v.hasOpenIncident() {
-		step.Recovered = v.foundHealthy()
+	step.Recovered = v.foundWell()
+	return step
+}
+
+// resolved ends a cycle whose last session claims a repair. It says who confirms the claim; without anybody it stays unverified.
+func resolved(v view) ops.Step {
+	verdict, judged := v.verdict()
+	proof, reason := ops.ProofNone, v.unconfirmed()
+	switch {
+	case v.allProven(ops.ProbeVerify):
+		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
+	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
+		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
+	case judged && verdict.Verdict == judge.Pass:
+		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
+	}
+	step := v.finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
+	if judged {
+		step.Verified = v.verification(verdict)
 	}
 	return step
 }
 
-// foundHealthy closes the incidents of the services that the session checked and found well. One that does not say what it
-// checked has looked at all of them.
-func (v view) foundHealthy() []ops.Recovered {
-	how := notice.FoundByCycle(v.cycle.ID)
-	if v.last.Report == nil || len(v.last.Report.CheckResults) == 0 {
-		return []ops.Recovered{{How: how}}
-	}
-	var well, bad []string
-	for _, c := range v.last.Report.CheckResults {
-		name, _ := v.policy.Inventory.Canonical(c.Service)
-		if c.Status == ops.Healthy {
-			well = append(well, name)
+// unconfirmed says what of a claimed repair probes confirm, and what nothing does.
+func (v view) unconfirmed() string {
+	var proven, rest []string
+	for _, s := range v.ours() {
+		if v.proven(s, ops.ProbeVerify) {
+			proven = append(proven, s)
 		} else {
-			bad = append(bad, name)
+			rest = append(rest, s)
 		}
 	}
-	var out []ops.Recovered
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(well))) {
-		if !slices.Contains(bad, name) {
-			out = append(out, ops.Recovered{Service: name, How: how})
-		}
+	if len(proven) == 0 {
+		return notice.Unverified(v.last.Tier)
 	}
-	return out
+	return notice.PartlyVerified(v.last.Tier, proven, rest)
 }
 
-func resolved(v view) ops.Step {
-	reason := notice.Unverified(v.last.Tier)
-	verdict, judged := v.verdict()
-	verified := true
-	switch n := len(v.checks(ops.ProbeVerify, v.last.ID)); {
-	case n > 0:
-		reason = notice.RepairedByProbes(v.last.Tier, n)
-	case v.reviewed() && v.question().Status == ops.ApprovalApproved:
-		reason = notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
-	case judged && verdict.Verdict == judge.Pass:
-		reason = notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
-	default:
-		verified = false
-	}
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed = &verified
-	step.Recovered = v.recoveredServices(notice.In(v.cycle.ID, reason))
-	if judged {
-		step.Verified = v.verification(verdict)
-	}
+// finishResolved ends a cycle with who says that its problem is over.
+func (v view) finishResolved(proof ops.Proof, reason string, events ...ops.Event) ops.Step {
+	step := v.finish(ops.CycleResolved, reason, events...)
+	step.Confirmed, step.ConfirmedBy = ops.Ptr(proof != ops.ProofNone), proof
 	return step
 }
 

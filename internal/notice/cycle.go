@@ -166,6 +166,15 @@ func Review(p Problem, q Question) Text {
 	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), facts...)}
 }
 
+// NoJudge tells that the judge does not answer.
+func NoJudge(p Problem) Text { return p.text("The judge does not answer") }
+
+// Unseen tells that services recovered while no agent could look at them.
+func Unseen(p Problem) Text {
+	p.Todo = "nothing to do for the services; find out why the agents fail"
+	return p.text("Recovered; nobody could look")
+}
+
 // Expired tells that nobody answered a question.
 func Expired(p Problem) Text { return p.text("A question expired") }
 

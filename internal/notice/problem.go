@@ -30,6 +30,8 @@ func Heading(kind ops.ProblemKind, handler string) string {
 		return "Repair did not finish"
 	case ops.ProblemRefuted:
 		return "A claimed repair did not hold"
+	case ops.ProblemJudge:
+		return "The judge does not answer"
 	case ops.ProblemHandled:
 		return "down or degraded"
 	}
@@ -50,6 +52,8 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 		return "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
 	case ops.ProblemRefuted:
 		return fmt.Sprintf("repair %s by hand and resolve the incident", names)
+	case ops.ProblemJudge:
+		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
 	case ops.ProblemHandled:
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemApproval:

@@ -158,6 +158,12 @@ func Unverified(t ops.Tier) string {
 	return fmt.Sprintf("%s reports the problem as resolved; unverified: no probe and no judge confirmed it", t)
 }
 
+// PartlyVerified says that probes confirm a part of a claimed repair.
+func PartlyVerified(t ops.Tier, confirmed, rest []string) string {
+	return fmt.Sprintf("%s reports the problem as resolved; %s confirmed by our own probes, %s unverified: nothing confirmed it",
+		t, And(confirmed), And(rest))
+}
+
 // Withdrawn says that a question needs no answer, because its incident was closed.
 func Withdrawn(q ops.Approval, closed string) string {
 	return closed + "; the question " + asked(q) + " needs no answer"
@@ -291,6 +297,16 @@ func JudgeDoubts(s ops.Session, score int) string {
 	return fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", s.ID, score)
 }
 
+// JudgeSilent says that the judge gave no usable answer.
+func JudgeSilent(judge ops.Session, why string) string {
+	return fmt.Sprintf("the judge (%s) gave no usable answer: %s", judge.Handler, why)
+}
+
+// JudgeSilentReview says that a human has to look instead of the judge.
+func JudgeSilentReview(s ops.Session, why string) string {
+	return fmt.Sprintf("%s; a human has to look at the repair of session %d", why, s.ID)
+}
+
 // Passed says that a level of the ladder does not fit.
 func Passed(level ops.RecoveryLevel, why string) string {
 	return fmt.Sprintf("%s is passed over: %s", level, why)
@@ -337,6 +353,11 @@ func And(parts []string) string {
 	}
 	last := len(parts) - 1
 	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+}
+
+// RecoveredUnseen says that services recovered while no agent could look at them.
+func RecoveredUnseen(services []string, why string) string {
+	return fmt.Sprintf("%s recovered; nobody could look: %s", And(services), why)
 }
 
 // BadSchema says that the result of a cycle could not be written in its form.

@@ -67,6 +67,25 @@ func Over(environment string, over []ops.Incident) Text {
 	return Text{title(heading), body("The problem is over. Nothing to do.", facts...)}
 }
 
+// Claimed tells that a repair of incidents about which a human was called is claimed, and that nothing can confirm it.
+func Claimed(environment string, claimed []ops.Incident) Text {
+	heading := fmt.Sprintf("%s: %d incidents are reported as repaired", environment, len(claimed))
+	if len(claimed) == 1 {
+		heading = incidentName(claimed[0]) + " is reported as repaired"
+	}
+	var facts []fact
+	for _, i := range claimed {
+		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution})
+	}
+	return Text{title(heading), body(
+		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...)}
+}
+
+// UnlistedTitle names an incident about what is in no inventory.
+func UnlistedTitle(names []string) string {
+	return "Human attention required: " + line(ops.Listed(names), longestFact)
+}
+
 // incidentName names an incident in a heading.
 func incidentName(i ops.Incident) string {
 	name := line(i.Title, 80)

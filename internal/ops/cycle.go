@@ -86,6 +86,8 @@ const (
 	ProofPlan   Proof = "plan"   // the plan that a person approved was carried out, and probes are healthy after it
 	ProofReflex Proof = "reflex" // an action without an agent was carried out, and probes are healthy after it
 	ProofNone   Proof = "none"   // only the agent itself
+	// ProofReport ends incidents only, never a cycle: another session looked and found the service well.
+	ProofReport Proof = "report"
 )
 
 // CycleOptions narrow the policy of one cycle; they can only make it stricter.

@@ -59,6 +59,9 @@ type Approval struct {
 	Steps []int
 }
 
+// Supervisor is the name under which the program answers questions and closes incidents by itself.
+const Supervisor = "claudeops"
+
 // IncidentStatus is where an incident stands.
 type IncidentStatus string
 
@@ -96,6 +99,7 @@ type Incident struct {
 	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
 	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
 	Handled        bool       // a cycle works on it, and nobody was called
+	Own            bool       // in the journal of a cycle: that cycle works on it or reported it
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
 	SnoozedUntil   *time.Time
@@ -137,8 +141,18 @@ func (s NoticeSubject) Unanswered() bool {
 	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen })
 }
 
-// ClassAgent is the class of an incident about the agent itself, not about a service.
-const ClassAgent = "agent"
+// The classes of incidents that are not about one service.
+const (
+	// ClassAgent is about the agent itself: its program, key or provider. It is over when the agent works again, and holds nothing back.
+	ClassAgent = "agent"
+	// ClassJudge is about the judge, in the same way.
+	ClassJudge = "judge"
+	// ClassEnvironment is about what is named in no inventory. Only a person or a report about the same names closes it.
+	ClassEnvironment = "environment"
+)
+
+// OfAgent reports whether the incident is about the supervisor's own agents and not about what they look after.
+func (i Incident) OfAgent() bool { return i.Class == ClassAgent || i.Class == ClassJudge }
 
 // ProblemKind is what a human is told about: it names an incident and says what to do.
 type ProblemKind string
@@ -156,6 +170,7 @@ const (
 	ProblemReview     ProblemKind = "review"     // a repair waits for a look
 	ProblemUnfinished ProblemKind = "unfinished" // a repair came to no end
 	ProblemRefuted    ProblemKind = "refuted"    // a claimed repair does not hold
+	ProblemJudge      ProblemKind = "judge"      // the judge gives no usable answer
 	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
 )
 
@@ -165,6 +180,8 @@ type IncidentReport struct {
 	Level    Level    `json:"level"`
 	Class    string   `json:"class"`
 	Services []string `json:"services"`
+	// Unlisted are names that are not in the inventory. They belong to one incident of the environment.
+	Unlisted []string `json:"unlisted,omitempty"`
 	// Titles name the problem of each service where it is known; Title is for the others.
 	Titles         map[string]string `json:"titles,omitempty"`
 	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
@@ -185,9 +202,9 @@ func (r IncidentReport) TitleOf(service string) string {
 	return r.Title
 }
 
-// Recovered closes the open incidents of a service because the service is well again.
+// Recovered ends an incident. Without a proof (ProofNone) it becomes unverified instead.
 type Recovered struct {
-	Service string // empty: all of the environment
-	Class   string // only incidents of this class; empty: any
-	How     string
+	Incident int64
+	By       Proof
+	How      string
 }

@@ -183,6 +183,14 @@ type Fingerprint struct {
 // Proposed reports whether the session left a handoff, readable or not.
 func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }
 
+// Reported are the checks that the session told of at its end.
+func (s Session) Reported() []CheckResult {
+	if s.Report == nil {
+		return nil
+	}
+	return s.Report.CheckResults
+}
+
 // NewSession is the intent to run a session: a row that is written before anything runs.
 type NewSession struct {
 	ParentID    *SessionID

@@ -161,7 +161,7 @@ func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transit
 // recordPeople closes incidents, opens new ones and asks for approval. It closes first: a problem that is reported in the same
 // step is a new one.
 func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
-	if err := closeRecovered(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
+	if err := endIncidents(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
 		return fmt.Errorf("close incidents: %w", err)
 	}
 	if r := t.Step.Incident; r != nil {

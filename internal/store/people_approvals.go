@@ -12,9 +12,6 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// supervisor is the name for what the program does by itself.
-const supervisor = "claudeops"
-
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
 	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps FROM approvals a`
 
@@ -114,7 +111,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	err := db.Later(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
-		ops.ApprovalWithdrawn, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
+		ops.ApprovalWithdrawn, db.Time(at), ops.Supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err
 }
 
@@ -264,7 +261,7 @@ func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 		return err
 	}
 	for _, id := range overdue {
-		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, supervisor, "nobody answered in time", at); err != nil {
+		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, ops.Supervisor, "nobody answered in time", at); err != nil {
 			return err
 		}
 	}

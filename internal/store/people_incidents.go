@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -126,10 +127,15 @@ func incidentsFor(ctx context.Context, q db.Querier, environment string, cycle o
 	for _, id := range own {
 		mine[id] = true
 	}
+	worked, err := db.List(ctx, q, db.ScanInt, `SELECT incident_id FROM incident_cycles WHERE cycle_id = ?`, cycle)
+	if err != nil {
+		return nil, err
+	}
 	for n := range out {
 		if mine[out[n].ID] {
 			out[n].Waiting = &cycle
 		}
+		out[n].Own = slices.Contains(worked, out[n].ID)
 	}
 	return out, nil
 }

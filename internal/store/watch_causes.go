@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -159,7 +160,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 			return err
 		}
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
-			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
+			return !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
 		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
@@ -185,7 +186,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 // resolveAll resolves incidents of one environment, each with its event.
 func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
-		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
+		if err := resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
 		err := insertEvent(ctx, tx, ops.Event{
@@ -221,12 +222,12 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 			rows[n].Resolution = how
 		}
 		closed = len(rows)
-		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil })
+		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil || i.UnverifiedAt != nil })
 		if len(told) == 0 {
 			return nil // nobody was called, so there is nothing to take back
 		}
 		last := told[len(told)-1].LastCycle
-		n := resolvedNotice(held{id: last, environment: environment}, told)
+		n := resolvedNotice(held{id: last, environment: environment}, told, notice.Over(environment, told))
 		n.CycleID = idOrNil(last)
 		n.Environment, n.Service = environment, service
 		_, err = insertNotice(ctx, tx, n, at)

@@ -98,7 +98,7 @@ func handledCallsNobody(t *testing.T, f *Fixture) {
 	}
 	equal(t, "things to look at", f.needYou(t), 0)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
-		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Service: "web", How: "Tier 2 repaired it"}},
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Incident: got[0].ID, By: ops.ProofProbe, How: "Tier 2 repaired it"}},
 	}})
 	over, err := f.Store.Incident(t.Context(), got[0].ID)
 	must(t, err)
@@ -227,21 +227,21 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 	must(t, err)
 	cycle := f.Claim(t, "home").Cycle.ID
 	at := Start.Add(time.Hour)
-	well := func(service string) {
+	well := func(id int64) {
 		t.Helper()
 		f.Commit(t, ops.Transition{Cycle: cycle, At: at, Step: ops.Step{
-			Kind: ops.StepRest, Recovered: []ops.Recovered{{Service: service, How: "the probe is green"}, {Service: "mail", How: "too"}},
+			Kind: ops.StepRest, Recovered: []ops.Recovered{{Incident: id, By: ops.ProofProbe, How: "the probe is green"}},
 		}})
 	}
-	well("web")
+	well(web.ID)
 	got, err := f.Store.Incident(t.Context(), web.ID)
 	must(t, err)
 	want := web
 	want.Status, want.ResolvedAt, want.UpdatedAt = ops.IncidentResolved, &at, at
 	want.ResolvedBy, want.Resolution = "claudeops", "the probe is green"
 	equal(t, "resolved", got, want)
-	well("")
-	well("") // nothing is left to tell
+	well(db.ID)
+	well(db.ID) // nothing is left to tell
 
 	open, err := f.Store.Incidents(t.Context(), store.IncidentFilter{Open: true})
 	must(t, err)
@@ -262,7 +262,7 @@ func backAgainIsNew(t *testing.T, f *Fixture) {
 	r := report("web")
 	// What is reported in the same step as the recovery was not open before.
 	got := f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{
-		Kind: ops.StepRest, Incident: &r, Recovered: []ops.Recovered{{How: "it answered once"}},
+		Kind: ops.StepRest, Incident: &r, Recovered: []ops.Recovered{{Incident: old.ID, By: ops.ProofProbe, How: "it answered once"}},
 	}}).Journal.Incidents
 	if len(got) != 1 || got[0].ID == old.ID || got[0].Occurrences != 1 {
 		t.Errorf("incidents are %+v", got)

@@ -250,7 +250,7 @@ func held(r *ruling) (ops.Verdict, string) {
 	var left, why []string
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
-		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == "" || h.Service == name })
+		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == name })
 		if i < 0 {
 			left = append(left, service)
 			continue
