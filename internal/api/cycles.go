@@ -20,7 +20,8 @@ type Cycle struct {
 	Problem           *string         `json:"problem" doc:"What is wrong, in one line. Null until it is known."`
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
-	Verified          *bool           `json:"verified" doc:"Resolved: whether probes, a judge or a person confirmed it. Else null."`
+	Verified          *bool           `json:"verified" doc:"Resolved: whether somebody but the agent confirmed it. Else null."`
+	VerifiedBy        *string         `json:"verified_by" doc:"Resolved: who confirmed it: probe, judge, human, plan, reflex or none. Else null."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`
@@ -210,7 +211,7 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
 		ID: int64(c.ID), Environment: c.Environment, Title: c.Title(), Problem: text(c.Problem), Trigger: string(c.Trigger),
-		Status: c.Status, Verified: c.Verified, Reason: text(c.Reason), Prompt: text(c.Prompt),
+		Status: c.Status, Verified: c.Verified, VerifiedBy: text(c.VerifiedBy), Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,

@@ -236,15 +236,27 @@ func (r *report) ended() {
 
 // verified says whether somebody confirmed the end.
 func (r *report) verified() string {
-	if r.story.Incident.ResolvedBy != supervisor {
+	if r.story.Incident.ResolvedBy != ops.Supervisor {
 		return "Verified: a person closed it."
 	}
 	for _, c := range slices.Backward(r.story.Cycles) {
-		if v := c.Cycle.Verified; v != nil {
-			if *v {
-				return "Verified: yes, by probes, a judge or a person."
-			}
-			return "Verified: no. Nothing but the agent itself confirmed the repair."
+		switch c.Cycle.VerifiedBy {
+		case ops.ProofProbe:
+			return "Verified: yes, by our own probes."
+		case ops.ProofJudge:
+			return "Verified: yes, by the judge."
+		case ops.ProofHuman:
+			return "Verified: yes, by a person."
+		case ops.ProofPlan:
+			return "Verified: yes, by our own probes after the approved plan."
+		case ops.ProofReflex:
+			return "Verified: yes, by our own probes after a repair without an agent."
+		case ops.ProofNone:
+			return "Verified: no. Nothing but the agent itself confirmed the repair; a later report found the service healthy."
+		case ops.ProofReport, "":
+		}
+		if v := c.Cycle.Verified; v != nil && *v {
+			return "Verified: yes, by probes, a judge or a person."
 		}
 	}
 	return "Verified: not recorded. A later check found the service healthy."
@@ -254,7 +266,7 @@ func (r *report) people() {
 	r.section("People")
 	var out []string
 	add := func(who, what string) {
-		if who != "" && who != supervisor {
+		if who != "" && who != ops.Supervisor {
 			if text := r.say(who) + ": " + what; !slices.Contains(out, text) {
 				out = append(out, text)
 			}

@@ -15,24 +15,23 @@ type Kind string
 
 // The kinds of entries.
 const (
-	Detected   Kind = "detected"
-	Opened     Kind = "opened"
-	Cycle      Kind = "cycle"
-	Session    Kind = "session"
-	Decision   Kind = "escalation"
-	Recovery   Kind = "recovery"
-	Probe      Kind = "probe"
-	Action     Kind = "action"
-	Guard      Kind = "guard"
-	Approval   Kind = "approval"
-	Notice     Kind = "notice"
-	Called     Kind = "called"
-	Person     Kind = "person"
-	Resolved   Kind = "resolved"
-	longest         = 300
-	maxEntry        = 400
-	supervisor      = "claudeops"
-	separator       = ": "
+	Detected  Kind = "detected"
+	Opened    Kind = "opened"
+	Cycle     Kind = "cycle"
+	Session   Kind = "session"
+	Decision  Kind = "escalation"
+	Recovery  Kind = "recovery"
+	Probe     Kind = "probe"
+	Action    Kind = "action"
+	Guard     Kind = "guard"
+	Approval  Kind = "approval"
+	Notice    Kind = "notice"
+	Called    Kind = "called"
+	Person    Kind = "person"
+	Resolved  Kind = "resolved"
+	longest        = 300
+	maxEntry       = 400
+	separator      = ": "
 )
 
 // Entry is one line of a timeline. Text may hold words from outside.
@@ -338,7 +337,7 @@ func with(text, more string) string {
 }
 
 func name(by string) string {
-	if by == supervisor || by == "" {
+	if by == ops.Supervisor || by == "" {
 		return "Claude Ops"
 	}
 	return by

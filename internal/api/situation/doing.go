@@ -253,6 +253,10 @@ func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
 		if i.Environment == s.Environment && i.Service == s.Name {
 			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
+			if i.Status == ops.IncidentUnverified {
+				d.tone, d.parts = ToneCalm, []Part{text("reported as repaired in C-%d; nothing could confirm it yet", i.LastCycle)}
+				return d, true
+			}
 			d.parts = []Part{text("its incident is open; it needs you")}
 			d.manyOf = []Part{text("their incidents are open; they need you")}
 			return d, true
