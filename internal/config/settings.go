@@ -312,12 +312,12 @@ func (c *Config) retentionSettings() []field {
 		value("health_hours", &r.Hours, waitKind(),
 			"How long hourly health counts and response times are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
 		value("events", &r.Events, waitKind(),
-			"How long events and the probe results of cycles are kept; 0 means no limit.").or("2160h"),
+			"How long events, and the probe results and stored steps of cycles, are kept; 0 means no limit.").or("2160h"),
 		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means no limit.").or("2160h"),
 		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means no limit.").or("2160h"),
 		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means no limit.").or("720h"),
 		value("max_rows", &r.Rows, intKind(0, int64(mostMegabytes)),
-			"Maximum number of probe results, of events and of guard decisions. The oldest are removed first; 0 means no limit.").
+			"Maximum number of probe results, of events, of stored steps and of guard decisions. The oldest are removed first; 0 means no limit.").
 			or("5000000"),
 	)
 }

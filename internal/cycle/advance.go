@@ -8,6 +8,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/replay"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -147,16 +148,18 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	next := &following{a: a, env: env}
 	defer func() { next.drop(context.WithoutCancel(ctx)) }()
 	var done ops.Result
+	var film replay.Film
 	tidied := false // since the last session
 	for {
-		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
+		at := a.Clock()
+		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, at)
 		switch {
 		case step.Session != nil:
 			step.Session.Key = next.keyFor(step.Session.Handler)
 		case step.Kind.Leaves():
 			next.drop(context.WithoutCancel(ctx)) // nothing of the cycle is left when it is journaled that it has ended
 		}
-		if now, err = a.record(ctx, now, done, step); err != nil {
+		if now, err = a.record(ctx, now, done, step, at, &film); err != nil {
 			return a.release(ctx, id, err)
 		}
 		if done.Session != nil || step.Kind == ops.StepRun && !tidied {
@@ -229,13 +232,16 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 
 // record writes the result of the last effect and the next step as one transaction.
 // It must succeed even while ctx is being stopped: what ran has run.
-func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step) (ops.Claimed, error) {
+func (a *Advancer) record(
+	ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step, at time.Time, film *replay.Film,
+) (ops.Claimed, error) {
 	id := now.Cycle.ID
 	a.log(ctx, id, done, step)
-	t := ops.Transition{Cycle: id, Result: done, Step: step, At: a.Clock()}
+	t := ops.Transition{Cycle: id, Result: done, Step: step, At: at}
 	if t.Empty() {
 		return now, nil
 	}
+	t.Facts = a.facts(ctx, film, replay.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: at, Step: step})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")
@@ -251,6 +257,15 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
 	return next, nil
+}
+
+// facts is a decision with what it was made from, as it is stored. One that cannot be written does not keep the step from being taken.
+func (a *Advancer) facts(ctx context.Context, film *replay.Film, t replay.Taken) []byte {
+	raw, err := film.Frame(t.Lean())
+	if err != nil {
+		a.Logger.WarnContext(ctx, "what a step was decided from is not stored", "cycle", t.Cycle.ID, "row", t.Step.Row, "error", err)
+	}
+	return raw
 }
 
 // readSessions fills what the sessions said, taking over what was read before: a text is parsed once.

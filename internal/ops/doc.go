@@ -24,7 +24,8 @@
 // # What happens next
 //
 // decide.Next is the only place that decides. It is pure: it reads the cycle, its journal, the policy stored with the cycle,
-// and the time it is given. The first matching row decides, and every state matches one. Package cycle performs the step.
+// and the time it is given. The first matching row decides, and every state matches one. Package cycle performs the step. What a step
+// was decided from is stored with it, so that Next can be asked again.
 //
 //	row                   when                                             step
 //	ended                 the cycle has an end status                      rest

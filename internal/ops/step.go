@@ -68,6 +68,7 @@ type Transition struct {
 	Result Result
 	Step   Step
 	At     time.Time
+	Facts  []byte // what the step was decided from, as package decide/replay writes it
 }
 
 // Empty reports whether the transition has nothing to write: the step is derived from the journal as it stands.

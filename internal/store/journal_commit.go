@@ -64,6 +64,16 @@ func record(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t o
 	return nil
 }
 
+// recordFacts writes what the step was decided from.
+func recordFacts(ctx context.Context, tx db.Querier, t ops.Transition) error {
+	if len(t.Facts) == 0 {
+		return nil
+	}
+	return db.Later(ctx, tx, `INSERT INTO steps (cycle_id, n, at, "row", facts)
+		VALUES (?, (SELECT COALESCE(MAX(n), 0) + 1 FROM steps WHERE cycle_id = ?), ?, ?, ?)`,
+		t.Cycle, t.Cycle, db.Time(t.At), t.Step.Row, string(t.Facts))
+}
+
 // recordResult writes what the last effect produced.
 func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
 	if r := t.Result.Session; r != nil {
@@ -97,6 +107,9 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 
 // recordStep writes the decision and everything that must be stored before the step is taken.
 func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+	if err := recordFacts(ctx, tx, t); err != nil {
+		return fmt.Errorf("record facts: %w", err)
+	}
 	if d := t.Step.Decision; d != nil {
 		if err := insertDecision(ctx, tx, cycle.id, *d, t.At); err != nil {
 			return fmt.Errorf("record decision: %w", err)

@@ -52,6 +52,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"host", hostCases()},
 		{"outgoing event", outgoingCases()},
 		{"canary", canaryCases()},
+		{"step", stepCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {
