@@ -145,20 +145,12 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
 	readSessions(now.Journal, ops.Journal{})
-	next := &following{a: a, env: env}
-	defer func() { next.drop(context.WithoutCancel(ctx)) }()
 	var done ops.Result
 	var film replay.Film
 	tidied := false // since the last session
 	for {
 		at := a.Clock()
 		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, at)
-		switch {
-		case step.Session != nil:
-			step.Session.Key = next.keyFor(step.Session.Handler)
-		case step.Kind.Leaves():
-			next.drop(context.WithoutCancel(ctx)) // nothing of the cycle is left when it is journaled that it has ended
-		}
 		if now, err = a.record(ctx, now, done, step, at, &film); err != nil {
 			return a.release(ctx, id, err)
 		}
@@ -177,21 +169,19 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
 			return a.release(ctx, id, nil)
 		}
-		if done, err = a.perform(ctx, env, now, step, next); err != nil {
+		if done, err = a.perform(ctx, env, now, step); err != nil {
 			return a.release(ctx, id, err)
 		}
 	}
 }
 
 // perform does what the step says and returns what came of it.
-func (a *Advancer) perform(
-	ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step, next *following,
-) (ops.Result, error) {
+func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) (ops.Result, error) {
 	switch step.Kind {
 	case ops.StepProbe:
 		return a.probe(ctx, env, now, step), nil
 	case ops.StepRun:
-		return a.session(ctx, env, now, step.Target, next)
+		return a.session(ctx, env, now, step.Target)
 	case ops.StepInterrupt:
 		return a.interrupted(ctx, now, step.Target)
 	case ops.StepAct:

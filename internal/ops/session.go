@@ -200,7 +200,6 @@ type NewSession struct {
 	Handler     Handler
 	ContextMode ContextMode
 	Level       RecoveryLevel // the rung of the ladder that ordered it; 0 for a first attempt
-	Key         string        // of what was prepared for it; empty means a new one
 }
 
 // Line is one line of a session's output, redacted.

@@ -20,8 +20,7 @@ type Taken struct {
 	Step    ops.Step
 }
 
-// Lean leaves out what no decision is made from: the inputs that decisions keep, which say again what policy and sessions say, and
-// the key of a new session, which is not decided.
+// Lean leaves out what no decision is made from: the inputs that decisions keep, which say again what policy and sessions say.
 func (t Taken) Lean() Taken {
 	t.Journal.Decisions = slices.Clone(t.Journal.Decisions)
 	for i := range t.Journal.Decisions {
@@ -31,11 +30,6 @@ func (t Taken) Lean() Taken {
 		d := *t.Step.Decision
 		d.Inputs = nil
 		t.Step.Decision = &d
-	}
-	if t.Step.Session != nil {
-		s := *t.Step.Session
-		s.Key = ""
-		t.Step.Session = &s
 	}
 	return t
 }
