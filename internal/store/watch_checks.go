@@ -229,8 +229,8 @@ func (s *Store) refreshTimes(ctx context.Context, environment, service string, c
 			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
 		}
 		// A check that fails again and again is shown as what it counts as, not as good between two failures.
-		if found, ok := unsteady[k]; ok && c.Status == ops.Healthy {
-			checks[i].Status, checks[i].Error = found.Status, found.Error
+		if found, ok := unsteady[k]; ok {
+			checks[i].At, checks[i].Status, checks[i].Error = found.At, found.Status, found.Error
 		}
 	}
 	return nil
