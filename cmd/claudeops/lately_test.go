@@ -99,3 +99,42 @@ func TestAContainerThatIsRestartedAgainAndAgainIsOneProblem(t *testing.T) {
 	d := b.ready()
 	d.oneProblem(b, "web is degraded: its container was restarted 2 times within 10m0s", &probed)
 }
+
+// Without this a service beside probed ones is never seen by anybody.
+func TestAServiceWithoutAProbeIsLookedAtOnceADay(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer service.Close()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_INTERVAL=1s").configured(fmt.Sprintf(`services:
+  - {name: web, probes: [{type: http, url: %q, interval: 1s}]}
+  - {name: db}
+`, service.URL))
+	const unknown = "db has no probe: one look a day by Tier 1, cost unknown until the first look"
+	contains(t, "config check", b.run("config", "check").stderr, "services without a probe: "+unknown)
+	contains(t, "doctor", b.run("doctor").stdout, unknown)
+	contains(t, "config check", b.run("config", "check", "--observe-every", "0").stderr, "nobody looks at db: no probe, and observe_every is 0. Add a probe, or set observe_every")
+	d := b.ready()
+	d.until("ten cycles have ended without an agent", func() bool {
+		without := 0
+		b.read(func(s *store.Store) {
+			cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 100})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, c := range cycles {
+				if c.Status == ops.CycleHealthy && len(c.Sessions) == 0 {
+					without++
+				}
+			}
+		})
+		return without >= 10
+	})
+	if calls := b.calls(); len(calls) != 1 {
+		t.Errorf("%d agents were started", len(calls))
+	}
+	const known = "db has no probe: one look a day by Tier 1, about $0.01 a day"
+	contains(t, "config check", b.run("config", "check").stderr, known)
+	contains(t, "doctor", b.run("doctor").stdout, known)
+	_, page := d.get("/services/default/db")
+	contains(t, "the page of db", page, "It has no probe: one look a day by Tier 1, about $0.01 a day.")
+}
