@@ -38,6 +38,7 @@ func flappingNotice(environment string, flapping []health.Flapping, now time.Tim
 	text := notice.Flapping(environment, names, first.Since, first.Calm, first.Error)
 	return ops.Notice{
 		Kind: ops.NoticeNeedsHuman, Level: ops.LevelWarning, Title: text.Title, Body: text.Body, Environment: environment, Service: first.Service,
-		Key: fmt.Sprintf("flapping:%s:%s:%d", environment, first.Service, first.Since.Unix()), Status: ops.NoticePending, NextAt: now, CreatedAt: now,
+		Key:    fmt.Sprintf("flapping:%s:%s:%d", environment, first.Service, first.Since.Unix()),
+		Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 	}
 }
