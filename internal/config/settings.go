@@ -267,8 +267,9 @@ func (c *Config) watchSettings() []field {
 			value("observe", &w.observe, observeKind(),
 				"How problems are found. `probes`: probes run all the time and start an agent. `agent`: Tier 1 checks at every interval.").
 				byEnv("CLAUDEOPS_OBSERVE").orElse("`probes` where a probe is configured, else `agent`"),
-			value("observe_every", &w.every, waitKind(),
-				"With `observe: probes`, also start an agent when none has run for this time; 0 means never.").or("0"),
+			value("observe_every", &w.every, optional(waitKind()),
+				"With `observe: probes`, also start an agent when none has looked for this time; 0 means never.").
+				orElse("`24h` where a service has no probe, else 0"),
 			value("tolerate_degraded", &w.tolerate, boolKind(), "Treat degraded results as healthy.").or("false"),
 		},
 		under("grouping", w.groupingFields(true)...),

@@ -90,6 +90,8 @@ func all() []struct {
 		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
 		{"reminder", notice.Reminder(incident, false, at(45))},
 		{"last reminder, to the second target", notice.Reminder(incident, true, at(45))},
+		{"a service flaps, and no agent works on it", notice.Flapping("default", []string{"web"}, at(0), 10*time.Minute, "HTTP 502 Bad Gateway")},
+		{"several services flap", notice.Flapping("default", []string{"web", "db", "mail"}, at(0), 10*time.Minute, "")},
 		{"recovered, nobody was called", notice.Recovered(cause, "web, db recovered after 12m0s", at(12))},
 		{"resolved, one incident", notice.Over("default", []ops.Incident{incident})},
 		{"resolved, several incidents", notice.Over("default", []ops.Incident{incident, db})},

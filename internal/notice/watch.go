@@ -40,6 +40,22 @@ func Recovered(c ops.Cause, how string, now time.Time) Text {
 	)}
 }
 
+// Flapping tells that services go up and down, and that no agent works on them for that.
+func Flapping(environment string, services []string, since time.Time, calm time.Duration, last string) Text {
+	heading, them := services[0]+" is flapping", "it"
+	if n := len(services) - 1; n > 0 {
+		heading, them = fmt.Sprintf("%s and %d more are flapping", services[0], n), "them"
+	}
+	return Text{title(heading), body(
+		fmt.Sprintf("%s: good and bad by turns. No agent starts for %s until stable for %s. Find out what starts and stops %s.",
+			ops.Listed(services), them, span(calm), them),
+		fact{"Last error", last},
+		fact{"Since", stamp(since) + ", environment " + environment},
+		fact{"Details", "claudeops events --service " + services[0]},
+		fact{"Mute this", "claudeops silences add --service " + services[0] + " --for 24h --reason known"},
+	)}
+}
+
 // Over tells that incidents about which a human was called are over.
 func Over(environment string, over []ops.Incident) Text {
 	heading := fmt.Sprintf("%s: %d incidents are over", environment, len(over))

@@ -164,7 +164,7 @@ type Journal struct {
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld
-	// LastLook is when an agent last looked at the environment; nil when none has.
+	// LastLook is when an agent last looked at the environment and said what it found; nil when none has.
 	LastLook *time.Time
 	// Windows are the context windows the CLIs reported last, by the model they were started with.
 	Windows map[string]int64

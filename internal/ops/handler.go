@@ -148,6 +148,21 @@ func (p Policy) Bad(c Check) bool {
 	return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded
 }
 
+// Unprobed names the services that no probe asks about, where probes decide when an agent looks. Where agents look on schedule, there
+// are none.
+func (p Policy) Unprobed() []string {
+	if p.Observe != ObserveProbes {
+		return nil
+	}
+	var out []string
+	for _, s := range p.Inventory.Services {
+		if !s.Probed {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
 // Handler returns the registered handler with that id.
 func (p Policy) Handler(id string) (Handler, bool) {
 	for _, h := range p.Handlers {

@@ -226,8 +226,29 @@ type Check struct {
 	Status         Health
 	Error          string
 	ResponseTimeMS int64
+	Instance       Instance `json:",omitzero"` // the container that was found
 	// Note says how far the probe is from failing or from recovery; it is read, never stored.
 	Note string `json:"-"`
+}
+
+// Instance is one start of a container.
+type Instance struct {
+	ID       string
+	Started  time.Time
+	Restarts int // by the engine
+}
+
+// RestartsSince is how often the same container was started again since another result; 0 for another container.
+func (i Instance) RestartsSince(was Instance) int {
+	switch {
+	case i.ID == "" || i.ID != was.ID:
+		return 0
+	case i.Restarts > was.Restarts:
+		return i.Restarts - was.Restarts
+	case i.Started.After(was.Started):
+		return 1
+	}
+	return 0
 }
 
 // Result is what an effect produced. It is recorded in one transaction with the step that follows from it.

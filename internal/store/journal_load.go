@@ -191,9 +191,9 @@ func askWindows(ctx context.Context, q db.Querier, handlers []ops.Handler) func(
 	}
 }
 
-// selectLastLook finds when an agent last looked at an environment.
+// selectLastLook finds when an agent last looked at an environment. One that ended without a usable report has not looked.
 const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
-	ORDER BY id DESC LIMIT 1`
+	AND outcome <> 'inconclusive' ORDER BY id DESC LIMIT 1`
 
 func scanLook(r db.Row) (*time.Time, error) {
 	var at *time.Time

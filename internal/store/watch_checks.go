@@ -213,9 +213,13 @@ func (s *Store) refreshTimes(ctx context.Context, environment, service string, c
 	}
 	last := make(map[key]ops.Check, len(rows))
 	notes := make(map[key]string, len(rows))
+	unsteady := map[key]ops.Check{}
 	for _, r := range rows {
 		k := key{r.environment, r.state.Service, r.state.Probe}
 		last[k], notes[k] = r.state.Last, health.Explain(r.state)
+		if r.state.Lately.Unsteady != "" {
+			unsteady[k] = r.state.Finding(ops.Degraded)
+		}
 	}
 	for i, c := range checks {
 		k := key{c.Environment, c.Service, c.Probe}
@@ -223,6 +227,10 @@ func (s *Store) refreshTimes(ctx context.Context, environment, service string, c
 		checks[i].Note = notes[k]
 		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
 			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
+		}
+		// A check that fails again and again is shown as what it counts as, not as good between two failures.
+		if found, ok := unsteady[k]; ok {
+			checks[i].At, checks[i].Status, checks[i].Error = found.At, found.Status, found.Error
 		}
 	}
 	return nil

@@ -27,6 +27,30 @@ func (s *Store) ChecksSince(ctx context.Context, environment, service string, si
 	return out, nil
 }
 
+// StartsSince returns when services were last started, or changed by an action, by the supervisor or an agent since a time.
+func (s *Store) StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error) {
+	type start struct {
+		service string
+		at      time.Time
+	}
+	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (start, error) {
+		var v start
+		err := r.Scan(&v.service, db.ToTime(&v.at))
+		return v, err
+	}, `SELECT service, MAX(at) FROM (
+		SELECT service, COALESCE(used_at, reserved_at) AS at FROM cooldown_actions WHERE environment = ? AND status <> ? AND half <> ?
+		UNION ALL SELECT service, started_at FROM action_runs WHERE environment = ? AND started_at IS NOT NULL
+		) AS a WHERE at >= ? GROUP BY service`, environment, actionReleased, ops.HalfOpen, environment, db.Time(since))
+	if err != nil {
+		return nil, fmt.Errorf("list what was started: %w", err)
+	}
+	out := make(map[string]time.Time, len(found))
+	for _, v := range found {
+		out[v.service] = v.at
+	}
+	return out, nil
+}
+
 // StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
 // left out.
 func (s *Store) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {

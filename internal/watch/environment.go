@@ -51,6 +51,7 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 	for _, spec := range Probes(e) {
 		env.thresholds[key{spec.Service, describe(spec)}] = health.Thresholds{
 			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
+			MaxRestarts: spec.MaxRestarts,
 		}
 	}
 	return env, nil
@@ -100,7 +101,7 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 			gone = append(gone, v)
 			continue
 		}
-		env.states[k], env.saved[k] = v, v.Last.At
+		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
 	}
 	if err := s.ForgetStates(ctx, name, gone); err != nil {
 		return fmt.Errorf("forget states of %s: %w", name, err)

@@ -43,6 +43,49 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	}
 	env.next = verdict.Next
 	w.withhold(ctx, env, verdict.Held)
+	if len(verdict.Flapping) > 0 {
+		if err := w.tellFlapping(ctx, env, verdict.Flapping, now); err != nil {
+			w.logError(ctx, "tell people of flapping services", err)
+		}
+	}
+}
+
+// tellFlapping tells people of services that flap, unless a cycle still works on them or an incident says enough.
+func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []health.Flapping, now time.Time) error {
+	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	if err != nil {
+		return fmt.Errorf("read incidents: %w", err)
+	}
+	busy := map[string]bool{}
+	for _, i := range open {
+		busy[i.Service] = true
+	}
+	for _, c := range env.causes {
+		if cycle, err := w.o.Store.Cycle(ctx, c.Cycle); err == nil && !cycle.Status.Ended() {
+			for _, name := range c.Services {
+				busy[name] = true
+			}
+		}
+	}
+	flapping = slices.DeleteFunc(flapping, func(f health.Flapping) bool { return busy[f.Service] })
+	if len(flapping) == 0 {
+		return nil
+	}
+	if _, err := w.o.Store.AddNotice(ctx, flappingNotice(env.config.Name, flapping, now)); err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, f := range flapping {
+		told[f.Service] = true
+	}
+	for k, v := range env.states {
+		if v.Flapping && told[k.service] {
+			v.Told = true
+			env.states[k] = v
+		}
+	}
+	w.o.Changed()
+	return nil
 }
 
 // judgePause is the shortest time between two judgements: with very many states each takes long.
@@ -54,13 +97,13 @@ func (env *environment) judgePause() time.Duration {
 	return min(time.Duration(len(env.states)/many)*minPause, 5*time.Second)
 }
 
-// allGood: nothing is bad, and no cause has to be ended.
+// allGood: nothing is bad, no cause has to be ended, and nobody has to be told of anything.
 func (env *environment) allGood() bool {
 	if len(env.withheld) > 0 || slices.ContainsFunc(env.causes, func(c ops.Cause) bool { return c.ResolvedAt == nil }) {
 		return false
 	}
 	for _, v := range env.states {
-		if v.Failing() || v.Unsettled() {
+		if v.Failing() || v.Unsettled() || (v.Flapping && !v.Told) {
 			return false
 		}
 	}
@@ -71,7 +114,7 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 	out := health.Picture{Environment: env.config.Name, Services: env.services, Windows: env.windows, Causes: env.causes}
 	for _, v := range env.states {
 		// What has been healthy for long does not matter.
-		if v.Failing() || v.Unsettled() || now.Sub(v.Recovered) < env.remember() {
+		if v.Failing() || v.Unsettled() || v.Flapping || now.Sub(v.Recovered) < env.remember() {
 			out.States = append(out.States, v)
 		}
 	}

@@ -21,6 +21,8 @@ type States interface {
 	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 		alerts []ops.Alert) error
 	ForgetStates(ctx context.Context, environment string, states []health.State) error
+	// StartsSince returns when services were last started by the supervisor or an agent since a time.
+	StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error)
 	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
 	SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error
 }
@@ -46,6 +48,7 @@ type People interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
 	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
 	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 }
 
 // Store is all of them.

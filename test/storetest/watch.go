@@ -295,6 +295,20 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 	loaded, err = f.Store.Load(t.Context(), s.CycleID)
 	must(t, err)
 	equal(t, "last look", loaded.Journal.LastLook, ops.Ptr(Start.Add(time.Minute)))
+	// An agent that failed, or ended without a usable report, has not looked.
+	for environment, fail := range map[string]func(*ops.Session){
+		"failed":       func(s *ops.Session) { s.Status, s.Outcome = ops.SessionFailed, "" },
+		"timed out":    func(s *ops.Session) { s.Status, s.Outcome = ops.SessionTimedOut, "" },
+		"inconclusive": func(s *ops.Session) { s.Outcome = ops.OutcomeInconclusive },
+	} {
+		s := f.RunningSession(t, environment)
+		e := f.Escalation(s, 1)
+		fail(e.Result.Session)
+		f.Commit(t, e)
+		loaded, err = f.Store.Load(t.Context(), s.CycleID)
+		must(t, err)
+		equal(t, "last look of an agent that "+environment, loaded.Journal.LastLook, nil)
+	}
 }
 
 func noticeIsToldOnce(t *testing.T, f *Fixture) {

@@ -41,6 +41,7 @@ func Judge(p Picture, g ops.Grouping, now time.Time) Judgement {
 		j.Causes = append(j.Causes, v.cause(members))
 	}
 	slices.SortFunc(j.Held, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
+	j.Flapping = v.flapping(j.Held)
 	for _, h := range j.Held {
 		if h.Until.After(now) && (j.Next.IsZero() || h.Until.Before(j.Next)) {
 			j.Next = h.Until
@@ -65,6 +66,7 @@ type view struct {
 	rules     ops.Grouping
 	now       time.Time
 	needs     dependencies
+	groups    map[string]string // by service
 	bad       map[string]*badService
 	unsettled map[string]*badService // those without a failing check
 	better    map[string]time.Time   // when a service last recovered
@@ -75,11 +77,10 @@ type view struct {
 func newView(p Picture, g ops.Grouping, now time.Time) *view {
 	v := &view{
 		Picture: p, rules: g, now: now, needs: newDependencies(p.Services),
-		bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
+		groups: map[string]string{}, bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
 	}
-	groups := map[string]string{}
 	for _, s := range p.Services {
-		groups[s.Name] = s.Group
+		v.groups[s.Name] = s.Group
 	}
 	states := slices.Clone(p.States)
 	slices.SortFunc(states, func(a, b State) int {
@@ -91,9 +92,9 @@ func newView(p Picture, g ops.Grouping, now time.Time) *view {
 		}
 		switch {
 		case s.Failing():
-			add(v.bad, s, s.Level, groups)
+			add(v.bad, s, s.Level, v.groups)
 		case s.Unsettled():
-			add(v.unsettled, s, s.Last.Status, groups)
+			add(v.unsettled, s, s.Last.Status, v.groups)
 		}
 	}
 	maps.DeleteFunc(v.unsettled, func(name string, _ *badService) bool { return v.bad[name] != nil })
@@ -170,7 +171,7 @@ func (v *view) inhibited(s *badService) (ops.Withheld, bool) {
 }
 
 func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
-	if c.flaps(v.now) {
+	if v.holdsFlapping(s, c) {
 		until := c.Changed[len(c.Changed)-1].Add(c.Calm)
 		return ops.Withheld{
 			Why:    ops.HoldFlapping,
@@ -178,6 +179,62 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
 		}, true
 	}
+	return v.silenced(s, c)
+}
+
+// holdsFlapping: the check flaps and had its cycle. A check that goes up and down all the time is degraded for that, and gets one cycle;
+// that it flaps, too, keeps it from getting more of them.
+func (v *view) holdsFlapping(s *badService, c State) bool {
+	if !c.flaps(v.now) || c.Lately.Unsteady == "" {
+		return c.flaps(v.now)
+	}
+	if _, covered := v.covered(s); covered {
+		return false
+	}
+	for i, o := range v.Causes {
+		if v.members[i][s.name] && o.At.After(c.Flapped) {
+			return true
+		}
+	}
+	return false
+}
+
+// flapping lists the services that no agent works on because they flap, that nobody has silenced, and of which nobody was told.
+func (v *view) flapping(held []ops.Withheld) []Flapping {
+	why := map[string]ops.HoldReason{}
+	for _, h := range held {
+		why[h.Service] = h.Why
+	}
+	found, told := map[string]Flapping{}, map[string]bool{}
+	for _, c := range v.States {
+		if !c.flaps(v.now) {
+			continue
+		}
+		told[c.Service] = told[c.Service] || c.Told
+		if v.bad[c.Service] != nil {
+			if why[c.Service] != ops.HoldFlapping {
+				continue // it has a cycle, or gets one
+			}
+		} else if c.Lately.Checks < leastChecks || len(within(c.Lately.Failures, v.now)) >= mostFailures {
+			continue // with the next failure it may be degraded, and get one
+		}
+		s := &badService{name: c.Service, group: v.groups[c.Service]}
+		if _, silenced := v.silenced(s, c); silenced {
+			continue
+		}
+		if _, dependent := v.dependency(s); dependent {
+			continue
+		}
+		if f, ok := found[c.Service]; !ok || c.Flapped.Before(f.Since) {
+			found[c.Service] = Flapping{Service: c.Service, Since: c.Flapped, Calm: c.Calm, Error: c.Last.Error}
+		}
+	}
+	maps.DeleteFunc(found, func(name string, _ Flapping) bool { return told[name] })
+	return slices.SortedFunc(maps.Values(found), func(a, b Flapping) int { return strings.Compare(a.Service, b.Service) })
+}
+
+// silenced holds a check that is silenced, or in maintenance.
+func (v *view) silenced(s *badService, c State) (ops.Withheld, bool) {
 	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
 		for _, q := range v.Silences {
@@ -364,7 +421,7 @@ func (v *view) cause(members []*badService) NewCause {
 	slices.Sort(c.Affected)
 	for _, name := range slices.Concat(c.Services, c.Affected) {
 		for _, s := range v.bad[name].checks {
-			c.Checks = append(c.Checks, s.Last)
+			c.Checks = append(c.Checks, s.Finding(s.Lately.Status))
 		}
 	}
 	c.Reason = sentence(first, c)
@@ -378,7 +435,7 @@ func sentence(first *badService, c NewCause) string {
 			worst = s
 		}
 	}
-	text := fmt.Sprintf("%s is %s%s", first.name, first.level, worst.because())
+	text := fmt.Sprintf("%s is %s%s", first.name, first.level, worst.because(worst.Level))
 	if n := len(c.Services) - 1; n > 0 {
 		text += fmt.Sprintf("; %d more failed with it", n)
 	}

@@ -19,6 +19,7 @@ import (
 const (
 	defaultSocket = "/var/run/docker.sock"
 	restartWindow = 10 * time.Minute
+	shortID       = 12 // as Docker shortens it
 )
 
 // containerName is what Docker and Podman accept; nothing in it can change the path of the request.
@@ -34,6 +35,7 @@ type inspected struct {
 		Paused    bool
 		OOMKilled bool
 		ExitCode  int
+		StartedAt string
 		Health    *struct{ Status string }
 	}
 }
@@ -51,7 +53,16 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 		return down("%s", problem)
 	}
 	again := p.restarts.recent(socket+"\x00"+seen.ID, seen.RestartCount, p.clock())
-	state := seen.State
+	found := seen.judge(again, spec.MaxRestarts)
+	// Package health counts the starts that the engine does not count as restarts, too.
+	found.instance = ops.Instance{ID: seen.ID[:min(len(seen.ID), shortID)], Restarts: seen.RestartCount}
+	found.instance.Started, _ = time.Parse(time.RFC3339Nano, seen.State.StartedAt) // zero where it is not said
+	return found
+}
+
+// judge says what the state of a container means, after so many restarts.
+func (c inspected) judge(again, accepted int) finding {
+	state := c.State
 	switch {
 	case state.Status == "restarting":
 		return down("the container is restarting; its last exit code was %d", state.ExitCode)
@@ -65,7 +76,7 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 		return down("the container is unhealthy")
 	case state.Health != nil && state.Health.Status == "starting":
 		return degraded("the container's health check is starting")
-	case again > spec.MaxRestarts:
+	case again > accepted:
 		return degraded("restarts within %s: %d", restartWindow, again)
 	}
 	return healthy()

@@ -80,8 +80,9 @@ func New(o Options) *Prober {
 
 // finding is the result of one probe.
 type finding struct {
-	status ops.Health
-	err    string
+	status   ops.Health
+	err      string
+	instance ops.Instance // the container that was found
 }
 
 // Run runs the probes, several at a time, and returns their results in the order of the specs after all have ended.
@@ -128,11 +129,12 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec) *ops.Check {
 	case found.status == ops.Down && ctx.Err() != nil:
 		found.err = tooSlow.Error()
 	case found.status == ops.Healthy && spec.SlowAfter > 0 && took > spec.SlowAfter:
-		found = finding{ops.Degraded, fmt.Sprintf("slow: %s, more than %s", took.Round(time.Millisecond), spec.SlowAfter)}
+		found.status, found.err = ops.Degraded, fmt.Sprintf("slow: %s, more than %s", took.Round(time.Millisecond), spec.SlowAfter)
 	}
 	return &ops.Check{
 		At: at, Service: spec.Service, Probe: Describe(spec), Type: checkType(spec), Status: found.status,
 		Error: brief(withoutSecrets(spec, found.err)), ResponseTimeMS: took.Milliseconds(),
+		Instance: found.instance,
 	}
 }
 
@@ -169,11 +171,11 @@ func Types() []string {
 func healthy() finding { return finding{status: ops.Healthy} }
 
 func degraded(format string, args ...any) finding {
-	return finding{ops.Degraded, fmt.Sprintf(format, args...)}
+	return finding{status: ops.Degraded, err: fmt.Sprintf(format, args...)}
 }
 
 func down(format string, args ...any) finding {
-	return finding{ops.Down, fmt.Sprintf(format, args...)}
+	return finding{status: ops.Down, err: fmt.Sprintf(format, args...)}
 }
 
 func checkType(spec ops.ProbeSpec) ops.CheckType {
