@@ -119,7 +119,7 @@ func folders(d *draft) error {
 // report says in which form the session has to answer.
 func report(d *draft) error {
 	if d.spec.Session.Structured {
-		d.spec.OutcomeJSON = outcome.Inline()
+		d.spec.OutcomeJSON = outcome.Inline(d.spec.Session.Tier)
 	}
 	return nil
 }
