@@ -126,7 +126,9 @@ func proofCases(now time.Time) []nextCase {
 		out := slices.Clone(chain)
 		for i := range n {
 			out = append(out, session(ops.SessionID(3+i), 1, ops.SessionFailed, append([]func(*ops.Session){
-				role(ops.RoleJudge, 2, ""), func(s *ops.Session) { s.Handler, s.Error, s.EndedAt = "judge", "HTTP 401", ops.Ptr(now.Add(-time.Minute)) },
+				role(ops.RoleJudge, 2, ""), func(s *ops.Session) {
+					s.Handler, s.Error, s.EndedAt = "judge", "HTTP 401", ops.Ptr(now.Add(-time.Minute))
+				},
 			}, change...)...))
 		}
 		return out
