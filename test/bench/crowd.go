@@ -67,7 +67,7 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 		fmt.Sprintf("%d chains of three tiers at once: hop", chains),
 		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, longest %.0f ms (%d hops; all done in %.0f s, at most %d agents at once, %d MB)",
 			hops[len(hops)/2], hops[len(hops)*99/100], hops[len(hops)-1], len(hops), took.Seconds(), most, rss),
-		"p99 < 100 ms",
+		"",
 	}}, nil
 }
 
