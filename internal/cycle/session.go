@@ -60,7 +60,7 @@ func (a *Advancer) session(
 	failpoint.Hit("session.conclude.before")
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
-		a.collect(env, &result)
+		a.collect(ctx, env, now, &result, run.Denials)
 		result.Problem = a.problem(s)
 	} else {
 		outcome.Read(&s)
