@@ -163,20 +163,7 @@ func judged(v view) ops.Step {
 	r, _ := v.verdict()
 	var step ops.Step
 	if r.Verdict == judge.Conditional {
-		target := v.worker()
-		reason := notice.JudgeDoubts(*v.last, r.TotalScore)
-		p := v.problem(ops.ProblemReview, ops.LevelCritical, reason)
-		report := v.report(p)
-		report.Waits = true
-		step = ops.Step{
-			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
-			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
-			Notices: []ops.Notice{
-				v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), notice.Question{
-					Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now,
-				})),
-			},
-		}
+		step = v.askReview(notice.JudgeDoubts(*v.last, r.TotalScore))
 	} else {
 		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
 	}

@@ -54,6 +54,7 @@ func table() []row {
 		{"repair refused", view.repairRefused, recoverRefused},
 		{"claim unjudged", view.unjudged, askJudge},
 		{"claim judged", view.doubted, judged},
+		{"claim doubtful", view.doubtful, reviewDoubtful},
 		{"healthy", view.observedOnly, healthy},
 		{"resolved", always, resolved},
 	}
