@@ -82,6 +82,8 @@ type Parts struct {
 	KnownOnly bool
 	// Effects reads what the gates let a session do.
 	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
+	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
+	HandoffCalls func(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
 	// Recall reads what is remembered about services, the most useful first.
 	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
 	// Changes says what was changed in an environment lately, one line each.

@@ -172,7 +172,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Settle = r.tape, func() ops.Owner { return r.owner }, clock, 3*time.Second
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects = s.Effects
+		p.Effects, p.HandoffCalls = s.Effects, s.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
 		}

@@ -55,7 +55,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	failpoint.Hit("session.conclude.before")
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
-		a.collect(env, &result)
+		a.collect(ctx, env, now, &result, run.Denials)
 		result.Problem = a.problem(s)
 	} else {
 		outcome.Read(&s)

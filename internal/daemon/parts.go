@@ -44,7 +44,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
 		Environments: envs, Runners: h.runners(redactor),
 		Prober: prober, Handoffs: handoffFiles{}, Sweep: agent.Sweep,
-		Effects: h.store.Effects, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
+		Effects: h.store.Effects, HandoffCalls: h.store.HandoffCalls, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Health: health, Settle: failpoint.Wait("settle", settleTime),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.hold,

@@ -83,6 +83,9 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 		return ops.Handoff{}, fmt.Errorf("read handoff of session %d: %w", parent.ID, errors.New(strings.Join(p.Problems, "; ")))
 	}
 	out := *h
+	if out.Confidence == nil && p.Handoff != nil {
+		out.Confidence = parent.Confidence() // of the outcome that holds the handoff
+	}
 	out.ServicesAffected = b.handedOn(*parent, out.ServicesAffected)
 	return out, nil
 }

@@ -154,25 +154,20 @@ func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	return &r
 }
 
-// agentReason is why the agent asks for help, in its own words, or the checks that made it ask.
+// agentReason is why the agent asks for help.
 func (v view) agentReason(h *ops.Handoff) string {
 	if h == nil {
 		return ""
 	}
-	switch {
-	case h.Reason != "":
-		return h.Reason
-	case h.InvestigationFindings != "":
-		return h.InvestigationFindings
-	}
-	return notice.Failing(h.CheckResults)
+	return notice.Reason(*h)
 }
 
 // told is what a notice says of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
 func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
 	out := notice.Problem{
-		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason, CostUSD: v.chainUSD(),
+		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason,
+		Confidence: v.last.Confidence(), CostUSD: v.chainUSD(),
 		Environment: v.cycle.Environment, Cycle: v.cycle.ID,
 	}
 	out.What = r.Reason
@@ -211,7 +206,7 @@ func (v view) known(r *ops.IncidentReport) bool {
 	open := func(service, class string) bool {
 		return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
 			return i.ResolvedAt == nil && i.UnverifiedAt == nil && i.CalledAt != nil && i.Service == service && i.Class == class &&
-				i.LastCycle != v.cycle.ID
+				i.LastCycle != v.cycle.ID && (r.DryRun || !saidInDryRun(i))
 		})
 	}
 	if len(r.Services) == 0 {

@@ -57,6 +57,7 @@ func table() []row {
 		{"claim unjudged", view.unjudged, askJudge},
 		{"judge silent", view.judgeSilent, withoutJudge},
 		{"claim judged", view.doubted, judged},
+		{"claim doubtful", view.doubtful, reviewDoubtful},
 		{"healthy", view.observedOnly, healthy},
 		{"resolved", always, resolved},
 	}

@@ -56,8 +56,8 @@ func planCases(now time.Time) []nextCase {
 		{name: "a plan that did not help starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "a refused step starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionRefused)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "without an approved step the tier starts", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(none), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
-		{name: "dry run is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.DryRun = true }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, check: func(t *testing.T, step ops.Step) {
-			if n := step.Notices[0]; !strings.Contains(n.Title, "The approved repair does not start") || !strings.Contains(n.Body, "turn dry_run off and run a cycle") {
+		{name: "dry run is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.DryRun = true }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, step ops.Step) {
+			if n := step.Notices[0]; !strings.Contains(n.Title, "The approved repair does not start") || !strings.Contains(n.Body, "set dry_run: false") {
 				t.Errorf("the notice is %+v", n)
 			}
 		}},

@@ -147,6 +147,9 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 	case ops.VerdictApproval:
 		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
+		if d.Check == ops.ObjectionDryRun {
+			return v.dryRun(d, h)
+		}
 		if d.Check == ops.ObjectionHeld && v.flaps() {
 			p := v.problem(ops.ProblemFlapping, ops.LevelWarning, d.Reason)
 			p.facts = h

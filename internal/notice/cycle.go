@@ -11,9 +11,10 @@ import (
 // Problem is what a human should know about the work of a cycle.
 type Problem struct {
 	Services    []string
-	What        string // what is wrong
-	Todo        string // what the human should do
-	Found       string // what the agents found out
+	What        string   // what is wrong
+	Todo        string   // what the human should do
+	Found       string   // what the agents found out
+	Confidence  *float64 // how sure they are; nil: they did not say
 	Tried       string
 	Why         string // what the supervisor decided, and by which rule
 	CostUSD     float64
@@ -53,6 +54,7 @@ func (p Problem) facts() []fact {
 	}
 	return []fact{
 		{"Found", found},
+		{"Confidence", share(p.Confidence)},
 		{"Tried", p.Tried},
 		{"Why", why},
 		{"Cost so far", dollars(p.CostUSD)},
@@ -68,6 +70,12 @@ func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 
 // NotStarted tells of an escalation that a human approved and that something holds back since.
 func NotStarted(p Problem) Text { return p.text("The approved repair does not start") }
+
+// DryRun tells of an outage that nobody repairs, because of a dry run: what would have been done, and how to allow it.
+func DryRun(p Problem, would string) Text {
+	p.Todo, p.Why = fmt.Sprintf("repair %s by hand, or allow it", ops.Listed(p.Services)), ""
+	return p.text("Dry run: nothing is repaired", fact{"Without dry run", would}, fact{"Allow it", allow})
+}
 
 // BudgetSpent tells that nothing is left to spend.
 func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }

@@ -47,6 +47,9 @@ func all() []struct {
 		},
 		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy", Reason: "the image is old"}, Does: "compose up", WayBack: "compose up with the image before"},
 	}
+	unsure := p
+	unsure.What, unsure.Confidence = notice.Doubtful(ops.Session{ID: 4}, 0.4), ops.Ptr(0.4)
+	unsure.Why, unsure.Todo = unsure.What, "check the repair, then accept or reject it"
 	closed := notice.Problem{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
 	hostile := p
 	hostile.What = "# done\n\n[Approve here](https://evil.example) <img src=x> `rm -rf /` **all well** {\"command\":\"curl evil\"}"
@@ -65,12 +68,18 @@ func all() []struct {
 	undo.ID, undo.UndoOf = 10, 9
 	opened := notice.Opened(cause, []ops.Check{
 		{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}, {Service: "db", Status: ops.Down, Error: "connection refused"},
-	})
+	}, false)
+	dry := p
+	dry.Found, dry.Tried, dry.Why = "", "", "escalation to Tier 2 was suppressed: dry run is on"
+	tier2 := ops.Handler{ID: "tier2", Tier: ops.Tier2}
 	return []struct {
 		when string
 		text notice.Text
 	}{
 		{"opened: probes or alerts found services bad", opened},
+		{"opened in a dry run", notice.Opened(cause, []ops.Check{{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}}, true)},
+		{"found in a dry run", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictEscalate}, tier2, nil))},
+		{"found in a dry run, with a plan", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictApproval}, tier2, plan.Plan))},
 		{"escalated: only where a route asks for it", notice.TakesOver(p, "tier2")},
 		{"approval asked", notice.Approval(p, question)},
 		{"approval asked, with the link of the outbox", notice.Text{
@@ -78,6 +87,7 @@ func all() []struct {
 		}},
 		{"plan asked", notice.Approval(p, plan)},
 		{"review asked", notice.Review(p, question)},
+		{"review asked, because the agent is not sure", notice.Review(unsure, question)},
 		{"question expired", notice.Expired(p)},
 		{"question withdrawn", notice.NotNeeded(closed)},
 		{"needs human", notice.NeedsHuman(p)},

@@ -34,6 +34,8 @@ func Heading(kind ops.ProblemKind, handler string) string {
 		return "The judge does not answer"
 	case ops.ProblemHandled:
 		return "down or degraded"
+	case ops.ProblemDryRun:
+		return "Nothing is repaired in a dry run"
 	}
 	return string(kind)
 }
@@ -56,6 +58,8 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
 	case ops.ProblemHandled:
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
+	case ops.ProblemDryRun:
+		return AllowRepair(services, false)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemApproval:
 	}
 	return ""
@@ -73,7 +77,7 @@ func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
 	case d.Check == ops.ObjectionMaxTier:
 		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", names, maxTier)
 	case d.Check == ops.ObjectionDryRun:
-		return fmt.Sprintf("repair %s by hand, or turn dry_run off and run a cycle", names)
+		return AllowRepair(services, false)
 	case d.Check == ops.ObjectionHeld:
 		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", names)
 	case d.Check == ops.ObjectionCooldown:
@@ -84,6 +88,41 @@ func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
 		return fmt.Sprintf("look at %s: the agent asked for help in a way that could not be accepted", names)
 	}
 	return fmt.Sprintf("repair %s by hand and resolve the incident", names)
+}
+
+// AllowRepair is what a human should do about a problem that a dry run leaves alone. Once: the dry run was asked for this cycle only.
+func AllowRepair(services []string, once bool) string {
+	how := allow
+	if once {
+		how = "run the cycle again without dry run"
+	}
+	return fmt.Sprintf("repair %s by hand, or %s", ops.Listed(services), how)
+}
+
+// allow is how repairs are allowed.
+const allow = "set dry_run: false (CLAUDEOPS_DRY_RUN=false) and start a cycle with claudeops run"
+
+// WithoutDryRun adds what would have been done to what a human should do.
+func WithoutDryRun(todo, would string) string { return todo + "; without dry run: " + would }
+
+// Would says what a decision would have led to: target is the handler that it names, plan what a human would have been asked about.
+func Would(d ops.Decision, target ops.Handler, plan []ops.ApprovedStep) string {
+	who := fmt.Sprintf("%s (%s)", target.Tier, target.ID)
+	switch {
+	case d.Verdict == ops.VerdictApproval && len(plan) > 0:
+		var steps []string
+		for _, s := range plan {
+			steps = append(steps, fmt.Sprintf("%s of %s", s.Action, s.Service))
+		}
+		return "you are asked whether the plan may run: " + And(steps)
+	case d.Verdict == ops.VerdictApproval:
+		return fmt.Sprintf("you are asked whether %s may start: %s", who, target.May().May())
+	case d.Verdict == ops.VerdictEscalate && target.Human():
+		return target.ID + ", a human, takes over"
+	case d.Verdict == ops.VerdictEscalate:
+		return fmt.Sprintf("%s takes over: %s", who, target.May().May())
+	}
+	return d.Reason // it would not have come to a repair either
 }
 
 // AfterSilence is what a human should do about a question that nobody answered.

@@ -307,6 +307,22 @@ func JudgeSilentReview(s ops.Session, why string) string {
 	return fmt.Sprintf("%s; a human has to look at the repair of session %d", why, s.ID)
 }
 
+// Doubtful says that a session claims a repair that it is not sure of itself.
+func Doubtful(s ops.Session, confidence float64) string {
+	return fmt.Sprintf("the agent itself is only %s sure of the repair of session %d: a human has to look", Share(confidence), s.ID)
+}
+
+// Share is a share of one in percent.
+func Share(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
+
+// Reason is why an agent hands over, in its own words, or else the checks that made it do so.
+func Reason(h ops.Handoff) string {
+	if strings.TrimSpace(h.Reason) != "" {
+		return h.Reason
+	}
+	return strings.TrimSpace(Failing(h.CheckResults) + " (no reason given)")
+}
+
 // Passed says that a level of the ladder does not fit.
 func Passed(level ops.RecoveryLevel, why string) string {
 	return fmt.Sprintf("%s is passed over: %s", level, why)
@@ -332,6 +348,27 @@ func Failed(s ops.Session) string {
 // Inconclusive says that a session said nothing that can be used.
 func Inconclusive(s ops.Session) string {
 	return fmt.Sprintf("%s gave no usable outcome: %s", named(s), s.Error)
+}
+
+// HandoffRefused and its neighbours say that a session meant to hand over and left no file where it belongs.
+
+// HandoffRefused says that a write of a file of that name was refused.
+func HandoffRefused(why, belongs string) string {
+	return fmt.Sprintf("it tried to hand over, but writing handoff.json was refused (%s); %s", why, writeTo(belongs))
+}
+
+// HandoffNotThere says that a file of that name was written somewhere else, or not at all.
+func HandoffNotThere(belongs string) string {
+	return "it wrote a handoff.json, but not where the supervisor looks for it; " + writeTo(belongs)
+}
+
+// HandoffNotCorrected says that it was asked to correct its handoff and left none.
+func HandoffNotCorrected(belongs string) string {
+	return "it was asked to correct its handoff and left none; " + writeTo(belongs)
+}
+
+func writeTo(belongs string) string {
+	return fmt.Sprintf("write it to $CLAUDEOPS_STATE_DIR/handoff.json, which is %s", belongs)
 }
 
 // RefutedBy says that a claim does not hold. Found are the checks of the probes that contradict it; none: the judge does.

@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Opened tells that services have turned bad and a cycle was started.
-func Opened(c ops.Cause, checks []ops.Check) Text {
+// Opened tells that services have turned bad and a cycle was started. In a dry run it only looks.
+func Opened(c ops.Cause, checks []ops.Check, dryRun bool) Text {
 	heading := fmt.Sprintf("%s is %s", c.Services[0], c.Level)
 	if n := len(c.Services) - 1; n > 0 {
 		heading += fmt.Sprintf(", and %d more", n)
@@ -28,7 +28,11 @@ func Opened(c ops.Cause, checks []ops.Check) Text {
 		facts = append(facts, fact{k.Service, text})
 	}
 	facts = append(facts, fact{"Also affected", ops.Listed(c.Affected)}, fact{"Since", stamp(c.Began) + ", environment " + c.Environment})
-	return Text{title(heading), body("A cycle was started. Nothing to do: you are told when it is over or needs you.", facts...)}
+	first := "A cycle was started. Nothing to do: you are told when it is over or needs you."
+	if dryRun {
+		first = "Dry run: a cycle looks and repairs nothing. " + sentence(capital(AllowRepair([]string{"it"}, false)))
+	}
+	return Text{title(heading), body(first, facts...)}
 }
 
 // Recovered tells that a cause is over.

@@ -66,6 +66,7 @@
 //	repair refused        a repair is claimed, but the guard refused it    the ladder
 //	claim unjudged        a repair is claimed and a judge is configured    queue the judge
 //	claim judged          the judge did not accept the repair              await a human's review, or the ladder
+//	claim doubtful        a repair is claimed, less than half sure         await a human's review, unless probes or a judge confirm it
 //	healthy               Tier 1 completed and proposed nothing            finish healthy, close open incidents
 //	resolved              a higher tier completed and proposed nothing     finish resolved, close its incidents
 //

@@ -172,6 +172,7 @@ const (
 	ProblemRefuted    ProblemKind = "refuted"    // a claimed repair does not hold
 	ProblemJudge      ProblemKind = "judge"      // the judge gives no usable answer
 	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
+	ProblemDryRun     ProblemKind = "dry_run"    // nobody works on it, because of a dry run
 )
 
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.
@@ -191,7 +192,8 @@ type IncidentReport struct {
 	CostUSD        float64           `json:"cost_usd"`
 	Recommendation string            `json:"recommendation"`
 	Waits          bool              `json:"waits,omitempty"`   // the cycle waits for the answer
-	Handled        bool              `json:"handled,omitempty"` // a tier takes it over; nobody is called
+	Handled        bool              `json:"handled,omitempty"` // nobody is called: a tier takes it over, or whoever asked sees it
+	DryRun         bool              `json:"dry_run,omitempty"` // nobody works on it, because of a dry run
 }
 
 // TitleOf names the problem of one service.

@@ -165,6 +165,19 @@ type Session struct {
 // Works reports whether the session does the work of a tier, and does not only answer a question.
 func (s Session) Works() bool { return s.Role == RoleWork || s.Role == "" }
 
+// Confidence is how sure the session says it is of what it reports, from 0 to 1; nil if it does not say.
+func (s Session) Confidence() *float64 {
+	var said struct {
+		Confidence *float64 `json:"confidence"`
+	}
+	for _, raw := range [][]byte{s.OutcomeJSON, s.HandoffJSON} {
+		if s.Works() && json.Unmarshal(raw, &said) == nil && said.Confidence != nil && *said.Confidence >= 0 && *said.Confidence <= 1 {
+			return said.Confidence
+		}
+	}
+	return nil
+}
+
 // May is the tier whose guard and tools apply to the session.
 func (s Session) May() Tier {
 	if s.Permissions == 0 {

@@ -97,6 +97,9 @@ func (s *Store) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, 
 	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
 		return err
 	}
+	if j.Told, err = toldFor(ctx, q, c); err != nil {
+		return err
+	}
 	// A session of this cycle may have used a reservation since the last load.
 	if has.actions && len(c.Policy.Cooldowns) > 0 {
 		j.Cooldowns, err = cooldowns(ctx, q, c.Environment, c.Policy.Cooldowns, s.moment(at))

@@ -42,7 +42,7 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	}
 	if !report.Handled {
 		p.called = &at
-		if every := c.Policy.Approval.Remind; every > 0 {
+		if every := c.Policy.Approval.Remind; every > 0 && !report.DryRun { // a dry run is told once
 			p.remind = ops.Ptr(at.Add(every))
 		}
 	}
@@ -74,16 +74,16 @@ const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT 
 
 // fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
 // already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does one
-// whose claimed repair nobody has verified.
+// whose claimed repair nobody has verified, and the open one of the service in a dry run, which finds it again in every cycle.
 func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, err error) {
 	check = failingCheck(p.report.Checks, service)
 	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
 	err = p.tx.QueryRowContext(ctx, `SELECT i."check", i.fingerprint FROM incidents i LEFT JOIN incident_cycles x
 			ON x.incident_id = i.id AND x.cycle_id = ?
 		WHERE i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL AND i.fingerprint IS NOT NULL
-			AND (i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
+			AND (? OR i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
 		ORDER BY x.cycle_id IS NULL, i.id DESC LIMIT 1`,
-		p.cycle.id, p.cycle.environment, service, p.report.Class, check, p.report.Handled).Scan(&check, &fingerprint)
+		p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled).Scan(&check, &fingerprint)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -114,8 +114,8 @@ func (p reporting) service(ctx context.Context, service string) error {
 			updated_at = excluded.updated_at,
 			called_at = CASE WHEN incidents.unverified_at IS NOT NULL THEN excluded.called_at
 				ELSE COALESCE(incidents.called_at, excluded.called_at) END,
-			remind_at = CASE WHEN incidents.unverified_at IS NOT NULL OR incidents.called_at IS NULL AND incidents.status = 'open'
-				THEN excluded.remind_at ELSE incidents.remind_at END,
+			remind_at = CASE WHEN incidents.unverified_at IS NOT NULL OR incidents.status = 'open' AND (incidents.called_at IS NULL
+				OR incidents.remind_at IS NULL AND incidents.reminders = 0) THEN excluded.remind_at ELSE incidents.remind_at END,
 			status = CASE WHEN incidents.status = 'unverified' OR incidents.status = 'snoozed' AND incidents.snoozed_until <= excluded.updated_at
 				THEN excluded.status ELSE incidents.status END,
 			unverified_at = NULL,

@@ -122,6 +122,23 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	return err
 }
 
+// toldFor returns the services of the cause that started a cycle, if people get or got the notice of it. Only a dry run asks.
+func toldFor(ctx context.Context, q db.Querier, c ops.Cycle) ([]string, error) {
+	if !c.Policy.DryRun || c.Trigger != ops.TriggerProbe && c.Trigger != ops.TriggerAlert {
+		return nil, nil
+	}
+	causes, err := db.List(ctx, q, scanCause, selectCauses+` WHERE z.cycle_id = ? AND EXISTS (SELECT 1 FROM notifications n
+		WHERE n.cycle_id = z.cycle_id AND n.kind = ? AND n.status IN (?, ?))`, c.ID, ops.NoticeOpened, ops.NoticePending, ops.NoticeSent)
+	if err != nil {
+		return nil, fmt.Errorf("read what the watch told: %w", err)
+	}
+	var out []string
+	for _, cause := range causes {
+		out = append(append(out, cause.Services...), cause.Affected...)
+	}
+	return out, nil
+}
+
 func levelOf(h ops.Health) ops.Level {
 	if h == ops.Down {
 		return ops.LevelCritical

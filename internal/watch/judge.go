@@ -224,7 +224,7 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	if pause <= 0 {
 		pause = 10 * time.Minute
 	}
-	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, now), now.Add(-pause))
+	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, env.config.Policy.DryRun, now), now.Add(-pause))
 	if err != nil {
 		w.logError(ctx, "start a cycle", err)
 		env.next = now.Add(time.Second)

@@ -9,12 +9,12 @@ import (
 	"claudeops/internal/watch/health"
 )
 
-func openedNotice(c ops.Cause, checks []ops.Check, now time.Time) *ops.Notice {
+func openedNotice(c ops.Cause, checks []ops.Check, dryRun bool, now time.Time) *ops.Notice {
 	level := ops.LevelWarning
 	if c.Level == ops.Down {
 		level = ops.LevelCritical
 	}
-	text := notice.Opened(c, checks)
+	text := notice.Opened(c, checks, dryRun)
 	return &ops.Notice{
 		Kind: ops.NoticeOpened, Level: level, Title: text.Title, Body: text.Body, Environment: c.Environment, Service: c.Services[0],
 		Key: "opened:" + c.Environment + ":" + c.Key, Status: ops.NoticePending, NextAt: now, CreatedAt: now,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -87,7 +88,7 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 	r.decision.Inputs = inputs(p, path, proposal, f)
 	if proposal.Handoff != nil {
 		r.services = proposal.Handoff.ServicesAffected
-		r.decision.Proposed = proposal.Handoff.Reason
+		r.decision.Proposed = notice.Reason(*proposal.Handoff)
 		r.decision.TargetHandler = proposal.Handoff.Target
 	}
 	if proposal.Choice != nil {
