@@ -72,6 +72,10 @@ type PlanStep struct {
 	WayBack        string  `json:"way_back" doc:"In the words of the agent."`
 	Does           string  `json:"does" doc:"What the supervisor runs."`
 	Undo           string  `json:"undo" doc:"What the supervisor runs to undo it, or none."`
+
+	State       ops.PlanState `json:"state" enum:"pending,approved,not_approved,running,done,failed,refused,skipped"`
+	Why         *string       `json:"why" doc:"Why it failed, was refused or was skipped."`
+	ActionRunID *int64        `json:"action_run_id" doc:"Its run."`
 }
 
 type approveInput struct {
@@ -325,6 +329,6 @@ func ApprovalRow(a ops.Approval) Approval {
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
 		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
-		Plan: planRows(a.Plan), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
+		Plan: planRows(a), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
 	}
 }

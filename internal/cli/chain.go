@@ -136,6 +136,9 @@ func printApprovals(w io.Writer, approvals []api.Approval) {
 			fmt.Fprintf(w, " by %s at %s %s", *a.AnsweredBy, stamp(a.AnsweredAt), clean(value(a.Answer)))
 		}
 		fmt.Fprintln(w)
+		for i, p := range a.Plan {
+			fmt.Fprintf(w, "  %s\n", planStep(i, p))
+		}
 	}
 }
 

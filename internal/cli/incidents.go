@@ -245,10 +245,10 @@ func (a *app) approvalsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
+				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
 				return printRows(a, found, header, func(x api.Approval) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
-						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
+						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(x.Reason, 60))
 				})
 			})
 		},
@@ -301,14 +301,41 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 		}
 	}
 	for i, p := range x.Plan {
-		fmt.Fprintf(w, "\nstep %d: %s of %s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
-			i+1, p.Action, p.Service, clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
+		fmt.Fprintf(w, "\n%s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
+			planStep(i, p), clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
 	}
 	fmt.Fprintln(w)
 	printChain(w, cycle.Cycle)
 	if x.Status == ops.ApprovalPending {
 		fmt.Fprintf(w, "\nAnswer with 'claudeops approvals approve %d' or 'claudeops approvals deny %d'.\n", x.ID, x.ID)
 	}
+}
+
+// planStep is a step of a plan with what became of it.
+func planStep(i int, p api.PlanStep) string {
+	text := fmt.Sprintf("step %d: %s of %s (%s)", i+1, p.Action, p.Service, stateWords(p.State))
+	if p.Why != nil {
+		text += ": " + clean(*p.Why)
+	}
+	return text
+}
+
+func stateWords(s ops.PlanState) string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// planLine counts the steps of a plan by their states: "1 done, 2 skipped".
+func planLine(plan []api.PlanStep) string {
+	var order []ops.PlanState
+	count := map[ops.PlanState]int{}
+	for _, p := range plan {
+		if count[p.State]++; count[p.State] == 1 {
+			order = append(order, p.State)
+		}
+	}
+	var parts []string
+	for _, state := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", count[state], stateWords(state)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {

@@ -17,6 +17,7 @@ import (
 type Journal interface {
 	Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error)
 	Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error)
+	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 	Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error
 	Sessions
 }
@@ -174,7 +175,24 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if done, err = a.perform(ctx, env, now, step); err != nil {
 			return a.release(ctx, id, err)
 		}
+		if len(done.Runs) > 0 {
+			if now, err = a.look(ctx, now); err != nil {
+				return a.release(ctx, id, err)
+			}
+		}
 	}
+}
+
+// look reads the journal again after a step of a plan: an incident may have been closed while it ran, and then no other step is due.
+func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	next, err := a.Journal.Load(ctx, now.Cycle.ID)
+	if err != nil {
+		return now, err
+	}
+	readSessions(next.Journal, now.Journal)
+	return next, nil
 }
 
 // perform does what the step says and returns what came of it.

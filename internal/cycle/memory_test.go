@@ -135,6 +135,12 @@ func (m *memory) answer(status ops.ApprovalStatus, by string) {
 	m.cycle.Status = ops.CycleQueued
 }
 
+func (m *memory) Load(context.Context, ops.CycleID) (ops.Claimed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claimed(), nil
+}
+
 func (m *memory) Release(context.Context, ops.Owner, ops.CycleID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

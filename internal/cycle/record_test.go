@@ -68,6 +68,14 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 	return next, nil
 }
 
+func (p *tape) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
+	claimed, err := p.Journal.Load(ctx, id)
+	if err == nil {
+		p.now = claimed
+	}
+	return claimed, err
+}
+
 // follow keeps a decision that is only done and not written: it follows from the journal as it stands.
 func (p *tape) follow() {
 	for i := range p.now.Journal.Sessions {

@@ -29,14 +29,8 @@ func (v view) denied() bool { return v.asked(ops.ApprovalDenied, "") }
 
 // expired: nobody answered, and the operator did not say that silence means yes.
 func (v view) expired() bool {
-	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != onExpiryApprove
+	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != ops.OnExpiryApprove
 }
-
-// What an operator can have done with a question that nobody answers.
-const (
-	onExpiryApprove = "approve"
-	onExpiryDeny    = "deny"
-)
 
 // approved is the handler whose start a human agreed to, or empty.
 func (v view) approved() string {
@@ -98,11 +92,17 @@ func (v view) recovered() bool {
 		!slices.ContainsFunc(v.checks(ops.ProbeRecheck, v.last.ID), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
+// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since. A plan that was begun gets
+// the credit instead.
 func (v view) problemOver() bool {
-	q, awaited := v.question(), v.awaited()
-	return q != nil && q.Status != ops.ApprovalDenied && len(awaited) > 0 &&
-		!slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
+	q := v.question()
+	return q != nil && q.Status != ops.ApprovalDenied && v.allClosed() && !v.planCounts()
+}
+
+// allClosed: every incident that the cycle waits for has been closed.
+func (v view) allClosed() bool {
+	awaited := v.awaited()
+	return len(awaited) > 0 && !slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
 }
 
 // withdraw ends the question with its problem, and tells those who were asked.
@@ -209,7 +209,7 @@ func denied(v view) ops.Step {
 
 func unanswered(v view) ops.Step {
 	reason, status := notice.Unanswered(*v.question()), ops.CycleNeedsHuman
-	if v.policy.Approval.OnExpiry == onExpiryDeny {
+	if v.policy.Approval.OnExpiry == ops.OnExpiryDeny {
 		status = ops.CycleBlocked
 	}
 	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))

@@ -33,13 +33,17 @@ func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps
 	return steps, ""
 }
 
-// approvedPlan is the question whose plan a human approved, at least in part, or nil.
+// approvedPlan is the question whose plan was approved, at least in part, by a human or because nobody answered, or nil.
 func (v view) approvedPlan() *ops.Approval {
-	q := v.question()
-	if q == nil || q.Kind != ops.ApprovalTier || q.Status != ops.ApprovalApproved || len(q.Steps) == 0 || len(q.Plan) == 0 {
-		return nil
+	if q := v.question(); q != nil && v.planApproved(*q) {
+		return q
 	}
-	return q
+	return nil
+}
+
+func (v view) planApproved(q ops.Approval) bool {
+	approved := q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired && v.policy.Approval.OnExpiry == ops.OnExpiryApprove
+	return q.Kind == ops.ApprovalTier && approved && len(q.Steps) > 0 && len(q.Plan) > 0
 }
 
 // planRun is the run of a step, or nil.
@@ -51,6 +55,22 @@ func (v view) planRun(q *ops.Approval, step int) *ops.ActionRun {
 	}
 	return nil
 }
+
+// planBegun: at least one step was begun.
+func (v view) planBegun() bool {
+	q := v.approvedPlan()
+	return q != nil && slices.ContainsFunc(q.Steps, func(n int) bool {
+		r := v.planRun(q, n)
+		return r != nil && r.Status != ops.ActionRefused
+	})
+}
+
+// planCounts: a plan was begun, so how its problem ended is for the plan to say: first a step that is still running, then the probes.
+// Where a service has no probe, nothing could say that the plan helped.
+func (v view) planCounts() bool { return v.planInFlight() || v.planBegun() && v.allProbed() }
+
+// allProbed: every service that the cycle works on has a probe.
+func (v view) allProbed() bool { return len(v.servicesToVerify()) == len(v.ours()) }
 
 // planInFlight: whoever asks runs nothing yet, so a started step belongs to a worker that died.
 func (v view) planInFlight() bool { return v.planStarted() != nil }
@@ -95,10 +115,16 @@ func (v view) nextPlanStep() int {
 	return 0
 }
 
+// planEnough: the incidents were closed before the last step, so the rest is not needed, unless probes found something since.
+func (v view) planEnough() bool {
+	return v.planBegun() && v.allProbed() && v.allClosed() &&
+		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
+}
+
 // planDue: what holds by now is looked at again before each step, as before a tier starts.
 func (v view) planDue() bool {
 	step := v.nextPlanStep()
-	if step == 0 || v.policy.DryRun {
+	if step == 0 || v.policy.DryRun || v.planEnough() {
 		return false
 	}
 	q := v.approvedPlan()
@@ -125,20 +151,21 @@ func runPlanStep(v view) ops.Step {
 	}
 }
 
-// planRan: at least one step was carried out, and none is due any more.
-func (v view) planRan() bool {
+// planRan: a step was carried out, and none is due any more.
+func (v view) planRan() bool { return v.planBegun() && (v.nextPlanStep() == 0 || v.planEnough()) }
+
+// planChecks are what probes found since the last step ended.
+func (v view) planChecks() []ops.Check {
 	q := v.approvedPlan()
-	if q == nil || v.nextPlanStep() != 0 {
-		return false
-	}
-	return slices.ContainsFunc(q.Steps, func(n int) bool {
-		r := v.planRun(q, n)
-		return r != nil && r.Status != ops.ActionRefused
+	return slices.DeleteFunc(v.checks(ops.ProbePlan, v.last.ID), func(c ops.Check) bool {
+		return slices.ContainsFunc(v.journal.Runs, func(r ops.ActionRun) bool {
+			return r.ApprovalID == q.ID && r.EndedAt != nil && c.At.Before(*r.EndedAt)
+		})
 	})
 }
 
 func (v view) planUnverified() bool {
-	return v.planRan() && len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbePlan, v.last.ID)) == 0
+	return v.planRan() && len(v.servicesToVerify()) > 0 && len(v.planChecks()) == 0
 }
 
 func verifyPlan(v view) ops.Step {
@@ -151,13 +178,54 @@ func verifyPlan(v view) ops.Step {
 
 // planHelped: probes that saw the services fail find all of them healthy.
 func (v view) planHelped() bool {
-	return v.planRan() && v.allProven(ops.ProbePlan) &&
-		!slices.ContainsFunc(v.checks(ops.ProbePlan, v.last.ID), func(c ops.Check) bool { return c.Status != ops.Healthy })
+	if !v.planRan() || !v.allProven(ops.ProbePlan) {
+		return false
+	}
+	checks := v.planChecks()
+	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
 func planResolved(v view) ops.Step {
-	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.checks(ops.ProbePlan, v.last.ID)))
+	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
 	step := v.finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.repaired(ops.ProbePlan, ops.ProofPlan, notice.In(v.cycle.ID, reason))
+	return step
+}
+
+// leavePlan records that approved steps are not carried out any more, and why, where the cycle ends or a tier takes over.
+func (v view) leavePlan(step ops.Step) ops.Step {
+	if step.Kind != ops.StepFinish && step.Kind != ops.StepQueue {
+		return step
+	}
+	for i := range v.journal.Approvals {
+		q := &v.journal.Approvals[i]
+		if !v.planApproved(*q) || q.Skipped != "" {
+			continue
+		}
+		var left []int
+		var broken *ops.ActionRun
+		for _, n := range q.Steps {
+			switch r := v.planRun(q, n); {
+			case r == nil:
+				left = append(left, n)
+			case r.Status != ops.ActionDone:
+				broken = r
+			}
+		}
+		if len(left) == 0 {
+			continue
+		}
+		switch {
+		case broken != nil:
+			step.Skipped = notice.StepsAfter(*broken)
+		case v.problemOver():
+			step.Skipped = notice.StepsTooLate
+		case step.Status == ops.CycleResolved:
+			step.Skipped = notice.StepsNotNeeded
+		default:
+			step.Skipped = notice.StepsLeft(step.Reason)
+		}
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventAction, notice.StepsSkipped(left, step.Skipped)))
+	}
 	return step
 }

@@ -61,7 +61,7 @@ func (v view) wasBad(c ops.Check) bool {
 		}
 	}
 	for _, i := range v.journal.Incidents {
-		if i.Service == c.Service && i.ResolvedAt == nil && i.ProbeFailedAt != nil {
+		if i.Service == c.Service && i.ProbeFailedAt != nil {
 			return true
 		}
 	}

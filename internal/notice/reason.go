@@ -237,17 +237,61 @@ func PlanInterrupted(step int) string {
 // PlanStep says that a step of the plan is carried out.
 func PlanStep(q ops.Approval, step int) string {
 	p := q.Plan[step-1]
-	return fmt.Sprintf("step %d of the plan that %s approved: %s of %s", step, q.AnsweredBy, p.Action, p.Service)
+	return fmt.Sprintf("step %d of the plan %s: %s of %s", step, approvedBy(q), p.Action, p.Service)
+}
+
+// approvedBy says whose approval a plan has.
+func approvedBy(q ops.Approval) string {
+	if q.Status == ops.ApprovalExpired {
+		return "that counts as approved because nobody answered"
+	}
+	return "that " + q.AnsweredBy + " approved"
 }
 
 // PlanVerifies says that probes check whether the plan helped.
 func PlanVerifies(services []string) string {
-	return "the approved plan was carried out; probes check " + strings.Join(services, ", ")
+	return "probes check whether the approved plan helped: " + strings.Join(services, ", ")
 }
 
 // RepairedByPlan says that the approved plan helped.
 func RepairedByPlan(q ops.Approval, checks int) string {
-	return fmt.Sprintf("the plan that %s approved repaired it; %s by our own probes", q.AnsweredBy, checksConfirmed(checks))
+	healthy := "1 check is"
+	if checks != 1 {
+		healthy = fmt.Sprintf("%d checks are", checks)
+	}
+	return fmt.Sprintf("resolved by the approved plan, confirmed by probes: %s healthy after the plan %s", healthy, approvedBy(q))
+}
+
+// StepsNotNeeded, StepsTooLate, StepsAfter and StepsLeft say why approved steps were not carried out.
+
+// StepsNotNeeded says that nothing was left to repair.
+const StepsNotNeeded = "not needed: probes found it healthy"
+
+// StepsTooLate says that the incident was closed before.
+const StepsTooLate = "not needed: the incident was closed"
+
+// StepsAfter says that an earlier step was not done.
+func StepsAfter(r ops.ActionRun) string {
+	was := "was " + string(r.Status)
+	if r.Status == ops.ActionFailed {
+		was = "failed"
+	}
+	return fmt.Sprintf("step %d %s, and a plan stops there", r.Step, was)
+}
+
+// StepsLeft says that the cycle went on without the plan.
+func StepsLeft(why string) string { return "not carried out: " + why }
+
+// StepsSkipped names the steps.
+func StepsSkipped(steps []int, why string) string {
+	if len(steps) == 1 {
+		return fmt.Sprintf("step %d of the plan was skipped: %s", steps[0], why)
+	}
+	var words []string
+	for _, n := range steps {
+		words = append(words, fmt.Sprint(n))
+	}
+	return fmt.Sprintf("steps %s of the plan were skipped: %s", And(words), why)
 }
 
 // StepNotHandedOn, StepUnknown, StepTooHigh and StepBranch say why a plan cannot be carried out as it is written.

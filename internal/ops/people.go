@@ -14,6 +14,12 @@ type ApprovalPolicy struct {
 	Reminds  int           `json:"reminds,omitempty"`   // at most so many, then the second target
 }
 
+// What an operator can have done with a question that nobody answers, beside calling a human.
+const (
+	OnExpiryApprove = "approve" // all of it, with all steps of its plan
+	OnExpiryDeny    = "deny"
+)
+
 // ApprovalStatus is where a question to a human stands.
 type ApprovalStatus string
 
@@ -55,8 +61,11 @@ type Approval struct {
 	// Plan is what the supervisor does after an approval, before it starts the tier; PlanHash identifies what was shown of it.
 	Plan     []ApprovedStep
 	PlanHash string
-	// Steps are those that were approved, counted from 1.
-	Steps []int
+	// Steps are those that were approved, counted from 1. Skipped is why those of them that have not run will not.
+	Steps   []int
+	Skipped string
+	// States are what became of the steps of the plan. They are made from the runs for those who look at it, and not stored.
+	States []PlanProgress
 }
 
 // Supervisor is the name under which the program answers questions and closes incidents by itself.

@@ -42,6 +42,7 @@ type Step struct {
 	Recovery  *Recovery   // the attempt that is ordered
 	Approval  *Approval   // await: what is asked
 	Act       *PlannedAct // act: the step of the plan
+	Skipped   string      // why the approved steps of a plan that have not run will not
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification

@@ -182,6 +182,11 @@ func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 			return fmt.Errorf("report incident: %w", err)
 		}
 	}
+	if why := t.Step.Skipped; why != "" {
+		if err := skipSteps(ctx, tx, cycle.id, why); err != nil {
+			return fmt.Errorf("skip steps of the plan: %w", err)
+		}
+	}
 	if a := t.Step.Approval; a != nil {
 		if err := askApproval(ctx, tx, cycle, *a, t.At); err != nil {
 			return fmt.Errorf("ask for approval: %w", err)

@@ -13,14 +13,33 @@ import (
 )
 
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
-	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps FROM approvals a`
+	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped
+	FROM approvals a`
 
 func scanApproval(r db.Row) (ops.Approval, error) {
 	var a ops.Approval
 	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
-		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps))
+		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped)
 	return a, err
+}
+
+// addStates adds what became of the steps of plans.
+func addStates(ctx context.Context, q db.Querier, all []ops.Approval) error {
+	var ids []any
+	for _, a := range all {
+		if len(a.Plan) > 0 {
+			ids = append(ids, a.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	runs, err := db.List(ctx, q, scanAction, selectActions+` WHERE r.approval_id IN (`+marks(len(ids))+`)`, ids...)
+	for i := range all {
+		all[i].States = all[i].Progress(runs)
+	}
+	return err
 }
 
 // ApprovalFilter chooses approvals; the zero value means all.
@@ -45,6 +64,9 @@ func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
+	if err == nil {
+		err = addStates(ctx, s.db.Reader(), out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
@@ -54,10 +76,14 @@ func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval
 // Approval returns one question.
 func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 	a, err := approvalByID(ctx, s.db.Reader(), id)
+	one := []ops.Approval{a}
+	if err == nil {
+		err = addStates(ctx, s.db.Reader(), one)
+	}
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("read approval %d: %w", id, err)
 	}
-	return a, nil
+	return one[0], nil
 }
 
 // ExpiringApprovals returns the pending questions whose time is over, longest over first.
@@ -245,11 +271,36 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	if !ok {
 		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 	}
+	if status == ops.ApprovalExpired && len(a.Plan) > 0 {
+		if err := approveBySilence(ctx, tx, &a); err != nil {
+			return ops.Approval{}, err
+		}
+	}
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
-		Message: withReason(describeAnswer(a), reason),
+		Message: withReason(describeAnswer(a), a.Answer),
 	}, at)
 	return a, err
+}
+
+// approveBySilence approves all steps of a plan if the operator wants that when nobody answers.
+func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error {
+	c, err := cycleByID(ctx, tx, a.CycleID)
+	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove {
+		return err
+	}
+	a.Steps, a.Answer = allSteps(*a), a.Answer+"; on_expiry approves all steps of the plan"
+	text, err := db.JSON(a.Steps)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ?, answer = ? WHERE id = ?`, text, a.Answer, a.ID)
+	return err
+}
+
+// skipSteps records why the approved steps of a cycle that have not run will not.
+func skipSteps(ctx context.Context, tx db.Querier, cycle ops.CycleID, why string) error {
+	return db.Later(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`, why, cycle)
 }
 
 // expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and

@@ -44,7 +44,7 @@ type approvalView struct {
 	Budget      string
 	Cooldowns   []cooldownView
 	Review      bool
-	Plan        []ops.ApprovedStep
+	Plan        []planStepView
 	PlanHash    string
 
 	Ask       string // approve or deny: the answer to confirm; empty offers both
@@ -126,7 +126,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		ID: a.ID, Environment: a.Environment, Cycle: refer(a.CycleID), Session: a.SessionID, Asked: m.stamp(a.RequestedAt),
 		Why: plain(a.Reason), Cost: totalCost(loaded.Journal.Sessions), Review: a.Kind == ops.ApprovalReview,
 	}
-	view.Plan, view.PlanHash = plainPlan(a.Plan), a.PlanHash
+	view.Plan, view.PlanHash = planSteps(a, loaded.Journal.Runs), a.PlanHash
 	if a.ExpiresAt != nil {
 		at := m.stamp(*a.ExpiresAt)
 		at.Text = "now"
@@ -267,9 +267,9 @@ func (s *server) tools(environment string, t ops.Tier) string {
 
 func unansweredText(policy string) string {
 	switch policy {
-	case "approve":
+	case ops.OnExpiryApprove:
 		return "If nobody answers, it is approved when it expires."
-	case "deny":
+	case ops.OnExpiryDeny:
 		return "If nobody answers, it is denied when it expires."
 	}
 	return "If nobody answers, the cycle ends when it expires and needs a person."
@@ -386,15 +386,4 @@ func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStat
 		return s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
 	}
 	return s.Store.AnswerPlan(r.Context(), id, r.PostFormValue("plan_hash"), steps, s.person(r), reason(r), s.Clock())
-}
-
-// plainPlan is a plan without characters that could hide something.
-func plainPlan(steps []ops.ApprovedStep) []ops.ApprovedStep {
-	out := slices.Clone(steps)
-	for i := range out {
-		p := &out[i]
-		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
-		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
-	}
-	return out
 }
