@@ -244,10 +244,16 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 
 // problemOf names a cause by its services and the reason of their failed checks.
 func problemOf(c health.NewCause) string {
+	bad := make(map[string]int, len(c.Services)) // the first bad check of each; there may be very many
+	for i := len(c.Checks) - 1; i >= 0; i-- {
+		if c.Checks[i].Status != ops.Healthy {
+			bad[c.Checks[i].Service] = i
+		}
+	}
 	var all []ops.Trouble
 	for _, name := range c.Services {
 		found := ops.Trouble{Service: name, Status: c.Level}
-		if i := slices.IndexFunc(c.Checks, func(k ops.Check) bool { return k.Service == name && k.Status != ops.Healthy }); i >= 0 {
+		if i, ok := bad[name]; ok {
 			found.Status, found.Error = c.Checks[i].Status, c.Checks[i].Error
 		}
 		all = append(all, found)
