@@ -158,8 +158,14 @@ func (v view) planHelped() bool {
 }
 
 func planResolved(v view) ops.Step {
-	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.checks(ops.ProbePlan, v.last.ID)))
+	reason, idle := notice.RepairedByPlan(*v.approvedPlan(), len(v.checks(ops.ProbePlan, v.last.ID))), v.notRunning()
+	if len(idle) > 0 {
+		reason = notice.PlanNotRunning(*v.approvedPlan(), idle)
+	}
 	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(notice.In(v.cycle.ID, reason))
+	if len(idle) > 0 {
+		return unproven(step, idle)
+	}
 	return step
 }

@@ -297,8 +297,13 @@ func (v view) foundHealthy() []ops.Recovered {
 func resolved(v view) ops.Step {
 	reason := notice.Unverified(v.last.Tier)
 	verdict, judged := v.verdict()
-	verified := true
+	verified, idle := true, v.notRunning()
+	if v.asked(ops.ApprovalApproved, ops.ApprovalReview) {
+		idle = nil // a person has looked and accepts it
+	}
 	switch n := len(v.checks(ops.ProbeVerify, v.last.ID)); {
+	case len(idle) > 0:
+		reason = notice.NotRunning(v.last.Tier, idle)
 	case n > 0:
 		reason = notice.RepairedByProbes(v.last.Tier, n)
 	case v.reviewed() && v.question().Status == ops.ApprovalApproved:
@@ -313,6 +318,9 @@ func resolved(v view) ops.Step {
 	step.Recovered = v.recoveredServices(notice.In(v.cycle.ID, reason))
 	if judged {
 		step.Verified = v.verification(verdict)
+	}
+	if len(idle) > 0 {
+		return unproven(step, idle)
 	}
 	return step
 }

@@ -219,6 +219,11 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 			why = "after the wait"
 		case ops.ProbePlan:
 			why = "after the plan"
+		case ops.ProbeRunning:
+			if k.Status == ops.Healthy {
+				continue
+			}
+			why = "after the repair"
 		case ops.ProbeObserve, ops.ProbeWatch, ops.ProbeAlert:
 			continue
 		}
@@ -229,9 +234,11 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 		if k.Status != ops.Healthy {
 			level = ops.LevelWarning
 		}
-		out = append(out, Entry{
-			At: k.At, Kind: Probe, Level: level, Cycle: c.Cycle.ID, Text: with(fmt.Sprintf("Probe %s: %s is %s", why, k.Service, k.Status), k.Error),
-		})
+		text := fmt.Sprintf("Probe %s: %s is %s", why, k.Service, k.Status)
+		if k.Purpose == ops.ProbeRunning {
+			text = "Not running " + why
+		}
+		out = append(out, Entry{At: k.At, Kind: Probe, Level: level, Cycle: c.Cycle.ID, Text: with(text, k.Error)})
 	}
 	return out
 }

@@ -132,6 +132,8 @@ func checksText(purpose ops.ProbePurpose, checks []ops.Check) (badge, string) {
 		what += " after the plan"
 	case ops.ProbeAlert:
 		what = "Received alerts about " + plural(len(services), "service", "services")
+	case ops.ProbeRunning:
+		return runningText(checks)
 	case ops.ProbeObserve, ops.ProbeWatch:
 	}
 	if len(bad) == 0 {
@@ -150,6 +152,20 @@ func checksText(purpose ops.ProbePurpose, checks []ops.Check) (badge, string) {
 		names = append(names[:3], fmt.Sprintf("%d more", more))
 	}
 	return healthBadge(worst), fmt.Sprintf("%s: %s not healthy", what, strings.Join(names, ", "))
+}
+
+// runningText says whether what the repaired services run in is up.
+func runningText(checks []ops.Check) (badge, string) {
+	var idle []string
+	for _, c := range checks {
+		if c.Status != ops.Healthy {
+			idle = append(idle, firstLine(c.Error, 100))
+		}
+	}
+	if len(idle) == 0 {
+		return healthBadge(ops.Healthy), "Looked at " + plural(len(checks), "container or unit", "containers and units") + " of what was repaired: running"
+	}
+	return healthBadge(ops.Down), "After the repair: " + strings.Join(idle, "; ")
 }
 
 // addSessions adds the start and the end of each session.
