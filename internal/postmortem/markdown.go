@@ -221,6 +221,12 @@ func (r *report) cost() {
 func (r *report) ended() {
 	r.section("How it ended")
 	i := r.story.Incident
+	for _, c := range r.story.Cycles {
+		if at := c.Cycle.RefutedAt; at != nil && c.Cycle.EndedAt != nil {
+			r.line("The repair of cycle %d did not hold. %s UTC: %s. %s UTC: the same check failed again.\n",
+				c.Cycle.ID, clock(*c.Cycle.EndedAt), strings.TrimSuffix(r.say(c.Cycle.Reason), "."), clock(*at))
+		}
+	}
 	if i.ResolvedAt == nil {
 		r.line("It has not ended: the incident is %s.", r.status())
 		r.bullet("To do", r.say(r.known.Recommendation))
@@ -232,6 +238,9 @@ func (r *report) ended() {
 	}
 	r.line("Resolved by %s: %s.\n", r.say(name(i.ResolvedBy)), strings.TrimSuffix(how, "."))
 	r.line("%s", r.verified())
+	if p := i.ProbationUntil; p != nil && r.now.Before(*p) {
+		r.line("\nOn probation until %s UTC: if the same check fails again, the incident is opened again.", clock(*p))
+	}
 }
 
 // verified says whether somebody confirmed the end.
@@ -240,7 +249,7 @@ func (r *report) verified() string {
 		return "Verified: a person closed it."
 	}
 	for _, c := range slices.Backward(r.story.Cycles) {
-		if v := c.Cycle.Verified; v != nil {
+		if v := c.Cycle.Verified; v != nil && c.Cycle.RefutedAt == nil {
 			if *v {
 				return "Verified: yes, by probes, a judge or a person."
 			}

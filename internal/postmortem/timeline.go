@@ -28,6 +28,7 @@ const (
 	Notice     Kind = "notice"
 	Called     Kind = "called"
 	Person     Kind = "person"
+	Refuted    Kind = "refuted"
 	Resolved   Kind = "resolved"
 	longest         = 300
 	maxEntry        = 400
@@ -61,10 +62,16 @@ func Timeline(s ops.IncidentStory) []Entry {
 		out = append(out, ofNotice(n))
 	}
 	for _, e := range s.Events {
-		if strings.Contains(e.Message, "is over") {
+		entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message}
+		switch {
+		case strings.Contains(e.Message, "is open again"):
+			entry.Kind, entry.Level = Refuted, e.Level
+		case strings.Contains(e.Message, "is over") && i.ResolvedAt != nil && e.At.Equal(*i.ResolvedAt):
 			continue // the end of the incident says it
+		case strings.Contains(e.Message, "is over"):
+			entry.Kind = Resolved
 		}
-		out = append(out, Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message})
+		out = append(out, entry)
 	}
 	if i.CalledAt != nil {
 		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human was called"})

@@ -25,19 +25,22 @@ type reporting struct {
 	called *time.Time // when a human is called; nil: nobody is
 	remind *time.Time // when the first reminder is due
 	at     time.Time
+	told   bool     // the step tells people itself
+	again  []string // the repairs that the report shows not to have held
 }
 
 // reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
-// fingerprint.
-func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.IncidentReport, at time.Time) error {
-	p := reporting{tx: tx, cycle: cycle, report: report, at: at}
+// fingerprint. One that is on probation is opened again; what did not hold is returned, where the step tells people itself.
+func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
+	report := *step.Incident
+	p := reporting{tx: tx, cycle: cycle, report: report, at: at, told: !report.Handled && len(step.Notices) > 0}
 	var err error
 	if p.text, err = db.JSON(report); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := cycleByID(ctx, tx, cycle.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !report.Handled {
 		p.called = &at
@@ -48,7 +51,7 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	if report.Waits {
 		// The cycle no longer waits for what it waited for before.
 		if err := dropWaits(ctx, tx, cycle.id); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	services := slices.Compact(slices.Sorted(slices.Values(report.Services)))
@@ -57,10 +60,10 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	}
 	for _, service := range services {
 		if err := p.service(ctx, service); err != nil {
-			return fmt.Errorf("%q: %w", service, err)
+			return nil, fmt.Errorf("%q: %w", service, err)
 		}
 	}
-	return nil
+	return p.again, nil
 }
 
 // onlyHandled: the report calls nobody, and somebody was called about the open incident before.
@@ -81,7 +84,10 @@ func (p reporting) fingerprint(ctx context.Context, service string) (check, fing
 	return check, fingerprint, err
 }
 
-func (p reporting) service(ctx context.Context, service string) error {
+func (p *reporting) service(ctx context.Context, service string) error {
+	if err := p.relapse(ctx, service); err != nil {
+		return err
+	}
 	check, fingerprint, err := p.fingerprint(ctx, service)
 	if err != nil {
 		return err

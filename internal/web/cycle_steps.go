@@ -54,8 +54,16 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 	if c.CancelRequestedAt != nil {
 		l.add(*c.CancelRequestedAt, happened{Badge: badge{"unknown", "ban", "Stopped"}, Text: "Asked to stop", Reason: plain(c.CancelReason)})
 	}
+	if c.RefutedAt != nil {
+		l.add(*c.RefutedAt, happened{
+			Badge: badge{"bad", "octagon-x", "Did not hold"}, Text: "The repair did not hold: the same check failed again on probation",
+		})
+	}
 	if c.EndedAt != nil {
-		shown := badgeOf(c)
+		shown := cycleBadge(c.Status)
+		if c.RefutedAt == nil {
+			shown = badgeOf(c)
+		}
 		l.add(*c.EndedAt, happened{Badge: shown, Text: "Ended: " + shown.Word, Reason: plain(c.Reason)})
 	}
 	slices.SortStableFunc(l.all, func(a, b happened) int { return a.at.Compare(b.at) })

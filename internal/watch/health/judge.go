@@ -178,10 +178,15 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
 		}, true
 	}
+	return v.silenced(s, c.Probe)
+}
+
+// silenced holds a check that a silence, a person or a maintenance covers.
+func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
 		for _, q := range v.Silences {
-			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, c.Probe) {
+			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, probe) {
 				why, what := ops.HoldSilenced, "silenced until "+clock(q.Until)
 				if q.Incident != 0 {
 					why, what = ops.HoldPerson, "held by a person"
@@ -194,7 +199,7 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 		}
 		for _, w := range v.Windows {
 			until, open := w.Active(at)
-			if open && w.Covers(s.name, s.group, c.Probe) {
+			if open && w.Covers(s.name, s.group, probe) {
 				return ops.Withheld{
 					Why: ops.HoldMaintenance, Until: until.Add(v.rules.Window),
 					Reason: fmt.Sprintf("%s is %s, but in maintenance until %s.", s.name, s.level, clock(until)),
