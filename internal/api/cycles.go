@@ -22,6 +22,8 @@ type Cycle struct {
 	Status            ops.CycleStatus `json:"status"`
 	Verified          *bool           `json:"verified" doc:"Resolved: whether somebody but the agent confirmed it. Else null."`
 	VerifiedBy        *string         `json:"verified_by" doc:"Resolved: who confirmed it: probe, judge, human, plan, reflex or none. Else null."`
+	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again on probation: the repair did not hold."`
+	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens the incidents again. Null if it closed none."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`
@@ -211,7 +213,8 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
 		ID: int64(c.ID), Environment: c.Environment, Title: c.Title(), Problem: text(c.Problem), Trigger: string(c.Trigger),
-		Status: c.Status, Verified: c.Verified, VerifiedBy: text(c.VerifiedBy), Reason: text(c.Reason), Prompt: text(c.Prompt),
+		Status: c.Status, Verified: c.Verified, VerifiedBy: text(c.VerifiedBy), RefutedAt: c.RefutedAt, ProbationUntil: c.ProbationUntil,
+		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,
@@ -223,6 +226,8 @@ func CycleRow(c store.CycleSummary) Cycle {
 // StatusText is the status as a person reads it.
 func (c Cycle) StatusText() string {
 	switch {
+	case c.RefutedAt != nil:
+		return "resolved, did not hold"
 	case c.Status == ops.CycleResolved && c.Verified != nil && !*c.Verified:
 		return "resolved, unverified"
 	case c.Status == ops.CycleQueued && c.StartedAt != nil && c.WakeAt != nil:

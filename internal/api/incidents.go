@@ -32,6 +32,8 @@ type Incident struct {
 	UpdatedAt      time.Time          `json:"updated_at"`
 	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
 	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
+	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
+	ProbationUntil *time.Time         `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
 	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
 	AcknowledgedBy *string            `json:"acknowledged_by"`
 	SnoozedUntil   *time.Time         `json:"snoozed_until"`
@@ -317,7 +319,7 @@ func IncidentRow(i ops.Incident) Incident {
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
 		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
-		CalledAt: i.CalledAt, Handled: i.Handled,
+		CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
 	}

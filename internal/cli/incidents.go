@@ -142,6 +142,12 @@ func printIncident(w io.Writer, i api.Incident) {
 	}
 	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s, cycles %d to %d\n",
 		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt), i.FirstCycleID, i.LastCycleID)
+	if i.ReopenedAt != nil {
+		fmt.Fprintf(w, "The repair did not hold: opened again at %s.\n", stamp(i.ReopenedAt))
+	}
+	if i.ProbationUntil != nil && time.Now().Before(*i.ProbationUntil) {
+		fmt.Fprintf(w, "On probation until %s: the same check opens it again.\n", stamp(i.ProbationUntil))
+	}
 	if i.Handled {
 		fmt.Fprintf(w, "Cycle %d repairs it; nobody was called.\n", i.LastCycleID)
 	}

@@ -74,7 +74,9 @@ type Parts struct {
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
-	Handoffs     HandoffFile
+	// Docker is the socket of the engine that has the containers of an environment's services; nil: the default one.
+	Docker   func(env ops.Environment) string
+	Handoffs HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
 	// Gates judge every tool call; nil leaves the CLI's own lists alone.
@@ -125,6 +127,9 @@ func New(p Parts) *Advancer {
 	}
 	if p.Owner == nil {
 		p.Owner = func() ops.Owner { return ops.Owner{} }
+	}
+	if p.Docker == nil {
+		p.Docker = func(ops.Environment) string { return "" }
 	}
 	if p.Draining == nil {
 		p.Draining = func() bool { return false }

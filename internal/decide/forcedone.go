@@ -101,6 +101,9 @@ func (v view) stillDown() []string {
 	latest := map[string]ops.Health{}
 	var order []string
 	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeRunning {
+			continue
+		}
 		if _, seen := latest[c.Service]; !seen {
 			order = append(order, c.Service)
 		}

@@ -127,6 +127,9 @@ func (v view) badChecks(services []string) []ops.CheckResult {
 	latest := map[string]ops.Check{}
 	var order []string
 	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeRunning {
+			continue // no check of the service itself: it says why a repair is not proven
+		}
 		key := c.Service + "\x00" + c.Probe
 		if _, seen := latest[key]; !seen {
 			order = append(order, key)

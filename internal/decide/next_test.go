@@ -127,6 +127,7 @@ func TestNext(t *testing.T) {
 	tests = append(tests, proofCases(now)...)
 	tests = append(tests, dryRunCases()...)
 	tests = append(tests, doubtCases()...)
+	tests = append(tests, runningCases()...)
 	seen := map[string]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

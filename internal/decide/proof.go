@@ -31,8 +31,12 @@ func (v view) withoutHeld(services []string) []string {
 }
 
 // proven reports whether probes that ran for a purpose after the last session prove that a service was repaired: each is healthy, and
-// one of them looks at what was wrong. A probe that was healthy all the time proves nothing.
+// one of them looks at what was wrong. A probe that was healthy all the time proves nothing, and neither does any while a container or a
+// unit of the service does not run: something else may answer it.
 func (v view) proven(service string, purpose ops.ProbePurpose) bool {
+	if slices.ContainsFunc(v.notRunning(), func(c ops.Check) bool { return c.Service == service }) {
+		return false
+	}
 	looked := false
 	for _, c := range v.checks(purpose, v.last.ID) {
 		if c.Service != service {
@@ -56,7 +60,7 @@ func (v view) allProven(purpose ops.ProbePurpose) bool {
 // or by an agent with a check of the same type.
 func (v view) wasBad(c ops.Check) bool {
 	for _, k := range v.journal.Checks {
-		if k.Service == c.Service && k.Purpose != ops.ProbeAlert && v.policy.Bad(k) {
+		if k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) {
 			return true
 		}
 	}
@@ -136,7 +140,7 @@ func (v view) foundWell() []ops.Recovered {
 func (v view) green(service string) bool {
 	last := map[string]ops.Check{}
 	for _, c := range v.journal.Checks {
-		if c.Service == service && c.Purpose != ops.ProbeAlert {
+		if c.Service == service && c.Purpose != ops.ProbeAlert && c.Purpose != ops.ProbeRunning {
 			last[c.Probe] = c
 		}
 	}

@@ -78,7 +78,7 @@ func (v view) judgeQuestion(calls []ops.Call) (prompt, schema string) {
 			end.Claims = append(end.Claims, judge.Claim{Service: a.Service, Action: a.Action, Success: a.Success})
 		}
 	}
-	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
+	for _, c := range append(v.checks(ops.ProbeVerify, v.last.ID), v.notRunning()...) {
 		end.Checks = append(end.Checks, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}
 	return judge.Prompt(v.goal(), done, end), judge.Inline()

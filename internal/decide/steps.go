@@ -267,6 +267,8 @@ func resolved(v view) ops.Step {
 		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
 	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
 		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
+	case len(v.notRunning()) > 0:
+		reason = notice.NotRunning(v.last.Tier, v.notRunning())
 	case judged && verdict.Verdict == judge.Pass:
 		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}

@@ -62,6 +62,14 @@ func all() []struct {
 		Resolution: "cycle 57: Tier 2 repaired it; 1 check confirmed by our own probes",
 		Report:     []byte(`{"recommendation":"approve or deny that tier3 works on web","tried":"restarted web twice"}`),
 	}
+	claimed := ops.Cycle{ID: 57, Reason: "Tier 2 repaired it; 1 check confirmed by our own probes", VerifiedBy: ops.ProofProbe}
+	relapse := ops.Relapse{
+		Claim: ops.Claim{Incident: 3, Service: "web", Cycle: 57, At: at(4), Until: at(14)}, At: at(10), Next: at(14),
+		Found: ops.Check{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"},
+	}
+	working, held := relapse, relapse
+	working.Cycle, working.Next = 58, time.Time{}
+	held.Next, held.Held = time.Time{}, "web is down, but held by a person: incident 5 is handled by ann."
 	db := ops.Incident{ID: 4, Environment: "default", Service: "db", Title: "db: disk full", OpenedAt: at(1), Resolution: "bob: cleaned up"}
 	run := ops.ActionRun{ID: 9, Service: "web", Action: "redeploy", Why: "the image is broken"}
 	undo := run
@@ -97,6 +105,12 @@ func all() []struct {
 		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
 		{"failed or interrupted", notice.Unfinished(interrupted)},
 		{"claimed repair refuted", notice.Refuted(p)},
+		{"repair did not hold, a cycle follows", notice.DidNotHold(incident, claimed, relapse)},
+		{"repair did not hold, a cycle works on it", notice.DidNotHold(incident, claimed, working)},
+		{"repair did not hold, held back", notice.DidNotHold(incident, claimed, held)},
+		{"human called, a repair did not hold", notice.Text{
+			Title: notice.NeedsHuman(p).Title, Body: notice.AlsoRefutes(notice.NeedsHuman(p).Body, []string{notice.Claimed(claimed, relapse)}),
+		}},
 		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
 		{"reminder", notice.Reminder(incident, false, at(45))},
 		{"last reminder, to the second target", notice.Reminder(incident, true, at(45))},

@@ -164,6 +164,23 @@ func PartlyVerified(t ops.Tier, confirmed, rest []string) string {
 		t, And(confirmed), And(rest))
 }
 
+// NotRunning says that the probes like a repair, and what it was about does not run. Idle are the containers and units, at least one.
+func NotRunning(t ops.Tier, idle []ops.Check) string {
+	return fmt.Sprintf("%s reports the problem as resolved, and probes are green, but %s; unverified", t, parts(idle))
+}
+
+// parts says what does not run: "its container web has exited with 137". Where there are several, each is named with its service.
+func parts(idle []ops.Check) string {
+	if len(idle) == 1 {
+		return "its " + idle[0].Error
+	}
+	var out []string
+	for _, c := range idle {
+		out = append(out, c.Service+"'s "+c.Error)
+	}
+	return And(out)
+}
+
 // Withdrawn says that a question needs no answer, because its incident was closed.
 func Withdrawn(q ops.Approval, closed string) string {
 	return closed + "; the question " + asked(q) + " needs no answer"

@@ -87,8 +87,8 @@ func Over(environment string, over []ops.Incident) Text {
 	return Text{title(heading), body("The problem is over. Nothing to do.", facts...)}
 }
 
-// Claimed tells that a repair of incidents about which a human was called is claimed, and that nothing can confirm it.
-func Claimed(environment string, claimed []ops.Incident) Text {
+// Unproven tells that a repair of incidents about which a human was called is claimed, and that nothing can confirm it.
+func Unproven(environment string, claimed []ops.Incident) Text {
 	heading := fmt.Sprintf("%s: %d incidents are reported as repaired", environment, len(claimed))
 	if len(claimed) == 1 {
 		heading = incidentName(claimed[0]) + " is reported as repaired"

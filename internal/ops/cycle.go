@@ -116,6 +116,7 @@ type Cycle struct {
 	Verified          *bool      // resolved: whether somebody but the agent confirmed it
 	VerifiedBy        Proof      // resolved: who confirmed it
 	RefutedAt         *time.Time // resolved: when a check showed that the repair did not hold
+	ProbationUntil    *time.Time // resolved: until then a check can show that, for the incidents that it closed
 	CreatedAt         time.Time
 	StartedAt         *time.Time
 	EndedAt           *time.Time

@@ -80,6 +80,9 @@ type Service struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Settle is how long it may take to work after a start; 0 means as long as its last starts took.
 	Settle time.Duration `json:"settle,omitempty"`
+	// Container and Unit are what it runs in; a service has at most one of them.
+	Container string `json:"container,omitempty"`
+	Unit      string `json:"unit,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.

@@ -107,6 +107,7 @@ type Incident struct {
 	UnverifiedAt   *time.Time // since when a repair is claimed that nothing confirms; people who were called were told then
 	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
 	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
+	ReopenedAt     *time.Time // when it was last opened again, because a repair did not hold
 	Handled        bool       // a cycle works on it, and nobody was called
 	Own            bool       // in the journal of a cycle: that cycle works on it or reported it
 	AcknowledgedAt *time.Time

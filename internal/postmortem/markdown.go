@@ -221,6 +221,12 @@ func (r *report) cost() {
 func (r *report) ended() {
 	r.section("How it ended")
 	i := r.story.Incident
+	for _, c := range r.story.Cycles {
+		if at := c.Cycle.RefutedAt; at != nil && c.Cycle.EndedAt != nil {
+			r.line("The repair of cycle %d did not hold. %s UTC: %s. %s UTC: the same check failed again.\n",
+				c.Cycle.ID, clock(*c.Cycle.EndedAt), strings.TrimSuffix(r.say(c.Cycle.Reason), "."), clock(*at))
+		}
+	}
 	if i.ResolvedAt == nil {
 		r.line("It has not ended: the incident is %s.", r.status())
 		r.bullet("To do", r.say(r.known.Recommendation))
@@ -232,6 +238,9 @@ func (r *report) ended() {
 	}
 	r.line("Resolved by %s: %s.\n", r.say(name(i.ResolvedBy)), strings.TrimSuffix(how, "."))
 	r.line("%s", r.verified())
+	if p := i.ProbationUntil; p != nil && r.now.Before(*p) {
+		r.line("\nOn probation until %s UTC: if the same check fails again, the incident is opened again.", clock(*p))
+	}
 }
 
 // verified says whether somebody confirmed the end.
@@ -240,6 +249,9 @@ func (r *report) verified() string {
 		return "Verified: a person closed it."
 	}
 	for _, c := range slices.Backward(r.story.Cycles) {
+		if c.Cycle.RefutedAt != nil {
+			continue // it did not hold
+		}
 		switch c.Cycle.VerifiedBy {
 		case ops.ProofProbe:
 			return "Verified: yes, by our own probes."

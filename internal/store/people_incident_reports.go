@@ -26,19 +26,22 @@ type reporting struct {
 	called *time.Time // when a human is called; nil: nobody is
 	remind *time.Time // when the first reminder is due
 	at     time.Time
+	told   bool     // the step tells people itself
+	again  []string // the repairs that the report shows not to have held
 }
 
 // reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
-// fingerprint.
-func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.IncidentReport, at time.Time) error {
-	p := reporting{tx: tx, cycle: cycle, report: report, at: at}
+// fingerprint. One that is on probation is opened again; what did not hold is returned, where the step tells people itself.
+func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
+	report := *step.Incident
+	p := reporting{tx: tx, cycle: cycle, report: report, at: at, told: !report.Handled && len(step.Notices) > 0}
 	var err error
 	if p.text, err = db.JSON(report); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := cycleByID(ctx, tx, cycle.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !report.Handled {
 		p.called = &at
@@ -49,24 +52,26 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	if report.Waits {
 		// The cycle no longer waits for what it waited for before.
 		if err := dropWaits(ctx, tx, cycle.id); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	services := slices.Compact(slices.Sorted(slices.Values(report.Services)))
 	for _, service := range services {
 		if err := p.service(ctx, service); err != nil {
-			return fmt.Errorf("%q: %w", service, err)
+			return nil, fmt.Errorf("%q: %w", service, err)
 		}
 	}
-	if len(services) > 0 && len(report.Unlisted) == 0 {
-		return nil
+	if len(services) == 0 || len(report.Unlisted) > 0 {
+		// What belongs to no service is one incident of its own.
+		if len(report.Unlisted) > 0 {
+			p.report.Class = ops.ClassEnvironment
+			p.report.Title = notice.UnlistedTitle(report.Unlisted)
+		}
+		if err := p.service(ctx, ""); err != nil {
+			return nil, err
+		}
 	}
-	// What belongs to no service is one incident of its own.
-	if len(report.Unlisted) > 0 {
-		p.report.Class = ops.ClassEnvironment
-		p.report.Title = notice.UnlistedTitle(report.Unlisted)
-	}
-	return p.service(ctx, "")
+	return p.again, nil
 }
 
 // onlyHandled: the report calls nobody, and somebody was called about the open incident before and not told since that it is over.
@@ -90,7 +95,10 @@ func (p reporting) fingerprint(ctx context.Context, service string) (check, fing
 	return check, fingerprint, err
 }
 
-func (p reporting) service(ctx context.Context, service string) error {
+func (p *reporting) service(ctx context.Context, service string) error {
+	if err := p.relapse(ctx, service); err != nil {
+		return err
+	}
 	check, fingerprint, err := p.fingerprint(ctx, service)
 	if err != nil {
 		return err
@@ -220,7 +228,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		}
 	}
 	if len(claimed) > 0 {
-		_, err := insertNotice(ctx, tx, resolvedNotice(cycle, claimed, notice.Claimed(cycle.environment, claimed)), at)
+		_, err := insertNotice(ctx, tx, resolvedNotice(cycle, claimed, notice.Unproven(cycle.environment, claimed)), at)
 		return err
 	}
 	return nil

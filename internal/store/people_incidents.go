@@ -28,6 +28,10 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 	if err != nil {
 		return i, err
 	}
+	// A probation that ended before the incident did ended with its being opened again.
+	if p := i.ProbationUntil; p != nil && (i.ResolvedAt == nil || p.Before(*i.ResolvedAt)) {
+		i.ReopenedAt, i.ProbationUntil = p, nil
+	}
 	return i, totalCost(&i)
 }
 

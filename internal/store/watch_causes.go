@@ -114,7 +114,11 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],
 		Message: fmt.Sprintf("%s A cycle starts for it.", c.Reason),
 	}, c.At)
-	if err != nil || notice == nil {
+	if err != nil {
+		return err
+	}
+	known, err := linkRelapses(ctx, tx, *c)
+	if err != nil || known || notice == nil {
 		return err
 	}
 	notice.CycleID = &c.Cycle
@@ -220,15 +224,15 @@ func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 	return s.offer(ctx, tx, rows[0].Environment, at)
 }
 
-// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for those about which
+// ServiceRecovered closes the incidents of a service that were opened, or failed their check again, since its failure began, with one notice for those about which
 // a human was called. It returns how many it closed.
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
 	err := s.db.WriteIn(ctx, "service_recovered", db.InEnvironment(environment), func(tx db.Querier) error {
-		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ?
-			AND i.resolved_at IS NULL
-			ORDER BY i.id`, environment, service, db.Time(began))
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ?
+			AND (i.opened_at >= ? OR i.probe_failed_at >= ?) AND i.resolved_at IS NULL
+			ORDER BY i.id`, environment, service, db.Time(began), db.Time(began))
 		if err != nil || len(rows) == 0 {
 			return err
 		}

@@ -20,7 +20,7 @@ const (
 // ChecksSince returns the results of the probes of one service since a time, the oldest first.
 func (s *Store) ChecksSince(ctx context.Context, environment, service string, since time.Time) ([]ops.Check, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
-		AND k.purpose <> ? ORDER BY k.at, k.id`, environment, service, db.Time(since), ops.ProbeAlert)
+		AND k.purpose NOT IN (?, ?) ORDER BY k.at, k.id`, environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning)
 	if err != nil {
 		return nil, fmt.Errorf("list results of %s: %w", service, err)
 	}
@@ -66,7 +66,8 @@ func (s *Store) StartTimes(ctx context.Context, environment, service string) ([]
 	var out []time.Duration
 	for _, at := range starts {
 		results, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ? AND k.at < ?
-			AND k.purpose <> ? ORDER BY k.at, k.id`, environment, service, db.Time(at), db.Time(at.Add(longestStart)), ops.ProbeAlert)
+			AND k.purpose NOT IN (?, ?) ORDER BY k.at, k.id`,
+			environment, service, db.Time(at), db.Time(at.Add(longestStart)), ops.ProbeAlert, ops.ProbeRunning)
 		if err != nil {
 			return nil, fmt.Errorf("list results after a start of %s: %w", service, err)
 		}

@@ -25,6 +25,8 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		return
 	}
 	env.judged = now
+	claims := w.claims(ctx, env, now)
+	w.confirm(ctx, env, claims, now)
 	picture, err := w.picture(ctx, env, now)
 	if err != nil {
 		w.logError(ctx, "read silences and incidents", err)
@@ -34,6 +36,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	w.endResolved(ctx, env, picture, now)
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
+	w.relapses(ctx, env, claims, picture, verdict, now)
 	for _, c := range verdict.Causes {
 		if env.onlyRepeats(c) {
 			verdict.Held = append(verdict.Held, coveredAlert(c))

@@ -36,6 +36,12 @@ type Causes interface {
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)
 }
 
+// Claims stores the repairs that are on probation.
+type Claims interface {
+	OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error)
+	Relapsed(ctx context.Context, r ops.Relapse) (bool, error)
+}
+
 // Alerts stores the alerts of other systems.
 type Alerts interface {
 	PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error)
@@ -55,6 +61,7 @@ type People interface {
 type Store interface {
 	States
 	Causes
+	Claims
 	Alerts
 	People
 }

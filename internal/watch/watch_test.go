@@ -50,6 +50,8 @@ type scenario struct {
 	Told      []string
 	Incidents int
 	Cancelled int
+	Refuted   int // cycles whose repair did not hold
+	Of        int `yaml:"of_incidents"` // how many incidents there are in all; 0: not looked at
 }
 
 type serviceSpec struct {
@@ -176,6 +178,10 @@ func (g *stage) start(id ops.CycleID) {
 	}
 	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
+	if what, ok := strings.CutPrefix(g.sc.Agent, "repairs "); ok {
+		g.repair(id, cause.Services, ops.CheckType(what))
+		return
+	}
 	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "an agent looked"}
 	if g.sc.Agent == "needs_human" {
 		step.Status = ops.CycleNeedsHuman
@@ -183,6 +189,27 @@ func (g *stage) start(id ops.CycleID) {
 	}
 	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
 	g.must(err)
+}
+
+// repair plays a tier that makes services well again, as far as the cycle's own probes can see.
+func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
+	g.t.Helper()
+	report := ops.IncidentReport{Title: "down", Level: ops.LevelWarning, Class: "down", Services: services, Handled: true}
+	end := ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved, Reason: "repaired", Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe}
+	var seen []ops.Check
+	for _, s := range services {
+		report.Checks = append(report.Checks, ops.CheckResult{Service: s, CheckType: check, Status: ops.Down, Error: "connection refused"})
+		end.Recovered = append(end.Recovered, ops.Recovered{Service: s, How: "repaired"})
+		seen = append(seen, ops.Check{At: g.now, Purpose: ops.ProbeVerify, Service: s, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy})
+	}
+	for _, t := range []ops.Transition{
+		{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}},
+		{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end},
+	} {
+		_, err := g.store.Commit(g.t.Context(), g.owner, t)
+		g.must(err)
+	}
+	g.woken = true
 }
 
 func short(at time.Time) string {
@@ -336,6 +363,19 @@ func TestIncidentScenarios(t *testing.T) {
 			}
 			open, err := g.store.Incidents(t.Context(), store.IncidentFilter{Open: true})
 			g.must(err)
+			all, err := g.store.Incidents(t.Context(), store.IncidentFilter{})
+			g.must(err)
+			cycles, err := g.store.Cycles(t.Context(), store.CycleFilter{Limit: 200})
+			g.must(err)
+			refuted := 0
+			for _, c := range cycles {
+				if c.RefutedAt != nil {
+					refuted++
+				}
+			}
+			if refuted != sc.Refuted || sc.Of > 0 && len(all) != sc.Of {
+				t.Errorf("%d cycles are refuted, there are %d incidents", refuted, len(all))
+			}
 			if len(open) != sc.Incidents || g.cancels != sc.Cancelled {
 				t.Errorf("%d incidents are open, %d cycles were cancelled", len(open), g.cancels)
 			}

@@ -161,6 +161,12 @@ func (m moment) cycleFacts(c ops.Cycle, chain chainView) []fact {
 	if c.EndedAt != nil {
 		facts = append(facts, fact{Name: "Ended", At: m.maybe(c.EndedAt)})
 	}
+	switch {
+	case c.RefutedAt != nil:
+		facts = append(facts, fact{Name: "Did not hold", At: m.maybe(c.RefutedAt)})
+	case c.ProbationUntil != nil && m.now.Before(*c.ProbationUntil):
+		facts = append(facts, fact{Name: "On probation until", At: m.maybe(c.ProbationUntil)})
+	}
 	if c.Options.DryRun {
 		facts = append(facts, fact{Name: "Dry run", Value: "Yes, nothing is changed"})
 	}

@@ -268,11 +268,16 @@ func (m moment) incidentNote(i ops.Incident) string {
 		if i.Resolution != "" {
 			note += ": " + plain(i.Resolution)
 		}
+		if i.ProbationUntil != nil && m.now.Before(*i.ProbationUntil) {
+			note += "; on probation until " + m.stamp(*i.ProbationUntil).Text
+		}
 		return note
 	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
 		return fmt.Sprintf("by %s at %s", plain(i.AcknowledgedBy), m.stamp(*i.AcknowledgedAt).Text)
 	case i.Status == ops.IncidentSnoozed && i.SnoozedUntil != nil && i.Holds(m.now):
 		return "until " + m.stamp(*i.SnoozedUntil).Text
+	case i.ReopenedAt != nil:
+		return "the repair did not hold at " + m.stamp(*i.ReopenedAt).Text
 	}
 	return ""
 }

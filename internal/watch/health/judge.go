@@ -179,7 +179,7 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
 		}, true
 	}
-	return v.silenced(s, c)
+	return v.silenced(s, c.Probe)
 }
 
 // holdsFlapping: the check flaps and had its cycle. A check that goes up and down all the time is degraded for that, and gets one cycle;
@@ -219,7 +219,7 @@ func (v *view) flapping(held []ops.Withheld) []Flapping {
 			continue // with the next failure it may be degraded, and get one
 		}
 		s := &badService{name: c.Service, group: v.groups[c.Service]}
-		if _, silenced := v.silenced(s, c); silenced {
+		if _, silenced := v.silenced(s, c.Probe); silenced {
 			continue
 		}
 		if _, dependent := v.dependency(s); dependent {
@@ -233,12 +233,12 @@ func (v *view) flapping(held []ops.Withheld) []Flapping {
 	return slices.SortedFunc(maps.Values(found), func(a, b Flapping) int { return strings.Compare(a.Service, b.Service) })
 }
 
-// silenced holds a check that is silenced, or in maintenance.
-func (v *view) silenced(s *badService, c State) (ops.Withheld, bool) {
+// silenced holds a check that a silence, a person or a maintenance covers.
+func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
 		for _, q := range v.Silences {
-			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, c.Probe) {
+			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, probe) {
 				why, what := ops.HoldSilenced, "silenced until "+clock(q.Until)
 				if q.Incident != 0 {
 					why, what = ops.HoldPerson, "held by a person"
@@ -251,7 +251,7 @@ func (v *view) silenced(s *badService, c State) (ops.Withheld, bool) {
 		}
 		for _, w := range v.Windows {
 			until, open := w.Active(at)
-			if open && w.Covers(s.name, s.group, c.Probe) {
+			if open && w.Covers(s.name, s.group, probe) {
 				return ops.Withheld{
 					Why: ops.HoldMaintenance, Until: until.Add(v.rules.Window),
 					Reason: fmt.Sprintf("%s is %s, but in maintenance until %s.", s.name, s.level, clock(until)),
