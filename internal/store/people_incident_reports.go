@@ -67,8 +67,8 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT NULL)`
 
 // fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
-// already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does the open one
-// of the service in a dry run, which finds it again in every cycle.
+// already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does the
+// open one of the service in a dry run, which finds it again in every cycle.
 func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, err error) {
 	check = failingCheck(p.report.Checks, service)
 	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
