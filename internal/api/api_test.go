@@ -172,6 +172,20 @@ func TestSessionsHaveTheNamesOfTheirColumns(t *testing.T) {
 	}
 }
 
+func TestASessionSaysHowSureItIs(t *testing.T) {
+	c := newClient(t)
+	_, ids := c.Chain(ops.NewCycle{}, ops.CycleResolved, "done",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1,"confidence":0.75}`},
+		apitest.Run{Tier: 2, For: time.Second, Outcome: ops.OutcomeResolved, Report: `{"outcome":"resolved","confidence":0.4}`},
+		apitest.Run{Tier: 1, Attempt: 2, Role: ops.RoleJudge, For: time.Second, Report: `{"verdict":"PASS","confidence":0.9}`},
+		apitest.Run{Tier: 3, For: time.Second, Outcome: ops.OutcomeResolved, Report: `{"outcome":"resolved","confidence":40}`})
+	for i, want := range []any{0.75, 0.4, nil, nil} {
+		if got, found := c.get(fmt.Sprintf("/api/v1/sessions/%d", ids[i]))["confidence"]; !found || got != want {
+			t.Errorf("session %d is %v sure (there: %v), want %v", ids[i], got, found, want)
+		}
+	}
+}
+
 func TestAHandoffThatIsNoJSONIsAString(t *testing.T) {
 	c := newClient(t)
 	_, ids := c.Chain(ops.NewCycle{}, ops.CycleNeedsHuman, "refused",

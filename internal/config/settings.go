@@ -70,7 +70,8 @@ func (c *Config) generalSettings() []field {
 		value("repos_dir", &c.ReposDir, pathKind(), "Folder with the infrastructure repositories.").byEnv("CLAUDEOPS_REPOS_DIR"),
 		value("interval", &c.Interval, durationKind(time.Second), "Time between scheduled cycles, at least one second.").
 			byEnv("CLAUDEOPS_INTERVAL").or("3600"),
-		value("dry_run", &c.DryRun, boolKind(), "Only observe: no tier above Tier 1 starts.").byEnv("CLAUDEOPS_DRY_RUN").or("false"),
+		value("dry_run", &c.DryRun, boolKind(), "Only observe: no tier above Tier 1 starts. An outage that Tier 1 finds opens an incident, and "+
+			"you are told once.").byEnv("CLAUDEOPS_DRY_RUN").or("false"),
 		value("max_tier", &c.MaxTier, intKind(ops.Tier1, ops.LastTier),
 			"Highest tier that may start. In the file also as `escalation.max_tier`.").
 			alias("escalation.max_tier").byEnv("CLAUDEOPS_MAX_TIER").or("3"),

@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// dryRun ends a cycle that would have repaired something. The outage is an incident all the same, and people are told of it once: nobody else
-// will do anything about it.
+// dryRun ends a cycle that would have repaired something. The outage is an incident all the same, and people are told of it once:
+// nobody else will do anything about it.
 func (v view) dryRun(d ops.Decision, h *ops.Handoff) ops.Step {
 	facts := *h
 	facts.ServicesAffected = d.Services

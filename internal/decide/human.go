@@ -169,9 +169,8 @@ func (v view) agentReason(h *ops.Handoff) string {
 func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
 	out := notice.Problem{
-		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason,
-		Confidence: v.last.Confidence(), CostUSD: v.chainUSD(),
-		Environment: v.cycle.Environment, Cycle: v.cycle.ID,
+		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Confidence: v.last.Confidence(), Tried: r.Tried,
+		Why: p.reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID,
 	}
 	out.What = r.Reason
 	for _, c := range r.Checks {

@@ -10,9 +10,9 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Misplaced says why a session that left no handoff file meant to leave one: the record of its calls holds a write of a file of that name, or it
-// continues a conversation that was asked to correct its handoff. Before is the session that it repeats, or nil. Empty: nothing is recorded, and
-// nothing else is inferred from silence.
+// Misplaced says why a session that left no handoff file meant to leave one: the record of its calls holds a write of a file of that
+// name, or it continues a conversation that was asked to correct its handoff. Before is the session that it repeats, or nil. Empty:
+// nothing is recorded, and nothing else is inferred from silence.
 func Misplaced(s ops.Session, before *ops.Session, calls []ops.GuardRecord, belongs string) string {
 	calls = slices.DeleteFunc(slices.Clone(calls), func(g ops.GuardRecord) bool { return !writesHandoff(g) })
 	if i := slices.IndexFunc(calls, func(g ops.GuardRecord) bool { return !g.Allowed }); i >= 0 {

@@ -89,7 +89,8 @@
 //	              the human may approve all or some of its steps, which are done first.
 //	refused       the ladder, up to a nudge; then finish needs_human, critical event, notice
 //	needs_human   finish needs_human, warning, notice
-//	suppressed    finish suppressed (dry run, or what is affected is held back); finish needs_human, warning, notice, if it only flaps
+//	suppressed    finish suppressed: in a dry run with an incident and one notice, without if what is affected is held back; finish
+//	              needs_human, warning, notice, if it only flaps
 //	blocked       finish blocked, warning, notice (cooldown, budget)
 //
 // # Words

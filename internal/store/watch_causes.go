@@ -189,7 +189,10 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		if notice == nil {
 			return nil
 		}
-		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications WHERE cycle_id = ? AND kind = 'resolved'`, c.Cycle)
+		// Later cycles may have found the same incident, and one of them, or the watch, may have told of its end.
+		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications n WHERE n.kind = 'resolved' AND (n.cycle_id = ?
+			OR n.created_at >= ? AND n.cycle_id IN (SELECT y.cycle_id FROM incident_cycles x JOIN incident_cycles y
+				ON y.incident_id = x.incident_id WHERE x.cycle_id = ?))`, c.Cycle, db.Time(c.At), c.Cycle)
 		if err != nil || told > 0 {
 			return err
 		}

@@ -199,16 +199,17 @@ func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
 	var seen []ops.Check
 	for _, s := range services {
 		report.Checks = append(report.Checks, ops.CheckResult{Service: s, CheckType: check, Status: ops.Down, Error: "connection refused"})
-		end.Recovered = append(end.Recovered, ops.Recovered{Service: s, How: "repaired"})
 		seen = append(seen, ops.Check{At: g.now, Purpose: ops.ProbeVerify, Service: s, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy})
 	}
-	for _, t := range []ops.Transition{
-		{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}},
-		{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end},
-	} {
-		_, err := g.store.Commit(g.t.Context(), g.owner, t)
-		g.must(err)
+	now, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	g.must(err)
+	for _, i := range now.Journal.Incidents {
+		if slices.Contains(services, i.Service) {
+			end.Recovered = append(end.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: "repaired"})
+		}
 	}
+	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end})
+	g.must(err)
 	g.woken = true
 }
 

@@ -40,6 +40,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"answer", answerCases()},
 		{"reply", replyCases()},
 		{"reminder", reminderCases()},
+		{"dry run", dryRunCases()},
 		{"memory", memoryCases()},
 		{"watch", watchCases()},
 		{"cost", costCases()},
