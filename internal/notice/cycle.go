@@ -69,8 +69,8 @@ func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 // NotStarted tells of an escalation that a human approved and that something holds back since.
 func NotStarted(p Problem) Text { return p.text("The approved repair does not start") }
 
-// BudgetSpent tells that nothing is left to spend.
-func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
+// Unpayable tells whose budget is spent.
+func Unpayable(p Problem, b ops.Budget) Text { return p.text(BudgetHeading(b)) }
 
 // Unfinished tells of a repair that came to no end.
 func Unfinished(p Problem) Text { return p.text("Repair did not finish") }

@@ -104,6 +104,7 @@ type Incident struct {
 	Resolution     string
 	Reminders      int
 	RemindAt       *time.Time
+	Note           string // what a person leaves behind who has just resolved it; it is not stored
 }
 
 // Holds reports whether nobody but a human touches the incident's service now.
@@ -139,6 +140,10 @@ func (s NoticeSubject) Unanswered() bool {
 
 // ClassAgent is the class of an incident about the agent itself, not about a service.
 const ClassAgent = "agent"
+
+// ClassAlert is the class of an incident about an alert that fires on although its cycle has ended. It is over when the alert is: that
+// somebody finds the service healthy is what it is about.
+const ClassAlert = "alert"
 
 // ProblemKind is what a human is told about: it names an incident and says what to do.
 type ProblemKind string

@@ -41,7 +41,8 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, report ops.I
 	}
 	if !report.Handled {
 		p.called = &at
-		if every := c.Policy.Approval.Remind; every > 0 {
+		// Alerts that fire on are repeated by a rule of their own.
+		if every := c.Policy.Approval.Remind; every > 0 && report.Class != ops.ClassAlert {
 			p.remind = ops.Ptr(at.Add(every))
 		}
 	}
@@ -144,7 +145,8 @@ func closeRecovered(ctx context.Context, tx db.Querier, cycle held, recovered []
 	var over []ops.Incident
 	for _, r := range recovered {
 		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND (i.service = ? OR ? = '')
-			AND (i.class = ? OR ? = '') AND i.resolved_at IS NULL ORDER BY i.id`, cycle.environment, r.Service, r.Service, r.Class, r.Class)
+			AND (i.class = ? OR (? = '' AND i.class <> ?)) AND i.resolved_at IS NULL ORDER BY i.id`,
+			cycle.environment, r.Service, r.Service, r.Class, r.Class, ops.ClassAlert)
 		if err != nil {
 			return err
 		}
