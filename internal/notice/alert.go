@@ -83,17 +83,14 @@ func StillFires(f FiringOn) Text {
 }
 
 // CheckedBy says what a session says it checked of some services.
-func CheckedBy(o *ops.Outcome, services []string) string {
-	if o == nil {
-		return ""
-	}
+func CheckedBy(o ops.Outcome, services []string) string {
 	var out []string
 	for _, c := range o.CheckResults {
 		if slices.Contains(services, c.Service) {
 			out = append(out, fmt.Sprintf("%s %s %s", c.Service, c.CheckType, c.Status))
 		}
 	}
-	return strings.TrimSuffix(strings.Join(out, ", ")+"; "+o.Summary, "; ")
+	return strings.Trim(strings.Join(out, ", ")+"; "+o.Summary, "; ")
 }
 
 // AlertsOver closes the incident about alerts that fired on.

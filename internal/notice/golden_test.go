@@ -38,7 +38,7 @@ func all() []struct {
 	}
 	fires := notice.FiringOn{
 		Alerts: alerts, Cycle: ops.Cycle{ID: 57, Environment: "default", Status: ops.CycleHealthy, Reason: "Tier 1 found nothing to escalate"},
-		Checked: notice.CheckedBy(&ops.Outcome{
+		Checked: notice.CheckedBy(ops.Outcome{
 			Summary:      "web answers within 80 ms",
 			CheckResults: []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Healthy}, {Service: "db", CheckType: ops.CheckDNS, Status: ops.Healthy}},
 		}, []string{"web"}),

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -118,8 +119,9 @@ func (w *Watch) tellOf(ctx context.Context, env *environment, id ops.CycleID, al
 	}
 	d := ops.Dispute{Cycle: id, Environment: env.config.Name, Alerts: alerts}
 	fires := notice.FiringOn{Alerts: alerts, Cycle: loaded.Cycle, Next: nextTime(alerts, now)}
-	if last := loaded.Journal.Last(); last != nil {
-		fires.Checked = notice.CheckedBy(last.Report, fires.Services())
+	var said ops.Outcome
+	if last := loaded.Journal.Last(); last != nil && json.Unmarshal(last.OutcomeJSON, &said) == nil { // another form says nothing here
+		fires.Checked = notice.CheckedBy(said, fires.Services())
 	}
 	d.Event = fires.Heading() + "."
 	d.Notice = disputeNotice(fires, now)

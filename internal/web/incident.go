@@ -70,7 +70,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 				return
 			}
 			if left != "" {
-				p.Flash += " " + capital(plain(left)) + "."
+				p.Flash += " Note: " + plain(left) + "."
 			}
 		}
 	}

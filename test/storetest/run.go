@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"reminder", reminderCases()},
 		{"memory", memoryCases()},
 		{"watch", watchCases()},
+		{"dispute", disputeCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
 		{"report", reportCases()},
