@@ -101,7 +101,7 @@ func (c *client) twoTiers() (ops.CycleID, []ops.SessionID) {
 func TestACycleIsAcceptedAndQueued(t *testing.T) {
 	c := newClient(t)
 	status, header, body := c.ask(http.MethodPost, "/api/v1/cycles", `{"environment":"lab","prompt":"look at jellyfin","dry_run":true}`)
-	if status != http.StatusAccepted || body["id"] != 1.0 || body["status"] != "queued" || len(body) != 2 {
+	if status != http.StatusAccepted || body["id"] != 1.0 || body["status"] != "queued" || fmt.Sprint(body["held"]) != "[]" || len(body) != 3 {
 		t.Errorf("status %d, body %v", status, body)
 	}
 	if got := header.Get("Location"); got != "/api/v1/cycles/1" {

@@ -22,7 +22,7 @@ type Incident struct {
 	Class          string             `json:"class"`
 	Title          string             `json:"title"`
 	Level          string             `json:"level"`
-	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,resolved"`
+	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,unverified,resolved"`
 	Occurrences    int                `json:"occurrences"`
 	FirstCycleID   int64              `json:"first_cycle_id"`
 	LastCycleID    int64              `json:"last_cycle_id"`
@@ -41,6 +41,7 @@ type Incident struct {
 	ResolvedBy     *string            `json:"resolved_by"`
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
+	Note           *string            `json:"note" doc:"After resolving: what is still wrong with the service, and what happens next. Else null."`
 }
 
 // Approval is a step of a cycle that waits for approval.
@@ -93,8 +94,9 @@ type approveInput struct {
 type incidentsQuery struct {
 	Paging
 	Open        bool      `query:"open" doc:"Exclude resolved incidents."`
+	NeedsYou    bool      `query:"needs_you" doc:"Only those that need a person, as /stats counts them."`
 	Since       time.Time `query:"since" doc:"Opened since then."`
-	Status      string    `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
+	Status      string    `query:"status" enum:"open,acknowledged,snoozed,unverified,resolved" doc:"Filter by status."`
 	Environment string    `query:"environment" doc:"Filter by environment."`
 	Service     string    `query:"service" doc:"Filter by service."`
 }
@@ -149,7 +151,8 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, act("snooze-incident", "/incidents/{id}/snooze", "Mute an incident until a time", "incidents",
 		"Give either until or for.", http.StatusNotFound), s.snoozeIncident)
 	huma.Register(api, act("resolve-incident", "/incidents/{id}/resolve", "Close an incident", "incidents",
-		"A cycle that waits for it ends as resolved.", http.StatusNotFound), s.resolveIncident)
+		"A cycle that waits for it ends as resolved. If its service is still bad, note says so: it gets another cycle after the pause "+
+			"between two cycles.", http.StatusNotFound), s.resolveIncident)
 	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
 		"The cycle waits for the answer."), s.listApprovals)
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
@@ -167,7 +170,7 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 		return nil, err
 	}
 	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
-		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
+		Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
 		Since: q.Since, Before: before, Limit: q.Limit + 1,
 	})
 	if err != nil {
@@ -219,9 +222,7 @@ func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submit
 	if err != nil {
 		return nil, s.problem("run a cycle", err)
 	}
-	return &submitOutput{
-		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: accepted{ID: int64(id), Status: string(ops.CycleQueued)},
-	}, nil
+	return s.queued(ctx, id, i.Environment)
 }
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
@@ -322,6 +323,7 @@ func IncidentRow(i ops.Incident) Incident {
 		CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
+		Note: text(i.Note),
 	}
 }
 

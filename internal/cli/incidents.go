@@ -114,6 +114,11 @@ func (a *app) incidentsRun() *cobra.Command {
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
+				i, err := s.incidents.Incident(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				a.tellHeld(c.Context(), s.held, i.Environment)
 				cycle, err := s.changes.RunAgain(c.Context(), id)
 				if err != nil {
 					return err
@@ -191,13 +196,21 @@ func (a *app) incidentChange(
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stderr, "incident %d is %s\n", i.ID, i.Status)
+				fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
 				return a.wake(c.Context())
 			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
+}
+
+// note is what a person leaves behind who resolves an incident.
+func note(i api.Incident) string {
+	if i.Note == nil {
+		return ""
+	}
+	return "; " + clean(*i.Note)
 }
 
 func (a *app) incidentsSnooze() *cobra.Command {

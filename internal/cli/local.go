@@ -82,6 +82,16 @@ func (l *local) CancelCycle(ctx context.Context, id ops.CycleID, reason string) 
 	return err
 }
 
+// Held lists what agents leave alone in an environment.
+func (l *local) Held(ctx context.Context, environment string) ([]api.Held, error) {
+	e, err := l.cfg.Environment(environment)
+	if err != nil {
+		return nil, err
+	}
+	held, err := l.store.HeldBack(ctx, e, l.store.Clock())
+	return rowsOf(held, err, api.HeldRow)
+}
+
 // Incidents returns a page of incidents.
 func (l *local) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
 	found, err := l.store.Incidents(ctx, f)

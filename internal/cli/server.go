@@ -58,6 +58,11 @@ func (c *client) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, er
 	return get[api.CycleReport](ctx, c, "/cycles/"+digits(id))
 }
 
+// Held lists what agents leave alone in an environment.
+func (c *client) Held(ctx context.Context, environment string) ([]api.Held, error) {
+	return items[api.Held](ctx, c, "/held", query("environment", environment), mostItems)
+}
+
 // SubmitCycle queues a cycle.
 func (c *client) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
 	got, err := post[struct {
@@ -73,7 +78,7 @@ func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string)
 
 // Incidents returns a page of incidents.
 func (c *client) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
-	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "status", string(f.Status),
+	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "needs_you", strconv.FormatBool(f.NeedsYou), "status", string(f.Status),
 		"environment", f.Environment, "service", f.Service, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 

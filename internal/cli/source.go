@@ -39,6 +39,9 @@ type (
 		Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error)
 		Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error)
 	}
+	heldReader interface {
+		Held(ctx context.Context, environment string) ([]api.Held, error)
+	}
 	incidentReader interface {
 		Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error)
 		Incident(ctx context.Context, id int64) (api.Incident, error)
@@ -124,16 +127,17 @@ type source struct {
 	hosts         hostReader
 	stats         statsReader
 	actions       actionSource
+	held          heldReader
 	// clock tells the time by which the rows are compared.
 	clock ops.Clock
 }
 
 func localSource(l *local) source {
-	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
+	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
 }
 
 func serverSource(c *client) source {
-	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
+	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
 }
 
 // read gives a command the rows it reads.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"slices"
-	"time"
 
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/notice"
@@ -13,7 +12,7 @@ import (
 func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), LiftsAt: v.lifts(class),
+		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
 		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning
@@ -58,17 +57,6 @@ func (v view) recoveredUnseen(f recovery.Failure, class recovery.Class, move rec
 	}
 	return step
 }
-
-// lifts is when a budget has money again; zero for other failures.
-func (v view) lifts(c recovery.Class) time.Time {
-	if c.ErrorType != recovery.TypeBudget {
-		return time.Time{}
-	}
-	return nextDay(v.now)
-}
-
-// nextDay is when the budget of a day starts anew.
-func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
 func (v view) failedBefore() bool {

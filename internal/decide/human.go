@@ -15,6 +15,7 @@ type problem struct {
 	reason string       // what the supervisor decided, and by which rule
 	todo   string       // what the human should do
 	facts  *ops.Handoff // what the agent handed up; nil: what its report says
+	budget *ops.Budget  // the one that is spent, where that is the problem
 }
 
 // problem is a problem that no decision led to.
@@ -45,6 +46,9 @@ func (v view) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
 		Title: notice.Heading(p.kind, p.target.ID), Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(),
 		Recommendation: p.todo, Reason: v.agentReason(p.facts),
+	}
+	if p.budget != nil {
+		r.Title = notice.BudgetHeading(*p.budget)
 	}
 	if h := p.facts; h != nil {
 		r.Services, r.Checks, r.Findings, r.Tried = v.withoutHeld(h.ServicesAffected), h.CheckResults, h.InvestigationFindings, h.RemediationAttempted

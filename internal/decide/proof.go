@@ -86,8 +86,8 @@ func (v view) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []
 	services := v.ours()
 	var out []ops.Recovered
 	for _, i := range v.incidents() {
-		if !slices.Contains(services, i.Service) {
-			continue
+		if !slices.Contains(services, i.Service) || i.Class == ops.ClassAlert {
+			continue // an alert ends by itself
 		}
 		r := ops.Recovered{Incident: i.ID, By: proof, How: how}
 		switch byProbe := v.proven(i.Service, purpose); {
@@ -121,6 +121,7 @@ func (v view) foundWell() []ops.Recovered {
 	var out []ops.Recovered
 	for _, i := range v.incidents() {
 		switch same := i.Check == "" || slices.Contains(well[i.Service], ops.CheckType(i.Check)); {
+		case i.Class == ops.ClassAlert: // an alert ends by itself
 		case i.ProbeFailedAt != nil && v.green(i.Service):
 			out = append(out, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: notice.FoundByProbes(v.cycle.ID)})
 		case i.Own:

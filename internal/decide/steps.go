@@ -68,12 +68,13 @@ func run(v view) ops.Step {
 
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
-	p := v.problem(ops.ProblemUnpaid, ops.LevelWarning, notice.Unpaid(*v.last, nextDay(v.now)))
+	p := v.unpayable(ops.ProblemUnpaid)
+	p.reason = notice.Unpaid(*v.last, *p.budget)
 	step := v.finishForHuman(ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.BudgetSpent(v.told(p))))
+	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -158,11 +159,12 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		return v.suppressed(d, h)
 	case ops.VerdictBlocked:
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
-		kind, say := ops.NoticeBlocked, notice.Blocked
-		if d.Check == ops.ObjectionBudget {
-			p.kind, kind, say = ops.ProblemBudget, ops.NoticeBudget, notice.BudgetSpent
+		if d.Check != ops.ObjectionBudget {
+			return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, notice.Blocked(v.told(p))))
 		}
-		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, say(v.told(p))))
+		spent := v.unpayable(ops.ProblemBudget)
+		p.kind, p.budget, p.todo = spent.kind, spent.budget, spent.todo
+		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }

@@ -77,8 +77,8 @@ func DryRun(p Problem, would string) Text {
 	return p.text("Dry run: nothing is repaired", fact{"Without dry run", would}, fact{"Allow it", allow})
 }
 
-// BudgetSpent tells that nothing is left to spend.
-func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
+// Unpayable tells whose budget is spent.
+func Unpayable(p Problem, b ops.Budget) Text { return p.text(BudgetHeading(b)) }
 
 // Unfinished tells of a repair that came to no end.
 func Unfinished(p Problem) Text { return p.text("Repair did not finish") }

@@ -28,8 +28,26 @@ func all() []struct {
 		Why: "escalation to Tier 3 was blocked by the tier limit: the maximum tier is 2", Environment: "default", Cycle: 57,
 	}
 	budget := p
-	budget.Why = "Tier 2 was not started: the day's budget of $5.00 is spent; the next day's budget starts at 2026-09-29T00:00:00Z"
-	budget.Todo = "raise the budget and run a cycle, or wait until the next day's budget starts"
+	day := ops.Budget{Whose: ops.BudgetDay, LimitUSD: 5, SpentUSD: 5.1, Environment: "default", FreesAt: at(0).Truncate(24 * time.Hour).Add(24 * time.Hour)}
+	budget.Why, budget.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, day), notice.BudgetTodo(day, []string{"web"})
+	chain := ops.Budget{Whose: ops.BudgetChain, LimitUSD: 2, SpentUSD: 2.05}
+	spent := p
+	spent.Why, spent.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, chain), notice.BudgetTodo(chain, []string{"web"})
+	alerts := []ops.Alert{
+		{Name: "HighLatency", Service: "web", Summary: "p99 over 2 s", URL: "http://grafana:3000/d/abc?viewPanel=7", StartsAt: at(0)},
+	}
+	fires := notice.FiringOn{
+		Alerts: alerts, Cycle: ops.Cycle{ID: 57, Environment: "default", Status: ops.CycleHealthy, Reason: "Tier 1 found nothing to escalate"},
+		Checked: notice.CheckedBy(ops.Outcome{
+			Summary:      "web answers within 80 ms",
+			CheckResults: []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Healthy}, {Service: "db", CheckType: ops.CheckDNS, Status: ops.Healthy}},
+		}, []string{"web"}),
+		Next: ops.Ptr(at(0).Add(time.Hour)),
+	}
+	repaired := fires
+	repaired.Cycle.Status, repaired.Next, repaired.Checked = ops.CycleResolved, nil, ""
+	repaired.Cycle.Reason = "Tier 2 repaired it; 1 check confirmed by our own probes"
+	repaired.Alerts = append(repaired.Alerts, ops.Alert{Name: "Errors", Service: "db", StartsAt: at(1)}, ops.Alert{Name: "Disk", Service: "db", StartsAt: at(1)})
 	agent := notice.Problem{
 		What:        `session 3 (credentials): API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`,
 		Todo:        "Set a valid ANTHROPIC_API_KEY, then run the cycle again with claudeops once.",
@@ -100,7 +118,10 @@ func all() []struct {
 		{"question withdrawn", notice.NotNeeded(closed)},
 		{"needs human", notice.NeedsHuman(p)},
 		{"escalation blocked", notice.Blocked(p)},
-		{"budget reached", notice.BudgetSpent(budget)},
+		{"the budget of the day is spent", notice.Unpayable(budget, day)},
+		{"the budget of a chain is spent", notice.Unpayable(spent, chain)},
+		{"an alert fires on after a healthy cycle", notice.StillFires(fires)},
+		{"alerts fire on after a repair, for the last time", notice.StillFires(repaired)},
 		{"partial: a repair", notice.Partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"})},
 		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
 		{"failed or interrupted", notice.Unfinished(interrupted)},
@@ -130,7 +151,7 @@ func all() []struct {
 			{Title: opened.Title, Body: opened.Body},
 			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
 			{Title: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Body},
-			{Title: notice.BudgetSpent(budget).Title, Body: notice.BudgetSpent(budget).Body},
+			{Title: notice.Unpayable(budget, day).Title, Body: notice.Unpayable(budget, day).Body},
 		})},
 		{"hostile text of an agent", notice.NeedsHuman(hostile)},
 		{"test", notice.Test()},

@@ -44,8 +44,6 @@ func Heading(kind ops.ProblemKind, handler string) string {
 func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string {
 	names := strings.Join(services, ", ")
 	switch kind {
-	case ops.ProblemUnpaid:
-		return "raise the budget and run a cycle, or wait until the next day's budget starts"
 	case ops.ProblemFlapping:
 		return "find out what starts and stops it; no agent works on it until it is stable"
 	case ops.ProblemReview:
@@ -60,7 +58,8 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
 	case ops.ProblemDryRun:
 		return AllowRepair(services, false)
-	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemApproval:
+	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
+		ops.ProblemApproval:
 	}
 	return ""
 }
@@ -82,8 +81,6 @@ func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
 		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", names)
 	case d.Check == ops.ObjectionCooldown:
 		return fmt.Sprintf("repair %s by hand, or clear the rate limit with claudeops cooldowns clear and run a cycle", names)
-	case d.Check == ops.ObjectionBudget:
-		return fmt.Sprintf("repair %s by hand, or raise the budget and run a cycle", names)
 	case d.Verdict == ops.VerdictRefused:
 		return fmt.Sprintf("look at %s: the agent asked for help in a way that could not be accepted", names)
 	}

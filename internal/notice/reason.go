@@ -84,8 +84,8 @@ func Waits(s ops.Session, until time.Time) string {
 }
 
 // Unpaid says that a session was not started, because nothing is left to spend.
-func Unpaid(s ops.Session, nextDay time.Time) string {
-	return fmt.Sprintf("%s was not started: %s; the next day's budget starts at %s", s.Tier, s.Error, At(nextDay))
+func Unpaid(s ops.Session, b ops.Budget) string {
+	return fmt.Sprintf("%s was not started: %s; %s", s.Tier, BudgetSpent(b), BudgetFrees(b))
 }
 
 // OtherAgent says that a conversation does not continue in another program.
@@ -244,6 +244,33 @@ func AwaitsHuman(i ops.Incident) string {
 // Silenced says that a person silenced the service.
 func Silenced(s ops.Silence) string {
 	return fmt.Sprintf("silenced by %s until %s: %s", s.Author, At(s.Until), s.Reason)
+}
+
+// HeldBySilence, HeldByMaintenance and HeldService say what agents leave alone, and why.
+
+// HeldBySilence says that a silence covers what it describes.
+func HeldBySilence(what string, s ops.Silence) string { return what + ": " + Silenced(s) }
+
+// HeldByMaintenance says that a maintenance window is open.
+func HeldByMaintenance(m ops.Maintenance, until time.Time) string {
+	what := "everything"
+	for _, p := range []fact{{"service", m.Service}, {"group", m.Group}, {"probe", m.Probe}} {
+		if p.text != "" {
+			what = p.name + " " + p.text
+		}
+	}
+	if m.Name != "" {
+		return fmt.Sprintf("%s: in maintenance (%s) until %s", what, m.Name, At(until))
+	}
+	return fmt.Sprintf("%s: in maintenance until %s", what, At(until))
+}
+
+// HeldService says why a service is held back.
+func HeldService(service, why string) string {
+	if service == "" {
+		return why
+	}
+	return "service " + service + ": " + why
 }
 
 // PlanInterrupted says that a step of the plan was cut off.

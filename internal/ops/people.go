@@ -118,6 +118,7 @@ type Incident struct {
 	Resolution     string
 	Reminders      int
 	RemindAt       *time.Time
+	Note           string // what a person leaves behind who has just resolved it; it is not stored
 }
 
 // Holds reports whether nobody but a human touches the incident's service now.
@@ -163,6 +164,10 @@ const (
 
 // OfAgent reports whether the incident is about the supervisor's own agents and not about what they look after.
 func (i Incident) OfAgent() bool { return i.Class == ClassAgent || i.Class == ClassJudge }
+
+// ClassAlert is the class of an incident about an alert that fires on although its cycle has ended. It is over when the alert is: that
+// somebody finds the service healthy is what it is about.
+const ClassAlert = "alert"
 
 // ProblemKind is what a human is told about: it names an incident and says what to do.
 type ProblemKind string

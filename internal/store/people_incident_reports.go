@@ -45,7 +45,8 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Ste
 	}
 	if !report.Handled {
 		p.called = &at
-		if every := c.Policy.Approval.Remind; every > 0 && !report.DryRun { // a dry run is told once
+		// A dry run is told once, and alerts that fire on are repeated by a rule of their own.
+		if every := c.Policy.Approval.Remind; every > 0 && !report.DryRun && report.Class != ops.ClassAlert {
 			p.remind = ops.Ptr(at.Add(every))
 		}
 	}

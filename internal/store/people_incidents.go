@@ -56,6 +56,7 @@ func totalCost(i *ops.Incident) error {
 // IncidentFilter chooses incidents; the zero value means all.
 type IncidentFilter struct {
 	Open        bool // only those that are not resolved
+	NeedsYou    bool // only those that need a person
 	Status      ops.IncidentStatus
 	Environment string
 	Service     string
@@ -69,6 +70,9 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident
 	var w db.Filter
 	if f.Open {
 		w.Add(`i.resolved_at IS NULL`)
+	}
+	if f.NeedsYou {
+		w.Add(needsYou, db.Time(s.clock()))
 	}
 	if f.Status != "" {
 		w.Add(`i.status = ?`, f.Status)

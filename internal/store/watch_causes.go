@@ -24,11 +24,10 @@ func scanCause(r db.Row) (ops.Cause, error) {
 	return c, err
 }
 
-// Causes returns the open causes of an environment, and those that started their cycle since a time.
+// Causes returns the open causes of an environment, and those that started their cycle or were over since a time.
 func (s *Store) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?)
-		ORDER BY z.id`,
-		environment, db.Time(since))
+	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
+		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
 	if err != nil {
 		return nil, fmt.Errorf("list causes: %w", err)
 	}
@@ -170,7 +169,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET resolved_at = ? WHERE id = ? AND resolved_at IS NULL`, db.Time(at), c.ID))
+		ok, err := releaseCause(ctx, tx, c.ID, at)
 		if err != nil || !ok {
 			return err
 		}

@@ -27,7 +27,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	env.judged = now
 	claims := w.claims(ctx, env, now)
 	w.confirm(ctx, env, claims, now)
-	picture, err := w.picture(ctx, env, now)
+	picture, open, err := w.picture(ctx, env, now)
 	if err != nil {
 		w.logError(ctx, "read silences and incidents", err)
 		env.next = now.Add(5 * time.Second)
@@ -38,13 +38,14 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	verdict := health.Judge(picture, env.grouping, now)
 	w.relapses(ctx, env, claims, picture, verdict, now)
 	for _, c := range verdict.Causes {
-		if env.onlyRepeats(c) {
-			verdict.Held = append(verdict.Held, coveredAlert(c))
+		if cycle, repeats := env.onlyRepeats(c); repeats {
+			verdict.Held = append(verdict.Held, coveredAlert(c, cycle))
 			continue
 		}
 		w.open(ctx, env, c, now)
 	}
 	env.next = verdict.Next
+	w.dispute(ctx, env, picture, verdict.Held, open, now)
 	w.withhold(ctx, env, verdict.Held)
 	if len(verdict.Flapping) > 0 {
 		if err := w.tellFlapping(ctx, env, verdict.Flapping, now); err != nil {
@@ -113,8 +114,14 @@ func (env *environment) allGood() bool {
 	return true
 }
 
-func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (health.Picture, error) {
-	out := health.Picture{Environment: env.config.Name, Services: env.services, Windows: env.windows, Causes: env.causes}
+// picture is what is known about an environment, with its open incidents.
+func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (health.Picture, []ops.Incident, error) {
+	out := health.Picture{Environment: env.config.Name, Services: env.services, Windows: env.windows}
+	// A person who resolves an incident ends its cause.
+	if err := env.readCauses(ctx, w.o.Store, now); err != nil {
+		return out, nil, err
+	}
+	out.Causes = env.causes
 	for _, v := range env.states {
 		// What has been healthy for long does not matter.
 		if v.Failing() || v.Unsettled() || v.Flapping || now.Sub(v.Recovered) < env.remember() {
@@ -124,7 +131,7 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 	// A silence that has just ended still leaves time to recover.
 	silences, err := w.o.Store.SilencesSince(ctx, env.config.Name, now.Add(-time.Hour))
 	if err != nil {
-		return out, fmt.Errorf("read silences: %w", err)
+		return out, nil, fmt.Errorf("read silences: %w", err)
 	}
 	firing := slices.Collect(maps.Values(env.alerts))
 	for _, q := range silences {
@@ -132,38 +139,38 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 	}
 	incidents, err := w.o.Store.Unresolved(ctx, env.config.Name)
 	if err != nil {
-		return out, fmt.Errorf("read incidents: %w", err)
+		return out, nil, fmt.Errorf("read incidents: %w", err)
 	}
 	for _, i := range incidents {
 		if q, holds := health.HeldByPerson(i, 0, now); holds {
 			out.Silences = append(out.Silences, q)
 		}
 	}
-	return out, nil
+	return out, incidents, nil
 }
 
 // onlyRepeats: the cause consists of alerts that had their cycle. Their sender repeats them; another cycle would find nothing new.
-func (env *environment) onlyRepeats(c health.NewCause) bool {
-	had := map[string]time.Time{} // when a service last had a cycle
+func (env *environment) onlyRepeats(c health.NewCause) (ops.CycleID, bool) {
+	had := map[string]ops.Cause{} // the last one of a service
 	for _, o := range env.causes {
 		for _, name := range o.Services {
-			if o.At.After(had[name]) {
-				had[name] = o.At
+			if o.ResolvedAt == nil && o.At.After(had[name].At) {
+				had[name] = o
 			}
 		}
 	}
 	for _, k := range c.Checks {
 		since := env.states[key{k.Service, k.Probe}].Since
-		if at, ok := had[k.Service]; k.Purpose != ops.ProbeAlert || !ok || since.After(at) {
-			return false
+		if o, ok := had[k.Service]; k.Purpose != ops.ProbeAlert || !ok || since.After(o.At) {
+			return 0, false
 		}
 	}
-	return true
+	return had[c.Services[0]].Cycle, true
 }
 
-func coveredAlert(c health.NewCause) ops.Withheld {
+func coveredAlert(c health.NewCause, cycle ops.CycleID) ops.Withheld {
 	return ops.Withheld{
-		Service: c.Services[0], Why: ops.HoldCovered,
+		Service: c.Services[0], Why: ops.HoldCovered, Cycle: cycle,
 		Reason: c.Services[0] + " has an alert that is still firing; a cycle was started for it.",
 	}
 }
@@ -187,7 +194,6 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		w.cancelQueued(ctx, c, how)
 		w.ended()
 	}
-	env.causes = slices.DeleteFunc(env.causes, func(c ops.Cause) bool { return c.ResolvedAt != nil && now.Sub(c.At) > env.remember() })
 }
 
 // ended wakes everybody who waits for the end of a problem: the outbox has a notice, and a cycle that asked about an incident may go on.
@@ -223,11 +229,7 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	n.Problem = problemOf(c)
 	row := c.Cause
 	row.At = now
-	pause := env.grouping.Pause
-	if pause <= 0 {
-		pause = 10 * time.Minute
-	}
-	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, env.config.Policy.DryRun, now), now.Add(-pause))
+	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, env.config.Policy.DryRun, now), now.Add(-env.pause()))
 	if err != nil {
 		w.logError(ctx, "start a cycle", err)
 		env.next = now.Add(time.Second)

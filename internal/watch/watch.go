@@ -33,6 +33,7 @@ type Causes interface {
 	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice,
 		since time.Time) (ops.Cause, bool, error)
 	ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error
+	ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)
 }
 
@@ -47,6 +48,7 @@ type Alerts interface {
 	PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error)
 	FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error)
 	ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error)
+	Dispute(ctx context.Context, d ops.Dispute, at time.Time) error
 }
 
 // People stores what people said about problems.
@@ -55,6 +57,7 @@ type People interface {
 	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
 	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
 	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
+	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 }
 
 // Store is all of them.

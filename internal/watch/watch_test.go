@@ -45,6 +45,7 @@ type scenario struct {
 	}
 	Restarts    []time.Duration
 	Acknowledge time.Duration
+	Resolve     time.Duration
 
 	Cycles    []string
 	Told      []string
@@ -183,6 +184,9 @@ func (g *stage) start(id ops.CycleID) {
 		return
 	}
 	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "an agent looked"}
+	if g.sc.Agent == "resolved" {
+		step.Status = ops.CycleResolved
+	}
 	if g.sc.Agent == "needs_human" {
 		step.Status = ops.CycleNeedsHuman
 		step.Incident = &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: cause.Services}
@@ -261,6 +265,14 @@ func (g *stage) people(at time.Duration) {
 			g.must(err)
 			g.woken = true
 		}
+	}
+	if at > 0 && g.sc.Resolve == at {
+		i, err := g.store.ResolveIncident(g.t.Context(), 1, "ann", "done", g.now)
+		g.must(err)
+		if i.Note == "" {
+			g.t.Error("nobody says that it is still bad")
+		}
+		g.woken = true
 	}
 	if at > 0 && g.sc.Acknowledge == at {
 		_, err := g.store.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)

@@ -87,7 +87,7 @@ func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
 	case view.Stop != nil && query.Get("stopping") != "":
 		p.Flash = fmt.Sprintf("Stopping C-%d. Its processes have a moment to exit on their own.", id)
 	case query.Get("queued") != "":
-		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
+		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
 	}
 	s.render(w, r, http.StatusOK, "cycle", p)
 }

@@ -63,6 +63,7 @@ const (
 	tabNeeds        = "needs"
 	tabOpen         = "open"
 	tabAcknowledged = "acknowledged"
+	tabUnverified   = "unverified"
 	tabResolved     = "resolved"
 )
 
@@ -72,7 +73,7 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 	switch tab {
 	case "":
 		tab = tabNeeds
-	case tabNeeds, tabOpen, tabAcknowledged, tabResolved:
+	case tabNeeds, tabOpen, tabAcknowledged, tabUnverified, tabResolved:
 	default:
 		ok = false
 	}
@@ -103,6 +104,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
 		{Word: "Open", Path: tabOpen},
 		{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
+		{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified},
 		{Word: "Resolved", Path: tabResolved},
 	} {
 		o.Current, o.Path = o.Path == tab, "/incidents?tab="+o.Path
@@ -112,8 +114,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	switch tab {
 	case tabNeeds:
 		view.Empty = "Nothing needs you."
-		filter.Open = true
-		filter.Limit = 200
+		filter.NeedsYou, filter.Limit = true, 200
 		if view.Approvals, err = s.pending(ctx, m); err != nil {
 			return view, err
 		}
@@ -121,6 +122,8 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Empty, filter.Open = "No open incidents.", true
 	case tabAcknowledged:
 		view.Empty, filter.Status = "No acknowledged incidents.", ops.IncidentAcknowledged
+	case tabUnverified:
+		view.Empty, filter.Status = "No unverified incidents.", ops.IncidentUnverified
 	case tabResolved:
 		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
 		if view.Answered, err = s.answered(ctx, m, before); err != nil {
@@ -138,7 +141,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Pager = paging(r, 0)
 	}
 	for _, i := range found {
-		if tab == tabNeeds && !view.needsPerson(i, m.now) || tab == tabOpen && i.Status == ops.IncidentAcknowledged {
+		if tab == tabOpen && i.Status == ops.IncidentAcknowledged {
 			continue
 		}
 		one := m.incident(i)
@@ -150,16 +153,6 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Incidents = append(view.Incidents, one)
 	}
 	return view, nil
-}
-
-// needsPerson reports whether an incident needs a person beyond a pending approval.
-func (v incidentsView) needsPerson(i ops.Incident, now time.Time) bool {
-	for _, a := range v.Approvals {
-		if i.Waiting != nil && *i.Waiting == a.Cycle.ID {
-			return false
-		}
-	}
-	return !i.Holds(now) && !i.Handled
 }
 
 func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]eventView, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -107,7 +108,7 @@ func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 	mustContain(t, s.page("/incidents"), "Nothing needs you.", "Needs you", "Acknowledged", "Resolved")
 	for tab, text := range map[string]string{
 		"open": "No open incidents.", "acknowledged": "No acknowledged incidents",
-		"resolved": "No resolved incidents",
+		"resolved": "No resolved incidents", "unverified": "No unverified incidents",
 	} {
 		mustContain(t, s.page("/incidents?tab="+tab), text)
 	}
@@ -119,6 +120,20 @@ func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 			t.Errorf("%s gives %d", path, got)
 		}
 	}
+}
+
+func TestAResolveSaysThatTheServiceIsStillDown(t *testing.T) {
+	s := newSite(t)
+	i := s.breaks("jellyfin", "no answer")
+	check := ops.Check{
+		At: s.Now, Environment: i.Environment, Service: "jellyfin", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch,
+	}
+	state, _ := health.Observe(health.State{}, check, health.Thresholds{FailAfter: 1}, s.Now)
+	if err := s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []health.State{state}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	a := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), nil)
+	mustContain(t, s.page(a.Header.Get("Location")), "is resolved. Note: jellyfin is still down by its own probes: the next cycle looks at it")
 }
 
 func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {

@@ -43,6 +43,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"dry run", dryRunCases()},
 		{"memory", memoryCases()},
 		{"watch", watchCases()},
+		{"dispute", disputeCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
 		{"report", reportCases()},

@@ -57,6 +57,7 @@ func alertToldAgain(t *testing.T, f *Fixture) {
 	equal(t, "alerts", len(got), 2)
 	want := over
 	want.ID, want.Count, want.Seq, want.Pending, want.FirstAt, want.StartsAt = got[1].ID, 3, 3, true, Start, Start.Add(time.Minute)
+	want.ChangedAt = over.LastAt
 	equal(t, "alert", got[1], want)
 	n, err := f.Store.CountPendingAlerts(t.Context(), 1)
 	must(t, err)
@@ -216,6 +217,9 @@ func causeIsOver(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Minute))
+	must(t, err)
+	equal(t, "causes that were over since", len(causes), 1)
+	causes, err = f.Store.Causes(t.Context(), "home", Start.Add(2*time.Hour))
 	must(t, err)
 	equal(t, "open causes", len(causes), 0)
 }

@@ -238,6 +238,12 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 		d.manyOf = []Part{text("C-%d could not repair them; they need you", c.ID)}
 	case ops.CycleHealthy, ops.CycleResolved:
 		d.parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
+		if f.onlyAlerts(s) {
+			d.parts = []Part{text("C-%d ended %s, and an alert still fires", c.ID, c.Status)}
+			if d.incident != 0 {
+				d.tone = ToneHand
+			}
+		}
 	case ops.CycleCancelled:
 		d.parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
 	case ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman:
@@ -246,12 +252,26 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	return d, true
 }
 
+// onlyAlerts: no probe finds the service bad.
+func (f Facts) onlyAlerts(s Service) bool {
+	found := false
+	for _, v := range f.States {
+		if v.Environment != s.Environment || v.Service != s.Name || !v.Failing() {
+			continue
+		}
+		if found = v.Last.Purpose == ops.ProbeAlert; !found {
+			return false
+		}
+	}
+	return found
+}
+
 func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // openIncident: nobody has taken the incident of a service yet.
 func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
-		if i.Environment == s.Environment && i.Service == s.Name {
+		if i.Environment == s.Environment && i.Service == s.Name && i.Status != ops.IncidentUnverified {
 			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
 			if i.Status == ops.IncidentUnverified {
 				d.tone, d.parts = ToneCalm, []Part{text("reported as repaired in C-%d; nothing could confirm it yet", i.LastCycle)}

@@ -329,15 +329,12 @@ func budget(r *ruling) (ops.Verdict, string) {
 	if r.target.Human() {
 		return "", ""
 	}
-	if limit := r.policy.BudgetChainUSD; limit > 0 && r.facts.ChainUSD >= limit {
-		return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: this chain spent $%.2f of $%.2f",
-			r.target.Tier, r.facts.ChainUSD, limit)
+	b, spent := r.policy.Spent(r.facts.ChainUSD, r.facts.DayUSD)
+	if !spent {
+		return "", ""
 	}
-	if limit := r.policy.BudgetDayUSD; limit > 0 && r.facts.ChainUSD+r.facts.DayUSD >= limit {
-		return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: today $%.2f of $%.2f are spent; it lifts at midnight UTC",
-			r.target.Tier, r.facts.ChainUSD+r.facts.DayUSD, limit)
-	}
-	return "", ""
+	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: %s; %s", r.target.Tier, notice.BudgetSpent(b),
+		notice.BudgetFrees(b))
 }
 
 func approval(r *ruling) (ops.Verdict, string) {

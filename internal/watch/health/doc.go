@@ -28,9 +28,12 @@
 //	flapping       all its bad checks flap, and had the cycle that is theirs    they are stable
 //	silenced       silences cover all its bad checks                            they end, and a grouping window more
 //	maintenance    a window covers it                                           it ends, and a grouping window more
-//	covered        a cause it belongs to has started its cycle                  it recovers, or the time to repeat has come
+//	covered        a cause it belongs to has started its cycle                  it recovers, the time to repeat has come, or the cause
+//	                                                                            counts as over: a person closed its incident, or an
+//	                                                                            alert says something new
 //	dependency     something it needs is bad, or may be failing                 that recovers
-//	recent         it is bad again shortly after its last cycle was started     the pause between two cycles is over
+//	recent         it is bad again shortly after its last cycle was started,    the pause between two cycles is over
+//	               or still bad after its cause counts as over
 //	waiting        the grouping window is open: more may fail for this cause    it closes
 //	unsettled      too few of its checks failed in a row                        enough have, or it is good again
 //

@@ -262,6 +262,19 @@ func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 	return ops.Withheld{}, false
 }
 
+// Inhibited returns which checks would start nothing now on their own: those that flap, or are silenced, held by a person or in maintenance.
+func Inhibited(p Picture, g ops.Grouping, now time.Time) func(State) bool {
+	v := &view{Picture: p, rules: withDefaults(g), now: now}
+	groups := map[string]string{}
+	for _, s := range p.Services {
+		groups[s.Name] = s.Group
+	}
+	return func(s State) bool {
+		_, held := v.inhibitedCheck(&badService{name: s.Service, group: groups[s.Service], level: s.Level}, s)
+		return held
+	}
+}
+
 // covered holds a service that belongs to a cause whose cycle was started.
 func (v *view) covered(s *badService) (ops.Withheld, bool) {
 	var by *ops.Cause
@@ -275,6 +288,9 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 		return ops.Withheld{}, false
 	}
 	h := ops.Withheld{Why: ops.HoldCovered, Reason: fmt.Sprintf("%s is %s; a cycle was started for it at %s.", s.name, s.level, clock(by.At))}
+	if _, follows := v.dependency(s); !follows { // what it needs explains why it is bad
+		h.Cycle = by.Cycle
+	}
 	if v.rules.Repeat > 0 {
 		h.Until = by.At.Add(v.rules.Repeat)
 		return h, v.now.Before(h.Until)
@@ -284,6 +300,9 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 
 func (v *view) belongs(s *badService, cause int) bool {
 	o := &v.Causes[cause]
+	if o.ResolvedAt != nil {
+		return false
+	}
 	if v.members[cause][s.name] {
 		return !s.began.After(o.At)
 	}
@@ -350,12 +369,16 @@ func (v *view) root(name string) bool {
 	return true
 }
 
-// recent holds a service that failed again shortly after its last cycle was started.
+// recent holds a service that failed again shortly after its last cycle was started, or that is still bad after its cause counts as over.
 func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	var last time.Time
+	said := "%s is %s again; its last cycle was started at %s."
 	for i, o := range v.Causes {
 		if v.members[i][s.name] && !o.At.After(v.now) && o.At.After(last) {
 			last = o.At
+		}
+		if over := o.ResolvedAt; over != nil && v.members[i][s.name] && !s.began.After(o.At) && over.After(last) {
+			last, said = *over, "%s is still %s; its last problem was closed at %s."
 		}
 	}
 	until := last.Add(v.rules.Pause)
@@ -365,7 +388,7 @@ func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	return ops.Withheld{
 		Why:    ops.HoldRecent,
 		Until:  until,
-		Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last)),
+		Reason: fmt.Sprintf(said, s.name, s.level, clock(last)),
 	}, true
 }
 
