@@ -90,7 +90,9 @@ func overviewOf(ctx context.Context, s source) (o overview, err error) {
 	if o.Incidents, err = s.incidents.Incidents(ctx, store.IncidentFilter{Status: ops.IncidentOpen, Limit: 50}); err != nil {
 		return o, err
 	}
-	o.Incidents = slices.DeleteFunc(o.Incidents, func(i api.Incident) bool { return i.Handled }) // they need nobody
+	o.Incidents = slices.DeleteFunc(o.Incidents, func(i api.Incident) bool {
+		return i.Handled || i.DeniedUntil != nil && s.clock().Before(*i.DeniedUntil) // they need nobody
+	})
 	o.Approvals, err = s.approvals.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
 	return o, err
 }

@@ -14,7 +14,7 @@ func chains() []chain {
 	var out []chain
 	for _, some := range [][]chain{
 		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(), planChains(),
-		ladderChains(), judgedChains(), probedChains(), moneyChains(),
+		ladderChains(), judgedChains(), probedChains(), deniedChains(), moneyChains(),
 	} {
 		out = append(out, some...)
 	}

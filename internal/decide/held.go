@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
-// never holds it, and its approval counts over what was said before it.
+// held lists the services that a human has taken over, put off, said no about or is asked about by another cycle. What this cycle asked
+// itself never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
 	for _, i := range v.journal.Incidents {
@@ -24,7 +24,7 @@ func (v view) held() []escalation.Held {
 			out = append(out, escalation.Held{Service: i.Service, Why: notice.AwaitsHuman(i)})
 		}
 	}
-	return append(out, v.silenced()...)
+	return slices.Concat(out, v.silenced(), v.refusedServices())
 }
 
 // flaps: a service is held back because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.

@@ -124,6 +124,7 @@ func TestNext(t *testing.T) {
 	tests = append(tests, peopleCases(now)...)
 	tests = append(tests, ladderCases(now)...)
 	tests = append(tests, planCases(now)...)
+	tests = append(tests, denialCases(now)...)
 	seen := map[string]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -64,6 +64,9 @@ type Approval struct {
 	// Steps are those that were approved, counted from 1. Skipped is why those of them that have not run will not.
 	Steps   []int
 	Skipped string
+	// Facts are what was wrong when it was asked. After a no, no agent starts for them until DeniedUntil; nil: the no does not last.
+	Facts       []Fact
+	DeniedUntil *time.Time
 	// States are what became of the steps of the plan. They are made from the runs for those who look at it, and not stored.
 	States []PlanProgress
 }
@@ -105,6 +108,7 @@ type Incident struct {
 	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
 	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
 	Handled        bool       // a cycle works on it, and nobody was called
+	DeniedUntil    *time.Time // somebody said no to the cycle that reported it: until then no agent works on it as it is
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
 	SnoozedUntil   *time.Time
@@ -128,6 +132,11 @@ func (i Incident) Holds(now time.Time) bool {
 	return false
 }
 
+// Denied reports whether somebody has said no to agents, and the no still lasts.
+func (i Incident) Denied(now time.Time) bool {
+	return i.ResolvedAt == nil && i.DeniedUntil != nil && now.Before(*i.DeniedUntil)
+}
+
 // Known is what was reported with the incident.
 func (i Incident) Known() (IncidentReport, error) {
 	var r IncidentReport
@@ -143,7 +152,7 @@ type NoticeSubject struct {
 
 // Unanswered reports whether nobody has answered yet.
 func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen })
+	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen && i.DeniedUntil == nil })
 }
 
 // ClassAgent is the class of an incident about the agent itself, not about a service.

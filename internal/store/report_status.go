@@ -19,7 +19,7 @@ import (
 // that nothing was written in between, by any host, except output of sessions.
 type PageState struct {
 	Approvals int // unanswered questions
-	Incidents int // open ones; without those that have a pending question, or that a cycle repairs
+	Incidents int // open ones; without those that have a pending question, that a cycle repairs, or that somebody said no about
 	Running   int // sessions whose process may exist
 	Queued    int // cycles that have not started
 
@@ -38,7 +38,7 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
 		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
-			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending') AND NOT `+handledAlone+`),
+			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending') AND NOT `+handledAlone+` AND NOT `+deniedNow+`),
 		(SELECT COUNT(*) FROM sessions WHERE status = ?),
 		(SELECT COUNT(*) FROM cycles WHERE status = ?),
 		(SELECT COALESCE(MAX(id), 0) FROM cycles), (SELECT COALESCE(MAX(id), 0) FROM sessions),
@@ -49,7 +49,7 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 		(SELECT COALESCE(MAX(ended_at), '') FROM cycles),
 		(SELECT COALESCE(MAX(updated_at), '') FROM incidents WHERE resolved_at IS NULL),
 		(SELECT CAST(COALESCE(SUM(id * (wake_seq + 1) * LENGTH(status)), 0) AS TEXT) FROM cycles WHERE ended_at IS NULL)`,
-		ops.ApprovalPending, ops.SessionRunning, ops.CycleQueued).
+		ops.ApprovalPending, db.Time(s.clock()), ops.SessionRunning, ops.CycleQueued).
 		Scan(&p.Approvals, &p.Incidents, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 // Attention counts what waits for people.
 type Attention struct {
 	Approvals    int // unanswered questions
-	Open         int // open incidents, and those whose snooze is over; without those that have a pending question, or that a cycle repairs
+	Open         int // open incidents, and those whose snooze is over; without those that PageState leaves out
 	Acknowledged int
 	Snoozed      int
 }
@@ -82,11 +82,11 @@ func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error)
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM approvals WHERE status = ?),
 			COALESCE(SUM(CASE WHEN (i.status = ? OR (i.status = ? AND i.snoozed_until <= ?)) AND NOT EXISTS (
 				SELECT 1 FROM incident_waits w JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = ?
-			) AND NOT `+handledAlone+` THEN 1 ELSE 0 END), 0),
+			) AND NOT `+handledAlone+` AND NOT `+deniedNow+` THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? AND i.snoozed_until > ? THEN 1 ELSE 0 END), 0)
 		FROM incidents i WHERE i.resolved_at IS NULL`,
-		ops.ApprovalPending, ops.IncidentOpen, ops.IncidentSnoozed, db.Time(now), ops.ApprovalPending, ops.IncidentAcknowledged,
+		ops.ApprovalPending, ops.IncidentOpen, ops.IncidentSnoozed, db.Time(now), ops.ApprovalPending, db.Time(now), ops.IncidentAcknowledged,
 		ops.IncidentSnoozed, db.Time(now)).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed)
 	if err != nil {
 		return Attention{}, fmt.Errorf("count what waits for people: %w", err)
