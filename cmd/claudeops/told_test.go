@@ -40,12 +40,6 @@ func (b *box) incidents() (out []ops.Incident) {
 	return out
 }
 
-// told counts the notices of a kind.
-func (b *box) toldOf(kind ops.NoticeKind) int {
-	b.t.Helper()
-	return len(slices.DeleteFunc(b.notices(), func(n ops.Notice) bool { return n.Kind != kind }))
-}
-
 func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	t.Parallel()
 	address, rings := phone(t)
@@ -75,8 +69,8 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	contains(t, "incidents show", b.run("incidents", "show", "1").stdout, "dry_run: false", "Tier 2 (tier2) takes over")
 	contains(t, "incidents list", b.run("incidents", "list").stdout, "jellyfin", "open")
 	b.once(0)
-	if open := b.incidents(); len(open) != 0 || b.toldOf(ops.NoticeResolved) != 1 {
-		t.Errorf("after it was found healthy: %+v, %d notices that it is over", open, b.toldOf(ops.NoticeResolved))
+	if open := b.incidents(); len(open) != 0 || len(b.toldOf(ops.NoticeResolved)) != 1 {
+		t.Errorf("after it was found healthy: %+v, %d notices that it is over", open, len(b.toldOf(ops.NoticeResolved)))
 	}
 }
 
@@ -90,7 +84,7 @@ func TestDryRun_ALaterCallIsHeard(t *testing.T) {
 	}
 	contains(t, "the notice", b.notices()[0].Body, "the maximum tier is 1") // it would not have been repaired either
 	b.once(6)
-	if open := b.incidents(); len(open) != 1 || open[0].RemindAt == nil || rings.Load() != 2 || b.toldOf(ops.NoticeNeedsHuman) != 1 {
+	if open := b.incidents(); len(open) != 1 || open[0].RemindAt == nil || rings.Load() != 2 || len(b.toldOf(ops.NoticeNeedsHuman)) != 1 {
 		t.Errorf("the incidents are %+v, people were told %d times", open, rings.Load())
 	}
 }
@@ -156,7 +150,7 @@ func TestDryRun_WhatTheWatchToldIsNotRepeated(t *testing.T) {
 		})
 		return over
 	})
-	if n := b.toldOf(ops.NoticeResolved); n != 1 {
+	if n := len(b.toldOf(ops.NoticeResolved)); n != 1 {
 		t.Errorf("people were told %d times that it is over: %+v", n, b.notices())
 	}
 }

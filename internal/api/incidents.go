@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
@@ -30,6 +32,7 @@ type Incident struct {
 	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
+	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it, unless something else is wrong."`
 	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
 	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
 	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
@@ -63,6 +66,9 @@ type Approval struct {
 	Plan        []PlanStep         `json:"plan" doc:"What the supervisor does after the approval, before it starts the tier."`
 	PlanHash    *string            `json:"plan_hash" doc:"Identifies the plan. Send it with the approval."`
 	Steps       []int              `json:"steps" doc:"The approved steps of the plan, counted from 1."`
+	Facts       []ops.Fact         `json:"facts" doc:"What was wrong when it was asked. A no lasts only as long as nothing else is wrong."`
+	DeniedUntil *time.Time         `json:"denied_until" doc:"Until when a no lasts. Null if it answers this question only."`
+	Effect      *string            `json:"effect" doc:"What follows from a no, in a sentence."`
 }
 
 // PlanStep is one action of a plan.
@@ -127,6 +133,15 @@ func (a *answerInput) reason() string {
 	return a.Body.Reason
 }
 
+type denyInput struct {
+	RowPath
+	Keyed
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		For    string `json:"for,omitempty" doc:"How long the no lasts: a duration such as 24h (default), or seconds; 0 answers this question only."`
+	}
+}
+
 type snoozeInput struct {
 	RowPath
 	Keyed
@@ -161,7 +176,8 @@ func (s *server) registerPeople(api huma.API) {
 		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
 		http.StatusNotFound), s.approve)
 	huma.Register(api, act("deny", "/approvals/{id}/deny", "Deny: the cycle ends with the reason", "approvals",
-		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
+		"The no lasts: until its time is over or something else is wrong, no agent starts for it. An approval that was answered or has expired "+
+			"is a conflict, except that a denied one gets the time in for instead of its own.", http.StatusNotFound), s.deny)
 }
 
 func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
@@ -286,15 +302,38 @@ func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval],
 	return &body[Approval]{ApprovalRow(a)}, nil
 }
 
-func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answerInput) (*body[Approval], error) {
-	return func(ctx context.Context, in *answerInput) (*body[Approval], error) {
-		a, err := s.Store.Answer(ctx, in.ID, status, who(ctx), in.reason(), s.Clock())
-		if err != nil {
-			return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
-		}
-		s.Control.Wake(a.CycleID)
-		return &body[Approval]{ApprovalRow(a)}, nil
+func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
+	var reason string
+	var lasts *time.Duration
+	if in.Body != nil {
+		reason = in.Body.Reason
 	}
+	if in.Body != nil && in.Body.For != "" {
+		d, err := lasting(in.Body.For)
+		if err != nil {
+			return nil, huma.Error422UnprocessableEntity(err.Error())
+		}
+		lasts = &d
+	}
+	a, err := s.Store.Deny(ctx, in.ID, lasts, who(ctx), reason, s.Clock())
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+	}
+	s.Control.Wake(a.CycleID)
+	return &body[Approval]{ApprovalRow(a)}, nil
+}
+
+// lasting reads a duration, or seconds.
+func lasting(text string) (time.Duration, error) {
+	given := text
+	if _, err := strconv.Atoi(text); err == nil {
+		given += "s"
+	}
+	d, err := time.ParseDuration(given)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("for is %q: give a duration such as 24h, seconds, or 0", text)
+	}
+	return d, nil
 }
 
 func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
@@ -320,7 +359,7 @@ func IncidentRow(i ops.Incident) Incident {
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
 		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
-		CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
+		DeniedUntil: i.DeniedUntil, CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
 		Note: text(i.Note),
@@ -329,10 +368,15 @@ func IncidentRow(i ops.Incident) Incident {
 
 // ApprovalRow is an approval.
 func ApprovalRow(a ops.Approval) Approval {
+	effect := ""
+	if a.Status == ops.ApprovalDenied {
+		effect = notice.NoLasts(a)
+	}
 	return Approval{
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
 		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
 		Plan: planRows(a), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
+		Facts: append([]ops.Fact{}, a.Facts...), DeniedUntil: a.DeniedUntil, Effect: text(effect),
 	}
 }

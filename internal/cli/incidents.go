@@ -245,8 +245,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 func (a *app) approvalsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
 	c.AddCommand(a.approvalsList(), a.approvalsShow(),
-		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
-		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
+		a.approveCommand(), a.denyCommand())
 	return c
 }
 
@@ -314,6 +313,7 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 		{"Expires", or(stamp(x.ExpiresAt), "never")},
 		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},
 		{"Answer", clean(value(x.Answer))},
+		{"Effect", clean(value(x.Effect))},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
@@ -357,17 +357,17 @@ func planLine(plan []api.PlanStep) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {
+func (a *app) approveCommand() *cobra.Command {
 	var reason, steps string
 	c := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
 			if err != nil {
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
-				x, err := a.answer(c.Context(), s, id, status, reason, steps)
+				x, err := a.approve(c.Context(), s, id, reason, steps)
 				if err != nil {
 					return err
 				}
@@ -377,16 +377,51 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	if status == ops.ApprovalApproved {
-		c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
-	}
+	c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
 	return c
 }
 
-// answer answers an approval. What is approved of a plan is printed first, and approved exactly as it was printed.
-func (a *app) answer(ctx context.Context, s source, id int64, status ops.ApprovalStatus, reason, steps string) (api.Approval, error) {
-	if status != ops.ApprovalApproved || steps == "none" {
-		return s.approvals.Answer(ctx, id, status, reason)
+func (a *app) denyCommand() *cobra.Command {
+	var reason string
+	var span time.Duration
+	c := &cobra.Command{
+		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
+		Long: `Denies a step. Until the time of the no is over or something else is wrong (another service, another probe, another kind of failure,
+another action), no agent starts for it, and nobody is asked again. Probes keep looking.
+
+Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
+		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			if span < 0 {
+				return usage(errors.New("--for is negative: give a duration such as 24h, or 0 for this question only"))
+			}
+			lasts := &span
+			if !c.Flags().Changed("for") {
+				lasts = nil
+			}
+			return a.change(c.Context(), func(s source) error {
+				x, err := s.approvals.Deny(c.Context(), id, lasts, reason)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "%s is denied. %s\n", x.Handler, clean(value(x.Effect)))
+				return a.wake(c.Context())
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	c.Flags().DurationVar(&span, "for", ops.NoLasts, "how long the no lasts, such as 2h; 0 answers this question only")
+	return c
+}
+
+// approve approves a step. What is approved of a plan is printed first, and approved exactly as it was printed.
+func (a *app) approve(ctx context.Context, s source, id int64, reason, steps string) (api.Approval, error) {
+	if steps == "none" {
+		return s.approvals.Approve(ctx, id, "", nil, reason)
 	}
 	x, err := s.approvals.Approval(ctx, id)
 	if err != nil || x.PlanHash == nil {
@@ -396,7 +431,7 @@ func (a *app) answer(ctx context.Context, s source, id int64, status ops.Approva
 		if err != nil {
 			return x, err
 		}
-		return s.approvals.Answer(ctx, id, status, reason)
+		return s.approvals.Approve(ctx, id, "", nil, reason)
 	}
 	var chosen []int
 	for word := range strings.SplitSeq(steps, ",") {
@@ -414,7 +449,7 @@ func (a *app) answer(ctx context.Context, s source, id int64, status ops.Approva
 			fmt.Fprintf(a.Stderr, "step %d: %s of %s: %s\n", i+1, p.Action, p.Service, clean(p.Does))
 		}
 	}
-	return s.approvals.ApprovePlan(ctx, id, *x.PlanHash, chosen, reason)
+	return s.approvals.Approve(ctx, id, *x.PlanHash, chosen, reason)
 }
 
 // wake tells a running daemon that a row has changed. Without one, the next start reads it.

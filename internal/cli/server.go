@@ -125,13 +125,13 @@ func (c *client) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.A
 		query("status", string(f.Status), "environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
-// Answer approves or denies.
-func (c *client) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
-	verb := "deny"
-	if status == ops.ApprovalApproved {
-		verb = "approve"
+// Deny says no.
+func (c *client) Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error) {
+	body := because(reason)
+	if lasts != nil {
+		body["for"] = lasts.String()
 	}
-	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/"+verb, because(reason))
+	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/deny", body)
 }
 
 // Approval returns one approval.
@@ -139,8 +139,8 @@ func (c *client) Approval(ctx context.Context, id int64) (api.Approval, error) {
 	return get[api.Approval](ctx, c, "/approvals/"+digits(id))
 }
 
-// ApprovePlan approves steps of a plan.
-func (c *client) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+// Approve says yes.
+func (c *client) Approve(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
 	body := map[string]any{"reason": reason, "plan_hash": hash}
 	if len(steps) > 0 {
 		body["steps"] = steps

@@ -56,9 +56,10 @@ type (
 	approvalSource interface {
 		Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error)
 		Approval(ctx context.Context, id int64) (api.Approval, error)
-		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error)
-		// ApprovePlan approves steps of the plan with that hash; none means all.
-		ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error)
+		// Deny says no for a time; nil means the usual one.
+		Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error)
+		// Approve says yes, and approves steps of the plan with that hash; none means all. Without a hash no step runs.
+		Approve(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error)
 	}
 	actionSource interface {
 		Actions(ctx context.Context, environment, service string) ([]api.Action, error)

@@ -271,6 +271,47 @@ func probedChains() []chain {
 	}
 }
 
+func deniedChains() []chain {
+	refused := func(wait time.Duration) func(*rehearsal) {
+		return func(r *rehearsal) {
+			r.earlier()
+			r.answer(ops.ApprovalDenied)
+			r.tape.off = true
+			r.must(r.Advance(r.t.Context(), r.id, "default"))
+			r.tape.off = false
+			pass(wait)
+		}
+	}
+	asksAgain := func(r *rehearsal) {
+		r.advance()
+		r.answer(ops.ApprovalApproved)
+		r.advance()
+	}
+	// broken fails as it did for so many looks, and then in another way, until it is verified.
+	broken := func(looks int) func(*rehearsal, ops.ProbePurpose) []ops.Check {
+		return func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check {
+			c := ops.Check{At: clock(), Service: "web", Probe: "GET /", Type: ops.CheckHTTP, Purpose: purpose, Status: ops.Down, Error: "HTTP 502 Bad Gateway"}
+			if r.seen > looks {
+				c.Error = "connection refused"
+			}
+			if purpose == ops.ProbeVerify {
+				c.Status, c.Error = ops.Healthy, ""
+			}
+			return []ops.Check{c}
+		}
+	}
+	watched := policy(probing("web"), probesFirst, gate(2))
+	scheduled, failing := ops.NewCycle{Trigger: ops.TriggerScheduled}, ops.NewCycle{Trigger: ops.TriggerProbe}
+	return []chain{
+		{name: "a-no-lasts", ends: ops.CycleSuppressed, policy: watched, new: scheduled, acts: []act{hands(2)}, probes: broken(9), before: refused(23 * time.Hour)},
+		{name: "a-no-lasts-for-a-failing-probe", ends: ops.CycleSuppressed, policy: watched, new: failing, acts: []act{hands(2)}, probes: broken(9), before: refused(time.Hour)},
+		{name: "a-no-lasts-for-whoever-looks", ends: ops.CycleSuppressed, policy: watched, acts: []act{hands(2)}, probes: broken(9), before: refused(time.Hour)},
+		{name: "a-no-lasts-where-only-an-agent-looks", ends: ops.CycleSuppressed, policy: policy(gate(2)), new: scheduled, acts: []act{hands(2)}, before: refused(time.Hour)},
+		{name: "a-no-ends-with-its-time", ends: ops.CycleResolved, policy: watched, new: scheduled, acts: []act{hands(2), hands(2), well}, probes: broken(9), before: refused(25 * time.Hour), play: asksAgain},
+		{name: "a-no-ends-when-the-facts-change", ends: ops.CycleResolved, policy: watched, new: failing, acts: []act{hands(2), hands(2), well}, probes: broken(1), before: refused(time.Hour), play: asksAgain},
+	}
+}
+
 func moneyChains() []chain {
 	// worked is a session that used up what may be done.
 	worked := func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {

@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
-// never holds it, and its approval counts over what was said before it.
+// held lists the services that a human has taken over, put off, said no about or is asked about by another cycle. What this cycle asked
+// itself never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
 	for _, i := range v.incidents() {
@@ -30,7 +30,7 @@ func (v view) held() []escalation.Held {
 			}
 		}
 	}
-	return append(out, v.silenced()...)
+	return slices.Concat(out, v.silenced(), v.refusedServices())
 }
 
 // namedBy lists what an incident is about: its service, or the names of no inventory. Without any name it holds nothing back.

@@ -128,21 +128,9 @@ func titles(r ops.IncidentReport) map[string]string {
 
 // badChecks are the last results of this cycle that found one of the services bad.
 func (v view) badChecks(services []string) []ops.CheckResult {
-	latest := map[string]ops.Check{}
-	var order []string
-	for _, c := range v.journal.Checks {
-		if c.Purpose == ops.ProbeRunning {
-			continue // no check of the service itself: it says why a repair is not proven
-		}
-		key := c.Service + "\x00" + c.Probe
-		if _, seen := latest[key]; !seen {
-			order = append(order, key)
-		}
-		latest[key] = c
-	}
 	var out []ops.CheckResult
-	for _, key := range order {
-		if c := latest[key]; c.Status != ops.Healthy && slices.Contains(services, c.Service) {
+	for _, c := range v.latest() {
+		if c.Status != ops.Healthy && slices.Contains(services, c.Service) {
 			out = append(out, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 		}
 	}

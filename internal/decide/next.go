@@ -22,6 +22,7 @@ func table() []row {
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
 		{"probes find nothing", view.quiet, finishQuiet},
+		{"no lasts", view.noLasts, finishRefused},
 		{"nothing ran", view.untouched, firstSession},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},

@@ -150,6 +150,7 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
 	}
+	question.Facts = v.wrongWith(d.Services...)
 	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now, Plan: plan}
 	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.Approval(v.told(p), asked))}
 	return step

@@ -2,6 +2,7 @@ package notice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,7 +210,46 @@ func Denied(q ops.Approval) string {
 	if q.Kind == ops.ApprovalReview {
 		return fmt.Sprintf("%s does not accept the repair: %s", q.AnsweredBy, q.Answer)
 	}
-	return fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
+	said := fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
+	if q.DeniedUntil != nil {
+		said += ". " + NoLasts(q)
+	}
+	return said
+}
+
+// SaidNo names a no that lasts.
+func SaidNo(a ops.Approval) string {
+	return fmt.Sprintf("%s said no to %s on %s, until %s or until the facts change", a.AnsweredBy, a.Handler, At(*a.AnsweredAt), At(*a.DeniedUntil))
+}
+
+// NoLasts says what follows from a no.
+func NoLasts(a ops.Approval) string {
+	switch {
+	case a.Kind == ops.ApprovalReview:
+		return "The repair is not accepted: the cycle needs a human."
+	case a.DeniedUntil == nil:
+		return "Only this question is answered: the next cycle may ask again."
+	}
+	var services []string
+	words := map[string][]string{}
+	probed := true
+	for _, f := range a.Facts {
+		if words[f.Service] == nil {
+			services = append(services, f.Service)
+		}
+		if word := strings.TrimSpace(string(f.Type) + " " + f.Class); !slices.Contains(words[f.Service], word) {
+			words[f.Service] = append(words[f.Service], word)
+		}
+		probed = probed && f.Probe != "" && !strings.HasPrefix(f.Probe, ops.AlertProbe)
+	}
+	for i, name := range services {
+		services[i] = fmt.Sprintf("%s (%s)", name, strings.Join(words[name], ", "))
+	}
+	text := fmt.Sprintf("No agent works on %s until %s or until the facts change.", And(services), At(*a.DeniedUntil))
+	if probed {
+		text += " Probes keep looking."
+	}
+	return text
 }
 
 // Unanswered says that nobody answered in time.

@@ -162,6 +162,8 @@ type Journal struct {
 	Cooldowns []Cooldown
 	// Before is how the environment's last cycles ended, the newest first.
 	Before []Ending
+	// Denials are the questions in the environment to which a human said no, for as long as the no lasts, whichever cycle asked.
+	Denials []Approval
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld

@@ -34,22 +34,24 @@
 //	cancel requested      a cancel was requested                           finish cancelled
 //	not probed            no session yet, probes configured, none ran      probe: facts for Tier 1
 //	probes find nothing   scheduled, all probes healthy, no agent due       finish healthy without an agent
+//	no lasts              nobody asks, and a human's no holds for all      finish suppressed: who said no, and until when
 //	nothing ran           no session yet                                   queue the entry handler (Tier 1)
 //	backoff               it is too early for the queued attempt           pause
 //	intent                the newest session is queued                     run it
 //	stopped by a person   the newest session was cancelled                 finish cancelled
-//	problem is over       a human was asked; the incidents are closed      finish resolved; the question is withdrawn
+//	problem is over       a human was asked; the incidents are closed,     finish resolved; the question is withdrawn
+//	                      and no approved plan was begun
 //	answer pending        a human was asked and has not answered           await; the slot is free
 //	human has it          the work was given to a human and is not done    await
 //	human is done         the incident was closed                          finish resolved
-//	answer is no          a human said no                                  finish blocked (a review: needs_human)
+//	answer is no          a human said no                                  finish blocked (a review: needs_human); the no lasts
 //	nobody answered       the question expired                             by policy: needs_human, blocked, or continue
 //	not seen since        a wait ended, or a repair was interrupted        probe: is it still needed?
 //	recovered meanwhile   probes find every affected service healthy       finish resolved
 //	plan step in flight   a dead worker left a step of the plan running    act: mark it interrupted; never repeat it
-//	plan due              a human approved steps of a plan; one is next    act: the supervisor does it, without an agent
-//	plan unverified       the approved steps were done                     probe: did it help?
-//	plan helped           probes find every affected service healthy       finish resolved; otherwise the tier starts
+//	plan due              steps of a plan are approved; one is next        act: the supervisor does it, without an agent
+//	plan unverified       the steps were done, or the incidents closed     probe: did it help?
+//	plan helped           probes find every affected service healthy       finish resolved by the plan; otherwise the tier starts
 //	review passed         a human accepts the repair                       finish resolved
 //	question interrupted  first interruption of a manager, planner, judge  ask again
 //	plan made             a planner has ended                              queue the tier again with the plan, or the ladder
@@ -75,6 +77,13 @@
 // handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
 // finishes partial with the results so far. With recovery off, a failure finishes failed, and a refuted claim finishes
 // needs_human.
+//
+// A no lasts for 24 hours, or as long as whoever says it wants. It is about facts: which probe of which service fails in which way (an
+// HTTP class, refused, timeout, exit, else down or degraded), and which actions were named, as they are configured. While there is no
+// other fact, no agent starts for it and nobody is asked again: a cycle that the schedule, a probe or an alert starts ends before
+// Tier 1, and a tier is held back from the service as if a human had it. Whoever runs a cycle himself gets the look of Tier 1. The
+// incident stays open, but it is not among what needs a person, and nobody is reminded of it until the no is over: the one who knows
+// has decided. Another fact asks again at once. An outage that begins after it has ended once is told once, as every outage is.
 //
 // A proposed escalation passes the checks of package decide/escalation in this order: end of chain, validity, route,
 // independence, held by a human, dry run, maximum tier, cooldown, budget, approval. The verdict becomes a step:

@@ -64,6 +64,9 @@ type Approval struct {
 	// Steps are those that were approved, counted from 1. Skipped is why those of them that have not run will not.
 	Steps   []int
 	Skipped string
+	// Facts are what was wrong when it was asked. After a no, no agent starts for them until DeniedUntil; nil: the no does not last.
+	Facts       []Fact
+	DeniedUntil *time.Time
 	// States are what became of the steps of the plan. They are made from the runs for those who look at it, and not stored.
 	States []PlanProgress
 }
@@ -110,6 +113,7 @@ type Incident struct {
 	ReopenedAt     *time.Time // when it was last opened again, because a repair did not hold
 	Handled        bool       // a cycle works on it, and nobody was called
 	Own            bool       // in the journal of a cycle: that cycle works on it or reported it
+	DeniedUntil    *time.Time // somebody said no to the cycle that reported it: until then no agent works on it as it is
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
 	SnoozedUntil   *time.Time
@@ -134,6 +138,11 @@ func (i Incident) Holds(now time.Time) bool {
 	return false
 }
 
+// Denied reports whether somebody has said no to agents, and the no still lasts.
+func (i Incident) Denied(now time.Time) bool {
+	return i.ResolvedAt == nil && i.DeniedUntil != nil && now.Before(*i.DeniedUntil)
+}
+
 // Known is what was reported with the incident.
 func (i Incident) Known() (IncidentReport, error) {
 	var r IncidentReport
@@ -149,7 +158,7 @@ type NoticeSubject struct {
 
 // Unanswered reports whether nobody has answered yet.
 func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen })
+	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen && i.DeniedUntil == nil })
 }
 
 // The classes of incidents that are not about one service.

@@ -120,6 +120,7 @@ type Silence struct {
 	Reason      string
 	Author      string
 	Incident    int64 // the incident that it stands for; 0 for a silence of its own
+	Approval    int64 // the no to an agent that it stands for; 0 for a silence of its own
 	CreatedAt   time.Time
 	From        time.Time
 	Until       time.Time

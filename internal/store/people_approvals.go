@@ -13,14 +13,14 @@ import (
 )
 
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
-	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped
-	FROM approvals a`
+	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped,
+	a.facts, a.denied_until FROM approvals a`
 
 func scanApproval(r db.Row) (ops.Approval, error) {
 	var a ops.Approval
 	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
-		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped)
+		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped, db.ToJSON(&a.Facts), db.ToOptTime(&a.DeniedUntil))
 	return a, err
 }
 
@@ -120,16 +120,21 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
 	}
-	plan := ""
+	plan, facts := "", ""
 	if len(a.Plan) > 0 {
 		if plan, err = db.JSON(a.Plan); err != nil {
 			return err
 		}
 	}
+	if len(a.Facts) > 0 {
+		if facts, err = db.JSON(a.Facts); err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
-		requested_at, expires_at, plan, plan_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		requested_at, expires_at, plan, plan_hash, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
-		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash)
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash, db.OptText(facts))
 	return err
 }
 
@@ -142,12 +147,12 @@ func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at tim
 }
 
 // Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
-// says who answered what and when.
+// says who answered what and when. A no lasts as long as a no does where nobody says otherwise.
 func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
-		out, err = s.answerIn(ctx, tx, id, status, by, reason, at)
+		out, err = s.answerIn(ctx, tx, id, given{status, by, reason, ops.NoLasts}, at)
 		return err
 	})
 	if err != nil {
@@ -156,14 +161,23 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 	return out, nil
 }
 
+// given is an answer to a question.
+type given struct {
+	status ops.ApprovalStatus
+	by     string
+	reason string
+	lasts  time.Duration // of a no
+}
+
 // answerIn is Answer within a transaction. A conflict has written nothing.
-func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
-	at time.Time,
-) (ops.Approval, error) {
-	if err := checkAnswer(status, by); err != nil {
+func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
+	if err := checkAnswer(g.status, g.by); err != nil {
 		return ops.Approval{}, err
 	}
-	a, err := settleApproval(ctx, tx, id, status, by, reason, at)
+	a, err := settleApproval(ctx, tx, id, g.status, g.by, g.reason, at)
+	if err == nil && g.status == ops.ApprovalDenied && g.lasts > 0 {
+		err = keepNo(ctx, tx, &a, g.lasts, at)
+	}
 	if err != nil {
 		return ops.Approval{}, err
 	}
@@ -211,7 +225,7 @@ func (s *Store) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval,
 	if err != nil {
 		return ops.Approval{}, err
 	}
-	return s.answerIn(ctx, tx, a.ID, ops.ApprovalApproved, by, reason, at)
+	return s.answerIn(ctx, tx, a.ID, given{status: ops.ApprovalApproved, by: by, reason: reason}, at)
 }
 
 // ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash

@@ -15,6 +15,7 @@ const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.cla
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
 	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
+	` + deniedUntil + `,
 	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
 	FROM incidents i`
 
@@ -24,7 +25,8 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 		&i.Occurrences, &i.FirstCycle, &i.LastCycle, &i.Waiting, (*[]byte)(&i.Report), db.ToTime(&i.OpenedAt), db.ToTime(&i.UpdatedAt),
 		db.ToOptTime(&i.AcknowledgedAt), &i.AcknowledgedBy, db.ToOptTime(&i.SnoozedUntil), db.ToOptTime(&i.ResolvedAt), &i.ResolvedBy,
 		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt), db.ToOptTime(&i.CalledAt), db.ToOptTime(&i.UnverifiedAt),
-		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), &i.Handled, &i.CostUSD)
+		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), &i.Handled, db.ToOptTime(&i.DeniedUntil),
+		&i.CostUSD)
 	if err != nil {
 		return i, err
 	}
@@ -72,7 +74,8 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident
 		w.Add(`i.resolved_at IS NULL`)
 	}
 	if f.NeedsYou {
-		w.Add(needsYou, db.Time(s.clock()))
+		now := db.Time(s.clock())
+		w.Add(needsYou, now, now)
 	}
 	if f.Status != "" {
 		w.Add(`i.status = ?`, f.Status)

@@ -34,15 +34,16 @@ type PageState struct {
 // handledAlone: a cycle works on the incident, and nobody was called.
 const handledAlone = `(i.called_at IS NULL AND EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND c.ended_at IS NULL))`
 
-// needsYou: the incident needs a person at a time. It is open, or its snooze is over; no question about it is pending, and no cycle repairs
-// it alone. Whoever counts or lists what needs a person uses this.
+// needsYou: the incident needs a person at a time. It is open, or its snooze is over; no question about it is pending, no cycle
+// repairs it alone, and no lasting no is about it. It takes the time twice. Whoever counts or lists what needs a person uses this.
 const needsYou = `(i.resolved_at IS NULL AND (i.status = 'open' OR (i.status = 'snoozed' AND i.snoozed_until <= ?)) AND NOT EXISTS (
 	SELECT 1 FROM incident_waits w JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending')
-	AND NOT ` + handledAlone + `)`
+	AND NOT ` + handledAlone + ` AND NOT ` + deniedNow + `)`
 
 // PageState reads the counters. Each is an index lookup; none counts a whole table.
 func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	var p PageState
+	now := db.Time(s.clock())
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
 		(SELECT COUNT(*) FROM incidents i WHERE `+needsYou+`),
@@ -57,7 +58,7 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 		(SELECT COALESCE(MAX(ended_at), '') FROM cycles),
 		(SELECT COALESCE(MAX(updated_at), '') FROM incidents WHERE resolved_at IS NULL),
 		(SELECT CAST(COALESCE(SUM(id * (wake_seq + 1) * LENGTH(status)), 0) AS TEXT) FROM cycles WHERE ended_at IS NULL)`,
-		ops.ApprovalPending, db.Time(s.clock()), ops.SessionRunning, ops.CycleQueued).
+		ops.ApprovalPending, now, now, ops.SessionRunning, ops.CycleQueued).
 		Scan(&p.Approvals, &p.Incidents, &p.Unverified, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)
 	if err != nil {
@@ -93,7 +94,8 @@ func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error)
 			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? AND i.snoozed_until > ? THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0)
-		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), ops.IncidentAcknowledged, ops.IncidentSnoozed,
+		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), db.Time(now), ops.IncidentAcknowledged,
+		ops.IncidentSnoozed,
 		db.Time(now), ops.IncidentUnverified).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed, &a.Unverified)
 	if err != nil {
 		return Attention{}, fmt.Errorf("count what waits for people: %w", err)

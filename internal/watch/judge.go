@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
 	"claudeops/internal/watch/health"
@@ -146,7 +147,35 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 			out.Silences = append(out.Silences, q)
 		}
 	}
+	denials, err := w.o.Store.Denials(ctx, env.config.Name, now)
+	if err != nil {
+		return out, nil, fmt.Errorf("read denials: %w", err)
+	}
+	for _, no := range denials {
+		out.Silences = append(out.Silences, env.refused(no, incidents)...)
+	}
 	return out, incidents, nil
+}
+
+// refused are the checks for which no cycle starts, because somebody said no to an agent and they fail as they did then. An outage that
+// began after it is told once, by its cause, before it is held back too.
+func (env *environment) refused(no ops.Approval, open []ops.Incident) []ops.Silence {
+	var out []ops.Silence
+	for _, f := range no.Facts {
+		v := env.states[key{f.Service, f.Probe}]
+		told := slices.ContainsFunc(open, func(i ops.Incident) bool { return i.LastCycle == no.CycleID && i.Service == f.Service }) ||
+			slices.ContainsFunc(env.causes, func(c ops.Cause) bool {
+				return c.ResolvedAt == nil && slices.Contains(c.Services, f.Service) && !v.Began.After(c.At)
+			})
+		if !v.Failing() || !told || (v.Last.Status != ops.Healthy && ops.FactOf(v.Last) != f) {
+			continue
+		}
+		out = append(out, ops.Silence{
+			Approval: no.ID, Environment: env.config.Name, Service: f.Service, Probe: f.Probe, From: *no.AnsweredAt, Until: *no.DeniedUntil,
+			Author: no.AnsweredBy, Reason: notice.SaidNo(no),
+		})
+	}
+	return out
 }
 
 // onlyRepeats: the cause consists of alerts that had their cycle. Their sender repeats them; another cycle would find nothing new.

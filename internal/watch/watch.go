@@ -55,6 +55,7 @@ type Alerts interface {
 type People interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
 	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
+	Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error)
 	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
 	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -296,7 +297,11 @@ func (m moment) answerNote(a ops.Approval) string {
 	if a.AnsweredAt == nil {
 		return ""
 	}
-	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
+	note := fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
+	if a.DeniedUntil != nil {
+		note += ", until " + m.text(*a.DeniedUntil)
+	}
+	return note
 }
 
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
@@ -371,6 +376,15 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
 }
 
+// denyFor is how long a no lasts, or nil if the form does not say.
+func denyFor(r *http.Request) *time.Duration {
+	d, err := time.ParseDuration(r.PostFormValue("for"))
+	if err != nil || d < 0 {
+		return nil
+	}
+	return &d
+}
+
 // recordAnswer records an answer. Of a plan those steps are approved that were ticked on the page that showed it; without any, no
 // step runs, and the tier starts.
 func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStatus) (ops.Approval, error) {
@@ -382,7 +396,10 @@ func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStat
 		}
 		steps = append(steps, n)
 	}
-	if status != ops.ApprovalApproved || len(steps) == 0 {
+	if status == ops.ApprovalDenied {
+		return s.Store.Deny(r.Context(), id, denyFor(r), s.person(r), reason(r), s.Clock())
+	}
+	if len(steps) == 0 {
 		return s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
 	}
 	return s.Store.AnswerPlan(r.Context(), id, r.PostFormValue("plan_hash"), steps, s.person(r), reason(r), s.Clock())

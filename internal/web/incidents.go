@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -88,9 +90,22 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Incidents", Nav: "incidents", Body: view}
 	if done := queried(r, "done"); done != "" {
-		p.Flash = doneText(done, queried(r, "id"))
+		p.Flash = doneText(done, queried(r, "id")) + s.deniedText(r, done)
 	}
 	s.render(w, r, http.StatusOK, "incidents", p)
+}
+
+// deniedText says what follows from a no.
+func (s *server) deniedText(r *http.Request, done string) string {
+	id, err := strconv.ParseInt(queried(r, "id"), 10, 64)
+	if err != nil || done != answerDeny {
+		return ""
+	}
+	a, err := s.Store.Approval(r.Context(), id)
+	if effect := api.ApprovalRow(a).Effect; err == nil && effect != nil {
+		return " " + plain(*effect)
+	}
+	return ""
 }
 
 func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
@@ -234,8 +249,11 @@ func failing(checks []ops.CheckResult) []checkView {
 func incidentBadge(i ops.Incident, now time.Time) badge {
 	switch i.Status {
 	case ops.IncidentOpen:
-		if i.Handled {
+		switch {
+		case i.Handled:
 			return badge{"run", "loader", "Being repaired"}
+		case i.Denied(now):
+			return badge{"unknown", "ban", "No agent"}
 		}
 		return badge{"hand", "hand", "Open"}
 	case ops.IncidentAcknowledged:
@@ -271,6 +289,8 @@ func (m moment) incidentNote(i ops.Incident) string {
 		return "until " + m.stamp(*i.SnoozedUntil).Text
 	case i.ReopenedAt != nil:
 		return "the repair did not hold at " + m.stamp(*i.ReopenedAt).Text
+	case i.Status == ops.IncidentOpen && i.Denied(m.now):
+		return "somebody said no, until " + m.stamp(*i.DeniedUntil).Text
 	}
 	return ""
 }

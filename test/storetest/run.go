@@ -35,6 +35,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"budget", budgetCases()},
 		{"await", awaitCases()},
 		{"approval", approvalCases()},
+		{"denial", denialCases()},
 		{"incident", incidentCases()},
 		{"probation", probationCases()},
 		{"answer", answerCases()},

@@ -85,7 +85,7 @@ func (d state) line(services []Service) Line {
 
 // about says what is done about a bad service. The first row that applies counts; it is false if nothing certain can be said.
 func (f Facts) about(s Service) (state, bool) {
-	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.held, f.afterCycle} {
+	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.denied, f.held, f.afterCycle} {
 		if d, ok := row(s); ok {
 			return d, true
 		}
@@ -120,6 +120,19 @@ func (f Facts) byPerson(s Service) (state, bool) {
 			d.parts = []Part{text("acknowledged by %s, agents stopped", Person(i.AcknowledgedBy))}
 		}
 		return d, true
+	}
+	return state{}, false
+}
+
+// denied: somebody said no to agents.
+func (f Facts) denied(s Service) (state, bool) {
+	for _, i := range f.Incidents {
+		if i.Environment == s.Environment && i.Service == s.Name && i.Denied(f.Now) {
+			return state{
+				key: fmt.Sprint("incident ", i.ID), tone: ToneCalm, incident: i.ID,
+				parts: []Part{text("somebody said no, agents stopped until "), at(*i.DeniedUntil), text(" or until the facts change")},
+			}, true
+		}
 	}
 	return state{}, false
 }

@@ -240,7 +240,7 @@ func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 		for _, q := range v.Silences {
 			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, probe) {
 				why, what := ops.HoldSilenced, "silenced until "+clock(q.Until)
-				if q.Incident != 0 {
+				if q.Incident != 0 || q.Approval != 0 {
 					why, what = ops.HoldPerson, "held by a person"
 				}
 				return ops.Withheld{
