@@ -56,10 +56,8 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
 	case ops.ProblemHandled:
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
-	case ops.ProblemDryRun:
-		return AllowRepair(services, false)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
-		ops.ProblemApproval:
+		ops.ProblemApproval, ops.ProblemDryRun:
 	}
 	return ""
 }
@@ -75,8 +73,6 @@ func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
 		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, names)
 	case d.Check == ops.ObjectionMaxTier:
 		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", names, maxTier)
-	case d.Check == ops.ObjectionDryRun:
-		return AllowRepair(services, false)
 	case d.Check == ops.ObjectionHeld:
 		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", names)
 	case d.Check == ops.ObjectionCooldown:
