@@ -219,14 +219,16 @@ func TestStatusListsWhatItCounts(t *testing.T) {
 	same := func(want int) {
 		t.Helper()
 		var o struct {
-			Stats     struct{ Incidents_open int } //nolint:revive,staticcheck // the name in the document
+			Stats struct {
+				Open int `json:"incidents_open"`
+			}
 			Incidents []struct{ ID int64 }
 		}
 		if err := json.Unmarshal([]byte(b.run("status", "-o", "json").stdout), &o); err != nil {
 			t.Fatal(err)
 		}
-		if len(o.Incidents) != want || o.Stats.Incidents_open != want {
-			t.Errorf("%d are counted and %d listed, want %d", o.Stats.Incidents_open, len(o.Incidents), want)
+		if len(o.Incidents) != want || o.Stats.Open != want {
+			t.Errorf("%d are counted and %d listed, want %d", o.Stats.Open, len(o.Incidents), want)
 		}
 	}
 	same(0)

@@ -177,7 +177,9 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 
 // queued answers with a cycle that was queued, and with what agents leave alone in its environment. The cycle is queued whatever that is.
 func (s *server) queued(ctx context.Context, id ops.CycleID, environment string) (*submitOutput, error) {
-	out := &submitOutput{Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}}}
+	out := &submitOutput{
+		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}},
+	}
 	e, err := s.environment(environment)
 	if err != nil {
 		return out, nil //nolint:nilerr // the environment of an old incident may be gone

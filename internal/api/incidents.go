@@ -44,7 +44,7 @@ type Incident struct {
 	ResolvedBy     *string            `json:"resolved_by"`
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
-	Note           *string            `json:"note" doc:"After resolving: what is still wrong with the service, and what happens next. Else null."`
+	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
 }
 
 // Approval is a step of a cycle that waits for approval.

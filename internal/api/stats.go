@@ -23,7 +23,7 @@ type Stats struct {
 	IncidentsOpen         int        `json:"incidents_open" doc:"Those of /incidents?needs_you=true."`
 	IncidentsAcknowledged int        `json:"incidents_acknowledged"`
 	IncidentsSnoozed      int        `json:"incidents_snoozed"`
-	IncidentsUnverified   int        `json:"incidents_unverified" doc:"A repair is claimed, and nothing confirms it. They are not in needs_you."`
+	IncidentsUnverified   int        `json:"incidents_unverified" doc:"A repair is claimed, and nothing confirms it; not in needs_you."`
 	ApprovalsPending      int        `json:"approvals_pending"`
 	SessionsRunning       int        `json:"sessions_running"`
 	CyclesQueued          int        `json:"cycles_queued"`

@@ -198,7 +198,8 @@ func needsLine(o overview) string {
 	s := o.Stats
 	line := "nothing"
 	if s.NeedsYou > 0 {
-		line = plural(s.IncidentsOpen, "open incident", "open incidents") + ", " + plural(s.ApprovalsPending, "approval", "approvals") + " pending"
+		line = plural(s.IncidentsOpen, "open incident", "open incidents") + ", " +
+			plural(s.ApprovalsPending, "approval", "approvals") + " pending"
 	}
 	if s.IncidentsUnverified > 0 {
 		line += fmt.Sprintf(" (%d unverified)", s.IncidentsUnverified)

@@ -78,7 +78,8 @@ func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string)
 
 // Incidents returns a page of incidents.
 func (c *client) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
-	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "needs_you", strconv.FormatBool(f.NeedsYou), "status", string(f.Status),
+	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "needs_you", strconv.FormatBool(f.NeedsYou),
+		"status", string(f.Status),
 		"environment", f.Environment, "service", f.Service, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 

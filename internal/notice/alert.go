@@ -98,7 +98,8 @@ const AlertsOver = "the alert no longer fires"
 
 // SaysMore is the event of an alert that starts another cycle.
 func SaysMore(a ops.Alert, c ops.CycleID) string {
-	return fmt.Sprintf("Alert %s of %s has changed since cycle %d looked; another cycle starts when the pause between two is over.", a.Name, a.Service, c)
+	return fmt.Sprintf("Alert %s of %s has changed since cycle %d looked; another cycle starts when the pause between two is over.",
+		a.Name, a.Service, c)
 }
 
 // StillWrong says what a person leaves behind who resolves the incident of a service; empty: nothing. Level is what its probes find, and
@@ -108,10 +109,11 @@ func StillWrong(service string, level ops.Health, alerts []ops.Alert, hold strin
 	switch {
 	case level == ops.Healthy || level == "":
 	case hold != "":
-		out = append(out, fmt.Sprintf("%s is still %s by its own probes, and nothing is started for it: %s", service, level, strings.TrimSuffix(hold, ".")))
+		out = append(out, fmt.Sprintf("%s is still %s by its own probes, and nothing is started for it: %s", service, level,
+			strings.TrimSuffix(hold, ".")))
 	default:
-		out = append(out, fmt.Sprintf("%s is still %s by its own probes: the next cycle looks at it, and opens a new incident if it cannot repair it. "+
-			"To keep agents away, silence the service, or acknowledge an incident instead of resolving it", service, level))
+		out = append(out, fmt.Sprintf("%s is still %s by its own probes: the next cycle looks at it, and opens a new incident if it cannot "+
+			"repair it. To keep agents away, silence the service, or acknowledge an incident instead of resolving it", service, level))
 	}
 	if len(alerts) > 0 {
 		names := make([]string, 0, len(alerts))

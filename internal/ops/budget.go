@@ -32,3 +32,11 @@ func (p Policy) Spent(chainUSD, othersUSD float64) (Budget, bool) {
 	}
 	return Budget{}, false
 }
+
+// SpentError is an ErrBudget that says whose budget it is.
+type SpentError struct{ Whose BudgetOwner }
+
+func (e *SpentError) Error() string { return "the budget of the " + string(e.Whose) + " is spent" }
+
+// Unwrap makes it an ErrBudget.
+func (*SpentError) Unwrap() error { return ErrBudget }

@@ -55,7 +55,7 @@
 //	review passed         a human accepts the repair                       finish resolved
 //	question interrupted  first interruption of a manager, planner, judge  ask again
 //	plan made             a planner has ended                              queue the tier again with the plan, or the ladder
-//	budget spent          its budget could not be reserved                 finish blocked; the notice says until when
+//	budget spent          its budget could not be reserved                 finish blocked; the notice says whose, until when
 //	resume refused        the conversation could not be continued          queue the tier again with the handoff context
 //	interrupted           the last session was interrupted                 the ladder
 //	session failed        failed or timed out; its handoff is not read     the ladder

@@ -19,7 +19,8 @@ func (s *Store) HeldBack(ctx context.Context, e ops.Environment, at time.Time) (
 	}
 	for _, q := range silences {
 		if q.Active(at) {
-			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: notice.HeldBySilence(describeSilence(q), q)})
+			why := notice.HeldBySilence(describeSilence(q), q)
+			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: why})
 		}
 	}
 	for _, w := range windowsOf(e.Watch) {

@@ -126,7 +126,9 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 func (s *server) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {
 	ctx := r.Context()
 	m := moment{s.Clock()}
-	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents, Claimed: counts.Unverified}
+	view := overviewView{
+		Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents, Claimed: counts.Unverified,
+	}
 	if counts.Approvals > 0 {
 		view.Asked = append(view.Asked, plural(counts.Approvals, "approval", "approvals"))
 	}

@@ -262,7 +262,7 @@ func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 	return ops.Withheld{}, false
 }
 
-// Inhibited returns which checks would start nothing now on their own: those that flap, or are silenced, held by a person or in maintenance.
+// Inhibited returns which checks would start nothing now on their own: they flap, or are silenced, held by a person or in maintenance.
 func Inhibited(p Picture, g ops.Grouping, now time.Time) func(State) bool {
 	v := &view{Picture: p, rules: withDefaults(g), now: now}
 	groups := map[string]string{}
