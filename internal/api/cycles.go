@@ -21,8 +21,8 @@ type Cycle struct {
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
 	Verified          *bool           `json:"verified" doc:"Resolved: whether probes, a judge or a person confirmed it. Else null."`
-	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again on probation: the repair did not hold."`
-	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens the incidents again. Null if it closed none."`
+	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again: the repair did not hold."`
+	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens its incidents again."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`
@@ -212,7 +212,8 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
 		ID: int64(c.ID), Environment: c.Environment, Title: c.Title(), Problem: text(c.Problem), Trigger: string(c.Trigger),
-		Status: c.Status, Verified: c.Verified, RefutedAt: c.RefutedAt, ProbationUntil: c.ProbationUntil, Reason: text(c.Reason), Prompt: text(c.Prompt),
+		Status: c.Status, Verified: c.Verified, RefutedAt: c.RefutedAt, ProbationUntil: c.ProbationUntil,
+		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,
