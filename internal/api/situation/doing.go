@@ -238,9 +238,6 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 		d.manyOf = []Part{text("C-%d could not repair them; they need you", c.ID)}
 	case ops.CycleHealthy, ops.CycleResolved:
 		d.parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
-		if c.RefutedAt != nil {
-			d.tone, d.parts = ToneHand, []Part{text("the repair of C-%d did not hold", c.ID)}
-		}
 	case ops.CycleCancelled:
 		d.parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
 	case ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman:
