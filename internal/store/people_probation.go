@@ -27,7 +27,7 @@ func startProbation(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 const longestClaim = 24 * time.Hour
 
 const selectClaims = `SELECT i.id, i.environment, i.service, i."check", i.last_cycle_id, i.probation_until FROM incidents i
-	WHERE i.environment = ? AND i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
+	WHERE i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
 
 func scanClaim(r db.Row) (ops.Claim, error) {
 	var c ops.Claim
@@ -51,8 +51,10 @@ func (s *Store) OnProbation(ctx context.Context, environment string, at time.Tim
 	return out, nil
 }
 
+// claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
 func claims(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Claim, error) {
-	return db.List(ctx, q, scanClaim, selectClaims+` ORDER BY i.id`, environment, db.Time(at.Add(-longestClaim)), db.Time(at))
+	out, err := db.List(ctx, q, scanClaim, selectClaims+` ORDER BY i.resolved_at, i.id`, db.Time(at.Add(-longestClaim)), db.Time(at))
+	return slices.DeleteFunc(out, func(c ops.Claim) bool { return c.Environment != environment }), err
 }
 
 // Relapsed opens the incident of a claim again, because its check fails on probation, marks the cycle as refuted and tells people once.
@@ -149,9 +151,9 @@ func reopenedReport(i ops.Incident, r ops.Relapse) (string, error) {
 // relapse opens the incident of a service again that is on probation and that the report is about.
 func (p *reporting) relapse(ctx context.Context, service string) error {
 	check := failingCheck(p.report.Checks, service)
-	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.service = ? AND i.class = ?
+	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
 		AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
-		p.cycle.environment, db.Time(p.at.Add(-longestClaim)), db.Time(p.at), service, p.report.Class, check, check)
+		db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check)
 	if err != nil || len(found) == 0 || service == "" {
 		return err
 	}
