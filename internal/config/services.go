@@ -47,9 +47,11 @@ func serviceFields(s *service) []field {
 		value("settle", &s.Settle, durationKind(time.Second),
 			"How long it may take to answer after a start; at most `watch.settle_max`.").orElse("learned from its last starts"),
 		value("container", &s.Container, namedKind("container name", containerForm),
-			"Its container. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `container` probe"),
+			"Its container. Gives the actions `restart`, `start` and `stop`. A repair is proven only if it runs afterwards.").
+			orElse("that of its first `container` probe"),
 		value("unit", &s.Unit, namedKind("unit name", unitForm),
-			"Its systemd unit. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `systemd` probe"),
+			"Its systemd unit. Gives the actions `restart`, `start` and `stop`. A repair is proven only if it runs afterwards.").
+			orElse("that of its first `systemd` probe"),
 		object("compose", &s.compose, composeFields(&s.compose),
 			"Its committed compose file. Gives the actions `redeploy` and `apply`. See [Actions](#actions)."),
 		list("actions", &s.actions, actionFields, finishAction,

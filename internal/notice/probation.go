@@ -28,12 +28,14 @@ func AlsoRefutes(text string, refuted []string) string {
 
 // Claimed names the repair that did not hold.
 func Claimed(c ops.Cycle, r ops.Relapse) string {
-	return fmt.Sprintf("the repair of %s that cycle %d claimed at %s, confirmed by %s", r.Claim.Service, c.ID, stamp(r.Claim.At), ConfirmedBy(c))
+	return fmt.Sprintf("the repair of %s that cycle %d claimed at %s, confirmed by %s",
+		r.Claim.Service, c.ID, stamp(r.Claim.At), ConfirmedBy(c))
 }
 
 // Refutes says that a check refutes the repair of a cycle, and what happens next.
 func Refutes(c ops.Cycle, r ops.Relapse) string {
-	return sentence(fmt.Sprintf("the repair of cycle %d did not hold, %s", c.ID, failsAgain(r.Found))) + " " + sentence(capital(AfterRelapse(r)))
+	what := fmt.Sprintf("the repair of cycle %d did not hold, %s", c.ID, failsAgain(r.Found))
+	return sentence(what) + " " + sentence(capital(AfterRelapse(r)))
 }
 
 func failsAgain(c ops.Check) string {

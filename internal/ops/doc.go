@@ -102,6 +102,12 @@
 //	              needs_human, warning, notice, if it only flaps
 //	blocked       finish blocked, warning, notice (cooldown, budget)
 //
+// # After the end
+//
+// A resolved cycle is on probation for ten minutes and holds no slot. The check that found the problem opens the same incident again if it
+// fails in that time, whether the watch, the own probes of another cycle or a report finds it: the cycle is refuted, and people are told
+// once that the repair did not hold. Another check is another incident.
+//
 // # Words
 //
 // An environment is a set of services that are watched together. A cycle is one run from trigger to end. A session is one

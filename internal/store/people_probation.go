@@ -17,7 +17,8 @@ import (
 // probation_until is that moment.
 func startProbation(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	return db.Later(ctx, tx, `UPDATE incidents SET probation_until = ?, last_cycle_id = ? WHERE id IN
-			(SELECT incident_id FROM incident_cycles WHERE cycle_id = ?) AND (probation_until IS NULL OR probation_until < resolved_at) AND resolved_by = ?
+			(SELECT incident_id FROM incident_cycles WHERE cycle_id = ?)
+			AND (probation_until IS NULL OR probation_until < resolved_at) AND resolved_by = ?
 			AND service <> '' AND class <> ? AND resolved_at >= (SELECT COALESCE(c.started_at, c.created_at) FROM cycles c WHERE c.id = ?)`,
 		db.Time(at.Add(ops.Probation)), cycle, cycle, ops.Supervisor, ops.ClassAgent, cycle)
 }
@@ -26,7 +27,7 @@ func startProbation(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 const longestClaim = 24 * time.Hour
 
 const selectClaims = `SELECT i.id, i.environment, i.service, i."check", i.last_cycle_id, i.probation_until FROM incidents i
-	WHERE i.environment = ? AND i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
+	WHERE i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
 
 func scanClaim(r db.Row) (ops.Claim, error) {
 	var c ops.Claim
@@ -50,8 +51,10 @@ func (s *Store) OnProbation(ctx context.Context, environment string, at time.Tim
 	return out, nil
 }
 
+// claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
 func claims(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Claim, error) {
-	return db.List(ctx, q, scanClaim, selectClaims+` ORDER BY i.id`, environment, db.Time(at.Add(-longestClaim)), db.Time(at))
+	out, err := db.List(ctx, q, scanClaim, selectClaims+` ORDER BY i.resolved_at, i.id`, db.Time(at.Add(-longestClaim)), db.Time(at))
+	return slices.DeleteFunc(out, func(c ops.Claim) bool { return c.Environment != environment }), err
 }
 
 // Relapsed opens the incident of a claim again, because its check fails on probation, marks the cycle as refuted and tells people once.
@@ -101,7 +104,8 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 			probe_failed_at = COALESCE(?, probe_failed_at), updated_at = ?
 		WHERE id = ? AND probation_until > resolved_at
 			AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.fingerprint = incidents.fingerprint AND o.resolved_at IS NULL)`,
-		ops.IncidentOpen, db.Time(r.At), i.Title, i.Level, report, more, db.OptTime(called), db.OptTime(remind), db.OptTime(failed), db.Time(r.At), i.ID))
+		ops.IncidentOpen, db.Time(r.At), i.Title, i.Level, report, more, db.OptTime(called), db.OptTime(remind), db.OptTime(failed),
+		db.Time(r.At), i.ID))
 	if err != nil || !ok {
 		return false, err
 	}
@@ -147,9 +151,9 @@ func reopenedReport(i ops.Incident, r ops.Relapse) (string, error) {
 // relapse opens the incident of a service again that is on probation and that the report is about.
 func (p *reporting) relapse(ctx context.Context, service string) error {
 	check := failingCheck(p.report.Checks, service)
-	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.service = ? AND i.class = ? AND (i."check" = ? OR i."check" = '' OR ? = '')
-		ORDER BY i.id DESC LIMIT 1`,
-		p.cycle.environment, db.Time(p.at.Add(-longestClaim)), db.Time(p.at), service, p.report.Class, check, check)
+	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
+		AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
+		db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check)
 	if err != nil || len(found) == 0 || service == "" {
 		return err
 	}
@@ -232,7 +236,8 @@ func lastResults(checks []ops.Check) []ops.Check {
 // linkRelapses gives the cycle of a cause the incidents that were opened again since its failure began. It reports whether these are all
 // of its services: then people know of the failure already.
 func linkRelapses(ctx context.Context, tx db.Querier, c ops.Cause) (known bool, err error) {
-	rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL AND i.probation_until >= ?`,
+	rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL
+		AND i.probation_until >= ? ORDER BY i.id`,
 		c.Environment, db.Time(c.Began))
 	if err != nil {
 		return false, err

@@ -226,8 +226,8 @@ func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 	return s.offer(ctx, tx, rows[0].Environment, at)
 }
 
-// ServiceRecovered closes the incidents of a service that were opened, or failed their check again, since its failure began, with one notice for those about which
-// a human was called. It returns how many it closed.
+// ServiceRecovered closes the incidents of a service that were opened, or whose check failed again, since its failure began, with one
+// notice for those about which a human was called. It returns how many it closed.
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0

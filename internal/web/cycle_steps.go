@@ -171,7 +171,7 @@ func runningText(checks []ops.Check) (badge, string) {
 		}
 	}
 	if len(idle) == 0 {
-		return healthBadge(ops.Healthy), "Looked at " + plural(len(checks), "container or unit", "containers and units") + " of what was repaired: running"
+		return healthBadge(ops.Healthy), plural(len(checks), "container or unit", "containers and units") + " of what was repaired: running"
 	}
 	return healthBadge(ops.Down), "After the repair: " + strings.Join(idle, "; ")
 }

@@ -247,7 +247,8 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary, handled map[ops.CycleID]bool) ([]cycleLine, error) {
 	wellSince := map[string]ops.CycleID{}
 	for _, c := range recent {
-		if (c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved) && c.ID > wellSince[c.Environment] {
+		well := c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved && c.RefutedAt == nil
+		if well && c.ID > wellSince[c.Environment] {
 			wellSince[c.Environment] = c.ID
 		}
 	}

@@ -25,3 +25,12 @@ func TestPagesShowAProbationAndWhatDidNotHold(t *testing.T) {
 	mustNotContain(t, s.page(fmt.Sprintf("/cycles/%d", id)), "robation")
 	mustNotContain(t, s.page("/incidents/2"), "robation")
 }
+
+func TestARepairThatDidNotHoldEndsNoCallOfAnEarlierCycle(t *testing.T) {
+	s, _ := watched(t)
+	s.ends("grafana", "The certificate is too old.")
+	s.Repair("jellyfin")
+	mustNotContain(t, content(s.page("/")), "<strong>C-1</strong>")
+	s.Relapse("jellyfin")
+	mustContain(t, content(s.page("/")), "<strong>C-1</strong>")
+}

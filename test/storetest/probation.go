@@ -190,6 +190,9 @@ func relapseReopens(t *testing.T, f *Fixture) {
 		t.Errorf("the notice is %+v", n)
 	}
 	wantParts(t, n.Title+n.Body, "The repair did not hold", "web is down again: status 500", "cycle 1", "Confirmed: by our own probes", "12:10 UTC")
+	gauges, err := f.Store.Gauges(t.Context(), []string{"home"})
+	must(t, err)
+	equal(t, "successes", len(gauges.LastSuccess), 0)
 	// The other service of the cycle is not touched.
 	other := f.onProbation(t, at)
 	if len(other) != 1 || other[0].Service != "db" || f.incidentWith(t, other[0].Incident).ReopenedAt != nil {
