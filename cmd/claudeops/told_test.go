@@ -28,18 +28,6 @@ func phone(t *testing.T) (env string, rings *atomic.Int32) {
 	return "CLAUDEOPS_APPRISE_API=" + sink.URL + "/notify/ops", rings
 }
 
-// incidents are the open ones.
-func (b *box) incidents() (out []ops.Incident) {
-	b.t.Helper()
-	b.read(func(s *store.Store) {
-		var err error
-		if out, err = s.Unresolved(b.t.Context(), "default"); err != nil {
-			b.t.Fatal(err)
-		}
-	})
-	return out
-}
-
 func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	t.Parallel()
 	address, rings := phone(t)
@@ -52,7 +40,7 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 		if c := b.cycle(); c.Cycle.Status != ops.CycleSuppressed || len(c.Journal.Sessions) != 1 {
 			t.Fatalf("cycle %d is %s with %d sessions: %s", cycle, c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
 		}
-		open := b.incidents()
+		open := b.openIncidents()
 		if len(open) != 1 || open[0].ID != 1 || open[0].Occurrences != cycle || open[0].CalledAt == nil || open[0].Status != ops.IncidentOpen {
 			t.Fatalf("after cycle %d the incidents are %+v", cycle, open)
 		}
@@ -69,7 +57,7 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	contains(t, "incidents show", b.run("incidents", "show", "1").stdout, "dry_run: false", "Tier 2 (tier2) takes over")
 	contains(t, "incidents list", b.run("incidents", "list").stdout, "jellyfin", "open")
 	b.once(0)
-	if open := b.incidents(); len(open) != 0 || len(b.toldOf(ops.NoticeResolved)) != 1 {
+	if open := b.openIncidents(); len(open) != 0 || len(b.toldOf(ops.NoticeResolved)) != 1 {
 		t.Errorf("after it was found healthy: %+v, %d notices that it is over", open, len(b.toldOf(ops.NoticeResolved)))
 	}
 }
@@ -84,7 +72,7 @@ func TestDryRun_ALaterCallIsHeard(t *testing.T) {
 	}
 	contains(t, "the notice", b.notices()[0].Body, "the maximum tier is 1") // it would not have been repaired either
 	b.once(6)
-	if open := b.incidents(); len(open) != 1 || open[0].RemindAt == nil || rings.Load() != 2 || len(b.toldOf(ops.NoticeNeedsHuman)) != 1 {
+	if open := b.openIncidents(); len(open) != 1 || open[0].RemindAt == nil || rings.Load() != 2 || len(b.toldOf(ops.NoticeNeedsHuman)) != 1 {
 		t.Errorf("the incidents are %+v, people were told %d times", open, rings.Load())
 	}
 }
@@ -97,12 +85,12 @@ func TestDryRun_OfOneCycleCallsNobody(t *testing.T) {
 	if r := b.run("run", "--dry-run", "look at jellyfin"); r.code != 7 {
 		t.Fatalf("run exits %d\n%s", r.code, r.stderr)
 	}
-	if open := b.incidents(); len(open) != 1 || open[0].CalledAt != nil || open[0].Handled || len(b.notices()) != 0 {
+	if open := b.openIncidents(); len(open) != 1 || open[0].CalledAt != nil || open[0].Handled || len(b.notices()) != 0 {
 		t.Fatalf("the incidents are %+v, the notices %+v", open, b.notices())
 	}
 	contains(t, "incidents show", b.run("incidents", "show", "1").stdout, "run the cycle again without dry run")
 	b.once(6)
-	if open := b.incidents(); len(open) != 1 || open[0].CalledAt == nil || rings.Load() != 1 {
+	if open := b.openIncidents(); len(open) != 1 || open[0].CalledAt == nil || rings.Load() != 1 {
 		t.Errorf("the incidents are %+v, people were told %d times", open, rings.Load())
 	}
 }
@@ -125,7 +113,7 @@ func TestDryRun_WhatTheWatchToldIsNotRepeated(t *testing.T) {
 	down.Store(true)
 	d.until("the probe's cycle ends", func() bool { _, ok := b.by(ops.TriggerProbe); return ok })
 	c, _ := b.by(ops.TriggerProbe)
-	open := b.incidents()
+	open := b.openIncidents()
 	if c.Cycle.Status != ops.CycleSuppressed || len(open) != 1 || open[0].Service != "web" || open[0].CalledAt == nil {
 		t.Fatalf("the cycle is %s: %s; the incidents are %+v", c.Cycle.Status, c.Cycle.Reason, open)
 	}
@@ -133,7 +121,7 @@ func TestDryRun_WhatTheWatchToldIsNotRepeated(t *testing.T) {
 		t.Fatalf("another cycle is answered %d: %v", status, answer)
 	}
 	d.until("another cycle ends", func() bool { return b.ended(c.Cycle.ID + 1) })
-	if again := b.incidents(); len(again) != 1 || again[0].ID != open[0].ID || again[0].Occurrences != 2 {
+	if again := b.openIncidents(); len(again) != 1 || again[0].ID != open[0].ID || again[0].Occurrences != 2 {
 		t.Errorf("the incidents are %+v", again)
 	}
 	d.until("the notice has arrived", func() bool { return rings.Load() > 0 })
@@ -142,7 +130,7 @@ func TestDryRun_WhatTheWatchToldIsNotRepeated(t *testing.T) {
 	}
 	contains(t, "the notice", b.notices()[0].Body, "Dry run: a cycle looks and repairs nothing", "dry_run: false", "HTTP 502")
 	down.Store(false)
-	d.until("the incident is over", func() bool { return len(b.incidents()) == 0 })
+	d.until("the incident is over", func() bool { return len(b.openIncidents()) == 0 })
 	d.until("the watch sees the end of its cause", func() (over bool) {
 		b.read(func(s *store.Store) {
 			causes, err := s.Causes(t.Context(), "default", time.Time{})

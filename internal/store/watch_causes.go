@@ -233,7 +233,7 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 	closed := 0
 	err := s.db.WriteIn(ctx, "service_recovered", db.InEnvironment(environment), func(tx db.Querier) error {
 		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ?
-			AND (i.opened_at >= ? OR i.probe_failed_at >= ?) AND i.resolved_at IS NULL
+			AND (i.opened_at >= ? OR i.probe_failed_at >= ?) AND i.resolved_at IS NULL AND i.unverified_at IS NULL
 			ORDER BY i.id`, environment, service, db.Time(began), db.Time(began))
 		if err != nil || len(rows) == 0 {
 			return err
@@ -245,7 +245,7 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 			rows[n].Resolution = how
 		}
 		closed = len(rows)
-		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil || i.UnverifiedAt != nil })
+		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil })
 		if len(told) == 0 {
 			return nil // nobody was called, so there is nothing to take back
 		}

@@ -15,7 +15,7 @@ func Confirm(s State, at time.Time) (State, Change, bool) {
 	}
 	again := s.Bad > 0 && s.Last.At.After(at)
 	change, _ := s.change(ops.Healthy, at)
-	s.Level, s.Since = ops.Healthy, at
+	s.Level, s.Since, s.Lately = ops.Healthy, at, Lately{From: at}
 	s.Good, s.Bad, s.Downs, s.NotDown = orDefault(s.RecoverAfter, defaultResults), 0, 0, 0
 	if again {
 		s.Good, s.Bad, s.Began = 0, 1, s.Last.At
