@@ -27,13 +27,14 @@ const (
 type profile struct {
 	mounts map[string]access
 	from   map[string]string // what is mounted at a path, where it is not the path itself
+	loose  map[string]bool   // what may be gone by the time it is mounted
 	strict bool              // what is granted must exist
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
 func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
-	p := &profile{mounts: make(map[string]access), from: make(map[string]string), strict: strict}
+	p := &profile{mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool), strict: strict}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
 	}
@@ -177,6 +178,9 @@ func (p *profile) optional(path string, kind access) error {
 	if err != nil {
 		return err
 	}
+	if _, taken := p.mounts[at]; !taken {
+		p.loose[at] = true
+	}
 	return p.add(at, kind)
 }
 
@@ -192,6 +196,7 @@ func (p *profile) grant(path string, kind access) error {
 			Fix: "make the folder, or take it out of the settings",
 		}
 	}
+	delete(p.loose, at)
 	return p.add(at, kind)
 }
 
@@ -240,11 +245,15 @@ func (p *profile) programFolder(program string) string {
 func (p *profile) arguments() []string {
 	var out []string
 	for _, at := range p.paths() {
+		try := ""
+		if p.loose[at] && p.from[at] == "" {
+			try = "-try"
+		}
 		switch kind := p.mounts[at]; {
 		case kind == readOnly:
-			out = append(out, "--ro-bind", cmp.Or(p.from[at], at), at)
+			out = append(out, "--ro-bind"+try, cmp.Or(p.from[at], at), at)
 		case kind == readWrite:
-			out = append(out, "--bind", cmp.Or(p.from[at], at), at)
+			out = append(out, "--bind"+try, cmp.Or(p.from[at], at), at)
 		case isFolder(at):
 			out = append(out, "--tmpfs", at)
 		default:

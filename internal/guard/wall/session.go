@@ -82,7 +82,7 @@ func (p *profile) fix(path string) error {
 		return err
 	}
 	if _, taken := p.mounts[at]; !taken {
-		p.mounts[at] = readOnly
+		p.mounts[at], p.loose[at] = readOnly, true
 	}
 	return nil
 }

@@ -30,9 +30,16 @@ func init() { //nolint:gochecknoinits // a session waits for it: the rest of the
 // noRelay is the exit code when bubblewrap could not be started, as a shell says it.
 const noRelay = 127
 
+// notSetUp is the exit code of bubblewrap when it could not set up the sandbox. A program in it may end with the same.
+const notSetUp = 1
+
 // Run starts bubblewrap, args being the program and its arguments, and returns its exit code. Bubblewrap itself passes no
 // signal on: a polite one would kill the sandbox at once. So Run is in front of it and passes what it gets to the
 // agent inside. It is the whole life of a process: the caller exits with the code.
+//
+// Containers and drives come and go while bubblewrap works through the mounts of the machine, and files while it works through ours.
+// If it fails for that, it is tried once more: it reads the mounts of the machine anew, and those of ours that hide what is gone are
+// left out.
 func Run(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "sandbox relay: the command is missing")
@@ -43,10 +50,29 @@ func Run(args []string, stderr io.Writer) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 
+	const list = "/proc/self/mountinfo"
+	mounts, err := syscall.Open(list, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) // os.Open would wait for changes itself, and use them up
+	if err != nil {
+		fmt.Fprintln(stderr, "sandbox relay:", &os.PathError{Op: "open", Path: list, Err: err})
+		return noRelay
+	}
+	code, ran := bubblewrap(args, signals, stderr)
+	if ran {
+		return code
+	}
+	if fresh := present(args); len(fresh) < len(args) || changed(mounts) {
+		fmt.Fprintln(stderr, "sandbox relay: a mount disappeared meanwhile; trying once more")
+		code, _ = bubblewrap(fresh, signals, stderr)
+	}
+	return code
+}
+
+// bubblewrap runs it to its end and reports whether the program inside was started.
+func bubblewrap(args []string, signals chan os.Signal, stderr io.Writer) (code int, ran bool) {
 	status, theirs, err := os.Pipe()
 	if err != nil {
 		fmt.Fprintln(stderr, "sandbox relay:", err)
-		return noRelay
+		return noRelay, true
 	}
 	cmd := &exec.Cmd{
 		Path: args[0], Args: append([]string{args[0], "--json-status-fd", "3"}, args[1:]...),
@@ -57,13 +83,60 @@ func Run(args []string, stderr io.Writer) int {
 	_ = theirs.Close()
 	if err != nil {
 		fmt.Fprintln(stderr, "sandbox relay:", err)
-		return noRelay
+		return noRelay, true
 	}
-	ended := make(chan struct{})
-	go passSignals(status, signals, ended)
+	reports := json.NewDecoder(status)
+	ended, passed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(passed)
+		passSignals(reports, signals, ended)
+	}()
 	err = cmd.Wait()
-	close(ended) // nobody waits for what ends with this process: the next session does not start before its end is seen
-	return exitCode(cmd, err)
+	close(ended)
+	if code = exitCode(cmd, err); code != notSetUp {
+		return code, true // nobody waits for what ends with this process: the next session does not start before its end is seen
+	}
+	<-passed
+	var last struct {
+		Code *int `json:"exit-code"` // reported only of a program that was started
+	}
+	return code, reports.Decode(&last) == nil && last.Code != nil
+}
+
+// changed reports whether something was mounted or unmounted since the list was opened: the kernel marks it then.
+func changed(mounts int) bool {
+	const bits = 64
+	var marked syscall.FdSet
+	marked.Bits[mounts/bits] |= 1 << (mounts % bits)
+	n, err := syscall.Select(mounts+1, nil, nil, &marked, &syscall.Timeval{})
+	return err == nil && n > 0
+}
+
+// present are the arguments of bubblewrap without the mounts that hide what is gone. What is to be seen and is gone is left out by
+// bubblewrap itself, or missed.
+func present(args []string) []string {
+	var out []string
+	for len(args) > 0 && args[0] != "--" {
+		n := 1
+		for n < len(args) && !strings.HasPrefix(args[n], "--") {
+			n++
+		}
+		if !gone(args[:n]) {
+			out = append(out, args[:n]...)
+		}
+		args = args[n:]
+	}
+	return append(out, args...)
+}
+
+// gone reports whether an option hides something that is not there.
+func gone(option []string) bool {
+	hides := option[0] == "--tmpfs" || option[0] == "--remount-ro" || option[0] == "--ro-bind" && option[1] == os.DevNull
+	if !hides {
+		return false
+	}
+	_, err := os.Lstat(option[len(option)-1])
+	return errors.Is(err, os.ErrNotExist)
 }
 
 func exitCode(cmd *exec.Cmd, err error) int {
@@ -78,12 +151,12 @@ func exitCode(cmd *exec.Cmd, err error) int {
 }
 
 // passSignals gives each signal to the agent. One that comes before the agent is there waits for it.
-func passSignals(status io.Reader, signals <-chan os.Signal, ended <-chan struct{}) {
+func passSignals(reports *json.Decoder, signals chan os.Signal, ended <-chan struct{}) {
 	var first struct {
 		Child     int `json:"child-pid"`
 		Namespace int `json:"pid-namespace"` // 0 without one of its own
 	}
-	if err := json.NewDecoder(status).Decode(&first); err != nil || first.Child <= 0 {
+	if err := reports.Decode(&first); err != nil || first.Child <= 0 {
 		return // it could not set up the sandbox, and says why by itself
 	}
 	for {
@@ -94,6 +167,10 @@ func passSignals(status io.Reader, signals <-chan os.Signal, ended <-chan struct
 			for !signalAgent(first.Child, first.Namespace != 0, sig) {
 				select {
 				case <-ended:
+					select {
+					case signals <- sig: // for the agent of the next try
+					default:
+					}
 					return
 				case <-time.After(2 * time.Millisecond):
 				}
