@@ -38,7 +38,8 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
 		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
-			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending') AND NOT `+handledAlone+` AND NOT `+deniedNow+`),
+			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending')
+			AND NOT `+handledAlone+` AND NOT `+deniedNow+`),
 		(SELECT COUNT(*) FROM sessions WHERE status = ?),
 		(SELECT COUNT(*) FROM cycles WHERE status = ?),
 		(SELECT COALESCE(MAX(id), 0) FROM cycles), (SELECT COALESCE(MAX(id), 0) FROM sessions),
