@@ -256,6 +256,12 @@ func TestDenial_ANoSurvivesAKill(t *testing.T) {
 	if c := b.load(asked.CycleID).Cycle; c.Status != ops.CycleBlocked || len(b.calls()) != calls {
 		t.Errorf("the cycle is %s, and %d agents were started: %s", c.Status, len(b.calls())-calls, c.Reason)
 	}
+	// Nor does a dry run look again at what was decided.
+	d.stop()
+	d = b.ready("CLAUDEOPS_DRY_RUN=true")
+	if c := d.more(2); c.Cycle.Status != ops.CycleSuppressed || !strings.Contains(c.Cycle.Reason, "said no to tier2") || len(b.calls()) != calls {
+		t.Errorf("in a dry run the cycle is %s, and %d agents were started: %s", c.Cycle.Status, len(b.calls())-calls, c.Cycle.Reason)
+	}
 }
 
 // After a recovery the same failure is another outage: people hear of it once, and still no agent starts.

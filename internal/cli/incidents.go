@@ -370,8 +370,8 @@ func (a *app) denyCommand() *cobra.Command {
 	var span time.Duration
 	c := &cobra.Command{
 		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
-		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong: another
-service, probe, kind of failure or action. Probes keep looking.
+		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
+another service, probe, kind of failure or action. Probes keep looking.
 
 Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
 		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,
