@@ -32,7 +32,7 @@ type Incident struct {
 	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
-	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it, unless something else is wrong."`
+	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
 	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
 	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
 	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
@@ -138,7 +138,7 @@ type denyInput struct {
 	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
-		For    string `json:"for,omitempty" doc:"How long the no lasts: a duration such as 24h (default), or seconds; 0 answers this question only."`
+		For    string `json:"for,omitempty" doc:"How long the no lasts: such as 24h (default), or seconds; 0: this question only."`
 	}
 }
 

@@ -153,6 +153,9 @@ func printIncident(w io.Writer, i api.Incident) {
 	if i.ProbationUntil != nil && time.Now().Before(*i.ProbationUntil) {
 		fmt.Fprintf(w, "On probation until %s: the same check opens it again.\n", stamp(i.ProbationUntil))
 	}
+	if i.DeniedUntil != nil && i.ResolvedAt == nil {
+		fmt.Fprintf(w, "Somebody said no: no agent works on it until %s or until the facts change.\n", stamp(i.DeniedUntil))
+	}
 	if i.Handled {
 		fmt.Fprintf(w, "Cycle %d repairs it; nobody was called.\n", i.LastCycleID)
 	}
@@ -386,8 +389,8 @@ func (a *app) denyCommand() *cobra.Command {
 	var span time.Duration
 	c := &cobra.Command{
 		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
-		Long: `Denies a step. Until the time of the no is over or something else is wrong (another service, another probe, another kind of failure,
-another action), no agent starts for it, and nobody is asked again. Probes keep looking.
+		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
+another service, probe, kind of failure or action. Probes keep looking.
 
 Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
 		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,

@@ -202,8 +202,8 @@ func (c *Config) approvalSettings() []field {
 	return under(
 		"escalation.approval",
 		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means no limit.").or("24h"),
-		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", "deny",
-			"approve"), "What happens to a request that nobody answered.").
+		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", ops.OnExpiryDeny,
+			ops.OnExpiryApprove), "What happens to a request that nobody answered. `approve` also approves all steps of its plan.").
 			or("needs_human"),
 		value("remind", &a.Remind, waitKind(), "Time between reminders; 0 sends none.").or("1h"),
 		value("reminds", &a.Reminds, intKind(0, 100), "Maximum number of reminders. After them, `notify.second_urls` is notified.").or("3"),

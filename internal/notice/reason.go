@@ -2,7 +2,6 @@ package notice
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -219,7 +218,8 @@ func Denied(q ops.Approval) string {
 
 // SaidNo names a no that lasts.
 func SaidNo(a ops.Approval) string {
-	return fmt.Sprintf("%s said no to %s on %s, until %s or until the facts change", a.AnsweredBy, a.Handler, At(*a.AnsweredAt), At(*a.DeniedUntil))
+	return fmt.Sprintf("%s said no to %s on %s, until %s or until the facts change", a.AnsweredBy, a.Handler, At(*a.AnsweredAt),
+		At(*a.DeniedUntil))
 }
 
 // NoLasts says what follows from a no.
@@ -231,14 +231,14 @@ func NoLasts(a ops.Approval) string {
 		return "Only this question is answered: the next cycle may ask again."
 	}
 	var services []string
-	words := map[string][]string{}
-	probed := true
+	words, said, probed := map[string][]string{}, map[string]bool{}, true
 	for _, f := range a.Facts {
 		if words[f.Service] == nil {
 			services = append(services, f.Service)
 		}
-		if word := strings.TrimSpace(string(f.Type) + " " + f.Class); !slices.Contains(words[f.Service], word) {
-			words[f.Service] = append(words[f.Service], word)
+		word := strings.TrimSpace(string(f.Type) + " " + f.Class)
+		if key := f.Service + " " + word; !said[key] {
+			words[f.Service], said[key] = append(words[f.Service], word), true
 		}
 		probed = probed && f.Probe != "" && !strings.HasPrefix(f.Probe, ops.AlertProbe)
 	}

@@ -58,7 +58,8 @@ func TestAPlanSaysWhatBecameOfItsSteps(t *testing.T) {
 	}
 	runs := []ops.ActionRun{
 		run(1, ops.ActionDone), run(2, ops.ActionStarted), run(3, ops.ActionFailed), run(4, ops.ActionRefused), run(5, ops.ActionUndone), run(6, ops.ActionInterrupted),
-		{ApprovalID: 1, Step: 7, UndoOf: 9, Status: ops.ActionDone}, {ApprovalID: 2, Step: 8, Status: ops.ActionDone},
+		{ApprovalID: 1, Step: 7, UndoOf: 9, Status: ops.ActionDone},
+		{ApprovalID: 2, Step: 8, Status: ops.ActionDone},
 	}
 	a := ops.Approval{ID: 1, Status: ops.ApprovalApproved, Plan: make([]ops.ApprovedStep, 8), Steps: []int{1, 2, 3, 4, 5, 6, 7}}
 	states := func(all []ops.PlanProgress) (out []ops.PlanState) {

@@ -158,7 +158,9 @@ type NoticeSubject struct {
 
 // Unanswered reports whether nobody has answered yet.
 func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen && i.DeniedUntil == nil })
+	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool {
+		return i.Status == IncidentOpen && i.DeniedUntil == nil
+	})
 }
 
 // The classes of incidents that are not about one service.

@@ -134,7 +134,8 @@ const selectContents = `SELECT ` + cycleColumns + `,
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
-		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld, &h.actions, &h.runs,
+		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
+		&h.actions, &h.runs,
 	}})
 }
 

@@ -314,7 +314,8 @@ func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error
 
 // skipSteps records why the approved steps of a cycle that have not run will not.
 func skipSteps(ctx context.Context, tx db.Querier, cycle ops.CycleID, why string) error {
-	return db.Later(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`, why, cycle)
+	return db.Later(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`,
+		why, cycle)
 }
 
 // expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and

@@ -46,6 +46,7 @@ type scenario struct {
 	Restarts    []time.Duration
 	Acknowledge time.Duration
 	Resolve     time.Duration
+	Deny        time.Duration // how long the no lasts that the first cycle gets
 
 	Cycles    []string
 	Told      []string
@@ -183,6 +184,9 @@ func (g *stage) start(id ops.CycleID) {
 		g.repair(id, cause.Services, ops.CheckType(what))
 		return
 	}
+	if g.sc.Deny > 0 && len(g.started) == 1 {
+		g.deny(id, cause.Services)
+	}
 	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "an agent looked"}
 	if g.sc.Agent == "resolved" {
 		step.Status = ops.CycleResolved
@@ -215,6 +219,23 @@ func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
 	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end})
 	g.must(err)
 	g.woken = true
+}
+
+// deny lets a cycle ask a person, who says no, and claims it again.
+func (g *stage) deny(id ops.CycleID, services []string) {
+	g.t.Helper()
+	q := ops.Approval{Tier: ops.Tier2, Handler: "tier2"}
+	for _, name := range services {
+		q.Facts = append(q.Facts, ops.Fact{Service: name, Probe: "GET", Type: ops.CheckHTTP, Class: "refused"})
+	}
+	asked, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
+		Kind: ops.StepAwait, Approval: &q, Incident: &ops.IncidentReport{Title: "may it start?", Services: services, Waits: true},
+	}})
+	g.must(err)
+	_, err = g.store.Deny(g.t.Context(), asked.Journal.Approvals[0].ID, &g.sc.Deny, "ann", "no", g.now)
+	g.must(err)
+	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	g.must(err)
 }
 
 func short(at time.Time) string {

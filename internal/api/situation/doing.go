@@ -245,7 +245,10 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 			d.parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
 		}
 	case ops.CycleSuppressed:
-		d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+		d.parts = []Part{text("held back, C-%d started no agent", c.ID)}
+		if c.Policy.DryRun {
+			d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+		}
 	case ops.CycleNeedsHuman, ops.CyclePartial, ops.CycleFailed:
 		d.tone, d.parts = ToneHand, []Part{text("C-%d could not repair it; it needs you", c.ID)}
 		d.manyOf = []Part{text("C-%d could not repair them; they need you", c.ID)}
