@@ -21,9 +21,9 @@ type Cycle struct {
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
 	Verified          *bool           `json:"verified" doc:"Resolved: whether somebody but the agent confirmed it. Else null."`
-	VerifiedBy        *string         `json:"verified_by" doc:"Resolved: who confirmed it: probe, judge, human, plan, reflex or none. Else null."`
-	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again on probation: the repair did not hold."`
-	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens the incidents again. Null if it closed none."`
+	VerifiedBy        *string         `json:"verified_by" doc:"Resolved: by whom: probe, judge, human, plan, reflex or none. Else null."`
+	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again; the repair did not hold."`
+	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens its incidents again."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`

@@ -208,7 +208,8 @@ func leaveAlone(d *draft) error {
 		lines = append(lines, fmt.Sprintf("- %s: %s", h.Service, h.Why))
 	}
 	if len(lines) > 0 {
-		d.append("Leave these alone", "These services are held back. Do not touch them, and do not report on their state:\n\n"+strings.Join(lines, "\n"))
+		d.append("Leave these alone",
+			"These services are held back. Do not touch them, and do not report on their state:\n\n"+strings.Join(lines, "\n"))
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func (v view) report(p problem) ops.IncidentReport {
 		r.Title = notice.BudgetHeading(*p.budget)
 	}
 	if h := p.facts; h != nil {
-		r.Services, r.Checks, r.Findings, r.Tried = v.withoutHeld(h.ServicesAffected), h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
+		r.Services, r.Checks = v.withoutHeld(h.ServicesAffected), h.CheckResults
+		r.Findings, r.Tried = h.InvestigationFindings, h.RemediationAttempted
 	} else {
 		r.Services = v.ours()
 		r.Checks = v.badChecks(r.Services)
@@ -106,7 +107,7 @@ func classOf(kind ops.ProblemKind) string {
 	case ops.ProblemJudge:
 		return ops.ClassJudge
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
-		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled:
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun:
 	}
 	return ops.ClassEnvironment
 }

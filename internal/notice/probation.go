@@ -72,7 +72,7 @@ func ConfirmedBy(c ops.Cycle) string {
 		return "a judge"
 	case ops.ProofHuman:
 		return "a person"
-	case ops.ProofNone:
+	case ops.ProofNone, ops.ProofReport:
 	}
 	if c.VerifiedBy == "" && c.Verified != nil && *c.Verified {
 		return "probes, a judge or a person"

@@ -258,7 +258,8 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	n.Problem = problemOf(c)
 	row := c.Cause
 	row.At = now
-	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, env.config.Policy.DryRun, now), now.Add(-env.pause()))
+	told := openedNotice(row, c.Checks, env.config.Policy.DryRun, now)
+	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, told, now.Add(-env.pause()))
 	if err != nil {
 		w.logError(ctx, "start a cycle", err)
 		env.next = now.Add(time.Second)
