@@ -153,6 +153,31 @@ func TestPermissionsMakeThePromptAndNotTheTier(t *testing.T) {
 	}
 }
 
+// Who was called to a problem cannot report that there was none.
+func TestHealthyIsTheAnswerOfTier1Alone(t *testing.T) {
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		for _, file := range []bool{true, false} {
+			by := func(d *prompts.Data) { d.HandoffFile = file }
+			texts := map[string]string{"fresh": fresh(t, tier, by)}
+			if tier > ops.Tier1 {
+				var err error
+				if texts["escalation"], err = prompts.Escalation(data(tier, by)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, text := range texts {
+				if n := strings.Count(text, "`healthy` is not yours to answer"); n != min(int(tier)-1, 1) {
+					t.Errorf("%s's %s prompt (file %v) says it %d times:\n%s", tier, name, file, n, text)
+				}
+				if tier > ops.Tier1 && !file && (!strings.Contains(text, "`resolved`") || !strings.Contains(text, "`needs_human`") ||
+					strings.Contains(text, "`escalate`") != (tier < ops.LastTier)) {
+					t.Errorf("%s's %s prompt does not name its answers:\n%s", tier, name, text)
+				}
+			}
+		}
+	}
+}
+
 func TestTheLastTierCanSayThatItFailed(t *testing.T) {
 	if text := fresh(t, 3); !strings.Contains(text, "handoff.json") || !strings.Contains(text, "takes the problem for repaired") {
 		t.Errorf("Tier 3 in handoff mode has no way to fail:\n%s", text)

@@ -28,6 +28,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
+	"claudeops/test/storetest"
 )
 
 var (
@@ -214,6 +215,19 @@ func (b *box) read(use func(*store.Store)) {
 		}
 	}()
 	use(s)
+}
+
+// replay decides again what was decided, from what is stored of each step. No daemon runs.
+func (b *box) replay() {
+	b.t.Helper()
+	s, err := store.Open(b.t.Context(), store.Options{Path: filepath.Join(b.state, "claudeops.db")})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	steps := storetest.ReplaySteps(b.t, s)
+	if err := s.Close(); err != nil || len(steps) < 2 {
+		b.t.Errorf("%d steps are stored, %v", len(steps), err)
+	}
 }
 
 // cycle returns the newest cycle with its journal.

@@ -108,6 +108,7 @@ func killAt(t *testing.T, at place, b *box) {
 			t.Errorf("flaws %+v, %v", flaws, err)
 		}
 	})
+	b.replay()
 }
 
 func checkAfterCrash(t *testing.T, c store.CycleSummary, starts map[string]int) {

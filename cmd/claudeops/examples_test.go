@@ -97,6 +97,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 					t.Errorf("%s worked and the cycle is %s (%s), want %s", got, c.Cycle.Status, c.Cycle.Reason, want.handlers)
 				}
 			})
+			b.replay()
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
@@ -53,6 +54,58 @@ func TestEveryLimitStopsTheSessionWithItsCause(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
+}
+
+// Every session of a chain gets walls and folders of its own, and none of its processes, control groups or folders outlives it.
+func TestEverySessionRunsBehindItsOwnWalls(t *testing.T) {
+	t.Parallel()
+	seen := filepath.Join(t.TempDir(), "seen")
+	// It tries to write to what is not its own, and uses what is.
+	second := with(agenttest.Healthy(0.1), func(p *agenttest.Play) {
+		p.Steps = append([]agenttest.Step{{Run: `for f in /etc/passwd "$CLAUDEOPS_STATE_DIR/canary" "$CLAUDEOPS_STATE_DIR/claudeops.db"; do ` +
+			`if [ -e "$f" ] && (: >> "$f") 2>/dev/null; then echo "can write $f"; fi; done > ` + seen + `; ` +
+			`for d in "$TMPDIR" "$PWD" "$HOME"; do touch "$d/x" || echo "cannot write $d"; done >> ` + seen + `; ` +
+			`cat "$CLAUDEOPS_STATE_DIR/cooldown.json" >> ` + seen}}, p.Steps...)
+	})
+	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, second)))
+	b.once(0)
+	sessions := b.cycle().Journal.Sessions
+	if len(sessions) != 2 || sessions[0].Key == sessions[1].Key {
+		t.Fatalf("the sessions are %+v", sessions)
+	}
+	for _, s := range sessions {
+		if !b.wallsHold(s.ID) {
+			t.Errorf("it is not recorded that the walls of session %d hold", s.ID)
+		}
+		if g := process.FindCgroup(s.Key); g != nil {
+			t.Errorf("a control group is left: %s", g.Path)
+		}
+	}
+	if raw, err := os.ReadFile(seen); err != nil || strings.Contains(string(raw), " write ") || !strings.Contains(string(raw), `"cooldowns"`) {
+		t.Errorf("the second session saw %s, %v", raw, err)
+	}
+	if home, _ := b.calls()[1].Var("HOME"); home != filepath.Join(b.state, "agent", "home") {
+		t.Errorf("its home is %s", home)
+	}
+	if _, err := os.Lstat(filepath.Join(b.state, "agent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("folders of a session are left: %v", err)
+	}
+	b.nothingLeft()
+	b.noHandoff()
+}
+
+// wallsHold reports whether it is recorded that the walls of a session hold.
+func (b *box) wallsHold(id ops.SessionID) (found bool) {
+	b.read(func(s *store.Store) {
+		events, err := s.Events(b.t.Context(), store.EventFilter{Limit: 100})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, e := range events {
+			found = found || e.SessionID != nil && *e.SessionID == id && strings.HasPrefix(e.Message, "The walls of the session hold")
+		}
+	})
+	return found
 }
 
 func TestStoppingASessionLeavesNothingBehind(t *testing.T) {

@@ -46,7 +46,7 @@ func TestResumeIsTheDefault(t *testing.T) {
 	for i, c := range calls {
 		expect(t, c, "--session-id", sessions[i].PlannedID)
 		expect(t, c, "--model", []string{"haiku", "sonnet", "opus"}[i])
-		expect(t, c, "--json-schema", outcome.Inline())
+		expect(t, c, "--json-schema", outcome.Inline(ops.Tier(i+1)))
 		tools, _ := c.Option("--tools")
 		if strings.Contains(tools, "Write") != (i > 0) {
 			t.Errorf("tier %d has %s", i+1, tools)
@@ -170,7 +170,7 @@ func TestARefusedResumeFallsBack(t *testing.T) {
 	}
 	system, _ := calls[2].Option("--append-system-prompt")
 	contains(t, "the system prompt", system, "## Escalation Context")
-	expect(t, calls[2], "--json-schema", outcome.Inline())
+	expect(t, calls[2], "--json-schema", outcome.Inline(ops.Tier2))
 	sessions := b.cycle().Journal.Sessions
 	if sessions[1].Status != ops.SessionFailed || *sessions[2].RetryOf != sessions[1].ID {
 		t.Errorf("sessions: %+v", sessions)

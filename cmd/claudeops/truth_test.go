@@ -68,8 +68,8 @@ func TestTruth_AnApprovalIsNotSwallowedWhereAProbeWatches(t *testing.T) {
 	breakIt(t, broken)
 	d.until("the question is asked", b.asked)
 	asked, _ := b.newest()
-	if got := asked.Journal.Approvals[0].Reason; got != "The database refuses connections." {
-		t.Errorf("the question says %q instead of what the agent says", got)
+	if got := asked.Journal.Approvals[0].Reason; got != "web is down connection refused (no reason given)" || !b.told(ops.NoticeApproval, "The database refuses connections.") {
+		t.Errorf("the question says %q, and people are told %+v", got, b.notices())
 	}
 	// The watch has noted by now that a human is asked.
 	d.until("the watch holds it back", func() (held bool) {

@@ -51,7 +51,6 @@ type Progress struct {
 	Open    []Call   // the tool calls that are not answered; only read when Changed is set
 	Ending  bool     // the program gave its final answer and ends by itself; only read when Changed is set
 	Ran     []string // the ids of the tool calls that ran
-	Done    bool     // the program has printed its result, so it is about to end
 }
 
 // Call is a tool call that was not answered yet.

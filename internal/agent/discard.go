@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -26,24 +24,10 @@ type Discards struct {
 	Logger *slog.Logger
 
 	removing sync.WaitGroup
-	once     sync.Once
-	soon     chan struct{} // closed when somebody waits
-	hurry    sync.Once
 }
-
-// calm is how long removing waits: a session that follows at once should not have to share the machine with it.
-const calm = 100 * time.Millisecond
 
 // Wait returns when everything that was discarded is removed.
-func (d *Discards) Wait() {
-	d.hurry.Do(func() { close(d.waited()) })
-	d.removing.Wait()
-}
-
-func (d *Discards) waited() chan struct{} {
-	d.once.Do(func() { d.soon = make(chan struct{}) })
-	return d.soon
-}
+func (d *Discards) Wait() { d.removing.Wait() }
 
 // later does something that the next session need not wait for.
 func (d *Discards) later(do func()) {
@@ -51,16 +35,7 @@ func (d *Discards) later(do func()) {
 		do()
 		return
 	}
-	waited := d.waited()
-	d.removing.Go(func() {
-		timer := time.NewTimer(calm)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-waited:
-		}
-		do()
-	})
+	d.removing.Go(do)
 }
 
 // discard takes a folder away. Its name is free when discard returns.
@@ -148,10 +123,10 @@ func removeContents(dir string) error {
 	return nil
 }
 
-// SweepFolders removes what the sessions of an earlier supervisor left in the state folder of an environment, what it had prepared for
-// the next one, and the records of cycles that are over. No session may run there.
-func SweepFolders(ctx context.Context, stateDir string, open func(ops.CycleID) bool, bin *Discards) error {
-	err := errors.Join(sweepStages(ctx, stateDir, bin), bin.discard(stateDir, filepath.Join(stateDir, agentFolder)))
+// SweepFolders removes what the sessions of an earlier supervisor left in the state folder of an environment, and the records
+// of cycles that are over. No session may run there.
+func SweepFolders(stateDir string, open func(ops.CycleID) bool, bin *Discards) error {
+	err := bin.discard(stateDir, filepath.Join(stateDir, agentFolder))
 	left, readErr := os.ReadDir(filepath.Join(stateDir, discardedFolder))
 	if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
 		err = errors.Join(err, readErr)

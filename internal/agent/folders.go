@@ -88,29 +88,13 @@ func freshFolders(spec ops.SessionSpec, bin *Discards) (Folders, error) {
 	if _, err := MakeFolders(spec); err != nil {
 		return Folders{}, err
 	}
-	return f, f.fillWith(spec, record)
-}
-
-// fill puts into the folders of a session what it finds there when it starts.
-func (f Folders) fill(spec ops.SessionSpec) error {
-	record, err := openRecord(spec)
-	if err != nil {
-		return err
+	if err := f.fillWork(); err != nil {
+		return f, Refuse(ops.FailureStart, "the working folder cannot be filled from %s: %v", templateFolder, err)
 	}
 	if record != nil {
-		defer func() { _ = record.Close() }()
+		err = f.restore(spec, record)
 	}
-	return f.fillWith(spec, record)
-}
-
-func (f Folders) fillWith(spec ops.SessionSpec, record *os.File) error {
-	if err := f.fillWork(); err != nil {
-		return Refuse(ops.FailureStart, "the working folder cannot be filled from %s: %v", templateFolder, err)
-	}
-	if record == nil {
-		return nil
-	}
-	return f.restore(spec, record)
+	return f, err
 }
 
 // discard throws away everything that the session left.

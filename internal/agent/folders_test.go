@@ -52,7 +52,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	write(t, at("agent/settings-x.json"), "x")
 	write(t, at("discarded/y/z"), "x")
 	write(t, at("conversations/8/1/config/x"), "x")
-	if err := agent.SweepFolders(t.Context(), spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards); err != nil {
+	if err := agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards); err != nil {
 		t.Fatal(err)
 	}
 	discards.Wait()

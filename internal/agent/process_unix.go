@@ -28,7 +28,6 @@ type running struct {
 	stdout *pipe
 	stderr *pipe
 	proof  func(line string) (mine bool, err error) // see Program
-	first  string                                   // the first line of the output, if it was read already
 
 	group  *process.Cgroup
 	proven bool // the control group was empty when the program had ended
@@ -44,9 +43,7 @@ func start(program Program) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
-	if !program.staged {
-		failpoint.Hit("spawn.before")
-	}
+	failpoint.Hit("spawn.before")
 	p.group = process.MakeCgroup(program.Key)
 	p.group.Limit(program.Limits)
 	started, err := program.kept(p.group)
@@ -66,9 +63,7 @@ func start(program Program) (*running, error) {
 		return nil, fmt.Errorf("start %s: %w", program.Path, err)
 	}
 	started(p.Ident)
-	if !program.staged {
-		failpoint.Hit("spawn.after")
-	}
+	failpoint.Hit("spawn.after")
 	return p, nil
 }
 

@@ -30,7 +30,6 @@ type Program struct {
 	// on. Mine: the line is not the agent's. nil: no walls report.
 	Proof func(line string) (mine bool, err error)
 
-	staged bool // it waits to be told what to become
 	// register tells the keeper about the session before it starts; nil without a keeper.
 	register func(group string) (started func(process.Ident), err error)
 }

@@ -77,9 +77,6 @@ func (r *recording) add(text string) {
 	}
 }
 
-// flush stores what was added without waiting for more.
-func (r *recording) flush() { wake(r.full) }
-
 // close stores what is left and returns why lines could not be stored, if so.
 func (r *recording) close() error {
 	r.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -194,61 +193,6 @@ func TestAResultNeedNotBeTheLastLine(t *testing.T) {
 	}
 	if last := rec.lines[502].Text; last != "the very last words" {
 		t.Errorf("the last line, which has no end, is %q", last)
-	}
-}
-
-// The next session is made ready while the program ends, so the end must be announced after the result and before the program ends.
-func TestTheEndIsAnnouncedOnceAndInTime(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	stored, announced := filepath.Join(dir, "stored"), filepath.Join(dir, "announced")
-	var called atomic.Int64
-	var returned atomic.Bool
-	spec, rec := testSpec(t), waiting("working")
-	spec.Ending = func() {
-		called.Add(1)
-		if returned.Load() {
-			t.Error("the end was announced after the session had ended")
-		}
-		if err := os.WriteFile(announced, nil, 0o600); err != nil {
-			t.Error(err)
-		}
-	}
-	var early sync.WaitGroup
-	early.Go(func() {
-		<-rec.seen
-		if called.Load() != 0 {
-			t.Error("the end was announced before the result")
-		}
-		if err := os.WriteFile(stored, nil, 0o600); err != nil {
-			t.Error(err)
-		}
-	})
-	res := runFake(t.Context(), t, play(
-		agenttest.Step{Out: agenttest.Init()},
-		agenttest.Step{Out: agenttest.Text("working")},
-		agenttest.Step{Run: "until [ -e " + stored + " ]; do sleep 0.01; done"},
-		agenttest.Step{Out: agenttest.Result(0.5, "done")},
-		agenttest.Step{Run: "until [ -e " + announced + " ]; do sleep 0.01; done"},
-		agenttest.Step{Out: agenttest.Result(0.5, "done")},
-	), spec, rec)
-	returned.Store(true)
-	early.Wait()
-	if !res.Success() || res.Stop != "" || len(rec.lines) != 4 {
-		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
-	}
-	if n := called.Load(); n != 1 {
-		t.Errorf("the end was announced %d times", n)
-	}
-}
-
-func TestAProgramWithoutAResultDoesNotAnnounceItsEnd(t *testing.T) {
-	t.Parallel()
-	spec := testSpec(t)
-	spec.Ending = func() { t.Error("the end was announced") }
-	res := runFake(t.Context(), t, play(say(agenttest.Init(), agenttest.Text("working"))...), spec, &memory{})
-	if res.Success() {
-		t.Errorf("a session without a result succeeded: %+v", res)
 	}
 }
 

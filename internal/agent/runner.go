@@ -64,8 +64,7 @@ type ShellGater interface {
 type Runner struct {
 	Adapter
 
-	o      Options
-	stages stages
+	o Options
 }
 
 // NewRunner makes a runner.
@@ -98,18 +97,15 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		walls = r.o.Walls(spec.Environment)
 	}
 	log := r.o.Logger.With("cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)
-	st := r.stageFor(ctx, spec, log)
-	f, err := r.folders(spec, st)
+	f, err := freshFolders(spec, r.o.Discards)
 	if f.State != "" {
 		defer r.discard(ctx, f, log)
 	}
 	if err != nil {
-		st.drop(ctx, log, r.o.Discards)
 		return r.notStarted(err)
 	}
 	proxies, err := r.hideKeys(&spec)
 	if err != nil {
-		st.drop(ctx, log, r.o.Discards)
 		return r.notStarted(err)
 	}
 	defer proxies.close()
@@ -120,7 +116,7 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		release = func() { r.o.Keeper.Release(spec.Session.Key) }
 		ctx = bound
 	}
-	res, proc := r.run(ctx, spec, f, walls, st, rec, log)
+	res, proc := r.run(ctx, spec, f, walls, rec, log)
 	if proc == nil {
 		release()
 		return res
@@ -154,18 +150,20 @@ func search(ctx context.Context, proc *running, log *slog.Logger) {
 
 // run runs a session whose folders are ready. Without a process it was not started.
 func (r *Runner) run(
-	ctx context.Context, spec ops.SessionSpec, f Folders, walls Walls, st *staged, rec ops.Recorder, log *slog.Logger,
+	ctx context.Context, spec ops.SessionSpec, f Folders, walls Walls, rec ops.Recorder, log *slog.Logger,
 ) (ops.RunResult, *running) {
 	p, err := r.Prepare(ctx, spec, walls)
 	if err != nil {
-		st.drop(ctx, log, r.o.Discards)
 		return r.notStarted(err), nil
 	}
 	defer p.RemoveFiles()
 	if p.Close != nil {
 		defer p.Close()
 	}
-	proc, err := r.start(ctx, spec, p, walls, st, log)
+	if k := r.o.Keeper; k != nil {
+		p.Program.register = func(group string) (func(process.Ident), error) { return k.Register(ctx, spec.Session.Key, group) }
+	}
+	proc, err := p.start(spec, walls)
 	if err != nil {
 		return r.notStarted(err), nil
 	}
@@ -190,47 +188,6 @@ func (r *Runner) run(
 	return res, proc
 }
 
-// start makes the process that waits behind its walls the session's, or starts one.
-func (r *Runner) start(
-	ctx context.Context, spec ops.SessionSpec, p *Prepared, walls Walls, st *staged, log *slog.Logger,
-) (*running, error) {
-	if k := r.o.Keeper; k != nil {
-		p.Program.register = func(group string) (func(process.Ident), error) { return k.Register(ctx, spec.Session.Key, group) }
-	}
-	tier := spec.Session.May()
-	if st == nil || st.walls.Place(tier, p.Program) != st.stage.Place || p.Verify != nil && p.Verify() != nil {
-		st.drop(ctx, log, r.o.Discards)
-		return p.start(spec, walls)
-	}
-	program := st.walls.Staged(tier, p.Program)
-	if err := p.begin(spec); err != nil {
-		st.drop(ctx, log, r.o.Discards)
-		return nil, err
-	}
-	proc, err := st.become(program)
-	if err != nil {
-		st.drop(ctx, log, r.o.Discards)
-		if p.Program.Stdin == nil { // nothing of it is used up
-			return p.start(spec, walls)
-		}
-		return nil, Refuse(ops.FailureStart, "%s could not be started: %v", p.Name, err)
-	}
-	r.o.Discards.later(func() { _ = os.RemoveAll(st.folder) }) // nothing is left in it; the next start removes it otherwise
-	return proc, nil
-}
-
-// folders makes the folders of a session. Those of a stage are in their places already.
-func (r *Runner) folders(spec ops.SessionSpec, st *staged) (Folders, error) {
-	if st == nil {
-		return freshFolders(spec, r.o.Discards)
-	}
-	f, err := foldersOf(spec)
-	if err != nil {
-		return f, err
-	}
-	return f, f.fill(spec)
-}
-
 // discard throws away what the session left.
 func (r *Runner) discard(ctx context.Context, f Folders, log *slog.Logger) {
 	if err := f.discard(r.o.Discards); err != nil {
@@ -245,10 +202,9 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
 		err = p.Verify()
 	}
 	if err != nil {
-		p.closeStdin()
-		return nil, err
-	}
-	if err := p.begin(spec); err != nil {
+		if p.Program.Stdin != nil {
+			_ = p.Program.Stdin.Close()
+		}
 		return nil, err
 	}
 	program.Key, program.register = spec.Session.Key, p.Program.register
@@ -258,24 +214,6 @@ func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
 	}
 	proc.proof = program.Proof
 	return proc, nil
-}
-
-// begin waits until the program may start.
-func (p *Prepared) begin(spec ops.SessionSpec) error {
-	if spec.Begin == nil {
-		return nil
-	}
-	if err := spec.Begin(); err != nil {
-		p.closeStdin()
-		return Refuse(ops.FailureStart, "%s was not started: %v", p.Name, err)
-	}
-	return nil
-}
-
-func (p *Prepared) closeStdin() {
-	if p.Program.Stdin != nil {
-		_ = p.Program.Stdin.Close()
-	}
 }
 
 // RemoveFiles removes the files of the session.

@@ -50,8 +50,6 @@ type session struct {
 
 	lastError string // belongs to the reader of the error output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
-	ending    bool   // the program has printed its result; belongs to the reader of the output
-	onEnding  func() // called once then
 	proof     func(line string) (mine bool, err error)
 	tried     bool      // the walls have reported; belongs to the reader of the output until it ended, as does broken
 	broken    error     // why the walls do not hold
@@ -78,10 +76,6 @@ func newSession(o Options, spec ops.SessionSpec, p *Prepared, proc *running, log
 		s.allowed = spec.Gate.Allowed
 	}
 	s.proof = proc.proof
-	s.onEnding = func() {}
-	if spec.Ending != nil {
-		s.onEnding = sync.OnceFunc(spec.Ending)
-	}
 	return s
 }
 
@@ -211,10 +205,6 @@ func waitFor(c <-chan struct{}, limit time.Duration) bool {
 func (s *session) readOutput() {
 	r := newLineReader(s.proc.stdout)
 	redacted := s.redactor.Stream()
-	if s.proof != nil && s.proc.first != "" {
-		s.tried = true
-		s.prove(s.proc.first)
-	}
 	for {
 		line, dropped, err := r.next()
 		if err != nil {
@@ -238,10 +228,6 @@ func (s *session) readOutput() {
 		}
 		s.tellWatcher(shown)
 		s.lines.add(cut(shown, maxRecorded, dropped))
-		if s.ending {
-			s.lines.flush() // while the program ends: what follows waits for it
-			s.onEnding()
-		}
 	}
 }
 
@@ -261,7 +247,6 @@ func (s *session) decode(line string) {
 	if p.Changed {
 		s.watch.update(p.Open, p.Ending)
 	}
-	s.ending = p.Done
 	if s.allowed == nil {
 		return
 	}

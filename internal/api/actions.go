@@ -278,12 +278,16 @@ func healthRows(all []ops.ServiceHealth) []ServiceHealth {
 	return out
 }
 
-func planRows(steps []ops.ApprovedStep) []PlanStep {
-	out := make([]PlanStep, 0, len(steps))
-	for _, p := range steps {
+func planRows(a ops.Approval) []PlanStep {
+	states := a.States
+	if states == nil {
+		states = a.Progress(nil)
+	}
+	out := make([]PlanStep, 0, len(a.Plan))
+	for i, p := range a.Plan {
 		out = append(out, PlanStep{
 			Service: p.Service, Action: p.Action, Branch: text(p.Branch), Reason: p.Reason, ExpectedEffect: p.Effect, WayBack: p.Back,
-			Does: p.Does, Undo: p.WayBack,
+			Does: p.Does, Undo: p.WayBack, State: states[i].State, Why: text(states[i].Why), ActionRunID: idOrNull(states[i].Run),
 		})
 	}
 	return out

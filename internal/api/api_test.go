@@ -101,7 +101,7 @@ func (c *client) twoTiers() (ops.CycleID, []ops.SessionID) {
 func TestACycleIsAcceptedAndQueued(t *testing.T) {
 	c := newClient(t)
 	status, header, body := c.ask(http.MethodPost, "/api/v1/cycles", `{"environment":"lab","prompt":"look at jellyfin","dry_run":true}`)
-	if status != http.StatusAccepted || body["id"] != 1.0 || body["status"] != "queued" || len(body) != 2 {
+	if status != http.StatusAccepted || body["id"] != 1.0 || body["status"] != "queued" || fmt.Sprint(body["held"]) != "[]" || len(body) != 3 {
 		t.Errorf("status %d, body %v", status, body)
 	}
 	if got := header.Get("Location"); got != "/api/v1/cycles/1" {
@@ -169,6 +169,20 @@ func TestSessionsHaveTheNamesOfTheirColumns(t *testing.T) {
 	second := c.get(fmt.Sprintf("/api/v1/sessions/%d", ids[1]))
 	if second["parent_session_id"] != 1.0 || second["num_turns"] != nil || second["exit_code"] != nil {
 		t.Errorf("second session %v", second)
+	}
+}
+
+func TestASessionSaysHowSureItIs(t *testing.T) {
+	c := newClient(t)
+	_, ids := c.Chain(ops.NewCycle{}, ops.CycleResolved, "done",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1,"confidence":0.75}`},
+		apitest.Run{Tier: 2, For: time.Second, Outcome: ops.OutcomeResolved, Report: `{"outcome":"resolved","confidence":0.4}`},
+		apitest.Run{Tier: 1, Attempt: 2, Role: ops.RoleJudge, For: time.Second, Report: `{"verdict":"PASS","confidence":0.9}`},
+		apitest.Run{Tier: 3, For: time.Second, Outcome: ops.OutcomeResolved, Report: `{"outcome":"resolved","confidence":40}`})
+	for i, want := range []any{0.75, 0.4, nil, nil} {
+		if got, found := c.get(fmt.Sprintf("/api/v1/sessions/%d", ids[i]))["confidence"]; !found || got != want {
+			t.Errorf("session %d is %v sure (there: %v), want %v", ids[i], got, found, want)
+		}
 	}
 }
 

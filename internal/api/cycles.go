@@ -20,7 +20,10 @@ type Cycle struct {
 	Problem           *string         `json:"problem" doc:"What is wrong, in one line. Null until it is known."`
 	Trigger           string          `json:"trigger"`
 	Status            ops.CycleStatus `json:"status"`
-	Verified          *bool           `json:"verified" doc:"Resolved: whether probes, a judge or a person confirmed it. Else null."`
+	Verified          *bool           `json:"verified" doc:"Resolved: whether somebody but the agent confirmed it. Else null."`
+	VerifiedBy        *string         `json:"verified_by" doc:"Resolved: by whom: probe, judge, human, plan, reflex or none. Else null."`
+	RefutedAt         *time.Time      `json:"refuted_at" doc:"Resolved: when the same check failed again; the repair did not hold."`
+	ProbationUntil    *time.Time      `json:"probation_until" doc:"Resolved: until then the same check opens its incidents again."`
 	Reason            *string         `json:"reason"`
 	Prompt            *string         `json:"prompt"`
 	WakeAt            *time.Time      `json:"wake_at"`
@@ -87,9 +90,15 @@ type submitInput struct {
 	Body *newCycle
 }
 
+// queued answers a request for a cycle.
+type queued struct {
+	accepted
+	Held []Held `json:"held" doc:"What agents leave alone in the environment, and why. The cycle runs all the same."`
+}
+
 type submitOutput struct {
 	Location string `header:"Location"`
-	Body     accepted
+	Body     queued
 }
 
 // CyclePath names a cycle.
@@ -130,7 +139,10 @@ func (cycleStatus) Schema(huma.Registry) *huma.Schema {
 func (s *server) registerCycles(api huma.API) {
 	huma.Register(api, start("run-cycle", "/cycles", "Run a cycle now", "cycles",
 		"Queues a cycle; it starts when no other cycle runs in the environment. Every cycle starts at Tier 1 and escalates only as far as "+
-			"the configured policy allows. The Location header is the cycle."), s.submit)
+			"the configured policy allows. The Location header is the cycle; held is what agents leave alone, and why."), s.submit)
+	huma.Register(api, look("list-held", "/held", "What agents leave alone now", "cycles",
+		"Silences, maintenance, incidents that a person has taken over, put off or is asked about, and services that flap or depend on a "+
+			"failing one."), s.listHeld)
 	huma.Register(api, look("list-cycles", "/cycles", "List cycles, newest first", "cycles",
 		"Each cycle includes its sessions and their total cost."), s.listCycles)
 	huma.Register(api, look("get-cycle", "/cycles/{id}", "Show a cycle", "cycles",
@@ -160,10 +172,57 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 	if err != nil {
 		return nil, s.problem("run a cycle", err)
 	}
-	return &submitOutput{
-		Location: fmt.Sprintf("%s/cycles/%d", prefix, id),
-		Body:     accepted{ID: int64(id), Status: string(ops.CycleQueued)},
-	}, nil
+	return s.queued(ctx, id, environment.Name)
+}
+
+// queued answers with a cycle that was queued, and with what agents leave alone in its environment. The cycle is queued whatever that is.
+func (s *server) queued(ctx context.Context, id ops.CycleID, environment string) (*submitOutput, error) {
+	out := &submitOutput{
+		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}},
+	}
+	e, err := s.environment(environment)
+	if err != nil {
+		return out, nil //nolint:nilerr // the environment of an old incident may be gone
+	}
+	held, err := s.Store.HeldBack(ctx, e, s.Clock())
+	if err != nil {
+		s.Logger.WarnContext(ctx, "what is held back could not be read", "error", err)
+	}
+	out.Body.Held = Rows(held, HeldRow)
+	return out, nil
+}
+
+// Held is something that agents leave alone.
+type Held struct {
+	Service *string    `json:"service" doc:"A service or a pattern; null for the whole environment."`
+	Why     string     `json:"why" enum:"silenced,maintenance,person,flapping,dependency"`
+	Reason  string     `json:"reason"`
+	Until   *time.Time `json:"until" doc:"When this ends by itself; null for never."`
+}
+
+// HeldRow is something that agents leave alone.
+func HeldRow(w ops.Withheld) Held {
+	h := Held{Service: text(w.Service), Why: string(w.Why), Reason: w.Reason}
+	if !w.Until.IsZero() {
+		h.Until = &w.Until
+	}
+	return h
+}
+
+type heldQuery struct {
+	Environment string `query:"environment" doc:"Defaults to the first configured environment."`
+}
+
+func (s *server) listHeld(ctx context.Context, q *heldQuery) (*body[list[Held]], error) {
+	e, err := s.environment(q.Environment)
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.Store.HeldBack(ctx, e, s.Clock())
+	if err != nil {
+		return nil, s.problem("read what is held back", err)
+	}
+	return &body[list[Held]]{list[Held]{Items: Rows(held, HeldRow)}}, nil
 }
 
 func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cycle]], error) {
@@ -210,7 +269,8 @@ func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], 
 func CycleRow(c store.CycleSummary) Cycle {
 	return Cycle{
 		ID: int64(c.ID), Environment: c.Environment, Title: c.Title(), Problem: text(c.Problem), Trigger: string(c.Trigger),
-		Status: c.Status, Verified: c.Verified, Reason: text(c.Reason), Prompt: text(c.Prompt),
+		Status: c.Status, Verified: c.Verified, VerifiedBy: text(c.VerifiedBy), RefutedAt: c.RefutedAt, ProbationUntil: c.ProbationUntil,
+		Reason: text(c.Reason), Prompt: text(c.Prompt),
 		WakeAt: c.WakeAt, WakeSeq: c.WakeSeq,
 		CancelRequestedAt: c.CancelRequestedAt, CancelReason: text(c.CancelReason),
 		Owner: text(c.Owner.Host), Term: c.Owner.Term,
@@ -222,6 +282,8 @@ func CycleRow(c store.CycleSummary) Cycle {
 // StatusText is the status as a person reads it.
 func (c Cycle) StatusText() string {
 	switch {
+	case c.RefutedAt != nil:
+		return "resolved, did not hold"
 	case c.Status == ops.CycleResolved && c.Verified != nil && !*c.Verified:
 		return "resolved, unverified"
 	case c.Status == ops.CycleQueued && c.StartedAt != nil && c.WakeAt != nil:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
@@ -22,7 +24,7 @@ type Incident struct {
 	Class          string             `json:"class"`
 	Title          string             `json:"title"`
 	Level          string             `json:"level"`
-	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,resolved"`
+	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,unverified,resolved"`
 	Occurrences    int                `json:"occurrences"`
 	FirstCycleID   int64              `json:"first_cycle_id"`
 	LastCycleID    int64              `json:"last_cycle_id"`
@@ -30,8 +32,11 @@ type Incident struct {
 	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
+	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
 	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
 	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
+	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
+	ProbationUntil *time.Time         `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
 	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
 	AcknowledgedBy *string            `json:"acknowledged_by"`
 	SnoozedUntil   *time.Time         `json:"snoozed_until"`
@@ -39,6 +44,7 @@ type Incident struct {
 	ResolvedBy     *string            `json:"resolved_by"`
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
+	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
 }
 
 // Approval is a step of a cycle that waits for approval.
@@ -60,6 +66,9 @@ type Approval struct {
 	Plan        []PlanStep         `json:"plan" doc:"What the supervisor does after the approval, before it starts the tier."`
 	PlanHash    *string            `json:"plan_hash" doc:"Identifies the plan. Send it with the approval."`
 	Steps       []int              `json:"steps" doc:"The approved steps of the plan, counted from 1."`
+	Facts       []ops.Fact         `json:"facts" doc:"What was wrong when it was asked. A no lasts only as long as nothing else is wrong."`
+	DeniedUntil *time.Time         `json:"denied_until" doc:"Until when a no lasts. Null if it answers this question only."`
+	Effect      *string            `json:"effect" doc:"What follows from a no, in a sentence."`
 }
 
 // PlanStep is one action of a plan.
@@ -72,6 +81,10 @@ type PlanStep struct {
 	WayBack        string  `json:"way_back" doc:"In the words of the agent."`
 	Does           string  `json:"does" doc:"What the supervisor runs."`
 	Undo           string  `json:"undo" doc:"What the supervisor runs to undo it, or none."`
+
+	State       ops.PlanState `json:"state" enum:"pending,approved,not_approved,running,done,failed,refused,skipped"`
+	Why         *string       `json:"why" doc:"Why it failed, was refused or was skipped."`
+	ActionRunID *int64        `json:"action_run_id" doc:"Its run."`
 }
 
 type approveInput struct {
@@ -87,8 +100,9 @@ type approveInput struct {
 type incidentsQuery struct {
 	Paging
 	Open        bool      `query:"open" doc:"Exclude resolved incidents."`
+	NeedsYou    bool      `query:"needs_you" doc:"Only those that need a person, as /stats counts them."`
 	Since       time.Time `query:"since" doc:"Opened since then."`
-	Status      string    `query:"status" enum:"open,acknowledged,snoozed,resolved" doc:"Filter by status."`
+	Status      string    `query:"status" enum:"open,acknowledged,snoozed,unverified,resolved" doc:"Filter by status."`
 	Environment string    `query:"environment" doc:"Filter by environment."`
 	Service     string    `query:"service" doc:"Filter by service."`
 }
@@ -119,6 +133,15 @@ func (a *answerInput) reason() string {
 	return a.Body.Reason
 }
 
+type denyInput struct {
+	RowPath
+	Keyed
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		For    string `json:"for,omitempty" doc:"How long the no lasts: such as 24h (default), or seconds; 0: this question only."`
+	}
+}
+
 type snoozeInput struct {
 	RowPath
 	Keyed
@@ -143,7 +166,8 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, act("snooze-incident", "/incidents/{id}/snooze", "Mute an incident until a time", "incidents",
 		"Give either until or for.", http.StatusNotFound), s.snoozeIncident)
 	huma.Register(api, act("resolve-incident", "/incidents/{id}/resolve", "Close an incident", "incidents",
-		"A cycle that waits for it ends as resolved.", http.StatusNotFound), s.resolveIncident)
+		"A cycle that waits for it ends as resolved. If its service is still bad, note says so: it gets another cycle after the pause "+
+			"between two cycles.", http.StatusNotFound), s.resolveIncident)
 	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
 		"The cycle waits for the answer."), s.listApprovals)
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
@@ -152,7 +176,8 @@ func (s *server) registerPeople(api huma.API) {
 		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
 		http.StatusNotFound), s.approve)
 	huma.Register(api, act("deny", "/approvals/{id}/deny", "Deny: the cycle ends with the reason", "approvals",
-		"An approval that was answered or has expired is a conflict.", http.StatusNotFound), s.answer(ops.ApprovalDenied))
+		"The no lasts: until its time is over or something else is wrong, no agent starts for it. An approval that was answered or has expired "+
+			"is a conflict, except that a denied one gets the time in for instead of its own.", http.StatusNotFound), s.deny)
 }
 
 func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
@@ -161,7 +186,7 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 		return nil, err
 	}
 	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
-		Open: q.Open, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
+		Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
 		Since: q.Since, Before: before, Limit: q.Limit + 1,
 	})
 	if err != nil {
@@ -213,9 +238,7 @@ func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submit
 	if err != nil {
 		return nil, s.problem("run a cycle", err)
 	}
-	return &submitOutput{
-		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: accepted{ID: int64(id), Status: string(ops.CycleQueued)},
-	}, nil
+	return s.queued(ctx, id, i.Environment)
 }
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
@@ -279,15 +302,38 @@ func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval],
 	return &body[Approval]{ApprovalRow(a)}, nil
 }
 
-func (s *server) answer(status ops.ApprovalStatus) func(context.Context, *answerInput) (*body[Approval], error) {
-	return func(ctx context.Context, in *answerInput) (*body[Approval], error) {
-		a, err := s.Store.Answer(ctx, in.ID, status, who(ctx), in.reason(), s.Clock())
-		if err != nil {
-			return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
-		}
-		s.Control.Wake(a.CycleID)
-		return &body[Approval]{ApprovalRow(a)}, nil
+func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
+	var reason string
+	var lasts *time.Duration
+	if in.Body != nil {
+		reason = in.Body.Reason
 	}
+	if in.Body != nil && in.Body.For != "" {
+		d, err := lasting(in.Body.For)
+		if err != nil {
+			return nil, huma.Error422UnprocessableEntity(err.Error())
+		}
+		lasts = &d
+	}
+	a, err := s.Store.Deny(ctx, in.ID, lasts, who(ctx), reason, s.Clock())
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+	}
+	s.Control.Wake(a.CycleID)
+	return &body[Approval]{ApprovalRow(a)}, nil
+}
+
+// lasting reads a duration, or seconds.
+func lasting(text string) (time.Duration, error) {
+	given := text
+	if _, err := strconv.Atoi(text); err == nil {
+		given += "s"
+	}
+	d, err := time.ParseDuration(given)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("for is %q: give a duration such as 24h, seconds, or 0", text)
+	}
+	return d, nil
 }
 
 func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
@@ -313,18 +359,24 @@ func IncidentRow(i ops.Incident) Incident {
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
 		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
-		CalledAt: i.CalledAt, Handled: i.Handled,
+		DeniedUntil: i.DeniedUntil, CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
 		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
+		Note: text(i.Note),
 	}
 }
 
 // ApprovalRow is an approval.
 func ApprovalRow(a ops.Approval) Approval {
+	effect := ""
+	if a.Status == ops.ApprovalDenied {
+		effect = notice.NoLasts(a)
+	}
 	return Approval{
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,
 		Handler: a.Handler, Status: a.Status, Reason: a.Reason, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 		AnsweredAt: a.AnsweredAt, AnsweredBy: text(a.AnsweredBy), Answer: text(a.Answer),
-		Plan: planRows(a.Plan), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
+		Plan: planRows(a), PlanHash: text(a.PlanHash), Steps: append([]int{}, a.Steps...),
+		Facts: append([]ops.Fact{}, a.Facts...), DeniedUntil: a.DeniedUntil, Effect: text(effect),
 	}
 }

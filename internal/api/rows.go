@@ -75,11 +75,15 @@ func SessionReportRow(s ops.Session) SessionReport {
 // CycleReportRow is a cycle with its policy and everything that was decided in it.
 func CycleReportRow(c ops.Claimed, verified []ops.Verification) CycleReport {
 	j := c.Journal
+	approvalRow := func(a ops.Approval) Approval {
+		a.States = a.Progress(j.Runs)
+		return ApprovalRow(a)
+	}
 	return CycleReport{
 		Cycle:  CycleRow(store.CycleSummary{Cycle: c.Cycle, Sessions: j.Sessions}),
 		Policy: c.Cycle.Policy, Result: documentOf(c.Cycle.Result),
 		Escalations: Rows(j.Decisions, escalationRow), Recoveries: Rows(j.Recoveries, recoveryRow),
-		Verifications: Rows(verified, verificationRow), Approvals: Rows(j.Approvals, ApprovalRow),
+		Verifications: Rows(verified, verificationRow), Approvals: Rows(j.Approvals, approvalRow),
 	}
 }
 

@@ -30,6 +30,7 @@ type Session struct {
 	SessionID        *string           `json:"session_id" doc:"The conversation id of the agent."`
 	Status           ops.SessionStatus `json:"status"`
 	Outcome          *string           `json:"outcome"`
+	Confidence       *float64          `json:"confidence" doc:"How sure the agent is of its report, from 0 to 1; null if it did not say."`
 	Failure          *string           `json:"failure"`
 	Error            *string           `json:"error"`
 	StopCause        *string           `json:"stop_cause"`
@@ -175,7 +176,7 @@ func SessionRow(r ops.Session) Session {
 		Attempt: r.Attempt, Tier: r.Tier, Role: string(cmp.Or(r.Role, ops.RoleWork)),
 		Handler: r.Handler, Family: r.Family, Agent: r.Agent, Model: r.Model,
 		PlannedSessionID: text(r.PlannedID), SessionID: text(r.CLISessionID),
-		Status: r.Status, Outcome: text(r.Outcome), Failure: text(r.Failure), Error: text(r.Error),
+		Status: r.Status, Outcome: text(r.Outcome), Confidence: r.Confidence(), Failure: text(r.Failure), Error: text(r.Error),
 		StopCause: text(r.StopCause), ContextMode: string(r.ContextMode), RecoveryLevel: r.RecoveryLevel,
 		ContextTokens: r.ContextTokens, ContextWindow: r.ContextWindow,
 		CostUSD: r.CostUSD, NumTurns: r.NumTurns, DurationMS: r.DurationMS,

@@ -20,9 +20,10 @@ type Stats struct {
 	ServicesDown          int        `json:"services_down"`
 	ServicesUnknown       int        `json:"services_unknown"`
 	NeedsYou              int        `json:"needs_you" doc:"Open incidents and pending approvals."`
-	IncidentsOpen         int        `json:"incidents_open"`
+	IncidentsOpen         int        `json:"incidents_open" doc:"Those of /incidents?needs_you=true."`
 	IncidentsAcknowledged int        `json:"incidents_acknowledged"`
 	IncidentsSnoozed      int        `json:"incidents_snoozed"`
+	IncidentsUnverified   int        `json:"incidents_unverified" doc:"A repair is claimed, and nothing confirms it; not in needs_you."`
 	ApprovalsPending      int        `json:"approvals_pending"`
 	SessionsRunning       int        `json:"sessions_running"`
 	CyclesQueued          int        `json:"cycles_queued"`
@@ -115,6 +116,7 @@ func (c counter) people(ctx context.Context, now time.Time, out *Stats) error {
 	a, err := c.store.Attention(ctx, now)
 	out.NeedsYou, out.ApprovalsPending = a.NeedYou(), a.Approvals
 	out.IncidentsOpen, out.IncidentsAcknowledged, out.IncidentsSnoozed = a.Open, a.Acknowledged, a.Snoozed
+	out.IncidentsUnverified = a.Unverified
 	return err
 }
 

@@ -39,6 +39,12 @@ func printChain(w io.Writer, c api.Cycle) {
 		fmt.Fprintf(w, " (%s)", clean(*c.Reason))
 	}
 	fmt.Fprintln(w)
+	switch {
+	case c.RefutedAt != nil:
+		fmt.Fprintf(w, "Did not hold: the same check failed again at %s\n", stamp(c.RefutedAt))
+	case c.ProbationUntil != nil && time.Now().Before(*c.ProbationUntil):
+		fmt.Fprintf(w, "On probation until %s: the same check opens the incident again\n", stamp(c.ProbationUntil))
+	}
 }
 
 // ending says how a session of a chain ended, and why it ran.
@@ -136,6 +142,9 @@ func printApprovals(w io.Writer, approvals []api.Approval) {
 			fmt.Fprintf(w, " by %s at %s %s", *a.AnsweredBy, stamp(a.AnsweredAt), clean(value(a.Answer)))
 		}
 		fmt.Fprintln(w)
+		for i, p := range a.Plan {
+			fmt.Fprintf(w, "  %s\n", planStep(i, p))
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,8 @@ func (a *app) configCheck() *cobra.Command {
 		Use: "check", Short: "Check the configuration; exit 3 with file, line, key and fix",
 		Example: `  claudeops config check
   claudeops config check --config /etc/claudeops/claudeops.yaml`,
-		RunE: func(*cobra.Command, []string) error {
-			found, err := a.checkConfig()
+		RunE: func(c *cobra.Command, _ []string) error {
+			found, err := a.checkConfig(c.Context())
 			if err != nil {
 				return err
 			}
@@ -43,7 +44,7 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 // checkConfig reads and checks the configuration as it is now.
-func (a *app) checkConfig() (api.ConfigCheck, error) {
+func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
 	o, err := a.options()
 	if err != nil {
 		return api.ConfigCheck{}, err
@@ -61,15 +62,15 @@ func (a *app) checkConfig() (api.ConfigCheck, error) {
 	if o.Config.File != "" {
 		out.File = &o.Config.File
 	}
-	for _, f := range obstacles(o.Config) {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix))
+	for _, f := range append(obstacles(o.Config), a.unprobed(ctx, o.Config)...) {
+		out.Notes = append(out.Notes, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix)))
 	}
 	return out, nil
 }
 
 // configRow is the result of checkConfig for the API: problems are part of it.
-func (a *app) configRow(context.Context) api.ConfigCheck {
-	found, err := a.checkConfig()
+func (a *app) configRow(ctx context.Context) api.ConfigCheck {
+	found, err := a.checkConfig(ctx)
 	if err == nil {
 		return found
 	}

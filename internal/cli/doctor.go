@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/process"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -71,7 +73,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	if p := cfg.Environments()[0].Policy; uses(p, agentClaude) || cfg.Agent.Scripted() {
 		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
 	}
-	out = append(out, a.lastCycle(ctx, cfg)...)
+	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
 	out = append(append(append(out, unfit(cfg)...), a.trials(ctx, cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
@@ -149,6 +151,40 @@ func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []finding {
 		return nil
 	}
 	return []finding{{"last cycle", "warning", fmt.Sprintf("cycle %d ended %s", cycles[0].ID, cycles[0].Status), clean(todo)}}
+}
+
+// priceTimeout is how long the database may take to say what looks cost.
+const priceTimeout = 3 * time.Second
+
+// unprobed says who looks at the services that have no probe beside others that have one, and at what price.
+func (a *app) unprobed(ctx context.Context, cfg *config.Config) []finding {
+	envs := slices.DeleteFunc(cfg.Environments(), func(e ops.Environment) bool { return len(e.Policy.Unprobed()) == 0 })
+	if len(envs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, priceTimeout)
+	defer cancel()
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err == nil { // otherwise the price is not known
+		defer func() { _ = s.Close() }()
+	}
+	var out []finding
+	for _, e := range envs {
+		var price *float64
+		if err == nil {
+			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
+		}
+		f := finding{Check: "services without a probe", State: "ok"}
+		nobody := false
+		if f.Detail, nobody = situation.Unprobed(e, price); nobody {
+			f.State, f.Fix = "warning", "Add a probe, or set observe_every"
+		}
+		if len(cfg.Environments()) > 1 {
+			f.Detail = "environment " + e.Name + ": " + f.Detail
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {

@@ -114,6 +114,11 @@ func (a *app) incidentsRun() *cobra.Command {
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
+				i, err := s.incidents.Incident(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				a.tellHeld(c.Context(), s.held, i.Environment)
 				cycle, err := s.changes.RunAgain(c.Context(), id)
 				if err != nil {
 					return err
@@ -142,6 +147,15 @@ func printIncident(w io.Writer, i api.Incident) {
 	}
 	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s, cycles %d to %d\n",
 		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt), i.FirstCycleID, i.LastCycleID)
+	if i.ReopenedAt != nil {
+		fmt.Fprintf(w, "The repair did not hold: opened again at %s.\n", stamp(i.ReopenedAt))
+	}
+	if i.ProbationUntil != nil && time.Now().Before(*i.ProbationUntil) {
+		fmt.Fprintf(w, "On probation until %s: the same check opens it again.\n", stamp(i.ProbationUntil))
+	}
+	if i.DeniedUntil != nil && i.ResolvedAt == nil {
+		fmt.Fprintf(w, "Somebody said no: no agent works on it until %s or until the facts change.\n", stamp(i.DeniedUntil))
+	}
 	if i.Handled {
 		fmt.Fprintf(w, "Cycle %d repairs it; nobody was called.\n", i.LastCycleID)
 	}
@@ -185,13 +199,21 @@ func (a *app) incidentChange(
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stderr, "incident %d is %s\n", i.ID, i.Status)
+				fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
 				return a.wake(c.Context())
 			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
+}
+
+// note is what a person leaves behind who resolves an incident.
+func note(i api.Incident) string {
+	if i.Note == nil {
+		return ""
+	}
+	return "; " + clean(*i.Note)
 }
 
 func (a *app) incidentsSnooze() *cobra.Command {
@@ -226,8 +248,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 func (a *app) approvalsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
 	c.AddCommand(a.approvalsList(), a.approvalsShow(),
-		a.answerCommand("approve", "Approve a step; the cycle continues with exactly that step", ops.ApprovalApproved),
-		a.answerCommand("deny", "Deny a step; the cycle ends with your reason", ops.ApprovalDenied))
+		a.approveCommand(), a.denyCommand())
 	return c
 }
 
@@ -245,10 +266,10 @@ func (a *app) approvalsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "WHY")
+				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
 				return printRows(a, found, header, func(x api.Approval) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
-						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), shorten(x.Reason, 60))
+						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(x.Reason, 60))
 				})
 			})
 		},
@@ -295,14 +316,15 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 		{"Expires", or(stamp(x.ExpiresAt), "never")},
 		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},
 		{"Answer", clean(value(x.Answer))},
+		{"Effect", clean(value(x.Effect))},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
 		}
 	}
 	for i, p := range x.Plan {
-		fmt.Fprintf(w, "\nstep %d: %s of %s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
-			i+1, p.Action, p.Service, clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
+		fmt.Fprintf(w, "\n%s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
+			planStep(i, p), clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
 	}
 	fmt.Fprintln(w)
 	printChain(w, cycle.Cycle)
@@ -311,17 +333,44 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 	}
 }
 
-func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobra.Command {
+// planStep is a step of a plan with what became of it.
+func planStep(i int, p api.PlanStep) string {
+	text := fmt.Sprintf("step %d: %s of %s (%s)", i+1, p.Action, p.Service, stateWords(p.State))
+	if p.Why != nil {
+		text += ": " + clean(*p.Why)
+	}
+	return text
+}
+
+func stateWords(s ops.PlanState) string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// planLine counts the steps of a plan by their states: "1 done, 2 skipped".
+func planLine(plan []api.PlanStep) string {
+	var order []ops.PlanState
+	count := map[ops.PlanState]int{}
+	for _, p := range plan {
+		if count[p.State]++; count[p.State] == 1 {
+			order = append(order, p.State)
+		}
+	}
+	var parts []string
+	for _, state := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", count[state], stateWords(state)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) approveCommand() *cobra.Command {
 	var reason, steps string
 	c := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
 			if err != nil {
 				return err
 			}
 			return a.change(c.Context(), func(s source) error {
-				x, err := a.answer(c.Context(), s, id, status, reason, steps)
+				x, err := a.approve(c.Context(), s, id, reason, steps)
 				if err != nil {
 					return err
 				}
@@ -331,16 +380,51 @@ func (a *app) answerCommand(verb, short string, status ops.ApprovalStatus) *cobr
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	if status == ops.ApprovalApproved {
-		c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
-	}
+	c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
 	return c
 }
 
-// answer answers an approval. What is approved of a plan is printed first, and approved exactly as it was printed.
-func (a *app) answer(ctx context.Context, s source, id int64, status ops.ApprovalStatus, reason, steps string) (api.Approval, error) {
-	if status != ops.ApprovalApproved || steps == "none" {
-		return s.approvals.Answer(ctx, id, status, reason)
+func (a *app) denyCommand() *cobra.Command {
+	var reason string
+	var span time.Duration
+	c := &cobra.Command{
+		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
+		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
+another service, probe, kind of failure or action. Probes keep looking.
+
+Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
+		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := number(args[0])
+			if err != nil {
+				return err
+			}
+			if span < 0 {
+				return usage(errors.New("--for is negative: give a duration such as 24h, or 0 for this question only"))
+			}
+			lasts := &span
+			if !c.Flags().Changed("for") {
+				lasts = nil
+			}
+			return a.change(c.Context(), func(s source) error {
+				x, err := s.approvals.Deny(c.Context(), id, lasts, reason)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "%s is denied. %s\n", x.Handler, clean(value(x.Effect)))
+				return a.wake(c.Context())
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	c.Flags().DurationVar(&span, "for", ops.NoLasts, "how long the no lasts, such as 2h; 0 answers this question only")
+	return c
+}
+
+// approve approves a step. What is approved of a plan is printed first, and approved exactly as it was printed.
+func (a *app) approve(ctx context.Context, s source, id int64, reason, steps string) (api.Approval, error) {
+	if steps == "none" {
+		return s.approvals.Approve(ctx, id, "", nil, reason)
 	}
 	x, err := s.approvals.Approval(ctx, id)
 	if err != nil || x.PlanHash == nil {
@@ -350,7 +434,7 @@ func (a *app) answer(ctx context.Context, s source, id int64, status ops.Approva
 		if err != nil {
 			return x, err
 		}
-		return s.approvals.Answer(ctx, id, status, reason)
+		return s.approvals.Approve(ctx, id, "", nil, reason)
 	}
 	var chosen []int
 	for word := range strings.SplitSeq(steps, ",") {
@@ -368,7 +452,7 @@ func (a *app) answer(ctx context.Context, s source, id int64, status ops.Approva
 			fmt.Fprintf(a.Stderr, "step %d: %s of %s: %s\n", i+1, p.Action, p.Service, clean(p.Does))
 		}
 	}
-	return s.approvals.ApprovePlan(ctx, id, *x.PlanHash, chosen, reason)
+	return s.approvals.Approve(ctx, id, *x.PlanHash, chosen, reason)
 }
 
 // wake tells a running daemon that a row has changed. Without one, the next start reads it.

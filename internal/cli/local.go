@@ -82,6 +82,16 @@ func (l *local) CancelCycle(ctx context.Context, id ops.CycleID, reason string) 
 	return err
 }
 
+// Held lists what agents leave alone in an environment.
+func (l *local) Held(ctx context.Context, environment string) ([]api.Held, error) {
+	e, err := l.cfg.Environment(environment)
+	if err != nil {
+		return nil, err
+	}
+	held, err := l.store.HeldBack(ctx, e, l.store.Clock())
+	return rowsOf(held, err, api.HeldRow)
+}
+
 // Incidents returns a page of incidents.
 func (l *local) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
 	found, err := l.store.Incidents(ctx, f)
@@ -138,9 +148,9 @@ func (l *local) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Ap
 	return rowsOf(found, err, api.ApprovalRow)
 }
 
-// Answer approves or denies.
-func (l *local) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
-	x, err := l.store.Answer(ctx, id, status, person(), reason, l.store.Clock())
+// Deny says no.
+func (l *local) Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error) {
+	x, err := l.store.Deny(ctx, id, lasts, person(), reason, l.store.Clock())
 	return api.ApprovalRow(x), err
 }
 
@@ -150,8 +160,8 @@ func (l *local) Approval(ctx context.Context, id int64) (api.Approval, error) {
 	return api.ApprovalRow(x), err
 }
 
-// ApprovePlan approves steps of a plan.
-func (l *local) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+// Approve says yes.
+func (l *local) Approve(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
 	x, err := l.store.Approval(ctx, id)
 	if err == nil {
 		x, err = l.store.ApproveSteps(ctx, x, hash, steps, person(), reason, time.Now())

@@ -55,7 +55,13 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	if line != nil {
 		o.Logger = a.quietLogger() // the status line shows the steps
 	}
-	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) { line.show(ctx, &local{store: s, cfg: o.Config}, id) })
+	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) {
+		if l := (&local{store: s, cfg: o.Config}); id == 0 {
+			a.tellHeld(ctx, l, n.Environment)
+		} else {
+			line.show(ctx, l, id)
+		}
+	})
 	line.clear()
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {

@@ -87,10 +87,9 @@ func overviewOf(ctx context.Context, s source) (o overview, err error) {
 		return o, err
 	}
 	o.Cycles = append([]api.Cycle{}, o.Cycles...)
-	if o.Incidents, err = s.incidents.Incidents(ctx, store.IncidentFilter{Status: ops.IncidentOpen, Limit: 50}); err != nil {
+	if o.Incidents, err = s.incidents.Incidents(ctx, store.IncidentFilter{NeedsYou: true, Limit: 50}); err != nil {
 		return o, err
 	}
-	o.Incidents = slices.DeleteFunc(o.Incidents, func(i api.Incident) bool { return i.Handled }) // they need nobody
 	o.Approvals, err = s.approvals.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
 	return o, err
 }
@@ -196,11 +195,16 @@ func cyclesLine(cycles []api.Cycle) string {
 }
 
 func needsLine(o overview) string {
-	if o.Stats.NeedsYou == 0 {
-		return "nothing"
+	s := o.Stats
+	line := "nothing"
+	if s.NeedsYou > 0 {
+		line = plural(s.IncidentsOpen, "open incident", "open incidents") + ", " +
+			plural(s.ApprovalsPending, "approval", "approvals") + " pending"
 	}
-	return plural(o.Stats.IncidentsOpen, "open incident", "open incidents") + ", " +
-		plural(o.Stats.ApprovalsPending, "approval", "approvals") + " pending"
+	if s.IncidentsUnverified > 0 {
+		line += fmt.Sprintf(" (%d unverified)", s.IncidentsUnverified)
+	}
+	return line
 }
 
 func spendLine(s api.Stats) string {

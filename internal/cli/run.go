@@ -25,7 +25,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   `run "PROMPT"`,
 		Short: "Start a cycle now with your own prompt",
 		Long: `Starts a cycle and adds your text to the prompt of Tier 1. If a daemon is running, the cycle is queued there and the command
-waits for its end. Otherwise the command runs the cycle itself. Exit codes are the same as for once.`,
+waits for its end. Otherwise the command runs the cycle itself. Before that it says what agents leave alone there, such as a silenced
+service or an acknowledged incident; the cycle runs all the same. Exit codes are the same as for once.`,
 		Example: `  claudeops run "jellyfin feels slow, look at its disk"
   claudeops run --detach "check the certificates"`,
 		Args: cobra.ExactArgs(1),
@@ -78,6 +79,7 @@ waits for its end. Otherwise the command runs the cycle itself. Exit codes are t
 
 // runAtServer queues a cycle at the server and waits for its end.
 func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
+	a.tellHeld(ctx, a.remote, n.Environment)
 	id, err := a.remote.SubmitCycle(ctx, n)
 	if err != nil {
 		return err
@@ -95,6 +97,7 @@ func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycl
 	if err := daemon.UseJobs(ctx, s, cfg); err != nil {
 		return err
 	}
+	a.tellHeld(ctx, &local{store: s, cfg: cfg}, n.Environment)
 	id, err := s.SubmitCycle(ctx, n)
 	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
 		return err
@@ -104,6 +107,21 @@ func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycl
 		return fmt.Errorf("wake daemon: %w", err)
 	}
 	return a.queued(ctx, &local{store: s, cfg: cfg}, id, detach, timeout)
+}
+
+// tellHeld says what agents leave alone in an environment, before a cycle is paid. A server that is older than this program does not know.
+func (a *app) tellHeld(ctx context.Context, s heldReader, environment string) {
+	held, err := s.Held(ctx, environment)
+	if err != nil {
+		a.logger().DebugContext(ctx, "what is held back could not be read", "error", err)
+		return
+	}
+	for _, h := range held {
+		fmt.Fprintf(a.Stderr, "held back: %s\n", clean(h.Reason))
+	}
+	if len(held) > 0 {
+		fmt.Fprintln(a.Stderr, "agents change nothing there; the cycle runs all the same, and Tier 1 is paid")
+	}
 }
 
 // queued reports a cycle that was queued and, unless detached, waits for its end.

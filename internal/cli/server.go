@@ -58,6 +58,11 @@ func (c *client) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, er
 	return get[api.CycleReport](ctx, c, "/cycles/"+digits(id))
 }
 
+// Held lists what agents leave alone in an environment.
+func (c *client) Held(ctx context.Context, environment string) ([]api.Held, error) {
+	return items[api.Held](ctx, c, "/held", query("environment", environment), mostItems)
+}
+
 // SubmitCycle queues a cycle.
 func (c *client) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
 	got, err := post[struct {
@@ -73,7 +78,8 @@ func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string)
 
 // Incidents returns a page of incidents.
 func (c *client) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
-	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "status", string(f.Status),
+	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "needs_you", strconv.FormatBool(f.NeedsYou),
+		"status", string(f.Status),
 		"environment", f.Environment, "service", f.Service, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
@@ -120,13 +126,13 @@ func (c *client) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.A
 		query("status", string(f.Status), "environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
 }
 
-// Answer approves or denies.
-func (c *client) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error) {
-	verb := "deny"
-	if status == ops.ApprovalApproved {
-		verb = "approve"
+// Deny says no.
+func (c *client) Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error) {
+	body := because(reason)
+	if lasts != nil {
+		body["for"] = lasts.String()
 	}
-	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/"+verb, because(reason))
+	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/deny", body)
 }
 
 // Approval returns one approval.
@@ -134,8 +140,8 @@ func (c *client) Approval(ctx context.Context, id int64) (api.Approval, error) {
 	return get[api.Approval](ctx, c, "/approvals/"+digits(id))
 }
 
-// ApprovePlan approves steps of a plan.
-func (c *client) ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
+// Approve says yes.
+func (c *client) Approve(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error) {
 	body := map[string]any{"reason": reason, "plan_hash": hash}
 	if len(steps) > 0 {
 		body["steps"] = steps

@@ -69,7 +69,7 @@ func (e *elsewhere) chain() (ops.CycleID, []ops.SessionID) {
 	e.t.Helper()
 	return e.Chain(ops.NewCycle{Environment: "default"}, ops.CycleResolved, "Tier 2 repaired it.",
 		apitest.Run{
-			Tier: 1, Model: "haiku", For: 17 * time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1}`, Lines: []string{"one", "two"},
+			Tier: 1, Model: "haiku", For: 17 * time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1,"confidence":0.85}`, Lines: []string{"one", "two"},
 			Figures:  ops.Figures{CostUSD: ops.Ptr(0.25), NumTurns: ops.Ptr[int64](4), DurationMS: ops.Ptr[int64](17_000)},
 			Decision: &ops.Decision{SourceHandler: "tier1", TargetHandler: "tier2", Reason: "it is down", Depth: 1, MaxDepth: 2, Verdict: ops.VerdictEscalate},
 			Events:   []ops.Event{{Level: ops.LevelWarning, Kind: "check", Service: "jellyfin", Message: "is down"}},
@@ -89,7 +89,7 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 	}{
 		{"sessions list", []string{"haiku", "sonnet", "$0.25", "escalate"}},
 		{"sessions list --tier 2", []string{"sonnet"}},
-		{"sessions show 1", []string{"Session #1", "Escalated to Session #2 (Tier 2)", "$0.25", "$0.75"}},
+		{"sessions show 1", []string{"Session #1", "Escalated to Session #2 (Tier 2)", "$0.25", "$0.75", "Confidence:    85 %"}},
 		{"sessions show 2", []string{"Escalated from Session #1 (Tier 1)"}},
 		{"sessions logs 1", []string{"one", "two"}},
 		{"cycles list", []string{"resolved", "T1→T2", "$0.75", "Tier 2 repaired it."}},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -147,6 +148,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 	for _, line := range [][2]string{
 		{"Handler", fmt.Sprintf("%s (%s, %s)", s.Handler, s.Agent, s.Model)},
 		{"Outcome", value(s.Outcome)},
+		{"Confidence", confidence(s.Confidence)},
 		{"Stopped", value(s.StopCause)},
 		{"Error", clean(value(s.Error))},
 		{"Context", s.ContextMode},
@@ -164,6 +166,14 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 			fmt.Fprintf(w, "  %-14s %s\n", line[0]+":", line[1])
 		}
 	}
+}
+
+// confidence is how sure an agent is; empty if it did not say.
+func confidence(of *float64) string {
+	if of == nil {
+		return ""
+	}
+	return notice.Share(*of)
 }
 
 // printGuard lists what the guard decided.

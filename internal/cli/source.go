@@ -39,6 +39,9 @@ type (
 		Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error)
 		Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error)
 	}
+	heldReader interface {
+		Held(ctx context.Context, environment string) ([]api.Held, error)
+	}
 	incidentReader interface {
 		Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error)
 		Incident(ctx context.Context, id int64) (api.Incident, error)
@@ -53,9 +56,10 @@ type (
 	approvalSource interface {
 		Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error)
 		Approval(ctx context.Context, id int64) (api.Approval, error)
-		Answer(ctx context.Context, id int64, status ops.ApprovalStatus, reason string) (api.Approval, error)
-		// ApprovePlan approves steps of the plan with that hash; none means all.
-		ApprovePlan(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error)
+		// Deny says no for a time; nil means the usual one.
+		Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error)
+		// Approve says yes, and approves steps of the plan with that hash; none means all. Without a hash no step runs.
+		Approve(ctx context.Context, id int64, hash string, steps []int, reason string) (api.Approval, error)
 	}
 	actionSource interface {
 		Actions(ctx context.Context, environment, service string) ([]api.Action, error)
@@ -124,16 +128,17 @@ type source struct {
 	hosts         hostReader
 	stats         statsReader
 	actions       actionSource
+	held          heldReader
 	// clock tells the time by which the rows are compared.
 	clock ops.Clock
 }
 
 func localSource(l *local) source {
-	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
+	return source{l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l.store.Clock}
 }
 
 func serverSource(c *client) source {
-	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
+	return source{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, time.Now}
 }
 
 // read gives a command the rows it reads.

@@ -153,8 +153,8 @@ func (a action) usesImage() bool {
 // checkActions checks the actions of a service against the service.
 func checkActions(e *entry, s *service) {
 	fromProbes(s)
-	if e.has(&s.container) && e.has(&s.unit) {
-		e.refuse(&s.unit, "keep one of them", "a service has a container or a unit, not both")
+	if e.has(&s.Container) && e.has(&s.Unit) {
+		e.refuse(&s.Unit, "keep one of them", "a service has a container or a unit, not both")
 		return
 	}
 	known := builtIns(s)
@@ -176,7 +176,7 @@ func checkActions(e *entry, s *service) {
 			refuse("raise it, or remove it", "the built-in action %q needs a higher tier", a.Name)
 		case built && len(a.Undo) > 0 && (a.Name == string(ops.ActionStart) || a.Name == string(ops.ActionStop)):
 			refuse("remove undo", "starting and stopping undo each other")
-		case a.usesImage() && s.container == "":
+		case a.usesImage() && s.Container == "":
 			refuse("add container: … to the service", "{{current}} and {{previous}} are images of a container, and the service has none")
 		case a.off && !built:
 			refuse("remove the entry", "%q is not a built-in action", a.Name)
@@ -201,12 +201,12 @@ func listOr(specs []ops.ActionSpec, otherwise string) string {
 func fromProbes(s *service) {
 	for _, p := range s.probes {
 		switch {
-		case s.container != "" || s.unit != "":
+		case s.Container != "" || s.Unit != "":
 			return
 		case p.Type == "container" && containerNaming().MatchString(p.Container):
-			s.container = p.Container
+			s.Container = p.Container
 		case p.Type == "systemd" && unitNaming().MatchString(p.Unit):
-			s.unit = p.Unit
+			s.Unit = p.Unit
 		}
 	}
 }
@@ -217,13 +217,13 @@ func builtIns(s *service) []ops.ActionSpec {
 	add := func(kind ops.ActionKind, tier ops.Tier, counts, does string) {
 		out = append(out, ops.ActionSpec{
 			Name: string(kind), Service: s.Name, Kind: kind, Tier: tier, Counts: counts, Timeout: defaultActionTimeout, Description: does,
-			Container: s.container, Unit: s.unit,
+			Container: s.Container, Unit: s.Unit,
 		})
 	}
-	if s.container != "" || s.unit != "" {
-		what := "container " + s.container
-		if s.unit != "" {
-			what = "unit " + s.unit
+	if s.Container != "" || s.Unit != "" {
+		what := "container " + s.Container
+		if s.Unit != "" {
+			what = "unit " + s.Unit
 		}
 		add(ops.ActionRestart, ops.Tier2, ops.CountsRestart, "restart the "+what)
 		add(ops.ActionStart, ops.Tier2, ops.CountsRestart, "start the "+what)
@@ -261,9 +261,9 @@ func adoptable(known ops.Inventory, services []ops.Service, probes []ops.ProbeSp
 			}
 		}
 		fromProbes(&s)
-		if key := s.container + "\n" + s.unit; !taken[key] {
+		if key := s.Container + "\n" + s.Unit; !taken[key] {
 			taken[key] = true
-			out[i].Actions = builtIns(&s)
+			out[i].Container, out[i].Unit, out[i].Actions = s.Container, s.Unit, builtIns(&s)
 		}
 	}
 	return out
@@ -311,7 +311,7 @@ func adjust(built *ops.ActionSpec, a action) {
 // spec is the action of an entry that says itself what it does.
 func (a action) spec(s *service) ops.ActionSpec {
 	out := a.ActionSpec
-	out.Service, out.Container, out.Unit = s.Name, s.container, s.unit
+	out.Service, out.Container, out.Unit = s.Name, s.Container, s.Unit
 	switch {
 	case a.Playbook != "":
 		out.Kind = ops.ActionPlaybook

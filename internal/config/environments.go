@@ -33,8 +33,8 @@ type environment struct {
 
 // watching is how one environment is watched.
 type watching struct {
-	observe     ops.Observe // empty: as its probes suggest
-	every       time.Duration
+	observe     ops.Observe    // empty: as its probes suggest
+	every       *time.Duration // nil: as its probes suggest
 	tolerate    bool
 	grouping    ops.Grouping   // without Repeat
 	repeat      *time.Duration // nil: as observe suggests
@@ -137,7 +137,7 @@ func (c *Config) environmentFields(e *environment) []field {
 		servicesField(&e.inventory, "Its own services, in either form."),
 		value("notes", &e.notes, textKind(), "Your description of it, given to Tier 1."),
 		value("observe", &w.observe, observeKind(), "How its problems are found."),
-		value("observe_every", &w.every, waitKind(), "Its own maximum time without an agent."),
+		value("observe_every", &w.every, optional(waitKind()), "Its own maximum time without an agent."),
 		value("tolerate_degraded", &w.tolerate, boolKind(), "Whether degraded results count as healthy."),
 		object("grouping", &w.grouping, w.groupingFields(false), "Its own `window`, `grace`, `pause` and `repeat`."),
 		object("flapping", &w.flapping, w.flappingFields(false), "Its own `turns`, `window` and `calm`."),
@@ -292,7 +292,13 @@ func (c *Config) policy(e environment) ops.Policy {
 	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
 	p.BudgetDayUSD = c.BudgetDayUSD
 	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
-	p.Observe, p.ObserveEvery, p.TolerateDegraded = e.observe(), e.watching.every, e.watching.tolerate
+	p.Observe, p.TolerateDegraded = e.observe(), e.watching.tolerate
 	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
+	switch {
+	case e.watching.every != nil:
+		p.ObserveEvery = *e.watching.every
+	case len(p.Unprobed()) > 0:
+		p.ObserveEvery = 24 * time.Hour // otherwise nobody would ever look at them
+	}
 	return p
 }

@@ -31,12 +31,10 @@ type written struct {
 // service is an entry of `services`.
 type service struct {
 	ops.Service
-	needs     []string // dependencies as they were written: names or aliases
-	probes    []probeEntry
-	container string
-	unit      string
-	compose   ops.Compose
-	actions   []action
+	needs   []string // dependencies as they were written: names or aliases
+	probes  []probeEntry
+	compose ops.Compose
+	actions []action
 }
 
 func serviceFields(s *service) []field {
@@ -48,10 +46,12 @@ func serviceFields(s *service) []field {
 			"Services that it needs. While one of them is failing, this one starts no cycle."),
 		value("settle", &s.Settle, durationKind(time.Second),
 			"How long it may take to answer after a start; at most `watch.settle_max`.").orElse("learned from its last starts"),
-		value("container", &s.container, namedKind("container name", containerForm),
-			"Its container. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `container` probe"),
-		value("unit", &s.unit, namedKind("unit name", unitForm),
-			"Its systemd unit. Gives the actions `restart`, `start` and `stop`.").orElse("that of its first `systemd` probe"),
+		value("container", &s.Container, namedKind("container name", containerForm),
+			"Its container. Gives the actions `restart`, `start` and `stop`. A repair is proven only if it runs afterwards.").
+			orElse("that of its first `container` probe"),
+		value("unit", &s.Unit, namedKind("unit name", unitForm),
+			"Its systemd unit. Gives the actions `restart`, `start` and `stop`. A repair is proven only if it runs afterwards.").
+			orElse("that of its first `systemd` probe"),
 		object("compose", &s.compose, composeFields(&s.compose),
 			"Its committed compose file. Gives the actions `redeploy` and `apply`. See [Actions](#actions)."),
 		list("actions", &s.actions, actionFields, finishAction,

@@ -70,7 +70,8 @@ func (c *Config) generalSettings() []field {
 		value("repos_dir", &c.ReposDir, pathKind(), "Folder with the infrastructure repositories.").byEnv("CLAUDEOPS_REPOS_DIR"),
 		value("interval", &c.Interval, durationKind(time.Second), "Time between scheduled cycles, at least one second.").
 			byEnv("CLAUDEOPS_INTERVAL").or("3600"),
-		value("dry_run", &c.DryRun, boolKind(), "Only observe: no tier above Tier 1 starts.").byEnv("CLAUDEOPS_DRY_RUN").or("false"),
+		value("dry_run", &c.DryRun, boolKind(), "Only observe: no tier above Tier 1 starts. An outage that Tier 1 finds opens an incident, and "+
+			"you are told once.").byEnv("CLAUDEOPS_DRY_RUN").or("false"),
 		value("max_tier", &c.MaxTier, intKind(ops.Tier1, ops.LastTier),
 			"Highest tier that may start. In the file also as `escalation.max_tier`.").
 			alias("escalation.max_tier").byEnv("CLAUDEOPS_MAX_TIER").or("3"),
@@ -201,8 +202,8 @@ func (c *Config) approvalSettings() []field {
 	return under(
 		"escalation.approval",
 		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means no limit.").or("24h"),
-		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", "deny",
-			"approve"), "What happens to a request that nobody answered.").
+		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", ops.OnExpiryDeny,
+			ops.OnExpiryApprove), "What happens to a request that nobody answered. `approve` also approves all steps of its plan.").
 			or("needs_human"),
 		value("remind", &a.Remind, waitKind(), "Time between reminders; 0 sends none.").or("1h"),
 		value("reminds", &a.Reminds, intKind(0, 100), "Maximum number of reminders. After them, `notify.second_urls` is notified.").or("3"),
@@ -267,8 +268,9 @@ func (c *Config) watchSettings() []field {
 			value("observe", &w.observe, observeKind(),
 				"How problems are found. `probes`: probes run all the time and start an agent. `agent`: Tier 1 checks at every interval.").
 				byEnv("CLAUDEOPS_OBSERVE").orElse("`probes` where a probe is configured, else `agent`"),
-			value("observe_every", &w.every, waitKind(),
-				"With `observe: probes`, also start an agent when none has run for this time; 0 means never.").or("0"),
+			value("observe_every", &w.every, optional(waitKind()),
+				"With `observe: probes`, also start an agent when none has looked for this time; 0 means never.").
+				orElse("`24h` where a service has no probe, else 0"),
 			value("tolerate_degraded", &w.tolerate, boolKind(), "Treat degraded results as healthy.").or("false"),
 		},
 		under("grouping", w.groupingFields(true)...),
@@ -312,12 +314,12 @@ func (c *Config) retentionSettings() []field {
 		value("health_hours", &r.Hours, waitKind(),
 			"How long hourly health counts and response times are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
 		value("events", &r.Events, waitKind(),
-			"How long events and the probe results of cycles are kept; 0 means no limit.").or("2160h"),
+			"How long events, and the probe results and stored steps of cycles, are kept; 0 means no limit.").or("2160h"),
 		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means no limit.").or("2160h"),
 		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means no limit.").or("2160h"),
 		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means no limit.").or("720h"),
 		value("max_rows", &r.Rows, intKind(0, int64(mostMegabytes)),
-			"Maximum number of probe results, of events and of guard decisions. The oldest are removed first; 0 means no limit.").
+			"Maximum number of probe results, of events, of stored steps and of guard decisions. The oldest are removed first; 0 means no limit.").
 			or("5000000"),
 	)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -113,6 +114,39 @@ environments:
 	}
 	if envs[2].Policy.Observe != ops.ObserveAgent {
 		t.Error("without a probe an agent must look")
+	}
+}
+
+func TestAServiceWithoutAProbeBesideOthersIsLookedAtOnceADay(t *testing.T) {
+	const probed, bare = "{name: web, probes: [{type: tcp, address: 'a:1'}]}", "{name: db}"
+	for _, c := range []struct {
+		name, yaml string
+		want       time.Duration
+		unprobed   string
+	}{
+		{"all have probes", "services: [" + probed + "]\n", 0, "[]"},
+		{"none has", "services: [" + bare + "]\n", 0, "[]"},
+		{"one has none", "services: [" + probed + ", " + bare + "]\n", 24 * time.Hour, "[db]"},
+		{"zero is zero", "observe_every: 0\nservices: [" + probed + ", " + bare + "]\n", 0, "[db]"},
+		{"another time", "observe_every: 6h\nservices: [" + probed + ", " + bare + "]\n", 6 * time.Hour, "[db]"},
+		{"an agent looks on schedule", "observe: both\nservices: [" + probed + ", " + bare + "]\n", 0, "[]"},
+		{"zero of the environment", "services: [" + probed + ", " + bare + "]\nenvironments: [{name: default, observe_every: 0}]\n", 0, "[db]"},
+		{
+			"zero above, its own in the environment",
+			"observe_every: 0\nservices: [" + probed + ", " + bare + "]\nenvironments: [{name: default, observe_every: 2h}]\n", 2 * time.Hour, "[db]",
+		},
+	} {
+		cfg, _ := mustLoad(t, setup{yaml: c.yaml})
+		p := cfg.Environments()[0].Policy
+		if p.ObserveEvery != c.want || fmt.Sprint(p.Unprobed()) != c.unprobed {
+			t.Errorf("%s: every %s, without a probe are %v", c.name, p.ObserveEvery, p.Unprobed())
+		}
+	}
+	// A repository may bring services later.
+	cfg, _ := mustLoad(t, setup{yaml: "services: [" + probed + "]\n"})
+	cfg.Adopt("default", []ops.Service{{Name: "queue"}}, nil)
+	if p := cfg.Environments()[0].Policy; p.ObserveEvery != 24*time.Hour {
+		t.Errorf("every %s", p.ObserveEvery)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/replay"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -16,6 +17,7 @@ import (
 type Journal interface {
 	Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error)
 	Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error)
+	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 	Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error
 	Sessions
 }
@@ -72,7 +74,9 @@ type Parts struct {
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
-	Handoffs     HandoffFile
+	// Docker is the socket of the engine that has the containers of an environment's services; nil: the default one.
+	Docker   func(env ops.Environment) string
+	Handoffs HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
 	// Gates judge every tool call; nil leaves the CLI's own lists alone.
@@ -81,6 +85,8 @@ type Parts struct {
 	KnownOnly bool
 	// Effects reads what the gates let a session do.
 	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
+	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
+	HandoffCalls func(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
 	// Recall reads what is remembered about services, the most useful first.
 	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
 	// Changes says what was changed in an environment lately, one line each.
@@ -122,6 +128,9 @@ func New(p Parts) *Advancer {
 	if p.Owner == nil {
 		p.Owner = func() ops.Owner { return ops.Owner{} }
 	}
+	if p.Docker == nil {
+		p.Docker = func(ops.Environment) string { return "" }
+	}
 	if p.Draining == nil {
 		p.Draining = func() bool { return false }
 	}
@@ -144,19 +153,13 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
 	readSessions(now.Journal, ops.Journal{})
-	next := &following{a: a, env: env}
-	defer func() { next.drop(context.WithoutCancel(ctx)) }()
 	var done ops.Result
+	var film replay.Film
 	tidied := false // since the last session
 	for {
-		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, a.Clock())
-		switch {
-		case step.Session != nil:
-			step.Session.Key = next.keyFor(step.Session.Handler)
-		case step.Kind.Leaves():
-			next.drop(context.WithoutCancel(ctx)) // nothing of the cycle is left when it is journaled that it has ended
-		}
-		if now, err = a.record(ctx, now, done, step); err != nil {
+		at := a.Clock()
+		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, at)
+		if now, err = a.record(ctx, now, done, step, at, &film); err != nil {
 			return a.release(ctx, id, err)
 		}
 		if done.Session != nil || step.Kind == ops.StepRun && !tidied {
@@ -174,21 +177,36 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
 			return a.release(ctx, id, nil)
 		}
-		if done, err = a.perform(ctx, env, now, step, next); err != nil {
+		if done, err = a.perform(ctx, env, now, step); err != nil {
 			return a.release(ctx, id, err)
+		}
+		if len(done.Runs) > 0 {
+			if now, err = a.look(ctx, now); err != nil {
+				return a.release(ctx, id, err)
+			}
 		}
 	}
 }
 
+// look reads the journal again after a step of a plan: an incident may have been closed while it ran, and then no other step is due.
+func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	next, err := a.Journal.Load(ctx, now.Cycle.ID)
+	if err != nil {
+		return now, err
+	}
+	readSessions(next.Journal, now.Journal)
+	return next, nil
+}
+
 // perform does what the step says and returns what came of it.
-func (a *Advancer) perform(
-	ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step, next *following,
-) (ops.Result, error) {
+func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) (ops.Result, error) {
 	switch step.Kind {
 	case ops.StepProbe:
 		return a.probe(ctx, env, now, step), nil
 	case ops.StepRun:
-		return a.session(ctx, env, now, step.Target, next)
+		return a.session(ctx, env, now, step.Target)
 	case ops.StepInterrupt:
 		return a.interrupted(ctx, now, step.Target)
 	case ops.StepAct:
@@ -229,13 +247,16 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 
 // record writes the result of the last effect and the next step as one transaction.
 // It must succeed even while ctx is being stopped: what ran has run.
-func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step) (ops.Claimed, error) {
+func (a *Advancer) record(
+	ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step, at time.Time, film *replay.Film,
+) (ops.Claimed, error) {
 	id := now.Cycle.ID
 	a.log(ctx, id, done, step)
-	t := ops.Transition{Cycle: id, Result: done, Step: step, At: a.Clock()}
+	t := ops.Transition{Cycle: id, Result: done, Step: step, At: at}
 	if t.Empty() {
 		return now, nil
 	}
+	t.Facts = a.facts(ctx, film, replay.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: at, Step: step})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")
@@ -251,6 +272,15 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, done ops.Result,
 	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
 	return next, nil
+}
+
+// facts is a decision with what it was made from, as it is stored. One that cannot be written does not keep the step from being taken.
+func (a *Advancer) facts(ctx context.Context, film *replay.Film, t replay.Taken) []byte {
+	raw, err := film.Frame(t.Lean())
+	if err != nil {
+		a.Logger.WarnContext(ctx, "what a step was decided from is not stored", "cycle", t.Cycle.ID, "row", t.Step.Row, "error", err)
+	}
+	return raw
 }
 
 // readSessions fills what the sessions said, taking over what was read before: a text is parsed once.

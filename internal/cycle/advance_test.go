@@ -462,3 +462,35 @@ func TestASessionThatMayNotStartHereStaysQueued(t *testing.T) {
 		t.Errorf("the cycle is %s after %d sessions", s.journal.cycle.Status, len(s.journal.journal.Sessions))
 	}
 }
+
+// A process that no row tells of would not be found after a crash.
+func TestASessionStartsOnlyWhenThatIsJournaled(t *testing.T) {
+	ran := 0
+	s := newStage(t, policy(), func(s *stage) play {
+		return func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
+			ran++
+			if now := s.journal.journal.Session(spec.Session.ID); now.Status != ops.SessionRunning || now.PlannedID != spec.Session.PlannedID {
+				t.Errorf("the agent runs while its row is %s, planned as %q", now.Status, now.PlannedID)
+			}
+			return success()
+		}
+	})
+	full := errors.New("disk full")
+	s.journal.fail = func(op string) error {
+		if op == "start" {
+			return full
+		}
+		return nil
+	}
+	if err := s.Advance(t.Context(), 1, "default"); !errors.Is(err, full) || ran != 0 {
+		t.Fatalf("advance returns %v after %d runs", err, ran)
+	}
+	if last := s.journal.journal.Last(); last.Status != ops.SessionQueued {
+		t.Fatalf("the session is %s", last.Status)
+	}
+	s.journal.fail = func(string) error { return nil }
+	s.advance(t)
+	if ran != 1 || s.journal.journal.Last().Status != ops.SessionCompleted {
+		t.Errorf("%d runs, the session is %s", ran, s.journal.journal.Last().Status)
+	}
+}

@@ -52,7 +52,7 @@ func humanChains() []chain {
 			r.answer(ops.ApprovalApproved)
 			r.advance()
 		}},
-		{name: "closed-by-a-later-healthy-cycle", ends: ops.CycleResolved, policy: policy(gate(2), expiring("approve")), acts: []act{hands(2), well}, play: func(r *rehearsal) {
+		{name: "closed-by-a-later-healthy-cycle", ends: ops.CycleResolved, policy: policy(gate(2), expiring("approve")), acts: []act{hands(2), webIsWell}, play: func(r *rehearsal) {
 			r.advance()
 			asked := r.id
 			r.earlier() // another cycle finds everything healthy
@@ -120,7 +120,8 @@ func humanChains() []chain {
 		{name: "a-service-that-only-follows-another", ends: ops.CycleSuppressed, policy: policy(), acts: []act{hands(2)}, before: func(r *rehearsal) {
 			r.must(r.store.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "dependency", Reason: "db is down"}}))
 		}},
-		{name: "a-healthy-look-closes-what-is-open", ends: ops.CycleHealthy, policy: first, acts: []act{hands(2), well}, before: known(func(*rehearsal, ops.Incident) {})},
+		{name: "a-healthy-look-closes-what-is-open", ends: ops.CycleHealthy, policy: first, acts: []act{hands(2), webIsWell}, before: known(func(*rehearsal, ops.Incident) {})},
+		{name: "a-silent-look-closes-nothing", ends: ops.CycleHealthy, policy: first, acts: []act{hands(2), well}, before: known(func(*rehearsal, ops.Incident) {})},
 		{name: "another-cycle-waits-for-a-person", ends: ops.CycleSuppressed, policy: policy(gate(2)), acts: []act{hands(2)}, before: (*rehearsal).earlier},
 	}
 }
@@ -206,7 +207,17 @@ func judgedChains() []chain {
 			r.answer(ops.ApprovalDenied)
 			r.advance()
 		}},
-		{name: "a-judge-does-not-answer", ends: ops.CycleResolved, policy: judging, acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), replies(`{}`), says(ops.OutcomeResolved), score(22)}},
+		{name: "a-judge-does-not-answer", ends: ops.CycleResolved, policy: judging, acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), replies(`{}`)}, play: func(r *rehearsal) {
+			r.advance()
+			r.answer(ops.ApprovalApproved)
+			r.advance()
+		}},
+		{name: "a-judge-does-not-answer-and-probes-do", ends: ops.CycleResolved, policy: policy(climbing, withPeople, probing("grafana"), func(p *ops.Policy) { p.Judge = "judge" }), acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), run(fails("api_error", 401))}, probes: finds("grafana", ops.Down, ops.Healthy)},
+		{name: "a-judge-is-back", ends: ops.CycleResolved, policy: judging, acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), replies(`{}`), replies(`{}`), score(22)}, play: func(r *rehearsal) {
+			r.advance()
+			pass(2 * time.Hour)
+			r.advance()
+		}},
 	}
 }
 
@@ -241,9 +252,63 @@ func probedChains() []chain {
 		{name: "a-degraded-service-is-well-again", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded, ops.Healthy)},
 		{name: "a-probe-starts-it", ends: ops.CycleResolved, policy: policy(probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe}, acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Healthy)},
 		{name: "a-repair-takes-a-moment", ends: ops.CycleResolved, policy: policy(probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Down, ops.Down, ops.Healthy)},
+		{name: "what-is-silenced-is-left-out", ends: ops.CycleResolved, policy: policy(func(p *ops.Policy) {
+			p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}, {Name: "db", Probed: true}}}
+		}), acts: []act{leaves(twoDown), well}, probes: func(r *rehearsal, why ops.ProbePurpose) []ops.Check {
+			out := finds("web", ops.Down, ops.Healthy)(r, why)
+			if why == ops.ProbeObserve {
+				out = append(out, finds("db", ops.Down)(r, why)...)
+			}
+			return out
+		}, before: func(r *rehearsal) {
+			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "db", Author: "ada", Reason: "new disk", CreatedAt: clock(), From: clock(), Until: clock().Add(time.Hour)})
+			r.must(err)
+		}},
+		{name: "agents-fail-and-it-recovers", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe}, acts: []act{run(fails("api_error", 401))}, probes: finds("web", ops.Down, ops.Healthy)},
 		{name: "a-refuted-repair", ends: ops.CycleNeedsHuman, policy: policy(probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down)},
 		{name: "a-refuted-repair-is-tried-again", ends: ops.CycleResolved, policy: policy(recovering, probing("web")), acts: []act{hands(2), well, well}, probes: finds("web", ops.Down, ops.Down, ops.Down, ops.Down, ops.Down, ops.Healthy)},
 		{name: "a-refuted-repair-goes-up", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down)},
+	}
+}
+
+func deniedChains() []chain {
+	refused := func(wait time.Duration) func(*rehearsal) {
+		return func(r *rehearsal) {
+			r.earlier()
+			r.answer(ops.ApprovalDenied)
+			r.tape.off = true
+			r.must(r.Advance(r.t.Context(), r.id, "default"))
+			r.tape.off = false
+			pass(wait)
+		}
+	}
+	asksAgain := func(r *rehearsal) {
+		r.advance()
+		r.answer(ops.ApprovalApproved)
+		r.advance()
+	}
+	// broken fails as it did for so many looks, and then in another way, until it is verified.
+	broken := func(looks int) func(*rehearsal, ops.ProbePurpose) []ops.Check {
+		return func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check {
+			c := ops.Check{At: clock(), Service: "web", Probe: "GET /", Type: ops.CheckHTTP, Purpose: purpose, Status: ops.Down, Error: "HTTP 502 Bad Gateway"}
+			if r.seen > looks {
+				c.Error = "connection refused"
+			}
+			if purpose == ops.ProbeVerify {
+				c.Status, c.Error = ops.Healthy, ""
+			}
+			return []ops.Check{c}
+		}
+	}
+	watched := policy(probing("web"), probesFirst, gate(2))
+	scheduled, failing := ops.NewCycle{Trigger: ops.TriggerScheduled}, ops.NewCycle{Trigger: ops.TriggerProbe}
+	return []chain{
+		{name: "a-no-lasts", ends: ops.CycleSuppressed, policy: watched, new: scheduled, acts: []act{hands(2)}, probes: broken(9), before: refused(23 * time.Hour)},
+		{name: "a-no-lasts-for-a-failing-probe", ends: ops.CycleSuppressed, policy: watched, new: failing, acts: []act{hands(2)}, probes: broken(9), before: refused(time.Hour)},
+		{name: "a-no-lasts-for-whoever-looks", ends: ops.CycleSuppressed, policy: watched, acts: []act{hands(2)}, probes: broken(9), before: refused(time.Hour)},
+		{name: "a-no-lasts-where-only-an-agent-looks", ends: ops.CycleSuppressed, policy: policy(gate(2)), new: scheduled, acts: []act{hands(2)}, before: refused(time.Hour)},
+		{name: "a-no-ends-with-its-time", ends: ops.CycleResolved, policy: watched, new: scheduled, acts: []act{hands(2), hands(2), well}, probes: broken(9), before: refused(25 * time.Hour), play: asksAgain},
+		{name: "a-no-ends-when-the-facts-change", ends: ops.CycleResolved, policy: watched, new: failing, acts: []act{hands(2), hands(2), well}, probes: broken(1), before: refused(time.Hour), play: asksAgain},
 	}
 }
 

@@ -28,6 +28,7 @@ type planned struct {
 	dies    int // at this step
 	fails   int
 	refuses int
+	repairs int // the watch finds it well while this step runs
 }
 
 func (p planned) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
@@ -44,6 +45,10 @@ func (p planned) Step(ctx context.Context, env ops.Environment, a ops.Approval, 
 	if step == p.dies {
 		p.r.die()
 		return ops.ActionRun{}, errDead
+	}
+	if step == p.repairs {
+		_, err := p.r.store.ServiceRecovered(ctx, env.Name, want.Service, time.Time{}, "it answers again", clock())
+		p.r.must(err)
 	}
 	status := ops.ActionDone
 	if step == p.fails {
@@ -118,6 +123,12 @@ func planChains() []chain {
 			r.crash()
 			with(planned{})(r)
 			r.reborn()
+		}},
+		{name: "a-plan-repairs-with-its-first-step", ends: ops.CycleResolved, policy: asked, acts: []act{leaves(withPlan)}, before: with(planned{repairs: 1}), probes: healthyFor(ops.ProbePlan), play: approve(1, 2)},
+		{name: "silence-approves-a-plan", ends: ops.CycleResolved, policy: policy(probed, acting, gate(2), expiring("approve")), acts: []act{leaves(withPlan)}, before: with(planned{}), probes: healthyFor(ops.ProbePlan), play: func(r *rehearsal) {
+			r.advance()
+			pass(2 * time.Hour)
+			r.advance()
 		}},
 		{name: "a-plan-is-not-begun-in-a-silence", ends: ops.CycleSuppressed, policy: asked, acts: []act{leaves(withPlan)}, before: with(planned{}), probes: healthyFor(), play: func(r *rehearsal) {
 			r.advance()

@@ -14,7 +14,7 @@ func chains() []chain {
 	var out []chain
 	for _, some := range [][]chain{
 		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(), planChains(),
-		ladderChains(), judgedChains(), probedChains(), moneyChains(),
+		ladderChains(), judgedChains(), probedChains(), deniedChains(), moneyChains(), doubtedChains(), dryRunChains(), misplacedChains(),
 	} {
 		out = append(out, some...)
 	}
@@ -52,6 +52,13 @@ func replies(answer string) act {
 		return r
 	}
 }
+
+// webIsWell is a look that says what it checked.
+func webIsWell(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+	return replies(`{"schema_version":1,"outcome":"healthy","summary":"web answers","check_results":[{"service":"web","check_type":"http","status":"healthy","error":""}],"actions":[],"events":[],"memories":[]}`)(r, spec)
+}
+
+const twoDown = `{"schema_version":1,"recommended_tier":2,"reason":"both answer 502","services_affected":["web","db"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"HTTP 502"},{"service":"db","check_type":"http","status":"down","error":"HTTP 502"}],"cooldown_state":{}}`
 
 func stopped(cause ops.StopCause) act {
 	return func(*rehearsal, ops.SessionSpec) ops.RunResult {

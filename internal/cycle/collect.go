@@ -1,9 +1,11 @@
 package cycle
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/handoff"
@@ -14,7 +16,7 @@ import (
 
 // collect takes what a completed session says into its row: the structured outcome where there is one, else the handoff
 // file. The file itself is deleted after the row is written.
-func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
+func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, denied []ops.Denial) {
 	s := r.Session
 	failpoint.Hit("handoff.read.before")
 	raw, present, err := a.Handoffs.Read(env.StateDir)
@@ -38,11 +40,40 @@ func (a *Advancer) collect(env ops.Environment, r *ops.Result) {
 	}
 	outcome.Read(s)
 	s.Outcome = decide.Conclude(*s)
-	if s.Structured && !present {
+	problem := ""
+	switch {
+	case s.Proposed():
+	case s.Structured:
 		// A program that is known to answer, and did not, has said nothing: silence is not health.
-		s.Outcome, s.Failure = ops.OutcomeInconclusive, ops.FailureOutcome
-		s.Error = "it ended without a structured outcome and without a handoff file"
+		problem = "it ended without a structured outcome and without a handoff file"
+	default:
+		problem = a.misplaced(ctx, env, now, r, denied)
 	}
+	if problem != "" {
+		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, problem
+	}
+}
+
+// misplaced looks into the record of a session's calls for a handoff that is not where it belongs, and says so.
+func (a *Advancer) misplaced(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, denied []ops.Denial) string {
+	s := *r.Session
+	var calls []ops.GuardRecord
+	if a.Gates != nil && a.HandoffCalls != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		var err error
+		if calls, err = a.HandoffCalls(ctx, s.ID); err != nil {
+			return fmt.Sprintf("it left no handoff file, and whether it tried to could not be read: %v", err)
+		}
+	}
+	for _, d := range denied {
+		calls = append(calls, ops.GuardRecord{Tool: d.Tool, Input: string(d.Input), Reason: "by its own program"})
+	}
+	var before *ops.Session
+	if s.RetryOf != nil {
+		before = now.Journal.Session(*s.RetryOf)
+	}
+	return decide.Misplaced(s, before, calls, env.HandoffPath())
 }
 
 // problem names what the session found. The agent wrote the texts, so they are redacted before they are cut.

@@ -164,7 +164,8 @@ func TestASpentSessionIsStoppedAtTheNextBoundary(t *testing.T) {
 		halt = spec.Watch(ops.Activity{Kind: ops.ActivityUsage, Message: "m", InputTokens: 1000})
 		return ops.RunResult{ExitCode: ops.Ptr(130), Stop: ops.StopBudget, StopWhy: "spent", Failure: "budget"}
 	})
-	s := newStage(t, policy(climbing), agent, known, func(p *cycle.Parts) {
+	day := func(p *ops.Policy) { p.BudgetDayUSD = 1.5 }
+	s := newStage(t, policy(climbing, day), agent, known, func(p *cycle.Parts) {
 		p.Estimate = func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 2 } }
 		p.Journal = granting{p.Journal, 1.5}
 	})

@@ -79,7 +79,7 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 		id := ops.SessionID(len(m.journal.Sessions) + 1)
 		m.journal.Sessions = append(m.journal.Sessions, ops.Session{
 			ID: id, CycleID: 1, ParentID: n.ParentID, RetryOf: n.RetryOf, Attempt: n.Attempt, Role: cmp.Or(n.Role, ops.RoleWork), Tier: n.Handler.Tier, Permissions: n.Handler.May(), RecoveryLevel: n.Level,
-			Handler: n.Handler.ID, Agent: n.Handler.Agent, Model: n.Handler.Model, Key: cmp.Or(n.Key, fmt.Sprint("key-", id)),
+			Handler: n.Handler.ID, Agent: n.Handler.Agent, Model: n.Handler.Model, Key: fmt.Sprint("key-", id),
 			Status: ops.SessionQueued, ContextMode: n.ContextMode,
 		})
 	}
@@ -133,6 +133,12 @@ func (m *memory) answer(status ops.ApprovalStatus, by string) {
 		}
 	}
 	m.cycle.Status = ops.CycleQueued
+}
+
+func (m *memory) Load(context.Context, ops.CycleID) (ops.Claimed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claimed(), nil
 }
 
 func (m *memory) Release(context.Context, ops.Owner, ops.CycleID) error {

@@ -34,7 +34,7 @@ type draft struct {
 // prepare turns a queued session into what its agent needs, and says what the operator should know about it.
 func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Claimed, s ops.Session) (ops.SessionSpec, []string, error) {
 	handler, _ := now.Cycle.Policy.Handler(s.Handler)
-	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s), gated: a.Gates != nil, spec: ops.SessionSpec{
+	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s, a.Clock()), gated: a.Gates != nil, spec: ops.SessionSpec{
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir, Command: handler.Command,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: handler.Limits.Or(env.Limits), Tools: env.Tools[s.May()],
 	}}
@@ -119,7 +119,7 @@ func folders(d *draft) error {
 // report says in which form the session has to answer.
 func report(d *draft) error {
 	if d.spec.Session.Structured {
-		d.spec.OutcomeJSON = outcome.Inline()
+		d.spec.OutcomeJSON = outcome.Inline(d.spec.Session.Tier)
 	}
 	return nil
 }
@@ -198,10 +198,18 @@ func escalationContext(d *draft) error {
 	return nil
 }
 
-// leaveAlone names the services that a human has taken over.
+// leaveAlone names the services that are held back, and why.
 func leaveAlone(d *draft) error {
-	if out := d.brief.LeaveAlone(); len(out) > 0 {
-		d.append("Leave these alone", "A human has taken over these services; do not touch them: "+strings.Join(out, ", ")+".")
+	if d.spec.Session.Tier == ops.Tier1 {
+		return nil // it changes nothing
+	}
+	var lines []string
+	for _, h := range d.brief.LeaveAlone() {
+		lines = append(lines, fmt.Sprintf("- %s: %s", h.Service, h.Why))
+	}
+	if len(lines) > 0 {
+		d.append("Leave these alone",
+			"These services are held back. Do not touch them, and do not report on their state:\n\n"+strings.Join(lines, "\n"))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		result = a.excuse(env, now, result)
 	case ops.ProbeObserve, ops.ProbeRecheck:
 		result.Checks = a.observe(ctx, env, specs, step)
-	case ops.ProbeWatch, ops.ProbeAlert:
+	case ops.ProbeWatch, ops.ProbeRunning, ops.ProbeAlert:
 		result.Checks = a.Prober.Run(ctx, env.Name, specs, step.Purpose)
 	}
 	if ctx.Err() != nil {
@@ -47,6 +47,11 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		return ops.Result{}
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
+	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !env.Policy.Bad(c) })
+	if verifies := step.Purpose == ops.ProbeVerify || step.Purpose == ops.ProbePlan; verifies && len(bad) == 0 {
+		seen := a.running(ctx, env, now, step)
+		result.Checks, result.Events = append(result.Checks, seen.Checks...), append(result.Events, seen.Events...)
+	}
 	for i := range result.Checks {
 		c := &result.Checks[i]
 		c.CycleID = &now.Cycle.ID
@@ -54,13 +59,11 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 			c.AfterSession = ops.Ptr(step.Target)
 		}
 	}
-	for _, c := range lastRound(result.Checks) {
-		if env.Policy.Bad(c) {
-			result.Events = append(result.Events, ops.Event{
-				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
-				Service: c.Service, Message: fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error),
-			})
-		}
+	for _, c := range bad {
+		result.Events = append(result.Events, ops.Event{
+			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
+			Service: c.Service, Message: fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error),
+		})
 	}
 	return result
 }

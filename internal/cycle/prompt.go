@@ -215,7 +215,7 @@ func describeProbe(p ops.ProbeSpec, fact *prompts.Service) {
 
 func lastCheck(checks []ops.Check, service string) string {
 	for i := len(checks) - 1; i >= 0; i-- {
-		if c := checks[i]; c.Service == service {
+		if c := checks[i]; c.Service == service && c.Purpose != ops.ProbeRunning {
 			return strings.TrimSpace(fmt.Sprintf("%s probe: %s %s", c.Type, c.Status, c.Error))
 		}
 	}

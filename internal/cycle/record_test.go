@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,11 +29,12 @@ var errDead = errors.New("this worker is dead")
 // tape stands between Advance and the real journal and keeps every decision with what it was made from.
 type tape struct {
 	cycle.Journal
-	t     *testing.T
-	now   ops.Claimed
-	taken []cycletest.Taken
-	dead  bool // nothing is written any more
-	off   bool // another cycle goes first
+	t       *testing.T
+	now     ops.Claimed
+	taken   []cycletest.Taken
+	dead    bool // nothing is written any more
+	written int  // steps
+	off     bool // another cycle goes first
 }
 
 func clock() time.Time { return time.Now().UTC() }
@@ -58,6 +58,7 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 	if err != nil {
 		return next, err
 	}
+	p.written++
 	known := p.now.Journal
 	p.now = next
 	p.now.Journal.Spend, p.now.Journal.Windows, p.now.Journal.Before, p.now.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
@@ -67,9 +68,16 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 	return next, nil
 }
 
+func (p *tape) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
+	claimed, err := p.Journal.Load(ctx, id)
+	if err == nil {
+		p.now = claimed
+	}
+	return claimed, err
+}
+
 // follow keeps a decision that is only done and not written: it follows from the journal as it stands.
 func (p *tape) follow() {
-	p.now.Journal.Sessions = slices.Clone(p.now.Journal.Sessions) // the advancer reads its own at the same time
 	for i := range p.now.Journal.Sessions {
 		outcome.Read(&p.now.Journal.Sessions[i])
 	}
@@ -172,7 +180,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Settle = r.tape, func() ops.Owner { return r.owner }, clock, 3*time.Second
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects = s.Effects
+		p.Effects, p.HandoffCalls = s.Effects, s.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
 		}
@@ -303,23 +311,30 @@ func TestChainsThroughTheRealStore(t *testing.T) {
 	}
 }
 
-func rehearse(t *testing.T, c chain) {
-	r := newRehearsal(t, c)
-	defer func() { r.must(r.store.Close()) }()
+// perform plays the whole chain.
+func (r *rehearsal) perform(c chain) {
+	r.t.Helper()
 	if c.before != nil {
 		c.before(r)
 	}
 	r.submit(c.new)
 	if c.play == nil {
 		r.advance()
-	} else {
-		c.play(r)
+		return
 	}
+	c.play(r)
+}
+
+func rehearse(t *testing.T, c chain) {
+	r := newRehearsal(t, c)
+	defer func() { r.must(r.store.Close()) }()
+	r.perform(c)
 	got, err := r.store.Cycle(t.Context(), r.id)
 	r.must(err)
 	if got.Status != c.ends {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
+	r.replayed()
 	if *record && !t.Failed() {
 		r.must(os.WriteFile(filepath.Join("..", "decide", "testdata", "replay", c.name+".json"), cycletest.EncodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
 	}

@@ -66,7 +66,7 @@ func TestTheNextTierContinuesTheConversation(t *testing.T) {
 		}
 	}
 	for i, spec := range seen {
-		if spec.OutcomeJSON != outcome.Inline() || !spec.Session.Structured {
+		if spec.OutcomeJSON != outcome.Inline(spec.Session.Tier) || !spec.Session.Structured {
 			t.Errorf("session %d is not asked for structured output", i+1)
 		}
 	}

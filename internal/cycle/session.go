@@ -19,9 +19,7 @@ import (
 
 // session runs one queued session: running is journaled before the process starts, its end only by the caller,
 // together with what follows from it.
-func (a *Advancer) session(
-	ctx context.Context, env ops.Environment, now ops.Claimed, id ops.SessionID, next *following,
-) (ops.Result, error) {
+func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Claimed, id ops.SessionID) (ops.Result, error) {
 	queued := now.Journal.Session(id)
 	if queued == nil {
 		return ops.Result{}, fmt.Errorf("run session %d: %w", id, ops.ErrNotFound)
@@ -36,102 +34,40 @@ func (a *Advancer) session(
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	ask := decide.BriefFor(now, s).Budget()
-	prepared := a.prepareAside(ctx, env, now, s)
-	begun := a.begin(ctx, s, ask)
-	p := <-prepared
-	if _, holds := p.runner.(stager); !holds || ask != (ops.BudgetAsk{}) {
-		_ = begun.wait() // the program is told what it may spend
+	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s, started).Budget())
+	switch {
+	case err == nil:
+		s.BudgetUSD = granted
+	case ctx.Err() != nil:
+		return ops.Result{}, nil // still queued: nothing ran
+	case errors.Is(err, ops.ErrBudget):
+		s.Status, s.EndedAt, s.StartedAt = ops.SessionFailed, &started, nil
+		s.Failure, s.Error = ops.FailureUnpaid, err.Error()
+		return ops.Result{Session: &s}, nil
+	default:
+		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
 	}
+	a.Changed(s.CycleID)
+
 	result := ops.Result{Session: &s}
-	var run ops.RunResult
-	if begun.failed() == nil {
-		p.spec.Begin = func() error {
-			err := begun.wait()
-			failpoint.Hit("session.prepare.before")
-			return err
-		}
-		s.BudgetUSD = begun.amount()
-		run = a.start(ctx, env, now, &result, p, next)
-	}
-	if err := begun.wait(); err != nil {
-		return a.notBegun(ctx, s, err)
-	}
+	failpoint.Hit("session.prepare.before")
+	run, warnings := a.start(ctx, env, now, &result)
 	failpoint.Hit("session.conclude.before")
 	a.conclude(&s, run)
 	if s.Status == ops.SessionCompleted && s.Works() {
-		a.collect(env, &result)
+		a.collect(ctx, env, now, &result, run.Denials)
 		result.Problem = a.problem(s)
 	} else {
 		outcome.Read(&s)
 	}
 	a.effects(ctx, env, &result)
-	for _, w := range append(p.warnings, run.Warnings...) {
+	for _, w := range append(warnings, run.Warnings...) {
 		result.Events = append(result.Events, a.warn(env, s, ops.EventSession, w))
 	}
 	for _, d := range run.Denials {
 		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
 	}
 	return result, nil
-}
-
-// beginning is the start of a session while it is being journaled.
-type beginning struct {
-	done    chan struct{}
-	granted *float64
-	err     error
-}
-
-// begin journals that a session runs, before its process exists.
-func (a *Advancer) begin(ctx context.Context, s ops.Session, ask ops.BudgetAsk) *beginning {
-	b := &beginning{done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		if b.granted, b.err = a.Journal.StartSession(ctx, a.Owner(), s.ID, s.PlannedID, *s.StartedAt, ask); b.err == nil {
-			a.Changed(s.CycleID)
-		}
-	}()
-	return b
-}
-
-// wait returns when it is journaled, or why it could not be.
-func (b *beginning) wait() error {
-	<-b.done
-	return b.err
-}
-
-// failed is why it could not be journaled, if that is known.
-func (b *beginning) failed() error {
-	select {
-	case <-b.done:
-		return b.err
-	default:
-		return nil
-	}
-}
-
-// amount is what the session may spend; nil without a limit.
-func (b *beginning) amount() *float64 {
-	select {
-	case <-b.done:
-		return b.granted
-	default:
-		return nil
-	}
-}
-
-// notBegun is the result of a session whose start could not be journaled.
-func (a *Advancer) notBegun(ctx context.Context, s ops.Session, err error) (ops.Result, error) {
-	switch {
-	case ctx.Err() != nil:
-		return ops.Result{}, nil // still queued: nothing ran
-	case errors.Is(err, ops.ErrBudget):
-		s.Status, s.EndedAt, s.StartedAt = ops.SessionFailed, s.StartedAt, nil
-		s.Failure, s.Error = ops.FailureUnpaid, err.Error()
-		return ops.Result{Session: &s}, nil
-	default:
-		return ops.Result{}, fmt.Errorf("start session %d: %w", s.ID, err)
-	}
 }
 
 // effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.
@@ -152,72 +88,41 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 	r.Effects = &found
 }
 
-// ready is a session that is prepared, or why it is not.
-type ready struct {
-	runner     Runner
-	able       ops.Ability
-	structured bool
-	spec       ops.SessionSpec
-	warnings   []string
-	err        error
-}
-
-// prepareAside prepares a session while its start is being journaled. Nothing is started by it.
-func (a *Advancer) prepareAside(ctx context.Context, env ops.Environment, now ops.Claimed, s ops.Session) <-chan ready {
-	out := make(chan ready, 1)
+// start prepares the session and runs the agent of its handler to its end.
+func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result) (ops.RunResult, []string) {
+	s := r.Session
 	runner, ok := a.Runners[s.Agent]
 	if !ok {
-		out <- ready{}
-		return out
-	}
-	go func() {
-		r := ready{runner: runner, able: runner.Able(ctx, env.AgentEnv)}
-		// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
-		r.structured = r.able.Structured && (!s.Works() || r.able.NoFiles || reportsStructured(now, s))
-		s.Structured = r.structured
-		r.spec, r.warnings, r.err = a.prepare(ctx, env, now, s)
-		out <- r
-	}()
-	return out
-}
-
-// start runs the agent of the session's handler to its end.
-func (a *Advancer) start(
-	ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, p ready, next *following,
-) ops.RunResult {
-	s := r.Session
-	if p.runner == nil {
 		return ops.RunResult{
 			Failure: ops.FailureAgentUnknown,
 			Err:     fmt.Sprintf("handler %s uses agent %q, which this build does not have", s.Handler, s.Agent),
-		}
+		}, nil
 	}
-	s.Structured = p.structured
+	able := runner.Able(ctx, env.AgentEnv)
+	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
+	s.Structured = able.Structured && (!s.Works() || able.NoFiles || reportsStructured(now, *s))
+	spec, warnings, err := a.prepare(ctx, env, now, *s)
 	switch {
-	case errors.Is(p.err, errElsewhere):
-		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: p.err.Error()}
-	case p.err != nil:
-		return ops.RunResult{Failure: ops.FailurePrepare, Err: p.err.Error()}
+	case errors.Is(err, errElsewhere):
+		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: err.Error()}, warnings
+	case err != nil:
+		return ops.RunResult{Failure: ops.FailurePrepare, Err: err.Error()}, warnings
 	}
 	if s.BudgetUSD != nil {
-		p.spec.BudgetUSD = *s.BudgetUSD
+		spec.BudgetUSD = *s.BudgetUSD
 	}
-	p.spec.Session.BudgetUSD = s.BudgetUSD
-	watcher := a.watch(ctx, now, *s, p.runner, p.spec)
-	p.spec.Watch = watcher.saw
-	next.wait(ctx, s.Key)
-	run, problem := a.guarded(ctx, env, p, r, hooks{
-		started: func() { next.begin(ctx, now.Cycle.Policy, *s) }, ended: next.refresh,
-	})
+	watcher := a.watch(ctx, now, *s, runner, spec)
+	spec.Watch = watcher.saw
+	run, problem := a.guarded(ctx, env, able, runner, spec, r)
 	if problem != "" {
-		return ops.RunResult{Failure: ops.FailureGate, Err: problem}
+		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, warnings
 	}
 	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
 	r.Gated = r.Gated && !watcher.changed
-	if _, told := p.runner.(replayer); told && !watcher.called {
+	if _, told := runner.(replayer); told && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
-	return run
+	return run, warnings
 }
 
 // gater is a runner of a program that asks nobody, but may be made to: Gated reports whether the commands of a session are judged.
@@ -225,18 +130,14 @@ type gater interface {
 	Gated(spec ops.SessionSpec) bool
 }
 
-// hooks are called when the process of a session has started, and when it has ended.
-type hooks struct{ started, ended func() }
-
 // guarded runs the agent behind its gates, or says why it was not started.
 func (a *Advancer) guarded(
-	ctx context.Context, env ops.Environment, p ready, r *ops.Result, h hooks,
+	ctx context.Context, env ops.Environment, able ops.Ability, runner Runner, spec ops.SessionSpec, r *ops.Result,
 ) (ops.RunResult, string) {
-	s, able, spec := r.Session, p.able, p.spec
-	rec := &recorder{a: a, session: *s, started: h.started}
+	s := r.Session
+	rec := &recorder{a: a, session: *s}
 	if a.Gates == nil {
-		defer h.ended()
-		return p.runner.Run(ctx, spec, rec), ""
+		return runner.Run(ctx, spec, rec), ""
 	}
 	if a.KnownOnly && !able.Known && !able.Ungated {
 		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
@@ -247,21 +148,19 @@ func (a *Advancer) guarded(
 		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
 	failpoint.Hit("gate.open.after")
-	spec.Ending = h.ended
 	gate := held.Spec()
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
 	judged := !able.Ungated
-	if g, ok := p.runner.(gater); ok && !judged {
+	if g, ok := runner.(gater); ok && !judged {
 		judged = g.Gated(spec)
 	}
 	if !judged {
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
 	spec.Gate, r.Gated = &gate, judged
-	run := p.runner.Run(ctx, spec, rec)
-	h.ended()
+	run := runner.Run(ctx, spec, rec)
 	a.leave(ctx, env, held, r)
 	return run, ""
 }
@@ -370,11 +269,9 @@ func shorten(raw json.RawMessage) string {
 type recorder struct {
 	a       *Advancer
 	session ops.Session
-	started func()
 }
 
 func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
-	defer r.started()
 	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Owner(), r.session.ID, pid, processStarted)
 }
 

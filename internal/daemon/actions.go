@@ -91,7 +91,7 @@ func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	if err != nil {
 		return act.Scope{}, err
 	}
-	services := incidentServices(now, t.session) // it reads what the sessions reported
+	services := incidentServices(now, t.session, t.h.Clock()) // it reads what the sessions reported
 	return act.Scope{Services: services, Held: decide.Held(now, t.h.Clock())}, nil
 }
 

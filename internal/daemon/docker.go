@@ -24,10 +24,7 @@ type dockerBrokers struct {
 }
 
 // dockerSocket is the Docker socket of a session; without a session there is none.
-type dockerSocket struct {
-	session *broker.Session
-	engine  string // the socket that it leads to
-}
+type dockerSocket struct{ session *broker.Session }
 
 func (s dockerSocket) env() []string {
 	if s.session == nil {
@@ -102,8 +99,8 @@ func (d *dockerBrokers) sweep(ctx context.Context) {
 	}
 }
 
-// reserve makes the Docker socket of a session, where it gets one. Nothing is served there yet.
-func (d *dockerBrokers) reserve(env ops.Environment) (dockerSocket, error) {
+// open opens the Docker socket of a session, where it gets one.
+func (d *dockerBrokers) open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
 	engine := d.engine(env)
 	if engine == "" {
 		return dockerSocket{}, nil
@@ -112,21 +109,10 @@ func (d *dockerBrokers) reserve(env ops.Environment) (dockerSocket, error) {
 	if err != nil {
 		return dockerSocket{}, err
 	}
-	session, err := b.Reserve()
-	if err != nil {
-		return dockerSocket{}, err
-	}
-	return dockerSocket{session: session, engine: engine}, nil
-}
-
-// serve serves a session at its socket.
-func (d *dockerBrokers) serve(ctx context.Context, socket dockerSocket, env ops.Environment, s ops.Session, dryRun bool) {
-	if socket.session == nil {
-		return
-	}
-	socket.session.Serve(ctx, broker.Scope{
+	session, err := b.Open(ctx, broker.Scope{
 		Session: s, DryRun: dryRun, Others: d.others(env.Name), Services: func() []broker.Service { return d.incident(ctx, env, s) },
 	})
+	return dockerSocket{session}, err
 }
 
 // loadLimit bounds how long a Docker request waits for the journal.
@@ -143,7 +129,7 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []broker.Service
-	for _, name := range incidentServices(now, s) {
+	for _, name := range incidentServices(now, s, d.h.Clock()) {
 		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
 		if i < 0 {
 			out = append(out, broker.Service{Name: name})
@@ -154,18 +140,21 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	return out
 }
 
-// incidentServices are the services that this cycle found in trouble and no human has taken over, by their own names.
-func incidentServices(now ops.Claimed, s ops.Session) []string {
+// incidentServices are the services that this cycle found in trouble and that are not held back, by their own names.
+func incidentServices(now ops.Claimed, s ops.Session, at time.Time) []string {
 	for i := range now.Journal.Sessions {
 		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
 	}
-	brief := decide.BriefFor(now, s)
-	alone := brief.LeaveAlone()
+	brief := decide.BriefFor(now, s, at)
+	var alone []string
+	for _, h := range brief.LeaveAlone() {
+		alone = append(alone, h.Service)
+	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []string
 	for _, name := range brief.Services() {
 		canonical, known := inventory.Canonical(name)
-		if slices.Contains(alone, name) || slices.Contains(alone, canonical) || !known && inventory.Strict {
+		if slices.Contains(alone, canonical) || !known && inventory.Strict {
 			continue
 		}
 		out = append(out, canonical)

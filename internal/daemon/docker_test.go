@@ -111,11 +111,10 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	}
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
 	brokers := &dockerBrokers{h: h, redact: func(s string) string { return s }}
-	opened, err := brokers.reserve(env)
+	opened, err := brokers.open(t.Context(), env, session, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	brokers.serve(t.Context(), opened, env, session, false)
 	t.Cleanup(func() { _ = opened.close() })
 	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")
 	restart := func(name string) int {

@@ -25,7 +25,7 @@ func (h *Host) sweepFolders(ctx context.Context) error {
 		return err
 	}
 	for _, e := range h.envs {
-		if err := agent.SweepFolders(ctx, e.StateDir, open, h.discards); err != nil {
+		if err := agent.SweepFolders(e.StateDir, open, h.discards); err != nil {
 			h.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
@@ -29,9 +28,6 @@ type gates struct {
 	host   *Host
 
 	sandboxes map[string]*wall.Sandbox // by environment
-
-	mu     sync.Mutex
-	places map[string]place // of sessions that may follow, by their keys
 }
 
 // newGates makes the guard and its gates; nil without the guard.
@@ -57,10 +53,7 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	}
 	docker := &dockerBrokers{h: h, redact: r.String}
 	docker.sweep(ctx)
-	return &gates{
-		gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, host: h, sandboxes: h.sandboxes,
-		places: map[string]place{},
-	}, nil
+	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, host: h, sandboxes: h.sandboxes}, nil
 }
 
 // newJudge makes the guard with the operator's rules.
@@ -94,102 +87,27 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 	}
-	place, err := g.take(s.Key, env)
+	opened, err := g.gate.Open(ctx, s, facts)
 	if err != nil {
 		return nil, err
 	}
-	opened, docker := place.gate, place.docker
 	g.confineCommands(opened, env, s, dryRun)
-	opened.Answer(ctx, s, facts)
-	g.docker.serve(ctx, docker, env, s, dryRun)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
-		return nil, errors.Join(err, place.close())
+		return nil, errors.Join(err, opened.Close())
+	}
+	docker, err := g.docker.open(ctx, env, s, dryRun)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
 	}
 	tools, done, err := g.host.offerActions(ctx, opened, env, s, dryRun)
 	if err != nil {
-		return nil, errors.Join(err, place.close())
+		return nil, errors.Join(err, docker.close(), opened.Close())
 	}
 	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Ask: opened.Ask,
 		Env: docker.env(), Tools: tools,
 	}}, nil
-}
-
-// place is where the gates of a session are: their folders and sockets, before anything is answered there.
-type place struct {
-	gate   *gate.Session
-	docker dockerSocket
-}
-
-func (p place) close() error { return errors.Join(p.docker.close(), p.gate.Close()) }
-
-// makePlace makes the folders and sockets of a session.
-func (g *gates) makePlace(env ops.Environment) (place, error) {
-	opened, err := g.gate.Reserve()
-	if err != nil {
-		return place{}, err
-	}
-	if _, err := opened.ShellPrefix(); err != nil {
-		return place{}, errors.Join(err, opened.Close())
-	}
-	docker, err := g.docker.reserve(env)
-	if err != nil {
-		return place{}, errors.Join(err, opened.Close())
-	}
-	return place{gate: opened, docker: docker}, nil
-}
-
-// Reserve makes the place of a session that may follow, and says what is known of its gates. Abandon, or Open for the session with
-// this key, takes it.
-func (g *gates) Reserve(_ context.Context, env ops.Environment, key string) (ops.GateSpec, error) {
-	p, err := g.makePlace(env)
-	if err != nil {
-		return ops.GateSpec{}, err
-	}
-	prefix, err := p.gate.ShellPrefix()
-	if err != nil {
-		return ops.GateSpec{}, errors.Join(err, p.close())
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.places[key] = p
-	return ops.GateSpec{Settings: p.gate.Settings(), ShellPrefix: prefix, Env: p.docker.env()}, nil
-}
-
-// Abandon removes a place that no session took.
-func (g *gates) Abandon(key string) error {
-	g.mu.Lock()
-	p, ok := g.places[key]
-	delete(g.places, key)
-	g.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	return p.close()
-}
-
-// take returns the place that was reserved for a session, or makes one. A Docker socket is not used any more if its engine is gone, and
-// is made if there is one by now.
-func (g *gates) take(key string, env ops.Environment) (place, error) {
-	g.mu.Lock()
-	p, ok := g.places[key]
-	delete(g.places, key)
-	g.mu.Unlock()
-	if !ok {
-		return g.makePlace(env)
-	}
-	if p.docker.engine == g.docker.engine(env) {
-		return p, nil
-	}
-	err := p.docker.close()
-	if err == nil {
-		p.docker, err = g.docker.reserve(env)
-	}
-	if err != nil {
-		return place{}, errors.Join(err, p.gate.Close())
-	}
-	return p, nil
 }
 
 // held is one session behind its gates.

@@ -16,7 +16,7 @@ import (
 const noticeTime = 10 * time.Second
 
 // Once finishes cycles that a crash left open, runs one cycle until it ends or waits for a person, and sends its notifications.
-// Watch, if given, is called after every change with the store to read from.
+// Watch, if given, is called with the store to read from: with no cycle before it is submitted, and after every change.
 func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Store, ops.CycleID)) (result store.CycleSummary, err error) {
 	if err := missingSystem(); err != nil {
 		return result, err
@@ -58,6 +58,9 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		if err := h.await(ctx, c.ID, changed, watch); err != nil {
 			return result, errors.Join(err, h.stopEngine(ctx))
 		}
+	}
+	if watch != nil {
+		watch(h.store, 0)
 	}
 	id, err := h.supervisor.Submit(ctx, n)
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -118,22 +117,18 @@ type sandboxed struct {
 }
 
 func (w *sandboxed) Prepare(tier ops.Tier) error {
-	if err := w.check(tier); err != nil {
+	if tier > ops.Tier1 && w.unwalled == config.UnwalledRefuse && !w.Walled(tier) {
+		return fmt.Errorf("this machine lacks walls that %s needs, and sandbox.unwalled is refuse: run claudeops doctor", tier)
+	}
+	if err := w.Check(tier); err != nil {
 		return err
 	}
 	return w.Sandbox.Prepare(tier)
 }
 
-// check refuses a tier whose walls cannot be set up here.
-func (w *sandboxed) check(tier ops.Tier) error {
-	if tier > ops.Tier1 && w.unwalled == config.UnwalledRefuse && !w.Walled(tier) {
-		return fmt.Errorf("this machine lacks walls that %s needs, and sandbox.unwalled is refuse: run claudeops doctor", tier)
-	}
-	return w.Check(tier)
-}
-
 func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
-	session := w.session(p)
+	session := sessionOf(p, w.gates)
+	session.LookOnly = agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true"
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
@@ -145,52 +140,6 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 	}
 	p.Path, p.Argv, p.Env, p.Dir, p.Credential = out.Path, out.Argv, out.Env, out.Dir, out.Credential
 	return p, err
-}
-
-// Place describes what the walls of a session are made from.
-func (w *sandboxed) Place(tier ops.Tier, p agent.Program) string {
-	return fmt.Sprintf("%d %q %+v", tier, []string{p.Path, p.Dir}, w.session(p))
-}
-
-// session reads from a program which session it is for.
-func (w *sandboxed) session(p agent.Program) wall.Session {
-	session := sessionOf(p, w.gates)
-	session.LookOnly = agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true"
-	return session
-}
-
-// Stage returns a process that sets up the walls of a session, proves them, and waits to be told its program.
-func (w *sandboxed) Stage(tier ops.Tier, p agent.Program, folder string) (agent.Stage, error) {
-	if err := w.check(tier); err != nil {
-		return agent.Stage{}, err
-	}
-	session := w.session(p)
-	session.Stage = folder
-	if err := w.PrepareStage(session); err != nil {
-		return agent.Stage{}, err
-	}
-	out, err := w.WrapSession(tier, session, wall.Command{Path: p.Path, Dir: p.Dir})
-	if err != nil {
-		return agent.Stage{}, err
-	}
-	return agent.Stage{
-		Place: w.Place(tier, p), Stamp: out.Stamp, Proven: confine.Report + confine.Hold, Tell: tell,
-		Program: agent.Program{
-			Path: out.Path, Argv: out.Argv, Env: out.Env, Dir: out.Dir, Credential: out.Credential, Limits: w.limits,
-		},
-	}, nil
-}
-
-// Staged returns the program of a session as a process that waits behind its walls becomes it.
-func (w *sandboxed) Staged(tier ops.Tier, p agent.Program) agent.Program {
-	event := sessionEvent(p, w.environment)
-	p.Env = w.Environment(w.session(p), p.Env)
-	p.Proof = func(line string) (bool, error) { return w.proof(tier, event, line) }
-	return p
-}
-
-func tell(conn, stdin *os.File, p agent.Program) error {
-	return confine.Send(conn, stdin, confine.Order{Path: p.Path, Argv: p.Argv, Env: p.Env})
 }
 
 // proof records what the walls of a session reported.

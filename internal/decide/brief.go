@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
@@ -17,21 +18,23 @@ type Brief struct {
 	session ops.Session
 }
 
-// BriefFor looks at a cycle for one of its sessions.
-func BriefFor(now ops.Claimed, s ops.Session) Brief {
-	j := now.Journal
-	return Brief{session: s, v: view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, newest: j.Newest(), last: j.Last()}}
+// BriefFor looks at a cycle for one of its sessions at a time.
+func BriefFor(now ops.Claimed, s ops.Session, at time.Time) Brief {
+	return Brief{session: s, v: viewOf(now, at)}
 }
 
-// Services are the services that somebody in this cycle found in trouble.
-func (b Brief) Services() []string { return b.v.affected() }
+func viewOf(now ops.Claimed, at time.Time) view {
+	j := now.Journal
+	return view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, now: at, newest: j.Newest(), last: j.Last()}
+}
+
+// Services are the services that somebody in this cycle found in trouble and that are not held back.
+func (b Brief) Services() []string { return b.v.ours() }
 
 // Held are the services that nobody may change at a time, with the reason: a human has them, or they are silenced or in maintenance.
 func Held(now ops.Claimed, at time.Time) map[string]string {
-	j := now.Journal
-	v := view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, now: at, newest: j.Newest(), last: j.Last()}
 	out := map[string]string{}
-	for _, h := range v.held() {
+	for _, h := range viewOf(now, at).held() {
 		out[h.Service] = h.Why
 	}
 	return out
@@ -80,6 +83,9 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 		return ops.Handoff{}, fmt.Errorf("read handoff of session %d: %w", parent.ID, errors.New(strings.Join(p.Problems, "; ")))
 	}
 	out := *h
+	if out.Confidence == nil && p.Handoff != nil {
+		out.Confidence = parent.Confidence() // of the outcome that holds the handoff
+	}
 	out.ServicesAffected = b.handedOn(*parent, out.ServicesAffected)
 	return out, nil
 }
@@ -99,21 +105,14 @@ func (b Brief) EarlierChecks() []ops.CheckResult {
 	return out
 }
 
-// LeaveAlone are the services that the parent handed up and a human has taken over; a resumed conversation still mentions them.
-func (b Brief) LeaveAlone() []string {
-	parent := b.v.journal.Parent(b.session)
-	if parent == nil {
-		return nil
-	}
-	h := b.v.handedUp(*parent).Handoff
-	if h == nil {
-		return nil
-	}
-	left := b.handedOn(*parent, h.ServicesAffected)
-	var out []string
-	for _, s := range h.ServicesAffected {
-		if !slices.Contains(left, s) {
-			out = append(out, s)
+// LeaveAlone are the services that this cycle found in trouble and that are held back, with the reason. A resumed conversation still
+// mentions them, and so do the results of probes.
+func (b Brief) LeaveAlone() []escalation.Held {
+	var out []escalation.Held
+	held := b.v.held()
+	for _, name := range b.v.affected() {
+		if i := slices.IndexFunc(held, func(h escalation.Held) bool { return h.Service == name }); i >= 0 {
+			out = append(out, held[i])
 		}
 	}
 	return out

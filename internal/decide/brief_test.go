@@ -3,6 +3,7 @@ package decide_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/outcome"
@@ -23,7 +24,7 @@ func TestAJudgeSeesWhatRanAndClaimsAsClaims(t *testing.T) {
 	for i := range now.Journal.Sessions {
 		outcome.Read(&now.Journal.Sessions[i])
 	}
-	prompt, _, err := decide.BriefFor(now, judge).Question([]ops.Call{
+	prompt, _, err := decide.BriefFor(now, judge, time.Now()).Question([]ops.Call{
 		{UseID: "a", Tool: "Bash", Input: "docker restart web", Output: "web", Returned: true},
 		{UseID: "b", Tool: "Bash", Input: "docker system prune", Output: "refused", Returned: true},
 		{UseID: "c", Tool: "Bash", Input: "curl web", Output: "200 OK", Returned: true},

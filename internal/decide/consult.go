@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/handoff"
@@ -36,7 +38,7 @@ func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
 func askAgain(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.newest.Handler)
 	handler.Tier = v.newest.Tier
-	reason := fmt.Sprintf("session %d (%s) was interrupted; it touches nothing, so it is asked again once", v.newest.ID, v.newest.Role)
+	reason := notice.AskAgain(*v.newest)
 	step := v.consult(v.newest.Role, handler, reason)
 	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
 	return step
@@ -57,7 +59,11 @@ func (v view) permitted() []ops.Handler {
 
 func askManager(v view) ops.Step {
 	manager, _ := v.policy.Handler(v.policy.Manager)
-	return v.consult(ops.RoleManager, manager, fmt.Sprintf("%s is asked who of %s takes over", manager.ID, names(v.permitted())))
+	var among []string
+	for _, h := range v.permitted() {
+		among = append(among, h.ID)
+	}
+	return v.consult(ops.RoleManager, manager, notice.AsksManager(manager.ID, among))
 }
 
 // choice is what the manager said, or nil where none was asked.
@@ -73,7 +79,7 @@ func (v view) choice() *escalation.Choice {
 	}
 	switch {
 	case s.Status != ops.SessionCompleted:
-		c.Why = "its session " + words(s.Status)
+		c.Why = "its session " + notice.Ended(s.Status)
 		if s.Error != "" {
 			c.Why += ": " + s.Error
 		}
@@ -103,7 +109,7 @@ func followPlan(v view) ops.Step {
 	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
 		return recoverFailed(v)
 	}
-	reason := fmt.Sprintf("%s starts anew with the plan of session %d", v.last.Tier, s.ID)
+	reason := notice.FollowsPlan(v.last.Tier, *s)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
@@ -114,38 +120,102 @@ func followPlan(v view) ops.Step {
 	}
 }
 
-// unjudged: a repair is claimed, and a judge is configured who has not been asked.
+// unjudged: a repair is claimed, and a judge is configured who has not been asked, or gave no usable answer the first time.
 func (v view) unjudged() bool {
-	return v.policy.Judge != "" && v.last.Outcome == ops.OutcomeResolved && v.answerOf(ops.RoleJudge) == nil
+	return v.policy.Judge != "" && v.last.Outcome == ops.OutcomeResolved && (v.timesJudged() == 0 || v.judgeSilent() && v.timesJudged() == 1)
+}
+
+// timesJudged is how often the judge was asked about the last session and came to an end.
+func (v view) timesJudged() int {
+	n := 0
+	for _, s := range v.journal.Sessions {
+		if s.Role == ops.RoleJudge && s.ParentID != nil && *s.ParentID == v.last.ID && s.Status != ops.SessionInterrupted {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeSilent: the judge was asked and gave no usable answer. That says nothing about the repair.
+func (v view) judgeSilent() bool {
+	_, judged := v.verdict()
+	return !judged && v.policy.Judge != "" && v.last != nil && v.answerOf(ops.RoleJudge) != nil
+}
+
+// withoutJudge ends by the probes where they prove the repair, else a human looks. A broken judge starts no repair and no higher tier.
+func withoutJudge(v view) ops.Step {
+	why := notice.JudgeSilent(*v.answerOf(ops.RoleJudge), v.judgeProblem())
+	if !v.allProven(ops.ProbeVerify) {
+		return v.askReview(notice.JudgeSilentReview(*v.last, why))
+	}
+	step := resolved(v)
+	p := problem{kind: ops.ProblemJudge, level: ops.LevelWarning, reason: why, todo: notice.Advice(ops.ProblemJudge, nil, ops.Handler{})}
+	report := v.report(p)
+	report.Class, report.Services, report.Checks, report.Titles = ops.ClassJudge, nil, nil, nil
+	step.Incident = &report
+	step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventVerify, why))
+	told := v.told(p)
+	told.Services, told.What = nil, why
+	return v.notifyOnce(step, v.notice(ops.NoticeFailed, ops.LevelWarning, notice.NoJudge(told)))
+}
+
+// judgeProblem says why the judge's answer cannot be used.
+func (v view) judgeProblem() string {
+	s := v.answerOf(ops.RoleJudge)
+	if s.Status != ops.SessionCompleted {
+		return strings.TrimSuffix("its session "+notice.Ended(s.Status)+": "+s.Error, ": ")
+	}
+	_, problems := judge.Parse(s.OutcomeJSON)
+	return strings.Join(handoff.Sentences(problems), "; ")
+}
+
+// judgeAgain is how long a review waits before the judge is asked once more, and mostJudged how often at most.
+const (
+	judgeAgain = time.Hour
+	mostJudged = 24
+)
+
+// judgeDue: a human is asked because the judge did not answer; it may be back.
+func (v view) judgeDue() bool {
+	return v.asked(ops.ApprovalPending, ops.ApprovalReview) && v.judgeSilent() && v.timesJudged() < mostJudged &&
+		!v.now.Before(v.judgeBack())
+}
+
+// judgeBack is when the judge is asked again.
+func (v view) judgeBack() time.Time {
+	s := v.answerOf(ops.RoleJudge)
+	if s.EndedAt == nil {
+		return v.now
+	}
+	return s.EndedAt.Add(judgeAgain)
+}
+
+// judgedMeanwhile: the judge is back and accepts the repair about which a human is still asked.
+func (v view) judgedMeanwhile() bool {
+	r, judged := v.verdict()
+	return v.asked(ops.ApprovalPending, ops.ApprovalReview) && judged && r.Verdict == judge.Pass && v.timesJudged() > 1
 }
 
 func askJudge(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.policy.Judge)
-	return v.consult(ops.RoleJudge, handler, fmt.Sprintf("%s is asked whether session %d repaired it", handler.ID, v.last.ID))
+	return v.consult(ops.RoleJudge, handler, notice.AsksJudge(handler.ID, *v.last))
 }
 
-// verdict is what the judge's numbers say of the claim.
-func (v view) verdict() (judge.Judgement, bool) { return v.verdictOn(*v.last) }
+// verdict is what the judge's numbers say of the claim; false where there is no usable answer.
+func (v view) verdict() (judge.Judgement, bool) {
+	if v.last == nil {
+		return judge.Judgement{}, false
+	}
+	return v.verdictOn(*v.last)
+}
 
 func (v view) verdictOn(about ops.Session) (judge.Judgement, bool) {
 	s := v.answerAbout(about, ops.RoleJudge)
-	if s == nil || v.policy.Judge == "" {
+	if s == nil || v.policy.Judge == "" || s.Status != ops.SessionCompleted {
 		return judge.Judgement{}, false
 	}
-	if s.Status != ops.SessionCompleted {
-		return judge.WithoutAnswer([]handoff.Problem{{Message: "its session " + words(s.Status)}}, v.probesPass(about)), true
-	}
 	found, problems := judge.Parse(s.OutcomeJSON)
-	if len(problems) > 0 {
-		return judge.WithoutAnswer(problems, v.probesPass(about)), true
-	}
-	return found, true
-}
-
-// probesPass: our own probes looked at what the session claims, and found nothing down.
-func (v view) probesPass(s ops.Session) bool {
-	checks := v.checks(ops.ProbeVerify, s.ID)
-	return len(checks) > 0 && !slices.ContainsFunc(checks, v.policy.Bad)
+	return found, len(problems) == 0
 }
 
 // doubted: the judge did not pass the claim.
@@ -159,25 +229,38 @@ func judged(v view) ops.Step {
 	r, _ := v.verdict()
 	var step ops.Step
 	if r.Verdict == judge.Conditional {
-		target := v.worker()
-		reason := fmt.Sprintf("the judge gives the repair of session %d only %d of 100: a human has to look", v.last.ID, r.TotalScore)
-		p := problem{title: "A repair needs review", level: ops.LevelCritical, reason: reason, todo: "check the repair, then accept or reject it"}
-		report := v.report(p)
-		report.Waits = true
-		step = ops.Step{
-			Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report, Until: v.expires(),
-			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
-			Notices: []ops.Notice{
-				v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), notice.Question{
-					Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now,
-				})),
-			},
-		}
+		step = v.askReview(notice.JudgeDoubts(*v.last, r.TotalScore))
 	} else {
 		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
 	}
 	step.Verified = v.verification(r)
 	return step
+}
+
+// askReview asks a human whether the claimed repair is good enough.
+func (v view) askReview(reason string) ops.Step {
+	target := v.worker()
+	p := v.problem(ops.ProblemReview, ops.LevelCritical, reason)
+	report := v.report(p)
+	report.Waits = true
+	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now}
+	return ops.Step{
+		Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report,
+		Until:   v.lookBack(v.expires()),
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
+		Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), asked))},
+	}
+}
+
+// lookBack is when a wait is looked at again: when the question expires, or sooner where the judge may be back.
+func (v view) lookBack(expires time.Time) time.Time {
+	if !v.judgeSilent() || v.timesJudged() >= mostJudged {
+		return expires
+	}
+	if back := v.judgeBack(); expires.IsZero() || back.Before(expires) {
+		return back
+	}
+	return expires
 }
 
 func (v view) verification(r judge.Judgement) *ops.Verification {
@@ -202,6 +285,5 @@ func judgeFailure(j judge.Judgement) *recovery.Judged {
 	return &recovery.Judged{
 		Verdict: string(j.Verdict), GoalAlignment: d.GoalAlignment, ActionCompleteness: d.ActionCompleteness,
 		EvidenceOfCompletion: d.EvidenceOfCompletion, FinalStateCoherence: d.FinalStateCoherence, TotalScore: j.TotalScore,
-		Invalid: j.TotalScore == 0 && j.Confidence == 0 && d == (judge.Score{}),
 	}
 }

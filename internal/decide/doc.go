@@ -10,5 +10,5 @@
 //	brief.go               what a session is told and given, for the effects in package cycle
 //
 // Each part is a pure package of its own: escalation (may this proposal go up?), recovery (which attempt comes next?), loop,
-// judge, handoff and outcome.
+// judge, handoff and outcome. What people read (reasons, titles, advice) is worded in package notice.
 package decide

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/notice"
@@ -14,24 +12,21 @@ import (
 func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), LiftsAt: v.lifts(class),
+		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
 		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
 		level = ops.LevelCritical
 	}
-	p := problem{title: "Repair did not finish", level: level, reason: ending.FailureReason, todo: ending.Recommendation}
+	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
 	step := v.finishForHuman(ops.CyclePartial, p)
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(
-			step.Events,
-			v.event(ops.LevelCritical, ops.EventRecovery, fmt.Sprintf("the result does not fit its schema: %v", err)),
-		)
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
@@ -40,16 +35,28 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	return step
 }
 
-// lifts is when a budget has money again; zero for other failures.
-func (v view) lifts(c recovery.Class) time.Time {
-	if c.ErrorType != recovery.TypeBudget {
-		return time.Time{}
-	}
-	return nextDay(v.now)
+// unseen: no agent delivered anything, and probes can look at everything that was found bad.
+func (v view) unseen() bool {
+	services := v.ours()
+	return len(services) > 0 && len(v.servicesToVerify()) == len(services) &&
+		!slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+			return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+		})
 }
 
-// nextDay is when the budget of a day starts anew.
-func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
+// recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
+// once that the agents fail.
+func (v view) recoveredUnseen(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	step := v.forceDone(f, class, move, history)
+	reason := notice.RecoveredUnseen(v.ours(), step.Reason)
+	step.Incident, step.Notices, step.Lessons = nil, nil, nil
+	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
+	if !v.failedBefore() {
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
+	}
+	return step
+}
 
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
 func (v view) failedBefore() bool {
@@ -61,15 +68,15 @@ func (v view) completed() []string {
 	var out []string
 	for _, s := range v.journal.Sessions {
 		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
-			out = append(out, fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome))
+			out = append(out, notice.SessionEnded(s))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
-			out = append(out, fmt.Sprintf("session %d was allowed: %s", s.ID, ops.Prose(g.Input)))
+			out = append(out, notice.WasAllowed(s, g))
 		}
 	}
 	for _, c := range v.journal.Checks {
 		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
-			out = append(out, fmt.Sprintf("probe finds %s healthy", c.Service))
+			out = append(out, notice.ProbeHealthy(c.Service))
 		}
 	}
 	return out
@@ -82,6 +89,9 @@ func (v view) stillDown() []string {
 	latest := map[string]ops.Health{}
 	var order []string
 	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeRunning {
+			continue
+		}
 		if _, seen := latest[c.Service]; !seen {
 			order = append(order, c.Service)
 		}

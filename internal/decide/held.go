@@ -1,30 +1,48 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
 
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
-// held lists the services that a human has taken over, put off or is asked about by another cycle. What this cycle asked itself
-// never holds it, and its approval counts over what was said before it.
+// held lists the services that a human has taken over, put off, said no about or is asked about by another cycle. What this cycle asked
+// itself never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
-	for _, i := range v.journal.Incidents {
+	for _, i := range v.incidents() {
 		own := i.Waiting != nil && *i.Waiting == v.cycle.ID
+		why := ""
 		switch {
-		case i.ResolvedAt != nil || (own && v.approvedSince(i)):
+		case own && v.approvedSince(i):
 		case i.Status == ops.IncidentAcknowledged:
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, acknowledged by %s", i.ID, i.AcknowledgedBy)})
+			why = notice.Acknowledged(i)
 		case i.Holds(v.now):
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, snoozed until %s", i.ID, stamp(*i.SnoozedUntil))})
+			why = notice.Snoozed(i)
 		case i.Waiting != nil && !own:
-			out = append(out, escalation.Held{Service: i.Service, Why: fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)})
+			why = notice.AwaitsHuman(i)
+		}
+		for _, name := range namedBy(i) {
+			if why != "" {
+				out = append(out, escalation.Held{Service: name, Why: why})
+			}
 		}
 	}
-	return append(out, v.silenced()...)
+	return slices.Concat(out, v.silenced(), v.refusedServices())
+}
+
+// namedBy lists what an incident is about: its service, or the names of no inventory. Without any name it holds nothing back.
+func namedBy(i ops.Incident) []string {
+	if i.Service != "" {
+		return []string{i.Service}
+	}
+	known, err := i.Known()
+	if err != nil {
+		return nil
+	}
+	return known.Unlisted
 }
 
 // flaps: a service is held back because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
@@ -56,10 +74,9 @@ func (v view) silenced() []escalation.Held {
 		if !s.Active(v.now) || len(s.Labels) > 0 || s.Probe != "" {
 			continue // it is about a part of what is watched
 		}
-		why := fmt.Sprintf("silenced by %s until %s: %s", s.Author, stamp(s.Until), s.Reason)
 		for _, name := range v.affected() {
 			if ops.MatchPattern(s.Service, name) && ops.MatchPattern(s.Group, v.group(name)) {
-				out = append(out, escalation.Held{Service: name, Why: why})
+				out = append(out, escalation.Held{Service: name, Why: notice.Silenced(s)})
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -11,11 +9,24 @@ import (
 
 // problem is what a human has to know and do about the work of the last session.
 type problem struct {
-	title  string
+	kind   ops.ProblemKind
+	target ops.Handler // who was to start, or works on it
 	level  ops.Level
 	reason string       // what the supervisor decided, and by which rule
 	todo   string       // what the human should do
 	facts  *ops.Handoff // what the agent handed up; nil: what its report says
+	budget *ops.Budget  // the one that is spent, where that is the problem
+}
+
+// problem is a problem that no decision led to.
+func (v view) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
+	return problem{kind: kind, level: level, reason: reason, todo: notice.Advice(kind, v.affected(), ops.Handler{})}
+}
+
+// problemOf is a problem that a decision led to.
+func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h *ops.Handoff) problem {
+	target, _ := v.policy.Handler(d.TargetHandler)
+	return problem{kind: kind, target: target, level: level, reason: d.Reason, todo: v.advice(d), facts: h}
 }
 
 // finishForHuman ends a cycle that a human has to finish.
@@ -33,24 +44,73 @@ func (v view) finishForHuman(status ops.CycleStatus, p problem) ops.Step {
 // report is what the incident says.
 func (v view) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
-		Title: p.title, Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(), Recommendation: p.todo, Reason: v.agentReason(p.facts),
+		Title: notice.Heading(p.kind, p.target.ID), Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(),
+		Recommendation: p.todo, Reason: v.agentReason(p.facts),
+	}
+	if p.budget != nil {
+		r.Title = notice.BudgetHeading(*p.budget)
 	}
 	if h := p.facts; h != nil {
-		r.Services, r.Checks, r.Findings, r.Tried = h.ServicesAffected, h.CheckResults, h.InvestigationFindings, h.RemediationAttempted
+		r.Services, r.Checks = v.withoutHeld(h.ServicesAffected), h.CheckResults
+		r.Findings, r.Tried = h.InvestigationFindings, h.RemediationAttempted
 	} else {
-		r.Services = v.affected()
+		r.Services = v.ours()
 		r.Checks = v.badChecks(r.Services)
 		r.Findings = summary(*v.last)
 	}
+	if p.kind == ops.ProblemHuman && p.facts == nil {
+		r.Services, r.Unlisted = v.listed(r.Services)
+		r.Checks = append(r.Checks, v.last.Reported()...)
+	}
 	if len(r.Services) == 0 {
-		r.Class = ops.ClassAgent // nothing is known to be wrong but the agent itself
+		r.Class = classOf(p.kind)
 	}
 	r.Titles = titles(r)
 	return r
 }
 
-// longestTitle limits the title of an incident.
-const longestTitle = 160
+// listed divides names into those of the inventory and others. Where there is no inventory, every name counts.
+func (v view) listed(names []string) (known, others []string) {
+	if len(v.policy.Inventory.Services) == 0 {
+		return names, nil
+	}
+	for _, name := range names {
+		if _, ok := v.policy.Inventory.Canonical(name); ok {
+			known = append(known, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return known, others
+}
+
+// asksAbout lists what a session that asks for a human found not healthy.
+func asksAbout(s ops.Session) []string {
+	if s.Outcome != ops.OutcomeNeedsHuman {
+		return nil
+	}
+	var out []string
+	for _, c := range s.Reported() {
+		if c.Status != ops.Healthy {
+			out = append(out, c.Service)
+		}
+	}
+	return out
+}
+
+// classOf is the class of a problem that names no service: of the agent itself where it did not finish or could not be paid, else of the
+// environment. A call for help is never over because the agent works again.
+func classOf(kind ops.ProblemKind) string {
+	switch kind {
+	case ops.ProblemUnfinished, ops.ProblemUnpaid, ops.ProblemBudget:
+		return ops.ClassAgent
+	case ops.ProblemJudge:
+		return ops.ClassJudge
+	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun:
+	}
+	return ops.ClassEnvironment
+}
 
 // titles name the problem of each service by what its failing check says.
 func titles(r ops.IncidentReport) map[string]string {
@@ -59,14 +119,7 @@ func titles(r ops.IncidentReport) map[string]string {
 		if c.Status == ops.Healthy || out[c.Service] != "" || !slices.Contains(r.Services, c.Service) {
 			continue
 		}
-		what := []rune(ops.Prose(c.Error))
-		if len(what) > longestTitle {
-			what = append(what[:longestTitle-1], '…')
-		}
-		out[c.Service] = c.Service + ": " + string(what)
-		if len(what) == 0 {
-			out[c.Service] = c.Service + " is " + string(c.Status)
-		}
+		out[c.Service] = notice.TitleOf(c)
 	}
 	if len(out) == 0 {
 		return nil
@@ -76,18 +129,9 @@ func titles(r ops.IncidentReport) map[string]string {
 
 // badChecks are the last results of this cycle that found one of the services bad.
 func (v view) badChecks(services []string) []ops.CheckResult {
-	latest := map[string]ops.Check{}
-	var order []string
-	for _, c := range v.journal.Checks {
-		key := c.Service + "\x00" + c.Probe
-		if _, seen := latest[key]; !seen {
-			order = append(order, key)
-		}
-		latest[key] = c
-	}
 	var out []ops.CheckResult
-	for _, key := range order {
-		if c := latest[key]; c.Status != ops.Healthy && slices.Contains(services, c.Service) {
+	for _, c := range v.latest() {
+		if c.Status != ops.Healthy && slices.Contains(services, c.Service) {
 			out = append(out, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 		}
 	}
@@ -97,8 +141,7 @@ func (v view) badChecks(services []string) []ops.CheckResult {
 // handled is the incident of an outage that a tier takes over: it is open while the outage lasts, and calls nobody.
 func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	r := v.report(problem{
-		title: "down or degraded", level: ops.LevelWarning, facts: h,
-		todo: fmt.Sprintf("nothing yet: %s (%s) works on it", target.Tier, target.ID),
+		kind: ops.ProblemHandled, target: target, level: ops.LevelWarning, facts: h, todo: notice.Advice(ops.ProblemHandled, nil, target),
 	})
 	if len(r.Services) == 0 {
 		return nil
@@ -107,32 +150,20 @@ func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	return &r
 }
 
-// agentReason is why the agent asks for help, in its own words, or the checks that made it ask.
+// agentReason is why the agent asks for help.
 func (v view) agentReason(h *ops.Handoff) string {
 	if h == nil {
 		return ""
 	}
-	switch {
-	case h.Reason != "":
-		return h.Reason
-	case h.InvestigationFindings != "":
-		return h.InvestigationFindings
-	}
-	var bad []string
-	for _, c := range h.CheckResults {
-		if c.Status != ops.Healthy {
-			bad = append(bad, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Service, c.Status, c.Error)))
-		}
-	}
-	return strings.Join(bad, "; ")
+	return notice.Reason(*h)
 }
 
 // told is what a notice says of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
 func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
 	out := notice.Problem{
-		Services: r.Services, Todo: p.todo, Found: r.Findings, Tried: r.Tried, Why: p.reason, CostUSD: v.chainUSD(),
-		Environment: v.cycle.Environment, Cycle: v.cycle.ID,
+		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Confidence: v.last.Confidence(), Tried: r.Tried,
+		Why: p.reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID,
 	}
 	out.What = r.Reason
 	for _, c := range r.Checks {
@@ -148,30 +179,11 @@ func (v view) told(p problem) notice.Problem {
 
 // advice is what a human should do about a decision that ended or stopped the chain.
 func (v view) advice(d ops.Decision) string {
-	services := strings.Join(d.Services, ", ")
-	if services == "" {
-		services = strings.Join(v.affected(), ", ")
+	services := d.Services
+	if len(services) == 0 {
+		services = v.affected()
 	}
-	if services == "" {
-		services = "the services"
-	}
-	switch {
-	case d.Verdict == ops.VerdictApproval:
-		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, services)
-	case d.Check == "maximum tier":
-		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", services, v.policy.MaxTier)
-	case d.Check == "dry run":
-		return fmt.Sprintf("repair %s by hand, or turn dry_run off and run a cycle", services)
-	case d.Check == "held":
-		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", services)
-	case d.Check == "cooldown":
-		return fmt.Sprintf("repair %s by hand, or clear the rate limit with claudeops cooldowns clear and run a cycle", services)
-	case d.Check == "budget":
-		return fmt.Sprintf("repair %s by hand, or raise the budget and run a cycle", services)
-	case d.Verdict == ops.VerdictRefused:
-		return fmt.Sprintf("look at %s: the agent asked for help in a way that could not be accepted", services)
-	}
-	return fmt.Sprintf("repair %s by hand and resolve the incident", services)
+	return notice.AfterDecision(d, services, v.policy.MaxTier)
 }
 
 // notifyOnce adds a notice unless people know about the problem already: what is open is reminded of, not repeated.
@@ -183,13 +195,21 @@ func (v view) notifyOnce(step ops.Step, n ops.Notice) ops.Step {
 }
 
 func (v view) known(r *ops.IncidentReport) bool {
-	if r == nil || len(r.Services) == 0 {
+	if r == nil {
 		return false
 	}
-	return !slices.ContainsFunc(r.Services, func(service string) bool {
-		name, _ := v.policy.Inventory.Canonical(service)
-		return !slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
-			return i.ResolvedAt == nil && i.CalledAt != nil && i.Service == name && i.Class == r.Class && i.LastCycle != v.cycle.ID
+	open := func(service, class string) bool {
+		return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool {
+			return i.ResolvedAt == nil && i.UnverifiedAt == nil && i.CalledAt != nil && i.Service == service && i.Class == class &&
+				i.LastCycle != v.cycle.ID && (r.DryRun || !saidInDryRun(i))
 		})
+	}
+	if len(r.Services) == 0 {
+		// What no service is named for may be something else each time, unless it is the agent itself.
+		return r.Class != ops.ClassEnvironment && open("", r.Class)
+	}
+	return len(r.Unlisted) == 0 && !slices.ContainsFunc(r.Services, func(service string) bool {
+		name, _ := v.policy.Inventory.Canonical(service)
+		return !open(name, r.Class)
 	})
 }

@@ -39,7 +39,7 @@ func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
-		p := problem{title: "An escalation was refused", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
 		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 	}
 	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
@@ -64,11 +64,15 @@ func (v view) nextAttempt(s attempt) ops.Step {
 		step = v.attemptAgain(f, class, move, history)
 	case v.mayEscalateRefuted():
 		step = v.escalateRefuted()
+	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
+		return lookAgain(v)
+	case v.unseen() && v.allProven(ops.ProbeRecheck):
+		step = v.recoveredUnseen(f, class, move, history)
 	default:
 		step = v.forceDone(f, class, move, history)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, fmt.Sprintf("%s is passed over: %s", p.Level, p.Reason)))
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, notice.Passed(p.Level, p.Reason)))
 	}
 	return step
 }

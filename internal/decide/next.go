@@ -22,11 +22,14 @@ func table() []row {
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
 		{"probes find nothing", view.quiet, finishQuiet},
+		{"no lasts", view.noLasts, finishRefused},
 		{"nothing ran", view.untouched, firstSession},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},
 		{"problem is over", view.problemOver, withdraw},
+		{"judge is back", view.judgedMeanwhile, resolved},
+		{"judge due again", view.judgeDue, askJudge},
 		{"answer pending", view.asking, keepWaiting},
 		{"human has it", view.withHuman, keepWaiting},
 		{"human is done", view.humanDone, closedByHuman},
@@ -53,7 +56,9 @@ func table() []row {
 		{"claim refuted", view.refuted, recoverRefuted},
 		{"repair refused", view.repairRefused, recoverRefused},
 		{"claim unjudged", view.unjudged, askJudge},
+		{"judge silent", view.judgeSilent, withoutJudge},
 		{"claim judged", view.doubted, judged},
+		{"claim doubtful", view.doubtful, reviewDoubtful},
 		{"healthy", view.observedOnly, healthy},
 		{"resolved", always, resolved},
 	}
@@ -64,7 +69,7 @@ func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
 	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
 	for _, r := range table() {
 		if r.when(v) {
-			step := v.closeAgentIncidents(r.then(v))
+			step := v.leavePlan(v.closeAgentIncidents(r.then(v)))
 			step.Row = r.name
 			return step
 		}

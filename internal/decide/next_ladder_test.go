@@ -41,6 +41,35 @@ func ordered(level ops.RecoveryLevel, action ops.RecoveryAction) func(*testing.T
 	}
 }
 
+func costs(usd float64) func(*ops.Session) { return func(s *ops.Session) { s.CostUSD = &usd } }
+
+// budgets are limits of one dollar for a session, two for a chain and five for a day.
+func budgets(p *ops.Policy) { p.BudgetSessionUSD, p.BudgetChainUSD, p.BudgetDayUSD = 1, 2, 5 }
+
+// spends stops a session that has spent what was reserved for it.
+func spends(usd, reserved float64) func(*ops.Session) {
+	return func(s *ops.Session) {
+		s.StopCause, s.Failure, s.Error, s.CostUSD, s.BudgetUSD = ops.StopBudget, ops.FailureBudget, "its budget is spent", &usd, &reserved
+	}
+}
+
+func titled(title, todo string) func(*testing.T, ops.Step) {
+	return func(t *testing.T, s ops.Step) {
+		if s.Incident.Title != title || !strings.Contains(s.Incident.Recommendation, todo) || s.Notices[0].Kind != ops.NoticeBudget ||
+			!strings.Contains(s.Notices[0].Title, title) {
+			t.Errorf("told as %q, %q: %s", s.Incident.Title, s.Incident.Recommendation, s.Notices[0].Title)
+		}
+	}
+}
+
+func advises(words string) func(*testing.T, ops.Step) {
+	return func(t *testing.T, s ops.Step) {
+		if !strings.Contains(s.Incident.Recommendation, words) {
+			t.Errorf("advised is %q", s.Incident.Recommendation)
+		}
+	}
+}
+
 func ladderCases(now time.Time) []nextCase {
 	tier1 := session(1, 1, ops.SessionCompleted, handed(2))
 	climbed := func(tier ops.Tier, levels ...ops.RecoveryLevel) ops.Journal {
@@ -109,7 +138,7 @@ func ladderCases(now time.Time) []nextCase {
 		{name: "an interrupted Tier 1 is retried", row: "interrupted", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionInterrupted, func(s *ops.Session) { s.StopCause = ops.StopCrash })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryRetry, "retry")},
 		{name: "an interrupted repair is looked at first", row: "not seen since", policy: policy(recovering, probed), sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepProbe},
 		{name: "and is told what it had started", row: "interrupted", policy: policy(recovering), sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1), func(s *ops.Session) { s.StopCause, s.CLISessionID = ops.StopCrash, "abc" })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryNudge, "nudge")},
-		{name: "an interrupted repair that helped is done", row: "recovered meanwhile", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeRecheck, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "an interrupted repair that helped is done", row: "recovered meanwhile", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeRecheck, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionInterrupted, child(1))}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "a refuted claim is planned anew", row: "claim refuted", policy: policy(recovering, probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryReplan, "replan")},
 		{name: "repairs that do not hold go to the next tier", row: "claim refuted", policy: policy(recovering, probed), journal: climbed(2, 3), checks: []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeVerify, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepQueue, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
 			target("tier3", ops.ContextHandoff)(t, s)
@@ -120,6 +149,11 @@ func ladderCases(now time.Time) []nextCase {
 		{name: "after the last tier they are for a human", row: "claim refuted", policy: policy(recovering, probed), journal: climbed(3, 3), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(3))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), handed(3)), session(3, 3, ops.SessionCompleted, child(2), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelCritical, notices: 1, check: forced},
 		{name: "and the human is told the state of every service", row: "claim refuted", policy: policy(recovering, probed), journal: climbed(3, 3), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Degraded, AfterSession: ops.Ptr(ops.SessionID(3))}, {Service: "db", Purpose: ops.ProbeVerify, Status: ops.Degraded, AfterSession: ops.Ptr(ops.SessionID(3))}, {Service: "web", Probe: "tcp", Purpose: ops.ProbeVerify, Status: ops.Down, AfterSession: ops.Ptr(ops.SessionID(3))}, {Service: "mail", Purpose: ops.ProbeVerify, Status: ops.Degraded, AfterSession: ops.Ptr(ops.SessionID(3))}}, sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), handed(3)), session(3, 3, ops.SessionCompleted, child(2), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelCritical, notices: 1, says: "probes still find web down, db degraded and mail degraded", check: forced},
 		{name: "no money, no session", row: "budget spent", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Failure, s.Error = ops.FailureUnpaid, "the budget is spent" })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "2026-05-02"},
+		{name: "no money in the chain, no session", row: "budget spent", policy: policy(recovering, func(p *ops.Policy) { p.BudgetChainUSD = 1 }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2), costs(1.1)), session(2, 2, ops.SessionFailed, child(1), func(s *ops.Session) { s.Failure = ops.FailureUnpaid })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "this chain spent $1.10 of $1.00; the next cycle has", check: titled("The budget of a chain is spent", "budget.chain_usd")},
+		{name: "no money in the day, no session", row: "budget spent", policy: policy(recovering, func(p *ops.Policy) { p.BudgetDayUSD = 5 }), journal: ops.Journal{Spend: ops.Spend{DayUSD: 5.5}}, cycle: ops.Cycle{Environment: "home"}, sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Failure = ops.FailureUnpaid })}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "today $5.50 of $5.00 are spent or reserved in environment home; the next day's budget starts at 2026-05-02T00:00:00Z", check: titled("The budget of the day is spent", "budget.day_usd")},
+		{name: "a session that reached its own limit", row: "session failed", policy: policy(recovering, budgets), sessions: []ops.Session{session(1, 1, ops.SessionFailed, spends(1.02, 1))}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1, check: advises("This session spent $1.02 of $1.00, its own limit; the next attempt has")},
+		{name: "a session that reached the limit of its chain", row: "session failed", policy: policy(recovering, budgets), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2), costs(1.5)), session(2, 2, ops.SessionFailed, child(1), spends(0.52, 0.5))}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelCritical, notices: 1, check: advises("This chain spent $2.02 of $2.00; the next cycle has")},
+		{name: "a session that reached the limit of the day", row: "session failed", policy: policy(recovering, budgets), journal: ops.Journal{Spend: ops.Spend{DayUSD: 4.7}}, cycle: ops.Cycle{Environment: "home"}, sessions: []ops.Session{session(1, 1, ops.SessionFailed, spends(0.31, 0.3))}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1, check: advises("Today $5.01 of $5.00 are spent or reserved in environment home; the next day's budget starts at 2026-05-02")},
 		{name: "a repair that the guard refused is no repair", row: "repair refused", policy: policy(recovering), sessions: []ops.Session{tier1, session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) {
 			s.Outcome, s.ExitCode, s.CLISessionID = ops.OutcomeResolved, ops.Ptr(0), "abc"
 		})}, journal: ops.Journal{Effects: map[ops.SessionID]ops.Effects{2: {Denied: []ops.GuardRecord{{Tool: "Bash", Input: "docker compose down", Reason: "Tier 3 may do this"}}}}}, kind: ops.StepQueue, level: ops.LevelWarning, check: ordered(ops.RecoveryNudge, "nudge")},
@@ -129,7 +163,7 @@ func ladderCases(now time.Time) []nextCase {
 			}
 		}},
 		{name: "an agent that works again closes the incident about itself", row: "healthy", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.Outcome = ops.OutcomeHealthy })}, journal: ops.Journal{Incidents: []ops.Incident{{ID: 3, Class: ops.ClassAgent, Status: ops.IncidentOpen}}}, kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
-			if !slices.ContainsFunc(s.Recovered, func(r ops.Recovered) bool { return r.Class == ops.ClassAgent }) {
+			if !slices.ContainsFunc(s.Recovered, func(r ops.Recovered) bool { return r.Incident == 3 }) {
 				t.Errorf("recovered %+v", s.Recovered)
 			}
 		}},

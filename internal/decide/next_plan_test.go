@@ -36,6 +36,20 @@ func planCases(now time.Time) []nextCase {
 	part.Steps = []int{2}
 	none := approved
 	none.Steps = nil
+	silent := approved
+	silent.Status, silent.AnsweredBy = ops.ApprovalExpired, "claudeops"
+	over := func(j ops.Journal) ops.Journal { // the watch closed the incident
+		j.Incidents = []ops.Incident{{ID: 9, Service: "web", Waiting: ops.Ptr(ops.CycleID(1)), Status: ops.IncidentResolved, ResolvedAt: &now, ResolvedBy: "claudeops"}}
+		return j
+	}
+	byExpiry := func(p *ops.Policy) { p.Approval.OnExpiry = ops.OnExpiryApprove }
+	skips := func(why string) func(*testing.T, ops.Step) {
+		return func(t *testing.T, s ops.Step) {
+			if s.Skipped != why || !strings.Contains(s.Events[len(s.Events)-1].Message, "step 2 of the plan was skipped: "+why) {
+				t.Errorf("skipped because %q, %+v", s.Skipped, s.Events)
+			}
+		}
+	}
 	asks := func(step int) func(*testing.T, ops.Step) {
 		return func(t *testing.T, s ops.Step) {
 			if s.Act == nil || s.Act.Step != step || s.Act.Approval.ID != 7 {
@@ -53,11 +67,27 @@ func planCases(now time.Time) []nextCase {
 		{name: "an undone step ends the plan", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionUndone)), kind: ops.StepProbe},
 		{name: "a plan that was carried out is checked", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepProbe, says: "web"},
 		{name: "a plan that helped ends the cycle", row: "plan helped", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "ada approved"},
+		{name: "a step that repaired it is checked before the next one", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepProbe, says: "web"},
+		{name: "it gets the credit, and the rest is not needed", row: "plan helped", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy)}, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "resolved by the approved plan, confirmed by probes", check: func(t *testing.T, s ops.Step) {
+			skips("not needed: probes found it healthy")(t, s)
+			if s.ConfirmedBy != ops.ProofPlan || s.Confirmed == nil || !*s.Confirmed {
+				t.Errorf("confirmed by %q", s.ConfirmedBy)
+			}
+		}},
+		{name: "if probes do not agree the plan goes on", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepAct, level: ops.LevelInfo, check: asks(2)},
+		{name: "what probes found before the last step does not count", row: "plan unverified", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: over(with(approved, run(1, ops.ActionDone), ops.ActionRun{ID: 2, ApprovalID: 7, Step: 2, Status: ops.ActionDone, EndedAt: &now})), kind: ops.StepProbe},
+		{name: "a step in flight comes first", row: "plan step in flight", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: over(with(approved, run(1, ops.ActionStarted))), kind: ops.StepAct, level: ops.LevelWarning},
+		{name: "a plan that was not begun gets no credit", row: "problem is over", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: over(with(part)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: skips("not needed: the incident was closed")},
+		{name: "without a probe nothing says that it helped", row: "problem is over", policy: policy(), sessions: handedUp, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "silence can approve a plan", row: "plan due", policy: policy(probed, byExpiry), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepAct, level: ops.LevelInfo, says: "nobody answered", check: asks(1)},
+		{name: "silence is no yes by itself", row: "nobody answered", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+		{name: "a failed step leaves the rest undone", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionFailed)), kind: ops.StepQueue, level: ops.LevelInfo, check: skips("step 1 failed, and a plan stops there")},
+		{name: "a plan after which something does not run proves nothing", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy), {Service: "web", Probe: "container web", Purpose: ops.ProbeRunning, Status: ops.Down, Error: "container web is paused", AfterSession: ops.Ptr(ops.SessionID(1))}}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "a plan that did not help starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "a refused step starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionRefused)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		{name: "without an approved step the tier starts", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(none), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
-		{name: "dry run is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.DryRun = true }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, check: func(t *testing.T, step ops.Step) {
-			if n := step.Notices[0]; !strings.Contains(n.Title, "The approved repair does not start") || !strings.Contains(n.Body, "turn dry_run off and run a cycle") {
+		{name: "dry run is stricter than an approval", row: "escalation proposed", policy: policy(probed, func(p *ops.Policy) { p.DryRun = true }), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, step ops.Step) {
+			if n := step.Notices[0]; !strings.Contains(n.Title, "The approved repair does not start") || !strings.Contains(n.Body, "set dry_run: false") {
 				t.Errorf("the notice is %+v", n)
 			}
 		}},

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/notice"
@@ -31,14 +29,8 @@ func (v view) denied() bool { return v.asked(ops.ApprovalDenied, "") }
 
 // expired: nobody answered, and the operator did not say that silence means yes.
 func (v view) expired() bool {
-	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != onExpiryApprove
+	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != ops.OnExpiryApprove
 }
-
-// What an operator can have done with a question that nobody answers.
-const (
-	onExpiryApprove = "approve"
-	onExpiryDeny    = "deny"
-)
 
 // approved is the handler whose start a human agreed to, or empty.
 func (v view) approved() string {
@@ -94,42 +86,38 @@ func (v view) resumedAfterWait() bool {
 	return v.approved() != "" || (v.policy.Recovery.Enabled && v.interrupted() && v.last.Tier > ops.Tier1)
 }
 
-// recovered: what was to be repaired is well again, and every part of it has a probe that says so.
+// recovered: what was to be repaired is well again, and probes that saw it fail say so of every part.
 func (v view) recovered() bool {
-	checks := v.checks(ops.ProbeRecheck, v.last.ID)
-	probed := v.probed()
-	return v.resumedAfterWait() && len(checks) > 0 &&
-		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
-		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	return v.resumedAfterWait() && v.allProven(ops.ProbeRecheck) &&
+		!slices.ContainsFunc(v.checks(ops.ProbeRecheck, v.last.ID), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since.
+// problemOver: a human is or was asked, and every incident that the cycle waits for has been closed since. A plan that was begun gets
+// the credit instead.
 func (v view) problemOver() bool {
-	q, awaited := v.question(), v.awaited()
-	return q != nil && q.Status != ops.ApprovalDenied && len(awaited) > 0 &&
-		!slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
+	q := v.question()
+	return q != nil && q.Status != ops.ApprovalDenied && v.allClosed() && !v.planCounts()
+}
+
+// allClosed: every incident that the cycle waits for has been closed.
+func (v view) allClosed() bool {
+	awaited := v.awaited()
+	return len(awaited) > 0 && !slices.ContainsFunc(awaited, func(i ops.Incident) bool { return i.ResolvedAt == nil })
 }
 
 // withdraw ends the question with its problem, and tells those who were asked.
 func withdraw(v view) ops.Step {
 	q := v.question()
-	what := fmt.Sprintf("whether %s may start", q.Handler)
-	if q.Kind == ops.ApprovalReview {
-		what = "whether the repair is good enough"
-	}
-	reason := v.closed() + "; the question " + what + " needs no answer"
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
-	step.Confirmed = ops.Ptr(true)
+	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
+	step := v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 	if q.Status == ops.ApprovalPending {
-		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(v.closed())))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
 	}
 	return step
 }
 
 func keepWaiting(v view) ops.Step {
-	return ops.Step{Kind: ops.StepAwait, Reason: "a human has not answered yet", Until: v.expiry()}
+	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.lookBack(v.expiry())}
 }
 
 // expiry is when the open question is looked at again; zero for never.
@@ -143,13 +131,7 @@ func (v view) expiry() time.Time {
 // askApproval stops before a tier starts until a human has answered.
 func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
-	p := problem{
-		title:  "Approval needed before " + target.ID + " starts",
-		level:  ops.LevelCritical,
-		reason: d.Reason,
-		todo:   v.advice(d),
-		facts:  h,
-	}
+	p := v.problemOf(ops.ProblemApproval, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
 	why := v.agentReason(h)
@@ -163,11 +145,12 @@ func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
 	}
 	plan, problem := v.plan(h, target, d.Services)
 	if problem != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, "the proposed plan is not offered: "+problem))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, notice.NoPlan(problem)))
 	}
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
 	}
+	question.Facts = v.wrongWith(d.Services...)
 	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now, Plan: plan}
 	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.Approval(v.told(p), asked))}
 	return step
@@ -198,7 +181,7 @@ func (v view) toldOf(reason string) notice.Problem {
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
 func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
-	p := problem{title: "A human has to take over", level: ops.LevelCritical, reason: d.Reason, todo: v.advice(d), facts: h}
+	p := v.problemOf(ops.ProblemTakeOver, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
 	level := ops.LevelInfo
@@ -211,51 +194,28 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	)
 }
 
-// closed says which incident was closed, by whom and why.
-func (v view) closed() string {
-	reason := "the incident was closed"
-	for _, i := range v.awaited() {
-		reason = fmt.Sprintf("incident %d was closed by %s", i.ID, i.ResolvedBy)
-		if i.Resolution != "" {
-			reason += ": " + i.Resolution
-		}
-	}
-	return reason
-}
-
 func closedByHuman(v view) ops.Step {
-	reason := v.closed()
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed = ops.Ptr(true)
-	return step
+	reason := notice.Closed(v.awaited())
+	return v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 }
 
 func denied(v view) ops.Step {
 	q := v.question()
-	reason := fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
-	status := ops.CycleBlocked
+	reason, status := notice.Denied(*q), ops.CycleBlocked
 	if q.Kind == ops.ApprovalReview {
-		reason = fmt.Sprintf("%s does not accept the repair: %s", q.AnsweredBy, q.Answer)
 		status = ops.CycleNeedsHuman
 	}
 	return v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 }
 
 func unanswered(v view) ops.Step {
-	q := v.question()
-	reason := fmt.Sprintf("nobody answered whether %s may start", q.Handler)
-	if q.Kind == ops.ApprovalReview {
-		reason = "nobody answered whether the repair is good enough"
-	}
-	status := ops.CycleNeedsHuman
-	if v.policy.Approval.OnExpiry == onExpiryDeny {
+	reason, status := notice.Unanswered(*v.question()), ops.CycleNeedsHuman
+	if v.policy.Approval.OnExpiry == ops.OnExpiryDeny {
 		status = ops.CycleBlocked
 	}
 	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 	told := v.toldOf(reason)
-	if services := strings.Join(v.affected(), ", "); services != "" {
-		told.Todo = fmt.Sprintf("repair %s by hand, or run a cycle and answer in time", services)
-	}
+	told.Todo = notice.AfterSilence(v.affected())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
 	return step
 }
@@ -263,14 +223,13 @@ func unanswered(v view) ops.Step {
 func lookAgain(v view) ops.Step {
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.servicesToVerify(),
-		Reason: "time has passed; probes look first whether the repair is still needed",
+		Reason: notice.LooksAgain,
 	}
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	reason := "probes find all affected services well again; nothing more was started"
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(reason)
+	step := v.finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
 	return step
 }
 
@@ -289,6 +248,9 @@ func (v view) affected() []string {
 				add(n)
 			}
 		}
+		for _, name := range asksAbout(s) {
+			add(name)
+		}
 	}
 	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify} {
 		for _, c := range v.checks(purpose, 0) {
@@ -300,40 +262,21 @@ func (v view) affected() []string {
 	return out
 }
 
-// recoveredServices closes the incidents of the services this cycle found well, or made so.
-func (v view) recoveredServices(how string) []ops.Recovered {
-	var out []ops.Recovered
-	for _, service := range v.affected() {
-		out = append(out, ops.Recovered{Service: service, How: how})
-	}
-	return out
-}
-
-// hasOpenIncident reports whether an incident of an earlier cycle is still open.
-func (v view) hasOpenIncident() bool {
-	return slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil })
-}
-
-// closeAgentIncidents closes the incidents about the agent itself, such as a wrong key, once an agent has done its work again.
+// closeAgentIncidents closes the incidents about the agent or the judge itself, such as a wrong key, once it has done its work again.
 func (v view) closeAgentIncidents(step ops.Step) ops.Step {
-	open := slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.ResolvedAt == nil && i.Class == ops.ClassAgent })
-	works := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
-		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
-	})
-	if !open || !works || !step.Kind.Leaves() || step.Kind == ops.StepRest || (step.Incident != nil && step.Incident.Class == ops.ClassAgent) {
+	if !step.Kind.Leaves() || step.Kind == ops.StepRest {
 		return step
 	}
-	step.Recovered = append(
-		step.Recovered,
-		ops.Recovered{Class: ops.ClassAgent, How: fmt.Sprintf("the agent worked again in cycle %d", v.cycle.ID)},
-	)
-	return step
-}
-
-func names(handlers []ops.Handler) string {
-	var out []string
-	for _, h := range handlers {
-		out = append(out, h.ID)
+	works := map[string]bool{ops.ClassAgent: slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+	}), ops.ClassJudge: slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+		_, answered := v.verdictOn(s)
+		return answered
+	})}
+	for _, i := range v.journal.Incidents {
+		if i.ResolvedAt == nil && works[i.Class] && (step.Incident == nil || step.Incident.Class != i.Class) {
+			step.Recovered = append(step.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: notice.AgentWorks(v.cycle.ID)})
+		}
 	}
-	return strings.Join(out, ", ")
+	return step
 }

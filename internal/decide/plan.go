@@ -1,10 +1,9 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -20,13 +19,13 @@ func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps
 		a, known := inventory.Action(name, p.Action)
 		switch {
 		case !slices.Contains(services, name):
-			return nil, fmt.Sprintf("step %d is about %s, which is not handed on", i+1, p.Service)
+			return nil, notice.StepNotHandedOn(i+1, p.Service)
 		case !known:
-			return nil, fmt.Sprintf("step %d names the action %s, which %s does not have", i+1, p.Action, name)
+			return nil, notice.StepUnknown(i+1, p.Action, name)
 		case a.Tier > target.May():
-			return nil, fmt.Sprintf("step %d needs %s, and %s is asked for", i+1, a.Tier, target.Tier)
+			return nil, notice.StepTooHigh(i+1, a.Tier, target.Tier)
 		case (a.Kind == ops.ActionPush) != (p.Branch != ""):
-			return nil, fmt.Sprintf("step %d names a branch where none belongs, or none where one is needed", i+1)
+			return nil, notice.StepBranch(i + 1)
 		}
 		p.Service = name
 		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
@@ -34,13 +33,17 @@ func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps
 	return steps, ""
 }
 
-// approvedPlan is the question whose plan a human approved, at least in part, or nil.
+// approvedPlan is the question whose plan was approved, at least in part, by a human or because nobody answered, or nil.
 func (v view) approvedPlan() *ops.Approval {
-	q := v.question()
-	if q == nil || q.Kind != ops.ApprovalTier || q.Status != ops.ApprovalApproved || len(q.Steps) == 0 || len(q.Plan) == 0 {
-		return nil
+	if q := v.question(); q != nil && v.planApproved(*q) {
+		return q
 	}
-	return q
+	return nil
+}
+
+func (v view) planApproved(q ops.Approval) bool {
+	approved := q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired && v.policy.Approval.OnExpiry == ops.OnExpiryApprove
+	return q.Kind == ops.ApprovalTier && approved && len(q.Steps) > 0 && len(q.Plan) > 0
 }
 
 // planRun is the run of a step, or nil.
@@ -52,6 +55,22 @@ func (v view) planRun(q *ops.Approval, step int) *ops.ActionRun {
 	}
 	return nil
 }
+
+// planBegun: at least one step was begun.
+func (v view) planBegun() bool {
+	q := v.approvedPlan()
+	return q != nil && slices.ContainsFunc(q.Steps, func(n int) bool {
+		r := v.planRun(q, n)
+		return r != nil && r.Status != ops.ActionRefused
+	})
+}
+
+// planCounts: a plan was begun, so how its problem ended is for the plan to say: first a step that is still running, then the probes.
+// Where a service has no probe, nothing could say that the plan helped.
+func (v view) planCounts() bool { return v.planInFlight() || v.planBegun() && v.allProbed() }
+
+// allProbed: every service that the cycle works on has a probe.
+func (v view) allProbed() bool { return len(v.servicesToVerify()) == len(v.ours()) }
 
 // planInFlight: whoever asks runs nothing yet, so a started step belongs to a worker that died.
 func (v view) planInFlight() bool { return v.planStarted() != nil }
@@ -71,7 +90,7 @@ func (v view) planStarted() *ops.ActionRun {
 
 func interruptPlan(v view) ops.Step {
 	r := v.planStarted()
-	reason := fmt.Sprintf("step %d of the plan was running when its supervisor ended; it is not repeated", r.Step)
+	reason := notice.PlanInterrupted(r.Step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.approvedPlan(), Step: r.Step, Interrupt: r.ID},
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)},
@@ -96,10 +115,16 @@ func (v view) nextPlanStep() int {
 	return 0
 }
 
+// planEnough: the incidents were closed before the last step, so the rest is not needed, unless probes found something since.
+func (v view) planEnough() bool {
+	return v.planBegun() && v.allProbed() && v.allClosed() &&
+		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
+}
+
 // planDue: what holds by now is looked at again before each step, as before a tier starts.
 func (v view) planDue() bool {
 	step := v.nextPlanStep()
-	if step == 0 || v.policy.DryRun {
+	if step == 0 || v.policy.DryRun || v.planEnough() {
 		return false
 	}
 	q := v.approvedPlan()
@@ -119,50 +144,88 @@ func (v view) planDue() bool {
 
 func runPlanStep(v view) ops.Step {
 	q, step := v.approvedPlan(), v.nextPlanStep()
-	p := q.Plan[step-1]
-	reason := fmt.Sprintf("step %d of the plan that %s approved: %s of %s", step, q.AnsweredBy, p.Action, p.Service)
+	reason := notice.PlanStep(*q, step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *q, Step: step},
 		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventAction, reason)},
 	}
 }
 
-// planRan: at least one step was carried out, and none is due any more.
-func (v view) planRan() bool {
+// planRan: a step was carried out, and none is due any more.
+func (v view) planRan() bool { return v.planBegun() && (v.nextPlanStep() == 0 || v.planEnough()) }
+
+// planChecks are what probes found since the last step ended.
+func (v view) planChecks() []ops.Check {
 	q := v.approvedPlan()
-	if q == nil || v.nextPlanStep() != 0 {
-		return false
-	}
-	return slices.ContainsFunc(q.Steps, func(n int) bool {
-		r := v.planRun(q, n)
-		return r != nil && r.Status != ops.ActionRefused
+	return slices.DeleteFunc(v.checks(ops.ProbePlan, v.last.ID), func(c ops.Check) bool {
+		return slices.ContainsFunc(v.journal.Runs, func(r ops.ActionRun) bool {
+			return r.ApprovalID == q.ID && r.EndedAt != nil && c.At.Before(*r.EndedAt)
+		})
 	})
 }
 
 func (v view) planUnverified() bool {
-	return v.planRan() && len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbePlan, v.last.ID)) == 0
+	return v.planRan() && len(v.servicesToVerify()) > 0 && len(v.planChecks()) == 0
 }
 
 func verifyPlan(v view) ops.Step {
 	services := v.servicesToVerify()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbePlan, Target: v.last.ID, Services: services,
-		Reason: "the approved plan was carried out; probes check " + strings.Join(services, ", "),
+		Reason: notice.PlanVerifies(services),
 	}
 }
 
-// planHelped: every affected service has a probe, and all of them are healthy.
+// planHelped: probes that saw the services fail find all of them healthy.
 func (v view) planHelped() bool {
-	checks, probed := v.checks(ops.ProbePlan, v.last.ID), v.probed()
-	return v.planRan() && len(checks) > 0 &&
-		!slices.ContainsFunc(v.affected(), func(s string) bool { return !slices.Contains(probed, s) }) &&
-		!slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	if !v.planRan() || !v.allProven(ops.ProbePlan) {
+		return false
+	}
+	checks := v.planChecks()
+	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
 func planResolved(v view) ops.Step {
-	n := len(v.checks(ops.ProbePlan, v.last.ID))
-	reason := fmt.Sprintf("the plan that %s approved repaired it; %s by our own probes", v.approvedPlan().AnsweredBy, confirmed(n))
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed, step.Recovered = ops.Ptr(true), v.recoveredServices(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
+	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
+	step := v.finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbePlan, ops.ProofPlan, notice.In(v.cycle.ID, reason))
+	return step
+}
+
+// leavePlan records that approved steps are not carried out any more, and why, where the cycle ends or a tier takes over.
+func (v view) leavePlan(step ops.Step) ops.Step {
+	if step.Kind != ops.StepFinish && step.Kind != ops.StepQueue {
+		return step
+	}
+	for i := range v.journal.Approvals {
+		q := &v.journal.Approvals[i]
+		if !v.planApproved(*q) || q.Skipped != "" {
+			continue
+		}
+		var left []int
+		var broken *ops.ActionRun
+		for _, n := range q.Steps {
+			switch r := v.planRun(q, n); {
+			case r == nil:
+				left = append(left, n)
+			case r.Status != ops.ActionDone:
+				broken = r
+			}
+		}
+		if len(left) == 0 {
+			continue
+		}
+		switch {
+		case broken != nil:
+			step.Skipped = notice.StepsAfter(*broken)
+		case v.problemOver():
+			step.Skipped = notice.StepsTooLate
+		case step.Status == ops.CycleResolved:
+			step.Skipped = notice.StepsNotNeeded
+		default:
+			step.Skipped = notice.StepsLeft(step.Reason)
+		}
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventAction, notice.StepsSkipped(left, step.Skipped)))
+	}
 	return step
 }

@@ -8,6 +8,7 @@ import (
 	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -77,7 +78,7 @@ func (v view) judgeQuestion(calls []ops.Call) (prompt, schema string) {
 			end.Claims = append(end.Claims, judge.Claim{Service: a.Service, Action: a.Action, Success: a.Success})
 		}
 	}
-	for _, c := range v.checks(ops.ProbeVerify, v.last.ID) {
+	for _, c := range append(v.checks(ops.ProbeVerify, v.last.ID), v.notRunning()...) {
 		end.Checks = append(end.Checks, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}
 	return judge.Prompt(v.goal(), done, end), judge.Inline()
@@ -169,5 +170,5 @@ func (v view) whyItFailed(s ops.Session) string {
 	case len(f.OutcomeProblems) > 0:
 		return f.OutcomeProblems[0].Message
 	}
-	return words(s.Status)
+	return notice.Ended(s.Status)
 }

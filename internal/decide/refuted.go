@@ -9,6 +9,7 @@ import (
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -102,16 +103,7 @@ func (v view) stillBad(s ops.Session) string {
 	for i, service := range order {
 		order[i] = service + " " + string(state[service])
 	}
-	return joinAnd(order)
-}
-
-// joinAnd joins the parts of a sentence: "a, b and c".
-func joinAnd(parts []string) string {
-	if len(parts) < 2 {
-		return strings.Join(parts, "")
-	}
-	last := len(parts) - 1
-	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+	return notice.And(order)
 }
 
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/ops"
 	"claudeops/test/cycletest"
 )
@@ -40,9 +39,6 @@ func replay(t *testing.T, chain string, all []cycletest.Taken) []string {
 	t.Helper()
 	var out []string
 	for i, d := range all {
-		for i := range d.Journal.Sessions {
-			outcome.Read(&d.Journal.Sessions[i])
-		}
 		is := decide.Next(d.Cycle, d.Journal, d.Cycle.Policy, d.At)
 		for _, difference := range cycletest.Differences(t, d.Step, is) {
 			out = append(out, fmt.Sprintf("chain %s, step %d of %d (%s by row %q): %s", chain, i+1, len(all), d.Step.Kind, d.Step.Row, difference))
@@ -118,10 +114,10 @@ func TestAChangedDecisionIsNamed(t *testing.T) {
 
 func TestARecordingWithAFieldNobodyKnowsIsRefused(t *testing.T) {
 	for name, raw := range map[string]string{
-		"of the cycle":       `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.Renamed":1},"step":{}}]}`,
-		"of a session":       `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"journal.Sessions.0":{"ID":1,"Renamed":1}},"step":{}}]}`,
-		"of the policy":      `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.Policy":{"renamed":1}},"step":{}}]}`,
-		"of the decision":    `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","step":{"Renamed":1}}]}`,
+		"of the cycle":       `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.ID":1,"cycle.Renamed":1},"step":{}}]}`,
+		"of a session":       `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.ID":1,"journal.Sessions.0":{"ID":1,"Renamed":1}},"step":{}}]}`,
+		"of the policy":      `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.ID":1,"cycle.Policy":{"renamed":1}},"step":{}}]}`,
+		"of the decision":    `{"chain":"x","ends":"healthy","steps":[{"at":"2000-01-01T00:00:00Z","set":{"cycle.ID":1},"step":{"Renamed":1}}]}`,
 		"of the file itself": `{"chain":"x","ends":"healthy","renamed":1,"steps":[]}`,
 	} {
 		if _, _, err := cycletest.DecodeRecording([]byte(raw)); err == nil || !strings.Contains(strings.ToLower(err.Error()), "renamed") {

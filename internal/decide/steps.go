@@ -1,9 +1,6 @@
 package decide
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/decide/escalation"
@@ -19,22 +16,19 @@ func rest(why string) func(view) ops.Step {
 func interrupt(v view) ops.Step {
 	return ops.Step{
 		Kind: ops.StepInterrupt, Target: v.newest.ID,
-		Reason: fmt.Sprintf("session %d was running when its supervisor ended", v.newest.ID),
+		Reason: notice.LeftRunning(*v.newest),
 	}
 }
 
 func cancel(v view) ops.Step {
-	why := v.cycle.CancelReason
-	if why == "" {
-		why = "stopped by the operator"
-	}
+	why := notice.Cancelled(v.cycle.CancelReason)
 	return v.finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
 }
 
 func observe(v view) ops.Step {
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeObserve,
-		Reason: fmt.Sprintf("%d services have probes; their results are facts for Tier 1", len(v.probed())),
+		Reason: notice.Observes(len(v.probed())),
 	}
 }
 
@@ -45,33 +39,22 @@ func finishQuiet(v view) ops.Step {
 			continue
 		}
 		if why, held := v.withheld(c); held {
-			return v.finish(ops.CycleSuppressed, "no agent was started: "+why)
+			return v.finish(ops.CycleSuppressed, notice.Withheld(why))
 		}
 	}
-	step := v.finish(ops.CycleHealthy, fmt.Sprintf("probes find all %d services healthy; no agent was started", len(v.probed())))
-	if v.hasOpenIncident() {
-		step.Recovered = v.recoveredByProbes()
-	}
+	step := v.finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
+	step.Recovered = v.foundWell()
 	return step
-}
-
-// recoveredByProbes closes the incidents of the services that probes find healthy.
-func (v view) recoveredByProbes() []ops.Recovered {
-	var out []ops.Recovered
-	for _, name := range v.probed() {
-		out = append(out, ops.Recovered{Service: name, How: fmt.Sprintf("cycle %d: probes find it healthy", v.cycle.ID)})
-	}
-	return out
 }
 
 func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
-		reason := fmt.Sprintf("the entry handler %q is not registered", v.policy.Entry)
+		reason := notice.NoEntry(v.policy.Entry)
 		return v.finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
 	}
 	return ops.Step{
-		Kind: ops.StepQueue, Reason: fmt.Sprintf("the cycle starts with %s", entry.ID),
+		Kind: ops.StepQueue, Reason: notice.Starts(entry),
 		Session: &ops.NewSession{Attempt: v.attempt(entry.Tier), Handler: entry, ContextMode: ops.ContextFresh},
 	}
 }
@@ -79,22 +62,19 @@ func firstSession(v view) ops.Step {
 func run(v view) ops.Step {
 	return ops.Step{
 		Kind: ops.StepRun, Target: v.newest.ID,
-		Reason: fmt.Sprintf("session %d (%s) is due", v.newest.ID, v.newest.Tier),
+		Reason: notice.Due(*v.newest),
 	}
 }
 
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
-	reason := fmt.Sprintf("%s was not started: %s; the next day's budget starts at %s", v.last.Tier, v.last.Error, stamp(nextDay(v.now)))
-	p := problem{
-		title: "The budget is spent", level: ops.LevelWarning, reason: reason,
-		todo: "raise the budget and run a cycle, or wait until the next day's budget starts",
-	}
+	p := v.unpayable(ops.ProblemUnpaid)
+	p.reason = notice.Unpaid(*v.last, *p.budget)
 	step := v.finishForHuman(ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.BudgetSpent(v.told(p))))
+	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -108,15 +88,8 @@ func pauseFirst(v view) ops.Step {
 	}
 	return ops.Step{
 		Kind: kind, Until: at,
-		Reason: fmt.Sprintf("session %d (%s) waits until %s", v.newest.ID, v.newest.Tier, stamp(at)),
+		Reason: notice.Waits(*v.newest, at),
 	}
-}
-
-func words(s ops.SessionStatus) string {
-	if s == ops.SessionTimedOut {
-		return "timed out"
-	}
-	return string(s)
 }
 
 // facts are what else a decision about the last session's proposal reads.
@@ -169,27 +142,29 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 		if target.Human() {
 			return v.toHuman(d, h)
 		}
-		p := problem{title: "Human attention required", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		p := v.problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
 		step := v.finishForHuman(ops.CycleNeedsHuman, p)
 		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 	case ops.VerdictApproval:
 		return v.askApproval(d, h)
 	case ops.VerdictSuppressed:
-		if d.Check == "held" && v.flaps() {
-			p := problem{
-				title: "A service is flapping", level: ops.LevelWarning, reason: d.Reason, facts: h,
-				todo: "find out what starts and stops it; no agent works on it until it is stable",
-			}
+		if d.Check == ops.ObjectionDryRun {
+			return v.dryRun(d, h)
+		}
+		if d.Check == ops.ObjectionHeld && v.flaps() {
+			p := v.problem(ops.ProblemFlapping, ops.LevelWarning, d.Reason)
+			p.facts = h
 			return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 		}
 		return v.suppressed(d, h)
 	case ops.VerdictBlocked:
-		p := problem{title: "An escalation was blocked", level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
-		kind, say := ops.NoticeBlocked, notice.Blocked
-		if d.Check == "budget" {
-			p.title, kind, say = "The budget is spent", ops.NoticeBudget, notice.BudgetSpent
+		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+		if d.Check != ops.ObjectionBudget {
+			return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, notice.Blocked(v.told(p))))
 		}
-		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(kind, p.level, say(v.told(p))))
+		spent := v.unpayable(ops.ProblemBudget)
+		p.kind, p.budget, p.todo = spent.kind, spent.budget, spent.todo
+		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 	}
 	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
@@ -198,7 +173,7 @@ func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
 func (v view) suppressed(d ops.Decision, h *ops.Handoff) ops.Step {
 	step := v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
-		p := problem{level: ops.LevelWarning, reason: d.Reason, todo: v.advice(d), facts: h}
+		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p))))
 	}
 	return step
@@ -236,28 +211,13 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 	use, window := v.contextUse(), v.window(target.Model)
 	switch {
 	case v.last.Agent != target.Agent:
-		return ops.ContextHandoff, fmt.Sprintf(
-			"%s cannot continue a conversation of %s; it gets the handoff context instead",
-			target.Agent,
-			v.last.Agent,
-		)
+		return ops.ContextHandoff, notice.OtherAgent(*v.last, target)
 	case v.onAnotherHost(v.last):
-		return ops.ContextHandoff, fmt.Sprintf(
-			"session %d ran on host %s, and conversations do not leave their host; %s gets the handoff context instead",
-			v.last.ID,
-			v.last.Owner,
-			target.Tier,
-		)
+		return ops.ContextHandoff, notice.OtherHost(*v.last, target)
 	case v.last.CLISessionID == "":
-		return ops.ContextHandoff, fmt.Sprintf(
-			"session %d told no conversation id, so %s gets the handoff context instead",
-			v.last.ID,
-			target.Tier,
-		)
+		return ops.ContextHandoff, notice.NoConversation(*v.last, target)
 	case float64(use) > v.policy.ContextThreshold*float64(window):
-		return ops.ContextHandoff, fmt.Sprintf(
-			"the conversation holds %d of %d tokens (%.0f %%, the limit is %.0f %%), so %s gets the handoff context instead",
-			use, window, 100*float64(use)/float64(window), 100*v.policy.ContextThreshold, target.Tier)
+		return ops.ContextHandoff, notice.ContextFull(use, window, v.policy.ContextThreshold, target)
 	}
 	return ops.ContextResume, ""
 }
@@ -265,12 +225,7 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 // restartWithHandoff gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
 // run again.
 func restartWithHandoff(v view) ops.Step {
-	reason := fmt.Sprintf(
-		"session %d could not continue the conversation (%s); %s starts again with the handoff context",
-		v.last.ID,
-		v.last.Error,
-		v.last.Tier,
-	)
+	reason := notice.ResumeRefused(*v.last)
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
@@ -283,10 +238,10 @@ func restartWithHandoff(v view) ops.Step {
 func askHuman(v view) ops.Step {
 	why := summary(*v.last)
 	if why == "" {
-		why = "it did not say why"
+		why = notice.NotSaid
 	}
-	reason := fmt.Sprintf("session %d (%s) asks for a human: %s", v.last.ID, v.last.Tier, why)
-	p := problem{title: "Human attention required", level: ops.LevelWarning, reason: reason, todo: why}
+	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
+	p.todo = why
 	step := v.finishForHuman(ops.CycleNeedsHuman, p)
 	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 }
@@ -295,71 +250,59 @@ func verify(v view) ops.Step {
 	services := v.servicesToVerify()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
-		Reason: fmt.Sprintf("session %d says all is well; probes check %s", v.last.ID, strings.Join(services, ", ")),
+		Reason: notice.Verifies(*v.last, services),
 	}
 }
 
 func healthy(v view) ops.Step {
-	step := v.finish(ops.CycleHealthy, "Tier 1 found nothing to escalate")
-	if v.hasOpenIncident() {
-		step.Recovered = v.foundHealthy()
-	}
+	step := v.finish(ops.CycleHealthy, notice.NothingFound)
+	step.Recovered = v.foundWell()
 	return step
 }
 
-// foundHealthy closes the incidents of the services that the session checked and found well. One that does not say what it
-// checked has looked at all of them.
-func (v view) foundHealthy() []ops.Recovered {
-	how := fmt.Sprintf("cycle %d found it healthy", v.cycle.ID)
-	if v.last.Report == nil || len(v.last.Report.CheckResults) == 0 {
-		return []ops.Recovered{{How: how}}
-	}
-	var well, bad []string
-	for _, c := range v.last.Report.CheckResults {
-		name, _ := v.policy.Inventory.Canonical(c.Service)
-		if c.Status == ops.Healthy {
-			well = append(well, name)
-		} else {
-			bad = append(bad, name)
-		}
-	}
-	var out []ops.Recovered
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(well))) {
-		if !slices.Contains(bad, name) {
-			out = append(out, ops.Recovered{Service: name, How: how})
-		}
-	}
-	return out
-}
-
+// resolved ends a cycle whose last session claims a repair. It says who confirms the claim; without anybody it stays unverified.
 func resolved(v view) ops.Step {
-	reason := fmt.Sprintf("%s reports the problem as resolved; unverified: no probe and no judge confirmed it", v.last.Tier)
 	verdict, judged := v.verdict()
-	verified := true
-	switch n := len(v.checks(ops.ProbeVerify, v.last.ID)); {
-	case n > 0:
-		reason = fmt.Sprintf("%s repaired it; %s by our own probes", v.last.Tier, confirmed(n))
-	case v.reviewed() && v.question().Status == ops.ApprovalApproved:
-		reason = fmt.Sprintf("%s repaired it; %s accepted the repair", v.last.Tier, v.question().AnsweredBy)
+	proof, reason := ops.ProofNone, v.unconfirmed()
+	switch {
+	case v.allProven(ops.ProbeVerify):
+		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
+	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
+		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
+	case len(v.notRunning()) > 0:
+		reason = notice.NotRunning(v.last.Tier, v.notRunning())
 	case judged && verdict.Verdict == judge.Pass:
-		reason = fmt.Sprintf("%s repaired it; the judge accepts it with %d of 100", v.last.Tier, verdict.TotalScore)
-	default:
-		verified = false
+		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}
-	step := v.finish(ops.CycleResolved, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Confirmed = &verified
-	step.Recovered = v.recoveredServices(fmt.Sprintf("cycle %d: %s", v.cycle.ID, reason))
+	step := v.finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
 	if judged {
 		step.Verified = v.verification(verdict)
 	}
 	return step
 }
 
-func confirmed(n int) string {
-	if n == 1 {
-		return "1 check confirmed"
+// unconfirmed says what of a claimed repair probes confirm, and what nothing does.
+func (v view) unconfirmed() string {
+	var proven, rest []string
+	for _, s := range v.ours() {
+		if v.proven(s, ops.ProbeVerify) {
+			proven = append(proven, s)
+		} else {
+			rest = append(rest, s)
+		}
 	}
-	return fmt.Sprintf("%d checks confirmed", n)
+	if len(proven) == 0 {
+		return notice.Unverified(v.last.Tier)
+	}
+	return notice.PartlyVerified(v.last.Tier, proven, rest)
+}
+
+// finishResolved ends a cycle with who says that its problem is over.
+func (v view) finishResolved(proof ops.Proof, reason string, events ...ops.Event) ops.Step {
+	step := v.finish(ops.CycleResolved, reason, events...)
+	step.Confirmed, step.ConfirmedBy = ops.Ptr(proof != ops.ProofNone), proof
+	return step
 }
 
 func (v view) finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step {

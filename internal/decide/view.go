@@ -72,11 +72,23 @@ func (v view) withheld(own ops.Check) (string, bool) {
 	return "", false
 }
 
-// lookDue: an agent sees what no probe asks about, so it looks now and then.
+// lookDue: an agent sees what no probe asks about, so it looks now and then. It looks once at a claimed repair that nothing has confirmed
+// or refuted since.
 func (v view) lookDue() bool {
-	every := v.policy.ObserveEvery
-	return every > 0 && (v.journal.LastLook == nil || v.now.Sub(*v.journal.LastLook) >= every)
+	every, last := v.policy.ObserveEvery, v.journal.LastLook
+	if every > 0 && (last == nil || v.now.Sub(*last) >= every) {
+		return true
+	}
+	if every <= 0 {
+		every = unverifiedLook
+	}
+	return slices.ContainsFunc(v.incidents(), func(i ops.Incident) bool {
+		return i.UnverifiedAt != nil && v.now.Sub(*i.UnverifiedAt) >= every && (last == nil || last.Before(*i.UnverifiedAt))
+	})
 }
+
+// unverifiedLook is how long an unverified repair waits for a look where nothing says how often agents look.
+const unverifiedLook = 24 * time.Hour
 
 func (v view) intended() bool { return v.newest.Status == ops.SessionQueued }
 
@@ -178,29 +190,10 @@ func (v view) badAfter(s ops.Session) []ops.Check {
 	return out
 }
 
-// servicesToVerify lists the services whose state the last session's word alone does not settle: those handed up
-// in this chain and those a probe found bad before it, as far as we can probe them ourselves.
+// servicesToVerify lists the services whose state the last session's word alone does not settle, as far as we can probe them ourselves.
 func (v view) servicesToVerify() []string {
-	var names []string
-	for _, s := range v.journal.Sessions {
-		if h := proposed(s); h != nil {
-			names = append(names, h.ServicesAffected...)
-		}
-	}
-	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		if v.policy.Bad(c) {
-			names = append(names, c.Service)
-		}
-	}
 	probed := v.probed()
-	var out []string
-	for _, n := range names {
-		name, _ := v.policy.Inventory.Canonical(n)
-		if slices.Contains(probed, name) && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc(v.ours(), func(name string) bool { return !slices.Contains(probed, name) })
 }
 
 func (v view) probed() []string {

@@ -7,7 +7,6 @@
 //	CLAUDEOPS_FAILPOINT=name:N     kills the process with SIGKILL the N-th time the failpoint is reached;
 //	                               the name "*" means any failpoint
 //	CLAUDEOPS_FAILPOINT_LOG=file   appends the name of every failpoint that is reached
-//	CLAUDEOPS_FAILPOINT_TIMES=1    puts the time in front of each, in seconds
 //	CLAUDEOPS_FAULT_CLOCK=file     contains an offset for the clock, such as 8760h; read every time the clock is used
 //	CLAUDEOPS_FAULT_WAITS=a=1s,b=0 shortens waits by their names
 package failpoint
@@ -28,7 +27,6 @@ type plan struct {
 	name  string
 	left  int
 	log   *os.File
-	times bool
 	clock string
 	waits map[string]time.Duration
 }
@@ -69,7 +67,7 @@ func offset(file string) time.Duration {
 }
 
 func readPlan() *plan {
-	p := &plan{times: os.Getenv("CLAUDEOPS_FAILPOINT_TIMES") != "", clock: os.Getenv("CLAUDEOPS_FAULT_CLOCK"), waits: readWaits(os.Getenv("CLAUDEOPS_FAULT_WAITS"))}
+	p := &plan{clock: os.Getenv("CLAUDEOPS_FAULT_CLOCK"), waits: readWaits(os.Getenv("CLAUDEOPS_FAULT_WAITS"))}
 	if spec := os.Getenv("CLAUDEOPS_FAILPOINT"); spec != "" {
 		name, count, ok := strings.Cut(spec, ":")
 		n, err := strconv.Atoi(count)
@@ -108,11 +106,7 @@ func (p *plan) hit(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.log != nil {
-		line := name + "\n"
-		if p.times {
-			line = fmt.Sprintf("%.6f %s", float64(time.Now().UnixMicro())/1e6, line)
-		}
-		if _, err := p.log.WriteString(line); err != nil {
+		if _, err := p.log.WriteString(name + "\n"); err != nil {
 			panic(fmt.Sprintf("CLAUDEOPS_FAILPOINT_LOG: %v", err))
 		}
 	}

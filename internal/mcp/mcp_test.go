@@ -59,11 +59,10 @@ func offered(t *testing.T, f *tools) ops.ToolServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := g.Reserve()
+	s, err := g.Open(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Answer(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{})
 	t.Cleanup(func() { _ = s.Close() })
 	server, err := s.Offer(f)
 	if err != nil {

@@ -99,6 +99,14 @@ func span(d time.Duration) string {
 	return text
 }
 
+// share is a share of one in percent; empty where it is not known.
+func share(of *float64) string {
+	if of == nil {
+		return ""
+	}
+	return Share(*of)
+}
+
 func dollars(usd float64) string {
 	if usd <= 0 {
 		return ""

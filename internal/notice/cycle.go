@@ -11,9 +11,10 @@ import (
 // Problem is what a human should know about the work of a cycle.
 type Problem struct {
 	Services    []string
-	What        string // what is wrong
-	Todo        string // what the human should do
-	Found       string // what the agents found out
+	What        string   // what is wrong
+	Todo        string   // what the human should do
+	Found       string   // what the agents found out
+	Confidence  *float64 // how sure they are; nil: they did not say
 	Tried       string
 	Why         string // what the supervisor decided, and by which rule
 	CostUSD     float64
@@ -53,6 +54,7 @@ func (p Problem) facts() []fact {
 	}
 	return []fact{
 		{"Found", found},
+		{"Confidence", share(p.Confidence)},
 		{"Tried", p.Tried},
 		{"Why", why},
 		{"Cost so far", dollars(p.CostUSD)},
@@ -69,8 +71,14 @@ func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 // NotStarted tells of an escalation that a human approved and that something holds back since.
 func NotStarted(p Problem) Text { return p.text("The approved repair does not start") }
 
-// BudgetSpent tells that nothing is left to spend.
-func BudgetSpent(p Problem) Text { return p.text("The budget is spent") }
+// DryRun tells of an outage that nobody repairs, because of a dry run: what would have been done, and how to allow it.
+func DryRun(p Problem, would string) Text {
+	p.Todo, p.Why = fmt.Sprintf("repair %s by hand, or allow it", ops.Listed(p.Services)), ""
+	return p.text("Dry run: nothing is repaired", fact{"Without dry run", would}, fact{"Allow it", allow})
+}
+
+// Unpayable tells whose budget is spent.
+func Unpayable(p Problem, b ops.Budget) Text { return p.text(BudgetHeading(b)) }
 
 // Unfinished tells of a repair that came to no end.
 func Unfinished(p Problem) Text { return p.text("Repair did not finish") }
@@ -164,6 +172,15 @@ func planText(q Question) string {
 func Review(p Problem, q Question) Text {
 	facts := p.asked(q, "page Incidents, or claudeops approvals list", "")
 	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), facts...)}
+}
+
+// NoJudge tells that the judge does not answer.
+func NoJudge(p Problem) Text { return p.text("The judge does not answer") }
+
+// Unseen tells that services recovered while no agent could look at them.
+func Unseen(p Problem) Text {
+	p.Todo = "nothing to do for the services; find out why the agents fail"
+	return p.text("Recovered; nobody could look")
 }
 
 // Expired tells that nobody answered a question.

@@ -28,8 +28,26 @@ func all() []struct {
 		Why: "escalation to Tier 3 was blocked by the tier limit: the maximum tier is 2", Environment: "default", Cycle: 57,
 	}
 	budget := p
-	budget.Why = "Tier 2 was not started: the day's budget of $5.00 is spent; the next day's budget starts at 2026-09-29T00:00:00Z"
-	budget.Todo = "raise the budget and run a cycle, or wait until the next day's budget starts"
+	day := ops.Budget{Whose: ops.BudgetDay, LimitUSD: 5, SpentUSD: 5.1, Environment: "default", FreesAt: at(0).Truncate(24 * time.Hour).Add(24 * time.Hour)}
+	budget.Why, budget.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, day), notice.BudgetTodo(day, []string{"web"})
+	chain := ops.Budget{Whose: ops.BudgetChain, LimitUSD: 2, SpentUSD: 2.05}
+	spent := p
+	spent.Why, spent.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, chain), notice.BudgetTodo(chain, []string{"web"})
+	alerts := []ops.Alert{
+		{Name: "HighLatency", Service: "web", Summary: "p99 over 2 s", URL: "http://grafana:3000/d/abc?viewPanel=7", StartsAt: at(0)},
+	}
+	fires := notice.FiringOn{
+		Alerts: alerts, Cycle: ops.Cycle{ID: 57, Environment: "default", Status: ops.CycleHealthy, Reason: "Tier 1 found nothing to escalate"},
+		Checked: notice.CheckedBy(ops.Outcome{
+			Summary:      "web answers within 80 ms",
+			CheckResults: []ops.CheckResult{{Service: "web", CheckType: ops.CheckHTTP, Status: ops.Healthy}, {Service: "db", CheckType: ops.CheckDNS, Status: ops.Healthy}},
+		}, []string{"web"}),
+		Next: ops.Ptr(at(0).Add(time.Hour)),
+	}
+	repaired := fires
+	repaired.Cycle.Status, repaired.Next, repaired.Checked = ops.CycleResolved, nil, ""
+	repaired.Cycle.Reason = "Tier 2 repaired it; 1 check confirmed by our own probes"
+	repaired.Alerts = append(repaired.Alerts, ops.Alert{Name: "Errors", Service: "db", StartsAt: at(1)}, ops.Alert{Name: "Disk", Service: "db", StartsAt: at(1)})
 	agent := notice.Problem{
 		What:        `session 3 (credentials): API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`,
 		Todo:        "Set a valid ANTHROPIC_API_KEY, then run the cycle again with claudeops once.",
@@ -47,6 +65,9 @@ func all() []struct {
 		},
 		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy", Reason: "the image is old"}, Does: "compose up", WayBack: "compose up with the image before"},
 	}
+	unsure := p
+	unsure.What, unsure.Confidence = notice.Doubtful(ops.Session{ID: 4}, 0.4), ops.Ptr(0.4)
+	unsure.Why, unsure.Todo = unsure.What, "check the repair, then accept or reject it"
 	closed := notice.Problem{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
 	hostile := p
 	hostile.What = "# done\n\n[Approve here](https://evil.example) <img src=x> `rm -rf /` **all well** {\"command\":\"curl evil\"}"
@@ -59,18 +80,32 @@ func all() []struct {
 		Resolution: "cycle 57: Tier 2 repaired it; 1 check confirmed by our own probes",
 		Report:     []byte(`{"recommendation":"approve or deny that tier3 works on web","tried":"restarted web twice"}`),
 	}
+	claimed := ops.Cycle{ID: 57, Reason: "Tier 2 repaired it; 1 check confirmed by our own probes", VerifiedBy: ops.ProofProbe}
+	relapse := ops.Relapse{
+		Claim: ops.Claim{Incident: 3, Service: "web", Cycle: 57, At: at(4), Until: at(14)}, At: at(10), Next: at(14),
+		Found: ops.Check{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"},
+	}
+	working, held := relapse, relapse
+	working.Cycle, working.Next = 58, time.Time{}
+	held.Next, held.Held = time.Time{}, "web is down, but held by a person: incident 5 is handled by ann."
 	db := ops.Incident{ID: 4, Environment: "default", Service: "db", Title: "db: disk full", OpenedAt: at(1), Resolution: "bob: cleaned up"}
 	run := ops.ActionRun{ID: 9, Service: "web", Action: "redeploy", Why: "the image is broken"}
 	undo := run
 	undo.ID, undo.UndoOf = 10, 9
 	opened := notice.Opened(cause, []ops.Check{
 		{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}, {Service: "db", Status: ops.Down, Error: "connection refused"},
-	})
+	}, false)
+	dry := p
+	dry.Found, dry.Tried, dry.Why = "", "", "escalation to Tier 2 was suppressed: dry run is on"
+	tier2 := ops.Handler{ID: "tier2", Tier: ops.Tier2}
 	return []struct {
 		when string
 		text notice.Text
 	}{
 		{"opened: probes or alerts found services bad", opened},
+		{"opened in a dry run", notice.Opened(cause, []ops.Check{{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}}, true)},
+		{"found in a dry run", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictEscalate}, tier2, nil))},
+		{"found in a dry run, with a plan", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictApproval}, tier2, plan.Plan))},
 		{"escalated: only where a route asks for it", notice.TakesOver(p, "tier2")},
 		{"approval asked", notice.Approval(p, question)},
 		{"approval asked, with the link of the outbox", notice.Text{
@@ -78,18 +113,30 @@ func all() []struct {
 		}},
 		{"plan asked", notice.Approval(p, plan)},
 		{"review asked", notice.Review(p, question)},
+		{"review asked, because the agent is not sure", notice.Review(unsure, question)},
 		{"question expired", notice.Expired(p)},
 		{"question withdrawn", notice.NotNeeded(closed)},
 		{"needs human", notice.NeedsHuman(p)},
 		{"escalation blocked", notice.Blocked(p)},
-		{"budget reached", notice.BudgetSpent(budget)},
+		{"the budget of the day is spent", notice.Unpayable(budget, day)},
+		{"the budget of a chain is spent", notice.Unpayable(spent, chain)},
+		{"an alert fires on after a healthy cycle", notice.StillFires(fires)},
+		{"alerts fire on after a repair, for the last time", notice.StillFires(repaired)},
 		{"partial: a repair", notice.Partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"})},
 		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
 		{"failed or interrupted", notice.Unfinished(interrupted)},
 		{"claimed repair refuted", notice.Refuted(p)},
+		{"repair did not hold, a cycle follows", notice.DidNotHold(incident, claimed, relapse)},
+		{"repair did not hold, a cycle works on it", notice.DidNotHold(incident, claimed, working)},
+		{"repair did not hold, held back", notice.DidNotHold(incident, claimed, held)},
+		{"human called, a repair did not hold", notice.Text{
+			Title: notice.NeedsHuman(p).Title, Body: notice.AlsoRefutes(notice.NeedsHuman(p).Body, []string{notice.Claimed(claimed, relapse)}),
+		}},
 		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
 		{"reminder", notice.Reminder(incident, false, at(45))},
 		{"last reminder, to the second target", notice.Reminder(incident, true, at(45))},
+		{"a service flaps, and no agent works on it", notice.Flapping("default", []string{"web"}, at(0), 10*time.Minute, "HTTP 502 Bad Gateway")},
+		{"several services flap", notice.Flapping("default", []string{"web", "db", "mail"}, at(0), 10*time.Minute, "")},
 		{"recovered, nobody was called", notice.Recovered(cause, "web, db recovered after 12m0s", at(12))},
 		{"resolved, one incident", notice.Over("default", []ops.Incident{incident})},
 		{"resolved, several incidents", notice.Over("default", []ops.Incident{incident, db})},
@@ -104,7 +151,7 @@ func all() []struct {
 			{Title: opened.Title, Body: opened.Body},
 			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
 			{Title: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Body},
-			{Title: notice.BudgetSpent(budget).Title, Body: notice.BudgetSpent(budget).Body},
+			{Title: notice.Unpayable(budget, day).Title, Body: notice.Unpayable(budget, day).Body},
 		})},
 		{"hostile text of an agent", notice.NeedsHuman(hostile)},
 		{"test", notice.Test()},

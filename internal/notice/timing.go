@@ -80,7 +80,7 @@ func AsksForAnswer(n ops.Notice) bool {
 		return false
 	}
 	switch n.Kind {
-	case ops.NoticeApproval, ops.NoticeReview, ops.NoticeNeedsHuman, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed,
+	case ops.NoticeApproval, ops.NoticeReview, ops.NoticeNeedsHuman, ops.NoticeAlert, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed,
 		ops.NoticePartial, ops.NoticeLeftDown, ops.NoticeBudget:
 		return true
 	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeBrake, ops.NoticeResolved, ops.NoticeDeadman, ops.NoticeHost,

@@ -8,8 +8,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Opened tells that services have turned bad and a cycle was started.
-func Opened(c ops.Cause, checks []ops.Check) Text {
+// Opened tells that services have turned bad and a cycle was started. In a dry run it only looks.
+func Opened(c ops.Cause, checks []ops.Check, dryRun bool) Text {
 	heading := fmt.Sprintf("%s is %s", c.Services[0], c.Level)
 	if n := len(c.Services) - 1; n > 0 {
 		heading += fmt.Sprintf(", and %d more", n)
@@ -28,7 +28,11 @@ func Opened(c ops.Cause, checks []ops.Check) Text {
 		facts = append(facts, fact{k.Service, text})
 	}
 	facts = append(facts, fact{"Also affected", ops.Listed(c.Affected)}, fact{"Since", stamp(c.Began) + ", environment " + c.Environment})
-	return Text{title(heading), body("A cycle was started. Nothing to do: you are told when it is over or needs you.", facts...)}
+	first := "A cycle was started. Nothing to do: you are told when it is over or needs you."
+	if dryRun {
+		first = "Dry run: a cycle looks and repairs nothing. " + sentence(capital(AllowRepair([]string{"it"}, false)))
+	}
+	return Text{title(heading), body(first, facts...)}
 }
 
 // Recovered tells that a cause is over.
@@ -37,6 +41,22 @@ func Recovered(c ops.Cause, how string, now time.Time) Text {
 		sentence(capitalUnless(how, c.Services))+" Nothing to do.",
 		fact{"Was down", "since " + stamp(c.Began) + ", for " + span(now.Sub(c.Began))},
 		fact{"Environment", c.Environment},
+	)}
+}
+
+// Flapping tells that services go up and down, and that no agent works on them for that.
+func Flapping(environment string, services []string, since time.Time, calm time.Duration, last string) Text {
+	heading, them := services[0]+" is flapping", "it"
+	if n := len(services) - 1; n > 0 {
+		heading, them = fmt.Sprintf("%s and %d more are flapping", services[0], n), "them"
+	}
+	return Text{title(heading), body(
+		fmt.Sprintf("%s: good and bad by turns. No agent starts for %s until stable for %s. Find out what starts and stops %s.",
+			ops.Listed(services), them, span(calm), them),
+		fact{"Last error", last},
+		fact{"Since", stamp(since) + ", environment " + environment},
+		fact{"Details", "claudeops events --service " + services[0]},
+		fact{"Mute this", "claudeops silences add --service " + services[0] + " --for 24h --reason known"},
 	)}
 }
 
@@ -65,6 +85,25 @@ func Over(environment string, over []ops.Incident) Text {
 		facts = append(facts, fact{"Report", fmt.Sprintf("claudeops incidents report %d", over[0].ID)})
 	}
 	return Text{title(heading), body("The problem is over. Nothing to do.", facts...)}
+}
+
+// Unproven tells that a repair of incidents about which a human was called is claimed, and that nothing can confirm it.
+func Unproven(environment string, claimed []ops.Incident) Text {
+	heading := fmt.Sprintf("%s: %d incidents are reported as repaired", environment, len(claimed))
+	if len(claimed) == 1 {
+		heading = incidentName(claimed[0]) + " is reported as repaired"
+	}
+	var facts []fact
+	for _, i := range claimed {
+		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution})
+	}
+	return Text{title(heading), body(
+		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...)}
+}
+
+// UnlistedTitle names an incident about what is in no inventory.
+func UnlistedTitle(names []string) string {
+	return "Human attention required: " + line(ops.Listed(names), longestFact)
 }
 
 // incidentName names an incident in a heading.

@@ -75,6 +75,21 @@ func (s CycleStatus) Ended() bool {
 	return false
 }
 
+// Proof is who says that a problem is over.
+type Proof string
+
+// The proofs. A cycle that is not resolved has none, not even ProofNone.
+const (
+	ProofProbe  Proof = "probe"  // our own probes failed before the repair and are healthy after it
+	ProofJudge  Proof = "judge"  // a second agent looked at what was done
+	ProofHuman  Proof = "human"  // a person closed the incident or accepted the repair
+	ProofPlan   Proof = "plan"   // the plan that a person approved was carried out, and probes are healthy after it
+	ProofReflex Proof = "reflex" // an action without an agent was carried out, and probes are healthy after it
+	ProofNone   Proof = "none"   // only the agent itself
+	// ProofReport ends incidents only, never a cycle: another session looked and found the service well.
+	ProofReport Proof = "report"
+)
+
 // CycleOptions narrow the policy of one cycle; they can only make it stricter.
 type CycleOptions struct {
 	DryRun  bool `json:"dry_run,omitempty"`
@@ -98,7 +113,10 @@ type Cycle struct {
 	CancelReason      string
 	Owner             Owner
 	Result            json.RawMessage
-	Verified          *bool // resolved: whether probes, a judge or a human confirmed it
+	Verified          *bool      // resolved: whether somebody but the agent confirmed it
+	VerifiedBy        Proof      // resolved: who confirmed it
+	RefutedAt         *time.Time // resolved: when a check showed that the repair did not hold
+	ProbationUntil    *time.Time // resolved: until then a check can show that, for the incidents that it closed
 	CreatedAt         time.Time
 	StartedAt         *time.Time
 	EndedAt           *time.Time
@@ -144,10 +162,14 @@ type Journal struct {
 	Cooldowns []Cooldown
 	// Before is how the environment's last cycles ended, the newest first.
 	Before []Ending
+	// Denials are the questions in the environment to which a human said no, for as long as the no lasts, whichever cycle asked.
+	Denials []Approval
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld
-	// LastLook is when an agent last looked at the environment; nil when none has.
+	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run only.
+	Told []string
+	// LastLook is when an agent last looked at the environment and said what it found; nil when none has.
 	LastLook *time.Time
 	// Windows are the context windows the CLIs reported last, by the model they were started with.
 	Windows map[string]int64

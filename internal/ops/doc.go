@@ -24,55 +24,72 @@
 // # What happens next
 //
 // decide.Next is the only place that decides. It is pure: it reads the cycle, its journal, the policy stored with the cycle,
-// and the time it is given. The first matching row decides, and every state matches one. Package cycle performs the step.
+// and the time it is given. The first matching row decides, and every state matches one. Package cycle performs the step. What a step
+// was decided from is stored with it, so that Next can be asked again.
 //
-//	row                   when                                             step
-//	ended                 the cycle has an end status                      rest
-//	waiting               waits for a human, or for a later time           rest
-//	in flight             the newest session is running (worker died)      interrupt: end its processes
-//	cancel requested      a cancel was requested                           finish cancelled
-//	not probed            no session yet, probes configured, none ran      probe: facts for Tier 1
-//	probes find nothing   scheduled, all probes healthy, no agent due       finish healthy without an agent
-//	nothing ran           no session yet                                   queue the entry handler (Tier 1)
-//	backoff               it is too early for the queued attempt           pause
-//	intent                the newest session is queued                     run it
-//	stopped by a person   the newest session was cancelled                 finish cancelled
-//	problem is over       a human was asked; the incidents are closed      finish resolved; the question is withdrawn
-//	answer pending        a human was asked and has not answered           await; the slot is free
-//	human has it          the work was given to a human and is not done    await
-//	human is done         the incident was closed                          finish resolved
-//	answer is no          a human said no                                  finish blocked (a review: needs_human)
-//	nobody answered       the question expired                             by policy: needs_human, blocked, or continue
-//	not seen since        a wait ended, or a repair was interrupted        probe: is it still needed?
-//	recovered meanwhile   probes find every affected service healthy       finish resolved
-//	plan step in flight   a dead worker left a step of the plan running    act: mark it interrupted; never repeat it
-//	plan due              a human approved steps of a plan; one is next    act: the supervisor does it, without an agent
-//	plan unverified       the approved steps were done                     probe: did it help?
-//	plan helped           probes find every affected service healthy       finish resolved; otherwise the tier starts
-//	review passed         a human accepts the repair                       finish resolved
-//	question interrupted  first interruption of a manager, planner, judge  ask again
-//	plan made             a planner has ended                              queue the tier again with the plan, or the ladder
-//	budget spent          its budget could not be reserved                 finish blocked; the notice says until when
-//	resume refused        the conversation could not be continued          queue the tier again with the handoff context
-//	interrupted           the last session was interrupted                 the ladder
-//	session failed        failed or timed out; its handoff is not read     the ladder
-//	manager due           proposed, and a manager chooses the target       queue the manager
-//	escalation proposed   completed and proposed an escalation             escalation.Decide, see below
-//	inconclusive          completed without a usable outcome               the ladder
-//	human asked for       completed and asks for a human                   finish needs_human, incident, notice
-//	claim unverified      completed; an affected service has a probe       probe: verify the claim
-//	claim refuted         a probe still finds it down or degraded          the ladder
-//	repair refused        a repair is claimed, but the guard refused it    the ladder
-//	claim unjudged        a repair is claimed and a judge is configured    queue the judge
-//	claim judged          the judge did not accept the repair              await a human's review, or the ladder
-//	healthy               Tier 1 completed and proposed nothing            finish healthy, close open incidents
-//	resolved              a higher tier completed and proposed nothing     finish resolved, close its incidents
+//	row                   when                                            step                                     a person is told
+//	ended                 the cycle has an end status                     rest                                     -
+//	waiting               waits for a human, or for a later time          rest                                     reminders
+//	in flight             the newest session is running (worker died)     interrupt: end its processes             -
+//	cancel requested      a cancel was requested                          finish cancelled                         who asked sees it
+//	not probed            no session yet, probes configured, none ran     probe: facts for Tier 1                  -
+//	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
+//	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -
+//	nothing ran           no session yet                                  queue the entry handler (Tier 1)         -
+//	backoff               it is too early for the queued attempt          pause                                    -
+//	intent                the newest session is queued                    run it                                   -
+//	stopped by a person   the newest session was cancelled                finish cancelled                         who asked sees it
+//	problem is over       a human was asked; the incidents are closed     finish resolved; question withdrawn      no answer needed
+//	judge is back         a review is pending, and the judge accepts it   finish resolved by the judge             what is over
+//	judge due again       a review is pending; an hour without a judge    queue the judge                          -
+//	answer pending        a human was asked and has not answered          await; the slot is free                  reminders
+//	human has it          the work was given to a human and is not done   await                                    reminders
+//	human is done         the incident was closed                         finish resolved                          -
+//	answer is no          a human said no                                 finish blocked (a review: needs_human)   how long it holds
+//	nobody answered       the question expired                            by policy: needs_human, blocked, go on   called
+//	not seen since        a wait ended, or a repair was interrupted       probe: is it still needed?               -
+//	recovered meanwhile   probes that saw it fail find all of it healthy  finish resolved by probes                what is over
+//	plan step in flight   a dead worker left a step of the plan running   act: interrupted, never repeated         of the action
+//	plan due              a human approved steps of a plan; one is next   act: the supervisor does it              -
+//	plan unverified       the approved steps were done                    probe: did it help?                      -
+//	plan helped           probes that saw it fail find all of it healthy  finish resolved by the plan              what is over
+//	review passed         a human accepts the repair                      finish resolved by the human             -
+//	question interrupted  a manager, planner or judge was interrupted     ask again, once                          -
+//	plan made             a planner has ended                             queue the tier again, or the ladder      -
+//	budget spent          its budget could not be reserved                finish blocked                           whose, until when
+//	resume refused        the conversation could not be continued         queue the tier with the handoff context  -
+//	interrupted           the last session was interrupted                the ladder                               see below
+//	session failed        failed or timed out; its handoff is not read    the ladder                               see below
+//	manager due           proposed, and a manager chooses the target      queue the manager                        -
+//	escalation proposed   completed and proposed an escalation            escalation.Decide, see below             by its verdict
+//	inconclusive          completed without a usable outcome              the ladder                               see below
+//	human asked for       completed and asks for a human                  finish needs_human                       called, with names
+//	claim unverified      completed; an affected service has a probe      probe: verify the claim                  -
+//	claim refuted         a probe still finds it down or degraded         the ladder                               see below
+//	repair refused        a repair is claimed, but the guard refused it   the ladder                               see below
+//	claim unjudged        a repair is claimed and a judge is configured   queue the judge; once more if unusable   -
+//	judge silent          the judge gave no usable answer twice           probes end it, else await a review       of the judge, once
+//	claim judged          the judge did not accept the repair             await a human's review, or the ladder    asked
+//	claim doubtful        the agent doubts its repair; nothing proves it  await a human's review                   asked
+//	healthy               Tier 1 completed and proposed nothing           finish healthy, close what it names      what is over
+//	resolved              a higher tier completed and proposed nothing    finish resolved: proven or unverified    if called before
 //
 // The ladder is package decide/recovery. It classifies the failure and orders the next attempt at the same tier with the
 // same permissions: retry after a pause, nudge in the same conversation, replan in a new one, or fall back to another
 // handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
-// finishes partial with the results so far. With recovery off, a failure finishes failed, and a refuted claim finishes
-// needs_human.
+// finishes partial with the results so far and calls a human; if no agent could look and probes find all of it healthy again,
+// nobody is called. With recovery off, a failure finishes failed, and a refuted claim finishes needs_human.
+//
+// A cycle ends resolved with who says so (Proof). A probe proves the repair of what it saw fail, a judge and a human what they
+// looked at. Without a proof the incidents become unverified: nobody is called, and the next report closes or reopens them. No
+// state ends without proven success, an honest "unverified", or a person who is told; nobody is called twice for one fact.
+//
+// A no lasts for 24 hours, or as long as whoever says it wants. It is about facts: which probe of which service fails in which way (an
+// HTTP class, refused, timeout, exit, else down or degraded), and which actions were named, as they are configured. While there is no
+// other fact, no agent starts for it and nobody is asked again: a cycle that the schedule, a probe or an alert starts ends before
+// Tier 1, and a tier is held back from the service as if a human had it. Whoever runs a cycle himself gets the look of Tier 1. The
+// incident stays open, but it is not among what needs a person, and nobody is reminded of it until the no is over: the one who knows
+// has decided. Another fact asks again at once. An outage that begins after it has ended once is told once, as every outage is.
 //
 // A proposed escalation passes the checks of package decide/escalation in this order: end of chain, validity, route,
 // independence, held by a human, dry run, maximum tier, cooldown, budget, approval. The verdict becomes a step:
@@ -87,8 +104,15 @@
 //	              the human may approve all or some of its steps, which are done first.
 //	refused       the ladder, up to a nudge; then finish needs_human, critical event, notice
 //	needs_human   finish needs_human, warning, notice
-//	suppressed    finish suppressed (dry run, or what is affected is held back); finish needs_human, warning, notice, if it only flaps
+//	suppressed    finish suppressed: in a dry run with an incident and one notice, without if what is affected is held back; finish
+//	              needs_human, warning, notice, if it only flaps
 //	blocked       finish blocked, warning, notice (cooldown, budget)
+//
+// # After the end
+//
+// A resolved cycle is on probation for ten minutes and holds no slot. The check that found the problem opens the same incident again if it
+// fails in that time, whether the watch, the own probes of another cycle or a report finds it: the cycle is refuted, and people are told
+// once that the repair did not hold. Another check is another incident.
 //
 // # Words
 //

@@ -80,6 +80,9 @@ type Service struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Settle is how long it may take to work after a start; 0 means as long as its last starts took.
 	Settle time.Duration `json:"settle,omitempty"`
+	// Container and Unit are what it runs in; a service has at most one of them.
+	Container string `json:"container,omitempty"`
+	Unit      string `json:"unit,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.
@@ -146,6 +149,21 @@ type Policy struct {
 // Bad reports whether a check finds that a service does not work well enough.
 func (p Policy) Bad(c Check) bool {
 	return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded
+}
+
+// Unprobed names the services that no probe asks about, where probes decide when an agent looks. Where agents look on schedule, there
+// are none.
+func (p Policy) Unprobed() []string {
+	if p.Observe != ObserveProbes {
+		return nil
+	}
+	var out []string
+	for _, s := range p.Inventory.Services {
+		if !s.Probed {
+			out = append(out, s.Name)
+		}
+	}
+	return out
 }
 
 // Handler returns the registered handler with that id.

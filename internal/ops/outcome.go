@@ -5,6 +5,7 @@ type Outcome struct {
 	SchemaVersion int           `json:"schema_version"`
 	Kind          OutcomeKind   `json:"outcome"`
 	Summary       string        `json:"summary"`
+	Confidence    *float64      `json:"confidence,omitempty"` // how sure the session is of its decision, 0 to 1
 	CheckResults  []CheckResult `json:"check_results"`
 	Handoff       *Handoff      `json:"handoff,omitempty"` // present if and only if the kind is escalate
 	Actions       []Action      `json:"actions"`

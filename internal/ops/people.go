@@ -14,6 +14,12 @@ type ApprovalPolicy struct {
 	Reminds  int           `json:"reminds,omitempty"`   // at most so many, then the second target
 }
 
+// What an operator can have done with a question that nobody answers, beside calling a human.
+const (
+	OnExpiryApprove = "approve" // all of it, with all steps of its plan
+	OnExpiryDeny    = "deny"
+)
+
 // ApprovalStatus is where a question to a human stands.
 type ApprovalStatus string
 
@@ -55,9 +61,18 @@ type Approval struct {
 	// Plan is what the supervisor does after an approval, before it starts the tier; PlanHash identifies what was shown of it.
 	Plan     []ApprovedStep
 	PlanHash string
-	// Steps are those that were approved, counted from 1.
-	Steps []int
+	// Steps are those that were approved, counted from 1. Skipped is why those of them that have not run will not.
+	Steps   []int
+	Skipped string
+	// Facts are what was wrong when it was asked. After a no, no agent starts for them until DeniedUntil; nil: the no does not last.
+	Facts       []Fact
+	DeniedUntil *time.Time
+	// States are what became of the steps of the plan. They are made from the runs for those who look at it, and not stored.
+	States []PlanProgress
 }
+
+// Supervisor is the name under which the program answers questions and closes incidents by itself.
+const Supervisor = "claudeops"
 
 // IncidentStatus is where an incident stands.
 type IncidentStatus string
@@ -67,6 +82,7 @@ const (
 	IncidentOpen         IncidentStatus = "open"
 	IncidentAcknowledged IncidentStatus = "acknowledged"
 	IncidentSnoozed      IncidentStatus = "snoozed"
+	IncidentUnverified   IncidentStatus = "unverified" // a repair is claimed, and nothing can confirm it
 	IncidentResolved     IncidentStatus = "resolved"
 )
 
@@ -91,7 +107,13 @@ type Incident struct {
 	OpenedAt       time.Time
 	UpdatedAt      time.Time
 	CalledAt       *time.Time // when a human was first called; nil: the supervisor has worked on it alone
+	UnverifiedAt   *time.Time // since when a repair is claimed that nothing confirms; people who were called were told then
+	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
+	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
+	ReopenedAt     *time.Time // when it was last opened again, because a repair did not hold
 	Handled        bool       // a cycle works on it, and nobody was called
+	Own            bool       // in the journal of a cycle: that cycle works on it or reported it
+	DeniedUntil    *time.Time // somebody said no to the cycle that reported it: until then no agent works on it as it is
 	AcknowledgedAt *time.Time
 	AcknowledgedBy string
 	SnoozedUntil   *time.Time
@@ -100,6 +122,7 @@ type Incident struct {
 	Resolution     string
 	Reminders      int
 	RemindAt       *time.Time
+	Note           string // what a person leaves behind who has just resolved it; it is not stored
 }
 
 // Holds reports whether nobody but a human touches the incident's service now.
@@ -109,10 +132,15 @@ func (i Incident) Holds(now time.Time) bool {
 		return true
 	case IncidentSnoozed:
 		return i.SnoozedUntil != nil && now.Before(*i.SnoozedUntil)
-	case IncidentOpen, IncidentResolved:
+	case IncidentOpen, IncidentUnverified, IncidentResolved:
 		return false
 	}
 	return false
+}
+
+// Denied reports whether somebody has said no to agents, and the no still lasts.
+func (i Incident) Denied(now time.Time) bool {
+	return i.ResolvedAt == nil && i.DeniedUntil != nil && now.Before(*i.DeniedUntil)
 }
 
 // Known is what was reported with the incident.
@@ -130,11 +158,48 @@ type NoticeSubject struct {
 
 // Unanswered reports whether nobody has answered yet.
 func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool { return i.Status == IncidentOpen })
+	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool {
+		return i.Status == IncidentOpen && i.DeniedUntil == nil
+	})
 }
 
-// ClassAgent is the class of an incident about the agent itself, not about a service.
-const ClassAgent = "agent"
+// The classes of incidents that are not about one service.
+const (
+	// ClassAgent is about the agent itself: its program, key or provider. It is over when the agent works again, and holds nothing back.
+	ClassAgent = "agent"
+	// ClassJudge is about the judge, in the same way.
+	ClassJudge = "judge"
+	// ClassEnvironment is about what is named in no inventory. Only a person or a report about the same names closes it.
+	ClassEnvironment = "environment"
+)
+
+// OfAgent reports whether the incident is about the supervisor's own agents and not about what they look after.
+func (i Incident) OfAgent() bool { return i.Class == ClassAgent || i.Class == ClassJudge }
+
+// ClassAlert is the class of an incident about an alert that fires on although its cycle has ended. It is over when the alert is: that
+// somebody finds the service healthy is what it is about.
+const ClassAlert = "alert"
+
+// ProblemKind is what a human is told about: it names an incident and says what to do.
+type ProblemKind string
+
+// The kinds of problem.
+const (
+	ProblemHuman      ProblemKind = "human"      // an agent or a rule calls a human
+	ProblemTakeOver   ProblemKind = "take_over"  // a human is the next handler
+	ProblemRefused    ProblemKind = "refused"    // a proposal that could not be accepted
+	ProblemBlocked    ProblemKind = "blocked"    // a rule stopped the escalation
+	ProblemBudget     ProblemKind = "budget"     // the escalation costs more than is left
+	ProblemUnpaid     ProblemKind = "unpaid"     // a session could not be paid
+	ProblemFlapping   ProblemKind = "flapping"   // a service that changes too often to be worked on
+	ProblemApproval   ProblemKind = "approval"   // a tier waits for a yes
+	ProblemReview     ProblemKind = "review"     // a repair waits for a look
+	ProblemUnfinished ProblemKind = "unfinished" // a repair came to no end
+	ProblemRefuted    ProblemKind = "refuted"    // a claimed repair does not hold
+	ProblemJudge      ProblemKind = "judge"      // the judge gives no usable answer
+	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
+	ProblemDryRun     ProblemKind = "dry_run"    // nobody works on it, because of a dry run
+)
 
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.
 type IncidentReport struct {
@@ -142,6 +207,8 @@ type IncidentReport struct {
 	Level    Level    `json:"level"`
 	Class    string   `json:"class"`
 	Services []string `json:"services"`
+	// Unlisted are names that are not in the inventory. They belong to one incident of the environment.
+	Unlisted []string `json:"unlisted,omitempty"`
 	// Titles name the problem of each service where it is known; Title is for the others.
 	Titles         map[string]string `json:"titles,omitempty"`
 	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
@@ -151,7 +218,8 @@ type IncidentReport struct {
 	CostUSD        float64           `json:"cost_usd"`
 	Recommendation string            `json:"recommendation"`
 	Waits          bool              `json:"waits,omitempty"`   // the cycle waits for the answer
-	Handled        bool              `json:"handled,omitempty"` // a tier takes it over; nobody is called
+	Handled        bool              `json:"handled,omitempty"` // nobody is called: a tier takes it over, or whoever asked sees it
+	DryRun         bool              `json:"dry_run,omitempty"` // nobody works on it, because of a dry run
 }
 
 // TitleOf names the problem of one service.
@@ -162,9 +230,9 @@ func (r IncidentReport) TitleOf(service string) string {
 	return r.Title
 }
 
-// Recovered closes the open incidents of a service because the service is well again.
+// Recovered ends an incident. Without a proof (ProofNone) it becomes unverified instead.
 type Recovered struct {
-	Service string // empty: all of the environment
-	Class   string // only incidents of this class; empty: any
-	How     string
+	Incident int64
+	By       Proof
+	How      string
 }

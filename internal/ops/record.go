@@ -84,6 +84,25 @@ const (
 	VerdictApproval   Verdict = "approval" // a human must agree first
 )
 
+// Objection is the check of a decision that objected to the proposal.
+type Objection string
+
+// The checks of a decision, in their order.
+const (
+	ObjectionEndOfChain   Objection = "end of chain"
+	ObjectionValidity     Objection = "validity"
+	ObjectionRoute        Objection = "route"
+	ObjectionReason       Objection = "reason"
+	ObjectionIndependence Objection = "independence"
+	ObjectionHeld         Objection = "held"
+	ObjectionDryRun       Objection = "dry run"
+	ObjectionMaxTier      Objection = "maximum tier"
+	ObjectionCooldown     Objection = "cooldown"
+	ObjectionBudget       Objection = "budget"
+	ObjectionApproval     Objection = "approval"
+	ObjectionNone         Objection = "all" // every check was passed
+)
+
 // ProcessMode is how the target of a route was chosen.
 type ProcessMode string
 
@@ -111,7 +130,7 @@ type Decision struct {
 	Path                   []string
 	Services               []string // what is handed on: the affected services nobody holds back
 	Verdict                Verdict
-	Check                  string          // the name of the check that decided
+	Check                  Objection       // the check that decided
 	Inputs                 json.RawMessage // everything the decision was computed from
 	At                     time.Time
 }
@@ -190,6 +209,7 @@ const (
 	ProbeWatch   ProbePurpose = "watch"
 	ProbeRecheck ProbePurpose = "recheck" // after a wait for a human
 	ProbePlan    ProbePurpose = "plan"    // after an approved plan was carried out
+	ProbeRunning ProbePurpose = "running" // after a repair: whether what the service runs in is up
 	ProbeAlert   ProbePurpose = "alert"   // no probe: what an alert says
 )
 
@@ -207,8 +227,29 @@ type Check struct {
 	Status         Health
 	Error          string
 	ResponseTimeMS int64
+	Instance       Instance `json:",omitzero"` // the container that was found
 	// Note says how far the probe is from failing or from recovery; it is read, never stored.
 	Note string `json:"-"`
+}
+
+// Instance is one start of a container.
+type Instance struct {
+	ID       string
+	Started  time.Time
+	Restarts int // by the engine
+}
+
+// RestartsSince is how often the same container was started again since another result; 0 for another container.
+func (i Instance) RestartsSince(was Instance) int {
+	switch {
+	case i.ID == "" || i.ID != was.ID:
+		return 0
+	case i.Restarts > was.Restarts:
+		return i.Restarts - was.Restarts
+	case i.Started.After(was.Started):
+		return 1
+	}
+	return 0
 }
 
 // Result is what an effect produced. It is recorded in one transaction with the step that follows from it.

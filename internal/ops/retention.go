@@ -10,11 +10,11 @@ type Retention struct {
 	SessionBytes    int64         // the output of one session; the beginning and the end stay
 	Checks          time.Duration // results of probes that belong to no cycle; their counts by the hour and the day stay
 	Hours           time.Duration // those counts by the hour
-	Events          time.Duration // events, and the results of probes that belong to a cycle
+	Events          time.Duration // events, and of cycles the results of probes and what their steps were decided from
 	Guard           time.Duration // judgements of tool calls
 	Notices         time.Duration // notices that were delivered or given up
 	Alerts          time.Duration // alerts and causes that are over
-	Rows            int64         // results, events and judgements: at most so many of each
+	Rows            int64         // results, events, steps and judgements: at most so many of each
 }
 
 // Record is a kind of record that is removed when it is old.

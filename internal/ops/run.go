@@ -60,10 +60,6 @@ type SessionSpec struct {
 	// Watch is told what the session does, as it does it, in order. A stop it returns ends the session: at once, or where
 	// Boundary is set when no tool call is open.
 	Watch func(Activity) *Halt
-	// Begin waits until the program may start; its error means that it must not. nil: at once.
-	Begin func() error
-	// Ending is called when the program has printed its result and is about to end; nil: nobody is told.
-	Ending func()
 }
 
 // BudgetAsk is the money that is reserved when a session starts: the least of what is limited. Zero means no limit, and a

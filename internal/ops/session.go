@@ -165,6 +165,19 @@ type Session struct {
 // Works reports whether the session does the work of a tier, and does not only answer a question.
 func (s Session) Works() bool { return s.Role == RoleWork || s.Role == "" }
 
+// Confidence is how sure the session says it is of what it reports, from 0 to 1; nil if it does not say.
+func (s Session) Confidence() *float64 {
+	var said struct {
+		Confidence *float64 `json:"confidence"`
+	}
+	for _, raw := range [][]byte{s.OutcomeJSON, s.HandoffJSON} {
+		if s.Works() && json.Unmarshal(raw, &said) == nil && said.Confidence != nil && *said.Confidence >= 0 && *said.Confidence <= 1 {
+			return said.Confidence
+		}
+	}
+	return nil
+}
+
 // May is the tier whose guard and tools apply to the session.
 func (s Session) May() Tier {
 	if s.Permissions == 0 {
@@ -183,6 +196,14 @@ type Fingerprint struct {
 // Proposed reports whether the session left a handoff, readable or not.
 func (s Session) Proposed() bool { return len(s.HandoffJSON) > 0 || s.HandoffError != "" }
 
+// Reported are the checks that the session told of at its end.
+func (s Session) Reported() []CheckResult {
+	if s.Report == nil {
+		return nil
+	}
+	return s.Report.CheckResults
+}
+
 // NewSession is the intent to run a session: a row that is written before anything runs.
 type NewSession struct {
 	ParentID    *SessionID
@@ -192,7 +213,6 @@ type NewSession struct {
 	Handler     Handler
 	ContextMode ContextMode
 	Level       RecoveryLevel // the rung of the ladder that ordered it; 0 for a first attempt
-	Key         string        // of what was prepared for it; empty means a new one
 }
 
 // Line is one line of a session's output, redacted.

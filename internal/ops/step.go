@@ -42,15 +42,18 @@ type Step struct {
 	Recovery  *Recovery   // the attempt that is ordered
 	Approval  *Approval   // await: what is asked
 	Act       *PlannedAct // act: the step of the plan
+	Skipped   string      // why the approved steps of a plan that have not run will not
 	Incident  *IncidentReport
 	Recovered []Recovered // incidents that are over
 	Verified  *Verification
-	Confirmed *bool           // finish resolved: whether probes, a judge or a human confirmed it
-	Result    json.RawMessage // finish: what was done and what was not
-	Lessons   []Lesson
-	Decision  *Decision
-	Events    []Event
-	Notices   []Notice
+	// Confirmed and ConfirmedBy say whether somebody but the agent confirmed it, and who, where a cycle finishes resolved.
+	Confirmed   *bool
+	ConfirmedBy Proof
+	Result      json.RawMessage // finish: what was done and what was not
+	Lessons     []Lesson
+	Decision    *Decision
+	Events      []Event
+	Notices     []Notice
 }
 
 // PlannedAct is a step of an approved plan.
@@ -66,6 +69,7 @@ type Transition struct {
 	Result Result
 	Step   Step
 	At     time.Time
+	Facts  []byte // what the step was decided from, as package decide/replay writes it
 }
 
 // Empty reports whether the transition has nothing to write: the step is derived from the journal as it stands.

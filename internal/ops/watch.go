@@ -83,6 +83,23 @@ type Alert struct {
 	LastAt      time.Time
 	Seq         int64 // increases each time it is received
 	Pending     bool  // it was received and not processed yet
+
+	Content   string    // identifies its severity, labels and values: another one is news
+	ChangedAt time.Time // when these last changed, or when it began to fire
+	// Disputes is how often people were told that it fires on although its cycle has ended, and DisputedAt when they first were.
+	Disputes   int
+	DisputedAt *time.Time
+}
+
+// Dispute is what people are told of alerts that fire on although their cycle has ended.
+type Dispute struct {
+	Cycle       CycleID
+	Environment string
+	Alerts      []Alert // as they were read
+	Told        []int   // how often people were told of each, this time included
+	Notice      Notice
+	Report      *IncidentReport // nil: nobody is called yet
+	Event       string
 }
 
 // SignedAlerts are the alerts of one signed request.
@@ -103,6 +120,7 @@ type Silence struct {
 	Reason      string
 	Author      string
 	Incident    int64 // the incident that it stands for; 0 for a silence of its own
+	Approval    int64 // the no to an agent that it stands for; 0 for a silence of its own
 	CreatedAt   time.Time
 	From        time.Time
 	Until       time.Time
@@ -180,6 +198,7 @@ type Withheld struct {
 	Why     HoldReason
 	Reason  string    // one sentence
 	Until   time.Time // when this ends by itself; zero: when something changes
+	Cycle   CycleID   // covered: the cycle that was started for it, unless something it needs is bad; it is not stored
 }
 
 // Cause is one problem, for which one cycle was started or an earlier one is used.
@@ -229,6 +248,7 @@ type NoticeKind string
 // notice for every step between would be too much.
 const (
 	NoticeOpened     NoticeKind = "opened"
+	NoticeAlert      NoticeKind = "alert" // it fires on although its cycle has ended
 	NoticeAction     NoticeKind = "action"
 	NoticeEscalated  NoticeKind = "escalated"
 	NoticeApproval   NoticeKind = "approval"
@@ -253,7 +273,7 @@ func (k NoticeKind) AsksPeople() bool { return k == NoticeApproval || k == Notic
 // NoticeKinds are the kinds of notices that a route can name.
 func NoticeKinds() []NoticeKind {
 	return []NoticeKind{
-		NoticeOpened, NoticeEscalated, NoticeApproval, NoticeReview, NoticeNeedsHuman, NoticeBlocked, NoticeFailed, NoticePartial,
+		NoticeOpened, NoticeAlert, NoticeEscalated, NoticeApproval, NoticeReview, NoticeNeedsHuman, NoticeBlocked, NoticeFailed, NoticePartial,
 		NoticeLeftDown, NoticeAction, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman,
 	}
 }

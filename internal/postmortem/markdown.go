@@ -221,6 +221,12 @@ func (r *report) cost() {
 func (r *report) ended() {
 	r.section("How it ended")
 	i := r.story.Incident
+	for _, c := range r.story.Cycles {
+		if at := c.Cycle.RefutedAt; at != nil && c.Cycle.EndedAt != nil {
+			r.line("The repair of cycle %d did not hold. %s UTC: %s. %s UTC: the same check failed again.\n",
+				c.Cycle.ID, clock(*c.Cycle.EndedAt), strings.TrimSuffix(r.say(c.Cycle.Reason), "."), clock(*at))
+		}
+	}
 	if i.ResolvedAt == nil {
 		r.line("It has not ended: the incident is %s.", r.status())
 		r.bullet("To do", r.say(r.known.Recommendation))
@@ -232,19 +238,37 @@ func (r *report) ended() {
 	}
 	r.line("Resolved by %s: %s.\n", r.say(name(i.ResolvedBy)), strings.TrimSuffix(how, "."))
 	r.line("%s", r.verified())
+	if p := i.ProbationUntil; p != nil && r.now.Before(*p) {
+		r.line("\nOn probation until %s UTC: if the same check fails again, the incident is opened again.", clock(*p))
+	}
 }
 
 // verified says whether somebody confirmed the end.
 func (r *report) verified() string {
-	if r.story.Incident.ResolvedBy != supervisor {
+	if r.story.Incident.ResolvedBy != ops.Supervisor {
 		return "Verified: a person closed it."
 	}
 	for _, c := range slices.Backward(r.story.Cycles) {
-		if v := c.Cycle.Verified; v != nil {
-			if *v {
-				return "Verified: yes, by probes, a judge or a person."
-			}
-			return "Verified: no. Nothing but the agent itself confirmed the repair."
+		if c.Cycle.RefutedAt != nil {
+			continue // it did not hold
+		}
+		switch c.Cycle.VerifiedBy {
+		case ops.ProofProbe:
+			return "Verified: yes, by our own probes."
+		case ops.ProofJudge:
+			return "Verified: yes, by the judge."
+		case ops.ProofHuman:
+			return "Verified: yes, by a person."
+		case ops.ProofPlan:
+			return "Verified: yes, by our own probes after the approved plan."
+		case ops.ProofReflex:
+			return "Verified: yes, by our own probes after a repair without an agent."
+		case ops.ProofNone:
+			return "Verified: no. Nothing but the agent itself confirmed the repair; a later report found the service healthy."
+		case ops.ProofReport, "":
+		}
+		if v := c.Cycle.Verified; v != nil && *v {
+			return "Verified: yes, by probes, a judge or a person."
 		}
 	}
 	return "Verified: not recorded. A later check found the service healthy."
@@ -254,7 +278,7 @@ func (r *report) people() {
 	r.section("People")
 	var out []string
 	add := func(who, what string) {
-		if who != "" && who != supervisor {
+		if who != "" && who != ops.Supervisor {
 			if text := r.say(who) + ": " + what; !slices.Contains(out, text) {
 				out = append(out, text)
 			}

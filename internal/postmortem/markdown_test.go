@@ -85,8 +85,27 @@ func waiting() ops.IncidentStory {
 	return s
 }
 
+// relapsed is a repair that did not hold, and one that is on probation.
+func relapsed() ops.IncidentStory {
+	s := repaired()
+	second := ops.CycleStory{Cycle: ops.Cycle{
+		ID: 58, Trigger: ops.TriggerProbe, Status: ops.CycleResolved, Reason: "Tier 2 repaired it; 1 check confirmed by our own probes", Verified: ops.Ptr(true),
+		CreatedAt: at(200), StartedAt: ops.Ptr(at(200)), EndedAt: ops.Ptr(at(240)), ProbationUntil: ops.Ptr(at(840)),
+	}}
+	s.Cycles[0].Cycle.RefutedAt = ops.Ptr(at(150))
+	s.Cycles = append(s.Cycles, second)
+	i := &s.Incident
+	i.Occurrences, i.LastCycle, i.CalledAt, i.ResolvedAt, i.ProbationUntil = 2, 58, ops.Ptr(at(150)), ops.Ptr(at(240)), ops.Ptr(at(840))
+	i.Resolution = "cycle 58: Tier 2 repaired it"
+	s.Events = append(s.Events,
+		ops.Event{At: at(120), Kind: ops.EventIncident, Level: ops.LevelInfo, Message: "incident 3 (web: HTTP 502) is over: cycle 57: Tier 2 repaired it"},
+		ops.Event{At: at(150), Kind: ops.EventIncident, Level: ops.LevelCritical, Message: "incident 3 (web: HTTP 502) is open again: the repair of cycle 57 did not hold"},
+		ops.Event{At: at(240), Kind: ops.EventIncident, Level: ops.LevelInfo, Message: "incident 3 (web: HTTP 502) is over: cycle 58: Tier 2 repaired it"})
+	return s
+}
+
 func TestReports(t *testing.T) {
-	for name, story := range map[string]ops.IncidentStory{"repaired": repaired(), "waiting": waiting()} {
+	for name, story := range map[string]ops.IncidentStory{"repaired": repaired(), "waiting": waiting(), "relapsed": relapsed()} {
 		got := postmortem.Markdown(story, nil, at(300))
 		golden := filepath.Join("testdata", name+".md")
 		if *update {

@@ -15,24 +15,24 @@ type Kind string
 
 // The kinds of entries.
 const (
-	Detected   Kind = "detected"
-	Opened     Kind = "opened"
-	Cycle      Kind = "cycle"
-	Session    Kind = "session"
-	Decision   Kind = "escalation"
-	Recovery   Kind = "recovery"
-	Probe      Kind = "probe"
-	Action     Kind = "action"
-	Guard      Kind = "guard"
-	Approval   Kind = "approval"
-	Notice     Kind = "notice"
-	Called     Kind = "called"
-	Person     Kind = "person"
-	Resolved   Kind = "resolved"
-	longest         = 300
-	maxEntry        = 400
-	supervisor      = "claudeops"
-	separator       = ": "
+	Detected  Kind = "detected"
+	Opened    Kind = "opened"
+	Cycle     Kind = "cycle"
+	Session   Kind = "session"
+	Decision  Kind = "escalation"
+	Recovery  Kind = "recovery"
+	Probe     Kind = "probe"
+	Action    Kind = "action"
+	Guard     Kind = "guard"
+	Approval  Kind = "approval"
+	Notice    Kind = "notice"
+	Called    Kind = "called"
+	Person    Kind = "person"
+	Refuted   Kind = "refuted"
+	Resolved  Kind = "resolved"
+	longest        = 300
+	maxEntry       = 400
+	separator      = ": "
 )
 
 // Entry is one line of a timeline. Text may hold words from outside.
@@ -61,10 +61,16 @@ func Timeline(s ops.IncidentStory) []Entry {
 		out = append(out, ofNotice(n))
 	}
 	for _, e := range s.Events {
-		if strings.Contains(e.Message, "is over") {
+		entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message}
+		switch {
+		case strings.Contains(e.Message, "is open again"):
+			entry.Kind, entry.Level = Refuted, e.Level
+		case strings.Contains(e.Message, "is over") && i.ResolvedAt != nil && e.At.Equal(*i.ResolvedAt):
 			continue // the end of the incident says it
+		case strings.Contains(e.Message, "is over"):
+			entry.Kind = Resolved
 		}
-		out = append(out, Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message})
+		out = append(out, entry)
 	}
 	if i.CalledAt != nil {
 		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human was called"})
@@ -219,6 +225,11 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 			why = "after the wait"
 		case ops.ProbePlan:
 			why = "after the plan"
+		case ops.ProbeRunning:
+			if k.Status == ops.Healthy {
+				continue
+			}
+			why = "after the repair"
 		case ops.ProbeObserve, ops.ProbeWatch, ops.ProbeAlert:
 			continue
 		}
@@ -229,9 +240,11 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 		if k.Status != ops.Healthy {
 			level = ops.LevelWarning
 		}
-		out = append(out, Entry{
-			At: k.At, Kind: Probe, Level: level, Cycle: c.Cycle.ID, Text: with(fmt.Sprintf("Probe %s: %s is %s", why, k.Service, k.Status), k.Error),
-		})
+		text := fmt.Sprintf("Probe %s: %s is %s", why, k.Service, k.Status)
+		if k.Purpose == ops.ProbeRunning {
+			text = "Not running " + why
+		}
+		out = append(out, Entry{At: k.At, Kind: Probe, Level: level, Cycle: c.Cycle.ID, Text: with(text, k.Error)})
 	}
 	return out
 }
@@ -338,7 +351,7 @@ func with(text, more string) string {
 }
 
 func name(by string) string {
-	if by == supervisor || by == "" {
+	if by == ops.Supervisor || by == "" {
 		return "Claude Ops"
 	}
 	return by

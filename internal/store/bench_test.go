@@ -72,12 +72,14 @@ func benchmarkCommit(b *testing.B, f *storetest.Fixture) {
 	b.Helper()
 	cycle := f.Claim(b, "home").Cycle.ID
 	claimed := f.Queue(b, cycle, nil, 1)
+	facts := fmt.Appendf(nil, `{"at":%q,"step":%q}`, storetest.Start.Format(time.RFC3339), strings.Repeat("x", 2<<10))
 	// A journal of three sessions, like that of a full chain.
 	attempt := 1
 	for b.Loop() {
 		last := claimed.Journal.Last()
 		attempt++
 		t := f.Escalation(*last, attempt)
+		t.Facts = facts
 		var err error
 		if claimed, err = f.Store.Commit(b.Context(), f.Owner, t); err != nil {
 			b.Fatal(err)

@@ -111,7 +111,7 @@ func (b *beginning) approved(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case a.Status != ops.ApprovalApproved || a.CycleID != *r.CycleID:
+	case a.Status != ops.ApprovalApproved && a.Status != ops.ApprovalExpired || a.CycleID != *r.CycleID:
 		return fmt.Errorf("approval %d does not approve it: %w", a.ID, ops.ErrConflict)
 	case ops.PlanHash(a.CycleID, a.SessionID, a.Plan) != a.PlanHash:
 		return fmt.Errorf("the plan of approval %d was changed: %w", a.ID, ops.ErrConflict)

@@ -144,6 +144,16 @@ func (s *Store) GuardDecisions(ctx context.Context, session ops.SessionID) ([]op
 	return out, nil
 }
 
+// HandoffCalls returns the judgements of the calls of a session that name a handoff file, oldest first.
+func (s *Store) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? AND g.input LIKE '%handoff.json%'
+		ORDER BY g.id`, session)
+	if err != nil {
+		return nil, fmt.Errorf("list handoff calls of session %d: %w", session, err)
+	}
+	return out, nil
+}
+
 // maxDenials bounds how many refusals a page has to hold.
 const maxDenials = 500
 

@@ -31,8 +31,11 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 	}
 	// Sums of floating-point amounts leave tiny remainders.
 	amount = math.Floor(amount*1e6+0.5) / 1e6
-	if amount <= 0 {
-		return nil, ops.ErrBudget
+	switch {
+	case ask.Want < 0:
+		return nil, &ops.SpentError{Whose: ops.BudgetChain}
+	case amount <= 0:
+		return nil, &ops.SpentError{Whose: ops.BudgetDay}
 	}
 	return &amount, nil
 }

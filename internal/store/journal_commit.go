@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -32,6 +33,13 @@ func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (
 		}
 		if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
 			return err
+		}
+		reopened, err := relapses(ctx, tx, out, t)
+		if err == nil && reopened {
+			out.Journal.Incidents, err = incidentsFor(ctx, tx, cycle.environment, t.Cycle)
+		}
+		if err != nil {
+			return fmt.Errorf("open incidents again: %w", err)
 		}
 		switch t.Step.Kind {
 		case ops.StepFinish, ops.StepAwait, ops.StepDefer:
@@ -62,6 +70,16 @@ func record(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t o
 		return fmt.Errorf("count costs: %w", err)
 	}
 	return nil
+}
+
+// recordFacts writes what the step was decided from.
+func recordFacts(ctx context.Context, tx db.Querier, t ops.Transition) error {
+	if len(t.Facts) == 0 {
+		return nil
+	}
+	return db.Later(ctx, tx, `INSERT INTO steps (cycle_id, n, at, "row", facts)
+		VALUES (?, (SELECT COALESCE(MAX(n), 0) + 1 FROM steps WHERE cycle_id = ?), ?, ?, ?)`,
+		t.Cycle, t.Cycle, db.Time(t.At), t.Step.Row, string(t.Facts))
 }
 
 // recordResult writes what the last effect produced.
@@ -97,6 +115,9 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 
 // recordStep writes the decision and everything that must be stored before the step is taken.
 func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+	if err := recordFacts(ctx, tx, t); err != nil {
+		return fmt.Errorf("record facts: %w", err)
+	}
 	if d := t.Step.Decision; d != nil {
 		if err := insertDecision(ctx, tx, cycle.id, *d, t.At); err != nil {
 			return fmt.Errorf("record decision: %w", err)
@@ -108,8 +129,13 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 	if err := recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
 		return err
 	}
-	if err := recordPeople(ctx, tx, cycle, t); err != nil {
+	refuted, err := recordPeople(ctx, tx, cycle, t)
+	if err != nil {
 		return err
+	}
+	if len(refuted) > 0 {
+		t.Step.Notices = slices.Clone(t.Step.Notices)
+		t.Step.Notices[0].Body = notice.AlsoRefutes(t.Step.Notices[0].Body, refuted)
 	}
 	for _, n := range append(append([]ops.Notice{}, t.Result.Notices...), t.Step.Notices...) {
 		n.CycleID = orOf(n.CycleID, cycle.id)
@@ -159,22 +185,27 @@ func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transit
 }
 
 // recordPeople closes incidents, opens new ones and asks for approval. It closes first: a problem that is reported in the same
-// step is a new one.
-func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
-	if err := closeRecovered(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
-		return fmt.Errorf("close incidents: %w", err)
+// step is a new one. It returns the repairs that did not hold and of which the step's own notice has to tell.
+func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) (refuted []string, err error) {
+	if err := endIncidents(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
+		return nil, fmt.Errorf("close incidents: %w", err)
 	}
-	if r := t.Step.Incident; r != nil {
-		if err := reportIncident(ctx, tx, cycle, *r, t.At); err != nil {
-			return fmt.Errorf("report incident: %w", err)
+	if t.Step.Incident != nil {
+		if refuted, err = reportIncident(ctx, tx, cycle, t.Step, t.At); err != nil {
+			return nil, fmt.Errorf("report incident: %w", err)
+		}
+	}
+	if why := t.Step.Skipped; why != "" {
+		if err := skipSteps(ctx, tx, cycle.id, why); err != nil {
+			return nil, fmt.Errorf("skip steps of the plan: %w", err)
 		}
 	}
 	if a := t.Step.Approval; a != nil {
 		if err := askApproval(ctx, tx, cycle, *a, t.At); err != nil {
-			return fmt.Errorf("ask for approval: %w", err)
+			return nil, fmt.Errorf("ask for approval: %w", err)
 		}
 	}
-	return nil
+	return refuted, nil
 }
 
 func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string, session *ops.SessionID, lessons []ops.Lesson,
@@ -206,9 +237,9 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
-	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?,
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, verified_by = ?,
 		ended_at = ?, wake_at = NULL WHERE id = ?`,
-		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, db.Time(t.At), t.Cycle)
+		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, t.Step.ConfirmedBy, db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
@@ -226,6 +257,11 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	}
 	if err := dropWaits(ctx, tx, t.Cycle); err != nil {
 		return fmt.Errorf("finish: %w", err)
+	}
+	if t.Step.Status == ops.CycleResolved {
+		if err := startProbation(ctx, tx, t.Cycle, t.At); err != nil {
+			return fmt.Errorf("finish: start probation: %w", err)
+		}
 	}
 	return nil
 }

@@ -12,8 +12,10 @@ import (
 )
 
 const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.problem,
-	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.created_at, c.started_at,
-	c.ended_at`
+	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.verified_by, c.refuted_at,
+	(SELECT MAX(i.probation_until) FROM incidents i WHERE i.resolved_at BETWEEN c.created_at AND c.ended_at AND i.last_cycle_id = c.id
+		AND i.probation_until > i.resolved_at),
+	c.created_at, c.started_at, c.ended_at`
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
@@ -21,8 +23,8 @@ func scanCycle(r db.Row) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
 		&c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
-		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt),
-		db.ToOptTime(&c.EndedAt))
+		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
+		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
 	return c, err
 }
 

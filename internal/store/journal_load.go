@@ -26,7 +26,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	var out ops.Claimed
 	var has contents
-	cycle := db.AheadOne(ctx, q, has.scan, selectContents, db.Time(at), id)
+	cycle := db.AheadOne(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id)
 	always := db.Pipelined(q) // they cost no round trip of their own
 	asked := []func() error{ahead(ctx, q, &out.Journal.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)}
 	if always {
@@ -75,6 +75,9 @@ func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, h
 	if has.runs {
 		asked = append(asked, ahead(ctx, q, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, c.ID))
 	}
+	if has.denials {
+		asked = append(asked, ahead(ctx, q, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)))
+	}
 	if has.silences {
 		asked = append(asked, ahead(ctx, q, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...))
 	}
@@ -97,6 +100,9 @@ func (s *Store) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, 
 	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
 		return err
 	}
+	if j.Told, err = toldFor(ctx, q, c); err != nil {
+		return err
+	}
 	// A session of this cycle may have used a reservation since the last load.
 	if has.actions && len(c.Policy.Cooldowns) > 0 {
 		j.Cooldowns, err = cooldowns(ctx, q, c.Environment, c.Policy.Cooldowns, s.moment(at))
@@ -107,7 +113,7 @@ func (s *Store) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, 
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
 // trip.
 type contents struct {
-	decisions, checks, recoveries, approvals, incidents, judgements, silences, withheld, actions, runs bool
+	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, actions, runs bool
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
@@ -115,6 +121,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM recoveries WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM approvals WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM approvals WHERE environment = c.environment AND denied_until > ?),
 	EXISTS (SELECT 1 FROM incidents WHERE environment = c.environment AND resolved_at IS NULL)
 		OR EXISTS (SELECT 1 FROM incident_waits WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM guard_decisions WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = c.id)),
@@ -127,7 +134,8 @@ const selectContents = `SELECT ` + cycleColumns + `,
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
-		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.incidents, &h.judgements, &h.silences, &h.withheld, &h.actions, &h.runs,
+		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
+		&h.actions, &h.runs,
 	}})
 }
 
@@ -191,9 +199,9 @@ func askWindows(ctx context.Context, q db.Querier, handlers []ops.Handler) func(
 	}
 }
 
-// selectLastLook finds when an agent last looked at an environment.
+// selectLastLook finds when an agent last looked at an environment. One that ended without a usable report has not looked.
 const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
-	ORDER BY id DESC LIMIT 1`
+	AND outcome <> 'inconclusive' ORDER BY id DESC LIMIT 1`
 
 func scanLook(r db.Row) (*time.Time, error) {
 	var at *time.Time

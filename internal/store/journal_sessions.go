@@ -158,7 +158,7 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, db.OptID(n.ParentID), db.OptID(n.RetryOf),
-		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, cmp.Or(n.Key, hex.EncodeToString(key[:])),
+		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
 		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, db.Time(at))
 }
 

@@ -52,7 +52,7 @@ func windowsOf(w ops.Watch) []health.Window {
 
 // ownResults are the results of a cycle's own probes of services, in order.
 func ownResults(checks []ops.Check) []ops.Check {
-	return slices.DeleteFunc(slices.Clone(checks), func(k ops.Check) bool { return k.Purpose == ops.ProbeAlert })
+	return slices.DeleteFunc(ofProbes(checks), func(k ops.Check) bool { return k.Purpose == ops.ProbeAlert })
 }
 
 // limitsOf are the thresholds by which the watch judged a check last.

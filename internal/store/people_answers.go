@@ -22,14 +22,26 @@ func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time
 	return s.answerIncident(ctx, "snooze", id, snoozing(id, by, until, reason, s.orNow(at)))
 }
 
-// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. A resolved one is an
-// ops.ErrConflict that says by whom and when.
+// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. If its service is still bad, the
+// note of the result says so and what happens next. A resolved one is an ops.ErrConflict that says by whom and when.
 func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
-	return s.answerIncident(ctx, "resolve", id, incidentAnswer{
+	var note string
+	out, err := s.answerIncident(ctx, "resolve", id, incidentAnswer{
 		id: id, by: by, reason: reason, at: at, did: "resolved",
-		change: func(ctx context.Context, tx db.Querier) error { return resolveIncident(ctx, tx, id, by, reason, at) },
+		change: func(ctx context.Context, tx db.Querier) error {
+			if err := resolveIncident(ctx, tx, id, by, reason, at); err != nil {
+				return err
+			}
+			i, err := incidentByID(ctx, tx, id)
+			if err == nil {
+				note, err = s.giveBack(ctx, tx, i, at)
+			}
+			return err
+		},
 	})
+	out.Note = note
+	return out, err
 }
 
 // incidentAnswer is what a person does with an incident.

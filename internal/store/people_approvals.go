@@ -12,18 +12,34 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// supervisor is the name for what the program does by itself.
-const supervisor = "claudeops"
-
 const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.environment, a.kind, a.tier, a.handler, a.status,
-	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps FROM approvals a`
+	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped,
+	a.facts, a.denied_until FROM approvals a`
 
 func scanApproval(r db.Row) (ops.Approval, error) {
 	var a ops.Approval
 	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
-		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps))
+		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped, db.ToJSON(&a.Facts), db.ToOptTime(&a.DeniedUntil))
 	return a, err
+}
+
+// addStates adds what became of the steps of plans.
+func addStates(ctx context.Context, q db.Querier, all []ops.Approval) error {
+	var ids []any
+	for _, a := range all {
+		if len(a.Plan) > 0 {
+			ids = append(ids, a.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	runs, err := db.List(ctx, q, scanAction, selectActions+` WHERE r.approval_id IN (`+marks(len(ids))+`)`, ids...)
+	for i := range all {
+		all[i].States = all[i].Progress(runs)
+	}
+	return err
 }
 
 // ApprovalFilter chooses approvals; the zero value means all.
@@ -48,6 +64,9 @@ func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
+	if err == nil {
+		err = addStates(ctx, s.db.Reader(), out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
@@ -57,10 +76,14 @@ func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval
 // Approval returns one question.
 func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 	a, err := approvalByID(ctx, s.db.Reader(), id)
+	one := []ops.Approval{a}
+	if err == nil {
+		err = addStates(ctx, s.db.Reader(), one)
+	}
 	if err != nil {
 		return ops.Approval{}, fmt.Errorf("read approval %d: %w", id, err)
 	}
-	return a, nil
+	return one[0], nil
 }
 
 // ExpiringApprovals returns the pending questions whose time is over, longest over first.
@@ -97,16 +120,21 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
 	}
-	plan := ""
+	plan, facts := "", ""
 	if len(a.Plan) > 0 {
 		if plan, err = db.JSON(a.Plan); err != nil {
 			return err
 		}
 	}
+	if len(a.Facts) > 0 {
+		if facts, err = db.JSON(a.Facts); err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
-		requested_at, expires_at, plan, plan_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		requested_at, expires_at, plan, plan_hash, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
-		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash)
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash, db.OptText(facts))
 	return err
 }
 
@@ -114,17 +142,17 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
 	err := db.Later(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
-		ops.ApprovalWithdrawn, db.Time(at), supervisor, "the cycle ended", cycle, ops.ApprovalPending)
+		ops.ApprovalWithdrawn, db.Time(at), ops.Supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err
 }
 
 // Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
-// says who answered what and when.
+// says who answered what and when. A no lasts as long as a no does where nobody says otherwise.
 func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
-		out, err = s.answerIn(ctx, tx, id, status, by, reason, at)
+		out, err = s.answerIn(ctx, tx, id, given{status, by, reason, ops.NoLasts}, at)
 		return err
 	})
 	if err != nil {
@@ -133,14 +161,23 @@ func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus,
 	return out, nil
 }
 
+// given is an answer to a question.
+type given struct {
+	status ops.ApprovalStatus
+	by     string
+	reason string
+	lasts  time.Duration // of a no
+}
+
 // answerIn is Answer within a transaction. A conflict has written nothing.
-func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
-	at time.Time,
-) (ops.Approval, error) {
-	if err := checkAnswer(status, by); err != nil {
+func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
+	if err := checkAnswer(g.status, g.by); err != nil {
 		return ops.Approval{}, err
 	}
-	a, err := settleApproval(ctx, tx, id, status, by, reason, at)
+	a, err := settleApproval(ctx, tx, id, g.status, g.by, g.reason, at)
+	if err == nil && g.status == ops.ApprovalDenied && g.lasts > 0 {
+		err = keepNo(ctx, tx, &a, g.lasts, at)
+	}
 	if err != nil {
 		return ops.Approval{}, err
 	}
@@ -188,7 +225,7 @@ func (s *Store) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval,
 	if err != nil {
 		return ops.Approval{}, err
 	}
-	return s.answerIn(ctx, tx, a.ID, ops.ApprovalApproved, by, reason, at)
+	return s.answerIn(ctx, tx, a.ID, given{status: ops.ApprovalApproved, by: by, reason: reason}, at)
 }
 
 // ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
@@ -248,11 +285,37 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	if !ok {
 		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 	}
+	if status == ops.ApprovalExpired && len(a.Plan) > 0 {
+		if err := approveBySilence(ctx, tx, &a); err != nil {
+			return ops.Approval{}, err
+		}
+	}
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Kind: "approval",
-		Message: withReason(describeAnswer(a), reason),
+		Message: withReason(describeAnswer(a), a.Answer),
 	}, at)
 	return a, err
+}
+
+// approveBySilence approves all steps of a plan if the operator wants that when nobody answers.
+func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error {
+	c, err := cycleByID(ctx, tx, a.CycleID)
+	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove {
+		return err
+	}
+	a.Steps, a.Answer = allSteps(*a), a.Answer+"; on_expiry approves all steps of the plan"
+	text, err := db.JSON(a.Steps)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ?, answer = ? WHERE id = ?`, text, a.Answer, a.ID)
+	return err
+}
+
+// skipSteps records why the approved steps of a cycle that have not run will not.
+func skipSteps(ctx context.Context, tx db.Querier, cycle ops.CycleID, why string) error {
+	return db.Later(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`,
+		why, cycle)
 }
 
 // expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and
@@ -264,7 +327,7 @@ func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 		return err
 	}
 	for _, id := range overdue {
-		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, supervisor, "nobody answered in time", at); err != nil {
+		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, ops.Supervisor, "nobody answered in time", at); err != nil {
 			return err
 		}
 	}

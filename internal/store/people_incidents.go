@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -13,7 +14,8 @@ const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.cla
 	i.occurrences, COALESCE(i.first_cycle_id, 0), COALESCE(i.last_cycle_id, 0),
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
-	i.called_at, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
+	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
+	` + deniedUntil + `,
 	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
 	FROM incidents i`
 
@@ -22,9 +24,15 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 	err := r.Scan(&i.ID, &i.Environment, &i.Service, &i.Check, &i.Class, db.ToText(&i.Fingerprint), &i.Title, &i.Level, &i.Status,
 		&i.Occurrences, &i.FirstCycle, &i.LastCycle, &i.Waiting, (*[]byte)(&i.Report), db.ToTime(&i.OpenedAt), db.ToTime(&i.UpdatedAt),
 		db.ToOptTime(&i.AcknowledgedAt), &i.AcknowledgedBy, db.ToOptTime(&i.SnoozedUntil), db.ToOptTime(&i.ResolvedAt), &i.ResolvedBy,
-		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt), db.ToOptTime(&i.CalledAt), &i.Handled, &i.CostUSD)
+		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt), db.ToOptTime(&i.CalledAt), db.ToOptTime(&i.UnverifiedAt),
+		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), &i.Handled, db.ToOptTime(&i.DeniedUntil),
+		&i.CostUSD)
 	if err != nil {
 		return i, err
+	}
+	// A probation that ended before the incident did ended with its being opened again.
+	if p := i.ProbationUntil; p != nil && (i.ResolvedAt == nil || p.Before(*i.ResolvedAt)) {
+		i.ReopenedAt, i.ProbationUntil = p, nil
 	}
 	return i, totalCost(&i)
 }
@@ -50,6 +58,7 @@ func totalCost(i *ops.Incident) error {
 // IncidentFilter chooses incidents; the zero value means all.
 type IncidentFilter struct {
 	Open        bool // only those that are not resolved
+	NeedsYou    bool // only those that need a person
 	Status      ops.IncidentStatus
 	Environment string
 	Service     string
@@ -63,6 +72,10 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident
 	var w db.Filter
 	if f.Open {
 		w.Add(`i.resolved_at IS NULL`)
+	}
+	if f.NeedsYou {
+		now := db.Time(s.clock())
+		w.Add(needsYou, now, now)
 	}
 	if f.Status != "" {
 		w.Add(`i.status = ?`, f.Status)
@@ -125,10 +138,15 @@ func incidentsFor(ctx context.Context, q db.Querier, environment string, cycle o
 	for _, id := range own {
 		mine[id] = true
 	}
+	worked, err := db.List(ctx, q, db.ScanInt, `SELECT incident_id FROM incident_cycles WHERE cycle_id = ?`, cycle)
+	if err != nil {
+		return nil, err
+	}
 	for n := range out {
 		if mine[out[n].ID] {
 			out[n].Waiting = &cycle
 		}
+		out[n].Own = slices.Contains(worked, out[n].ID)
 	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -253,18 +254,19 @@ func (t *takenReply) answerApproval(ctx context.Context, out *answer.Result) err
 	if a.PlanHash != t.Token.Plan {
 		return fmt.Errorf("the plan is not the one that was shown; look at it again: %w", ops.ErrConflict)
 	}
-	reason := "by " + t.Channel
+	said := given{status: ops.ApprovalApproved, by: t.By, reason: "by " + t.Channel, lasts: ops.NoLasts}
 	switch t.Token.Decision {
 	case answer.Approve:
 		if a.PlanHash == "" {
-			a, err = t.s.answerIn(ctx, t.tx, a.ID, ops.ApprovalApproved, t.By, reason, t.At)
+			a, err = t.s.answerIn(ctx, t.tx, a.ID, said, t.At)
 		} else {
-			a, err = t.s.answerPlanIn(ctx, t.tx, a, a.PlanHash, allSteps(a), t.By, reason, t.At)
+			a, err = t.s.answerPlanIn(ctx, t.tx, a, a.PlanHash, allSteps(a), said.by, said.reason, t.At)
 		}
 		out.Text = fmt.Sprintf("Approved (approval %d). The cycle continues.", t.Token.Approval)
 	case answer.Deny:
-		a, err = t.s.answerIn(ctx, t.tx, a.ID, ops.ApprovalDenied, t.By, reason, t.At)
-		out.Text = fmt.Sprintf("Denied (approval %d).", t.Token.Approval)
+		said.status = ops.ApprovalDenied
+		a, err = t.s.answerIn(ctx, t.tx, a.ID, said, t.At)
+		out.Text = fmt.Sprintf("Denied (approval %d). %s", t.Token.Approval, notice.NoLasts(a))
 	default:
 		return fmt.Errorf("%q is not an answer to an approval: %w", t.Token.Decision, ops.ErrConflict)
 	}

@@ -71,7 +71,7 @@ func (s *Store) AddToken(ctx context.Context, t Token) (Token, string, error) {
 		}
 		// An expired token gives its name back.
 		_, err := tx.ExecContext(ctx, `UPDATE access_tokens SET revoked_at = ?, revoked_by = ? WHERE name = ? AND revoked_at IS NULL
-			AND expires_at <= ?`, db.Time(t.CreatedAt), supervisor, t.Name, db.Time(t.CreatedAt))
+			AND expires_at <= ?`, db.Time(t.CreatedAt), ops.Supervisor, t.Name, db.Time(t.CreatedAt))
 		if err != nil {
 			return err
 		}

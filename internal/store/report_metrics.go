@@ -240,7 +240,7 @@ func scanTime(r db.Row) (time.Time, error) {
 func lastSuccesses(ctx context.Context, tx db.Querier, environments []string, into map[string]time.Time) error {
 	for _, e := range environments {
 		found, err := db.List(ctx, tx, scanTime, `SELECT ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL
-			AND status IN (?, ?) ORDER BY ended_at DESC LIMIT 1`,
+			AND status IN (?, ?) AND refuted_at IS NULL ORDER BY ended_at DESC LIMIT 1`,
 			e, ops.CycleHealthy, ops.CycleResolved)
 		if err != nil {
 			return err

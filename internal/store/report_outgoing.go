@@ -35,7 +35,7 @@ func (s *Store) NewsSince(ctx context.Context, since time.Time) (News, error) {
 	at := db.Time(since)
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.ended_at IS NULL
-			UNION ALL `+selectCycles+` WHERE c.ended_at >= ?`, at)
+			UNION ALL `+selectCycles+` WHERE c.ended_at >= ?`, db.Time(since.Add(-2*ops.Probation))) // it may be refuted so much later
 		if err != nil {
 			return err
 		}

@@ -19,9 +19,11 @@ import (
 // that nothing was written in between, by any host, except output of sessions.
 type PageState struct {
 	Approvals int // unanswered questions
-	Incidents int // open ones; without those that have a pending question, or that a cycle repairs
+	Incidents int // those that need a person
 	Running   int // sessions whose process may exist
 	Queued    int // cycles that have not started
+
+	Unverified int // incidents with a claimed repair that nothing confirms
 
 	Cycle, Session, Event, Check, Guard, Recovery, Verification int64 // the newest rows
 	SessionEnded, CycleEnded, IncidentChanged, CycleStates      string
@@ -32,13 +34,20 @@ type PageState struct {
 // handledAlone: a cycle works on the incident, and nobody was called.
 const handledAlone = `(i.called_at IS NULL AND EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND c.ended_at IS NULL))`
 
+// needsYou: the incident needs a person at a time. It is open, or its snooze is over; no question about it is pending, no cycle
+// repairs it alone, and no lasting no is about it. It takes the time twice. Whoever counts or lists what needs a person uses this.
+const needsYou = `(i.resolved_at IS NULL AND (i.status = 'open' OR (i.status = 'snoozed' AND i.snoozed_until <= ?)) AND NOT EXISTS (
+	SELECT 1 FROM incident_waits w JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending')
+	AND NOT ` + handledAlone + ` AND NOT ` + deniedNow + `)`
+
 // PageState reads the counters. Each is an index lookup; none counts a whole table.
 func (s *Store) PageState(ctx context.Context) (PageState, error) {
 	var p PageState
+	now := db.Time(s.clock())
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM approvals WHERE status = ?),
-		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'open' AND NOT EXISTS (SELECT 1 FROM incident_waits w
-			JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = 'pending') AND NOT `+handledAlone+`),
+		(SELECT COUNT(*) FROM incidents i WHERE `+needsYou+`),
+		(SELECT COUNT(*) FROM incidents i WHERE i.resolved_at IS NULL AND i.status = 'unverified'),
 		(SELECT COUNT(*) FROM sessions WHERE status = ?),
 		(SELECT COUNT(*) FROM cycles WHERE status = ?),
 		(SELECT COALESCE(MAX(id), 0) FROM cycles), (SELECT COALESCE(MAX(id), 0) FROM sessions),
@@ -49,8 +58,8 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 		(SELECT COALESCE(MAX(ended_at), '') FROM cycles),
 		(SELECT COALESCE(MAX(updated_at), '') FROM incidents WHERE resolved_at IS NULL),
 		(SELECT CAST(COALESCE(SUM(id * (wake_seq + 1) * LENGTH(status)), 0) AS TEXT) FROM cycles WHERE ended_at IS NULL)`,
-		ops.ApprovalPending, ops.SessionRunning, ops.CycleQueued).
-		Scan(&p.Approvals, &p.Incidents, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
+		ops.ApprovalPending, now, now, ops.SessionRunning, ops.CycleQueued).
+		Scan(&p.Approvals, &p.Incidents, &p.Unverified, &p.Running, &p.Queued, &p.Cycle, &p.Session, &p.Event, &p.Check, &p.Guard, &p.Recovery,
 			&p.Verification, &p.SessionEnded, &p.CycleEnded, &p.IncidentChanged, &p.CycleStates)
 	if err != nil {
 		return PageState{}, fmt.Errorf("read page state: %w", err)
@@ -68,9 +77,10 @@ func (s *Store) PageState(ctx context.Context) (PageState, error) {
 // Attention counts what waits for people.
 type Attention struct {
 	Approvals    int // unanswered questions
-	Open         int // open incidents, and those whose snooze is over; without those that have a pending question, or that a cycle repairs
+	Open         int // incidents that need a person
 	Acknowledged int
 	Snoozed      int
+	Unverified   int // a repair is claimed, and nothing confirms it
 }
 
 // NeedYou is how many things a person should look at now.
@@ -80,14 +90,13 @@ func (a Attention) NeedYou() int { return a.Approvals + a.Open }
 func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error) {
 	var a Attention
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM approvals WHERE status = ?),
-			COALESCE(SUM(CASE WHEN (i.status = ? OR (i.status = ? AND i.snoozed_until <= ?)) AND NOT EXISTS (
-				SELECT 1 FROM incident_waits w JOIN approvals a ON a.cycle_id = w.cycle_id WHERE w.incident_id = i.id AND a.status = ?
-			) AND NOT `+handledAlone+` THEN 1 ELSE 0 END), 0),
+			COALESCE(SUM(CASE WHEN `+needsYou+` THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0),
-			COALESCE(SUM(CASE WHEN i.status = ? AND i.snoozed_until > ? THEN 1 ELSE 0 END), 0)
-		FROM incidents i WHERE i.resolved_at IS NULL`,
-		ops.ApprovalPending, ops.IncidentOpen, ops.IncidentSnoozed, db.Time(now), ops.ApprovalPending, ops.IncidentAcknowledged,
-		ops.IncidentSnoozed, db.Time(now)).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed)
+			COALESCE(SUM(CASE WHEN i.status = ? AND i.snoozed_until > ? THEN 1 ELSE 0 END), 0),
+			COALESCE(SUM(CASE WHEN i.status = ? THEN 1 ELSE 0 END), 0)
+		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), db.Time(now), ops.IncidentAcknowledged,
+		ops.IncidentSnoozed,
+		db.Time(now), ops.IncidentUnverified).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed, &a.Unverified)
 	if err != nil {
 		return Attention{}, fmt.Errorf("count what waits for people: %w", err)
 	}

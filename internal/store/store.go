@@ -44,6 +44,7 @@ func schema() db.Schema {
 		{Name: "escalations", Key: id},
 		{Name: "recoveries", Key: id},
 		{Name: "verifications", Key: id},
+		{Name: "steps", Key: id},
 		{Name: "approvals", Key: id},
 		{Name: "incidents", Key: id},
 		{Name: "incident_waits", Key: []string{"incident_id", "cycle_id"}},

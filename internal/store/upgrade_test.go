@@ -153,6 +153,9 @@ func released() map[int64][]string {
 			`INSERT INTO agent_canaries (host, profile, version, settings, program, passed, detail, at)
 				VALUES ('host-a', 'opencode', '1.0.0', 's', '/usr/bin/opencode', TRUE, 'it asks', ` + at + `)`,
 		},
+		28: {
+			`INSERT INTO steps (cycle_id, n, at, "row", facts) VALUES (1, 1, ` + at + `, 'nothing ran', '{"at":"2026-03-14T11:00:00Z","step":{}}')`,
+		},
 	}
 }
 

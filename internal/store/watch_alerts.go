@@ -10,13 +10,14 @@ import (
 )
 
 const selectAlerts = `SELECT a.id, a.environment, a.source, a.fingerprint, a.status, a.level, a.name, a.service, a.summary, a.labels,
-	a.url, a.starts_at, a.ends_at, a.told, a.first_at, a.last_at, a.seq, a.pending FROM alerts a`
+	a.url, a.starts_at, a.ends_at, a.told, a.first_at, a.last_at, a.seq, a.pending, a.content,
+	a.changed_at, a.disputes, a.disputed_at FROM alerts a`
 
 func scanAlert(r db.Row) (ops.Alert, error) {
 	var a ops.Alert
 	err := r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
 		db.ToJSON(&a.Labels), &a.URL, db.ToTime(&a.StartsAt), db.ToOptTime(&a.EndsAt), &a.Count, db.ToTime(&a.FirstAt), db.ToTime(&a.LastAt),
-		&a.Seq, &a.Pending)
+		&a.Seq, &a.Pending, &a.Content, db.ToTime(&a.ChangedAt), &a.Disputes, db.ToOptTime(&a.DisputedAt))
 	return a, err
 }
 
@@ -95,14 +96,18 @@ func (s *Store) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 		}
 		rows[i] = []any{
 			a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, labels,
-			a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), db.Time(at), db.Time(at),
+			a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), db.Time(at), db.Time(at), a.Content, db.Time(at),
 		}
 	}
 	return db.WriteRows(ctx, tx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
-		url, starts_at, ends_at, first_at, last_at) VALUES `,
+		url, starts_at, ends_at, first_at, last_at, content, changed_at) VALUES `,
 		` ON CONFLICT (environment, fingerprint) DO UPDATE SET status = excluded.status, level = excluded.level, name = excluded.name,
 			service = excluded.service, summary = excluded.summary, labels = excluded.labels, url = excluded.url,
 			starts_at = excluded.starts_at, ends_at = excluded.ends_at, last_at = excluded.last_at,
+			content = excluded.content, changed_at = CASE WHEN alerts.status <> excluded.status
+				OR (alerts.content <> '' AND alerts.content <> excluded.content) THEN excluded.last_at ELSE alerts.changed_at END,
+			disputes = CASE WHEN excluded.status = 'firing' THEN alerts.disputes ELSE 0 END,
+			disputed_at = CASE WHEN excluded.status = 'firing' THEN alerts.disputed_at END,
 			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`, rows)
 }
 
@@ -180,8 +185,8 @@ func (s *Store) FiringAlerts(ctx context.Context, environment string) ([]ops.Ale
 func (s *Store) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error) {
 	var n int64
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
-		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE WHERE status = ?
-			AND last_at < ?`,
+		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE,
+			disputes = 0, disputed_at = NULL WHERE status = ? AND last_at < ?`,
 			ops.AlertResolved, db.Time(at), ops.AlertFiring, db.Time(before))
 		if err != nil {
 			return err

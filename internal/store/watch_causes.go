@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -23,11 +24,10 @@ func scanCause(r db.Row) (ops.Cause, error) {
 	return c, err
 }
 
-// Causes returns the open causes of an environment, and those that started their cycle since a time.
+// Causes returns the open causes of an environment, and those that started their cycle or were over since a time.
 func (s *Store) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?)
-		ORDER BY z.id`,
-		environment, db.Time(since))
+	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
+		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
 	if err != nil {
 		return nil, fmt.Errorf("list causes: %w", err)
 	}
@@ -113,12 +113,33 @@ func (s *Store) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],
 		Message: fmt.Sprintf("%s A cycle starts for it.", c.Reason),
 	}, c.At)
-	if err != nil || notice == nil {
+	if err != nil {
+		return err
+	}
+	known, err := linkRelapses(ctx, tx, *c)
+	if err != nil || known || notice == nil {
 		return err
 	}
 	notice.CycleID = &c.Cycle
 	_, err = insertNotice(ctx, tx, *notice, c.At)
 	return err
+}
+
+// toldFor returns the services of the cause that started a cycle, if people get or got the notice of it. Only a dry run asks.
+func toldFor(ctx context.Context, q db.Querier, c ops.Cycle) ([]string, error) {
+	if !c.Policy.DryRun || c.Trigger != ops.TriggerProbe && c.Trigger != ops.TriggerAlert {
+		return nil, nil
+	}
+	causes, err := db.List(ctx, q, scanCause, selectCauses+` WHERE z.cycle_id = ? AND EXISTS (SELECT 1 FROM notifications n
+		WHERE n.cycle_id = z.cycle_id AND n.kind = ? AND n.status IN (?, ?))`, c.ID, ops.NoticeOpened, ops.NoticePending, ops.NoticeSent)
+	if err != nil {
+		return nil, fmt.Errorf("read what the watch told: %w", err)
+	}
+	var out []string
+	for _, cause := range causes {
+		out = append(append(out, cause.Services...), cause.Affected...)
+	}
+	return out, nil
 }
 
 func levelOf(h ops.Health) ops.Level {
@@ -148,7 +169,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET resolved_at = ? WHERE id = ? AND resolved_at IS NULL`, db.Time(at), c.ID))
+		ok, err := releaseCause(ctx, tx, c.ID, at)
 		if err != nil || !ok {
 			return err
 		}
@@ -159,7 +180,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 			return err
 		}
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
-			return i.Service != "" && !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
+			return !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
 		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
@@ -167,7 +188,10 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		if notice == nil {
 			return nil
 		}
-		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications WHERE cycle_id = ? AND kind = 'resolved'`, c.Cycle)
+		// Later cycles may have found the same incident, and one of them, or the watch, may have told of its end.
+		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications n WHERE n.kind = 'resolved' AND (n.cycle_id = ?
+			OR n.created_at >= ? AND n.cycle_id IN (SELECT y.cycle_id FROM incident_cycles x JOIN incident_cycles y
+				ON y.incident_id = x.incident_id WHERE x.cycle_id = ?))`, c.Cycle, db.Time(c.At), c.Cycle)
 		if err != nil || told > 0 {
 			return err
 		}
@@ -185,7 +209,7 @@ func (s *Store) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 // resolveAll resolves incidents of one environment, each with its event.
 func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
-		if err := resolveIncident(ctx, tx, i.ID, supervisor, how, at); err != nil {
+		if err := resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
 		err := insertEvent(ctx, tx, ops.Event{
@@ -202,15 +226,15 @@ func (s *Store) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 	return s.offer(ctx, tx, rows[0].Environment, at)
 }
 
-// ServiceRecovered closes the incidents of a service that were opened since its failure began, with one notice for those about which
-// a human was called. It returns how many it closed.
+// ServiceRecovered closes the incidents of a service that were opened, or whose check failed again, since its failure began, with one
+// notice for those about which a human was called. It returns how many it closed.
 func (s *Store) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
 	err := s.db.WriteIn(ctx, "service_recovered", db.InEnvironment(environment), func(tx db.Querier) error {
-		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ? AND i.opened_at >= ?
-			AND i.resolved_at IS NULL
-			ORDER BY i.id`, environment, service, db.Time(began))
+		rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.service = ?
+			AND (i.opened_at >= ? OR i.probe_failed_at >= ?) AND i.resolved_at IS NULL AND i.unverified_at IS NULL
+			ORDER BY i.id`, environment, service, db.Time(began), db.Time(began))
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -226,7 +250,7 @@ func (s *Store) ServiceRecovered(ctx context.Context, environment, service strin
 			return nil // nobody was called, so there is nothing to take back
 		}
 		last := told[len(told)-1].LastCycle
-		n := resolvedNotice(held{id: last, environment: environment}, told)
+		n := resolvedNotice(held{id: last, environment: environment}, told, notice.Over(environment, told))
 		n.CycleID = idOrNil(last)
 		n.Environment, n.Service = environment, service
 		_, err = insertNotice(ctx, tx, n, at)

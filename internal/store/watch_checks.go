@@ -59,7 +59,12 @@ func insertChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at tim
 	if err != nil {
 		return err
 	}
-	return countChecks(ctx, tx, checks, at)
+	return countChecks(ctx, tx, ofProbes(checks), at)
+}
+
+// ofProbes are the results that say how a service is. Whether its container runs is asked after a repair only, and proves nothing else.
+func ofProbes(checks []ops.Check) []ops.Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c ops.Check) bool { return c.Purpose == ops.ProbeRunning })
 }
 
 // newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
@@ -105,15 +110,16 @@ type keptChecks struct {
 func (s *Store) readLatest(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
 	// service, else of the next environment. GROUP BY would read every result ever recorded.
-	first := `SELECT n.id FROM checks n`
-	next := `(SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service = k.service AND n.probe > k.probe` +
-		newestFirst + `), (SELECT n.id FROM checks n WHERE n.environment = k.environment AND n.service > k.service` + newestFirst + `)`
+	const of = `SELECT n.id FROM checks n WHERE n.purpose <> 'running'`
+	first := of
+	next := `(` + of + ` AND n.environment = k.environment AND n.service = k.service AND n.probe > k.probe` +
+		newestFirst + `), (` + of + ` AND n.environment = k.environment AND n.service > k.service` + newestFirst + `)`
 	var args []any
 	if environment != "" {
-		first += ` WHERE n.environment = ?`
+		first += ` AND n.environment = ?`
 		args = append(args, environment)
 	} else {
-		next += `, (SELECT n.id FROM checks n WHERE n.environment > k.environment` + newestFirst + `)`
+		next += `, (` + of + ` AND n.environment > k.environment` + newestFirst + `)`
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, `WITH RECURSIVE latest (id) AS (
 			SELECT (`+first+newestFirst+`)
@@ -131,7 +137,7 @@ func (s *Store) readLatest(ctx context.Context, environment string) ([]ops.Check
 
 // ChecksOf returns the newest result of every probe of one service.
 func (s *Store) ChecksOf(ctx context.Context, environment, service string) ([]ops.Check, error) {
-	const of = `SELECT n.id FROM checks n WHERE n.environment = ? AND n.service = ?`
+	const of = `SELECT n.id FROM checks n WHERE n.environment = ? AND n.service = ? AND n.purpose <> 'running'`
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, `WITH RECURSIVE latest (id) AS (
 			SELECT (`+of+newestFirst+`)
 			UNION ALL
@@ -213,9 +219,13 @@ func (s *Store) refreshTimes(ctx context.Context, environment, service string, c
 	}
 	last := make(map[key]ops.Check, len(rows))
 	notes := make(map[key]string, len(rows))
+	unsteady := map[key]ops.Check{}
 	for _, r := range rows {
 		k := key{r.environment, r.state.Service, r.state.Probe}
 		last[k], notes[k] = r.state.Last, health.Explain(r.state)
+		if r.state.Lately.Unsteady != "" {
+			unsteady[k] = r.state.Finding(ops.Degraded)
+		}
 	}
 	for i, c := range checks {
 		k := key{c.Environment, c.Service, c.Probe}
@@ -223,6 +233,10 @@ func (s *Store) refreshTimes(ctx context.Context, environment, service string, c
 		checks[i].Note = notes[k]
 		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
 			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
+		}
+		// A check that fails again and again is shown as what it counts as, not as good between two failures.
+		if found, ok := unsteady[k]; ok {
+			checks[i].At, checks[i].Status, checks[i].Error = found.At, found.Status, found.Error
 		}
 	}
 	return nil

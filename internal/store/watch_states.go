@@ -50,7 +50,10 @@ func (s *Store) RecordResults(ctx context.Context, environment string, kept, cou
 		if err := settleAlerts(ctx, tx, alerts); err != nil {
 			return fmt.Errorf("alerts: %w", err)
 		}
-		return nil
+		if len(alerts) == 0 {
+			return nil
+		}
+		return s.closeDisputes(ctx, tx, environment, at)
 	})
 	if err != nil {
 		return fmt.Errorf("record looks at %s: %w", environment, err)

@@ -51,6 +51,7 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 	for _, spec := range Probes(e) {
 		env.thresholds[key{spec.Service, describe(spec)}] = health.Thresholds{
 			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
+			MaxRestarts: spec.MaxRestarts,
 		}
 	}
 	return env, nil
@@ -82,13 +83,11 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	if err != nil {
 		return fmt.Errorf("read states of %s: %w", name, err)
 	}
-	firing, err := s.FiringAlerts(ctx, name)
-	if err != nil {
-		return fmt.Errorf("read alerts of %s: %w", name, err)
+	if err := env.readAlerts(ctx, s); err != nil {
+		return err
 	}
 	firingKeys := map[key]bool{}
-	for _, a := range firing {
-		env.alerts[a.Fingerprint] = a
+	for _, a := range env.alerts {
 		firingKeys[alertKey(a)] = true
 	}
 	var gone []health.State
@@ -100,13 +99,13 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 			gone = append(gone, v)
 			continue
 		}
-		env.states[k], env.saved[k] = v, v.Last.At
+		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
 	}
 	if err := s.ForgetStates(ctx, name, gone); err != nil {
 		return fmt.Errorf("forget states of %s: %w", name, err)
 	}
-	if env.causes, err = s.Causes(ctx, name, now.Add(-env.remember())); err != nil {
-		return fmt.Errorf("read causes of %s: %w", name, err)
+	if err := env.readCauses(ctx, s, now); err != nil {
+		return err
 	}
 	// What was held back before a restart and is good now must not stay recorded.
 	if env.withheld, err = s.Withheld(ctx, name); err != nil {
@@ -115,8 +114,35 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	return nil
 }
 
+func (env *environment) readAlerts(ctx context.Context, s Store) error {
+	firing, err := s.FiringAlerts(ctx, env.config.Name)
+	if err != nil {
+		return fmt.Errorf("read alerts of %s: %w", env.config.Name, err)
+	}
+	clear(env.alerts)
+	for _, a := range firing {
+		env.alerts[a.Fingerprint] = a
+	}
+	return nil
+}
+
+func (env *environment) readCauses(ctx context.Context, s Store, now time.Time) (err error) {
+	if env.causes, err = s.Causes(ctx, env.config.Name, now.Add(-env.remember())); err != nil {
+		return fmt.Errorf("read causes of %s: %w", env.config.Name, err)
+	}
+	return nil
+}
+
 // remember is how long a resolved cause is kept: longer than any pause between two cycles.
 func (env *environment) remember() time.Duration { return max(remembered, 2*env.grouping.Pause) }
+
+// pause is the shortest time between two cycles for a service that fails again.
+func (env *environment) pause() time.Duration {
+	if env.grouping.Pause <= 0 {
+		return 10 * time.Minute
+	}
+	return env.grouping.Pause
+}
 
 func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }
 

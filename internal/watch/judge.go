@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
 	"claudeops/internal/watch/health"
@@ -25,7 +26,9 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		return
 	}
 	env.judged = now
-	picture, err := w.picture(ctx, env, now)
+	claims := w.claims(ctx, env, now)
+	w.confirm(ctx, env, claims, now)
+	picture, open, err := w.picture(ctx, env, now)
 	if err != nil {
 		w.logError(ctx, "read silences and incidents", err)
 		env.next = now.Add(5 * time.Second)
@@ -34,15 +37,60 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	w.endResolved(ctx, env, picture, now)
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
+	w.relapses(ctx, env, claims, picture, verdict, now)
 	for _, c := range verdict.Causes {
-		if env.onlyRepeats(c) {
-			verdict.Held = append(verdict.Held, coveredAlert(c))
+		if cycle, repeats := env.onlyRepeats(c); repeats {
+			verdict.Held = append(verdict.Held, coveredAlert(c, cycle))
 			continue
 		}
 		w.open(ctx, env, c, now)
 	}
 	env.next = verdict.Next
+	w.dispute(ctx, env, picture, verdict.Held, open, now)
 	w.withhold(ctx, env, verdict.Held)
+	if len(verdict.Flapping) > 0 {
+		if err := w.tellFlapping(ctx, env, verdict.Flapping, now); err != nil {
+			w.logError(ctx, "tell people of flapping services", err)
+		}
+	}
+}
+
+// tellFlapping tells people of services that flap, unless a cycle still works on them or an incident says enough.
+func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []health.Flapping, now time.Time) error {
+	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	if err != nil {
+		return fmt.Errorf("read incidents: %w", err)
+	}
+	busy := map[string]bool{}
+	for _, i := range open {
+		busy[i.Service] = true
+	}
+	for _, c := range env.causes {
+		if cycle, err := w.o.Store.Cycle(ctx, c.Cycle); err == nil && !cycle.Status.Ended() {
+			for _, name := range c.Services {
+				busy[name] = true
+			}
+		}
+	}
+	flapping = slices.DeleteFunc(flapping, func(f health.Flapping) bool { return busy[f.Service] })
+	if len(flapping) == 0 {
+		return nil
+	}
+	if _, err := w.o.Store.AddNotice(ctx, flappingNotice(env.config.Name, flapping, now)); err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, f := range flapping {
+		told[f.Service] = true
+	}
+	for k, v := range env.states {
+		if v.Flapping && told[k.service] {
+			v.Told = true
+			env.states[k] = v
+		}
+	}
+	w.o.Changed()
+	return nil
 }
 
 // judgePause is the shortest time between two judgements: with very many states each takes long.
@@ -54,31 +102,37 @@ func (env *environment) judgePause() time.Duration {
 	return min(time.Duration(len(env.states)/many)*minPause, 5*time.Second)
 }
 
-// allGood: nothing is bad, and no cause has to be ended.
+// allGood: nothing is bad, no cause has to be ended, and nobody has to be told of anything.
 func (env *environment) allGood() bool {
 	if len(env.withheld) > 0 || slices.ContainsFunc(env.causes, func(c ops.Cause) bool { return c.ResolvedAt == nil }) {
 		return false
 	}
 	for _, v := range env.states {
-		if v.Failing() || v.Unsettled() {
+		if v.Failing() || v.Unsettled() || (v.Flapping && !v.Told) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (health.Picture, error) {
-	out := health.Picture{Environment: env.config.Name, Services: env.services, Windows: env.windows, Causes: env.causes}
+// picture is what is known about an environment, with its open incidents.
+func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (health.Picture, []ops.Incident, error) {
+	out := health.Picture{Environment: env.config.Name, Services: env.services, Windows: env.windows}
+	// A person who resolves an incident ends its cause.
+	if err := env.readCauses(ctx, w.o.Store, now); err != nil {
+		return out, nil, err
+	}
+	out.Causes = env.causes
 	for _, v := range env.states {
 		// What has been healthy for long does not matter.
-		if v.Failing() || v.Unsettled() || now.Sub(v.Recovered) < env.remember() {
+		if v.Failing() || v.Unsettled() || v.Flapping || now.Sub(v.Recovered) < env.remember() {
 			out.States = append(out.States, v)
 		}
 	}
 	// A silence that has just ended still leaves time to recover.
 	silences, err := w.o.Store.SilencesSince(ctx, env.config.Name, now.Add(-time.Hour))
 	if err != nil {
-		return out, fmt.Errorf("read silences: %w", err)
+		return out, nil, fmt.Errorf("read silences: %w", err)
 	}
 	firing := slices.Collect(maps.Values(env.alerts))
 	for _, q := range silences {
@@ -86,38 +140,66 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 	}
 	incidents, err := w.o.Store.Unresolved(ctx, env.config.Name)
 	if err != nil {
-		return out, fmt.Errorf("read incidents: %w", err)
+		return out, nil, fmt.Errorf("read incidents: %w", err)
 	}
 	for _, i := range incidents {
 		if q, holds := health.HeldByPerson(i, 0, now); holds {
 			out.Silences = append(out.Silences, q)
 		}
 	}
-	return out, nil
+	denials, err := w.o.Store.Denials(ctx, env.config.Name, now)
+	if err != nil {
+		return out, nil, fmt.Errorf("read denials: %w", err)
+	}
+	for _, no := range denials {
+		out.Silences = append(out.Silences, env.refused(no, incidents)...)
+	}
+	return out, incidents, nil
+}
+
+// refused are the checks for which no cycle starts, because somebody said no to an agent and they fail as they did then. An outage that
+// began after it is told once, by its cause, before it is held back too.
+func (env *environment) refused(no ops.Approval, open []ops.Incident) []ops.Silence {
+	var out []ops.Silence
+	for _, f := range no.Facts {
+		v := env.states[key{f.Service, f.Probe}]
+		told := slices.ContainsFunc(open, func(i ops.Incident) bool { return i.LastCycle == no.CycleID && i.Service == f.Service }) ||
+			slices.ContainsFunc(env.causes, func(c ops.Cause) bool {
+				return c.ResolvedAt == nil && slices.Contains(c.Services, f.Service) && !v.Began.After(c.At)
+			})
+		if !v.Failing() || !told || (v.Last.Status != ops.Healthy && ops.FactOf(v.Last) != f) {
+			continue
+		}
+		out = append(out, ops.Silence{
+			Approval: no.ID, Environment: env.config.Name, Service: f.Service, Probe: f.Probe, From: *no.AnsweredAt, Until: *no.DeniedUntil,
+			Author: no.AnsweredBy, Reason: notice.SaidNo(no),
+		})
+	}
+	return out
 }
 
 // onlyRepeats: the cause consists of alerts that had their cycle. Their sender repeats them; another cycle would find nothing new.
-func (env *environment) onlyRepeats(c health.NewCause) bool {
-	had := map[string]time.Time{} // when a service last had a cycle
+func (env *environment) onlyRepeats(c health.NewCause) (ops.CycleID, bool) {
+	had := map[string]ops.Cause{} // the last one of a service
 	for _, o := range env.causes {
 		for _, name := range o.Services {
-			if o.At.After(had[name]) {
-				had[name] = o.At
+			if o.ResolvedAt == nil && o.At.After(had[name].At) {
+				had[name] = o
 			}
 		}
 	}
 	for _, k := range c.Checks {
 		since := env.states[key{k.Service, k.Probe}].Since
-		if at, ok := had[k.Service]; k.Purpose != ops.ProbeAlert || !ok || since.After(at) {
-			return false
+		if o, ok := had[k.Service]; k.Purpose != ops.ProbeAlert || !ok || since.After(o.At) {
+			return 0, false
 		}
 	}
-	return true
+	return had[c.Services[0]].Cycle, true
 }
 
-func coveredAlert(c health.NewCause) ops.Withheld {
+func coveredAlert(c health.NewCause, cycle ops.CycleID) ops.Withheld {
 	return ops.Withheld{
-		Service: c.Services[0], Why: ops.HoldCovered,
+		Service: c.Services[0], Why: ops.HoldCovered, Cycle: cycle,
 		Reason: c.Services[0] + " has an alert that is still firing; a cycle was started for it.",
 	}
 }
@@ -141,7 +223,6 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		w.cancelQueued(ctx, c, how)
 		w.ended()
 	}
-	env.causes = slices.DeleteFunc(env.causes, func(c ops.Cause) bool { return c.ResolvedAt != nil && now.Sub(c.At) > env.remember() })
 }
 
 // ended wakes everybody who waits for the end of a problem: the outbox has a notice, and a cycle that asked about an incident may go on.
@@ -177,11 +258,8 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	n.Problem = problemOf(c)
 	row := c.Cause
 	row.At = now
-	pause := env.grouping.Pause
-	if pause <= 0 {
-		pause = 10 * time.Minute
-	}
-	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, openedNotice(row, c.Checks, now), now.Add(-pause))
+	told := openedNotice(row, c.Checks, env.config.Policy.DryRun, now)
+	got, started, err := w.o.Store.OpenCause(ctx, row, n, checks, told, now.Add(-env.pause()))
 	if err != nil {
 		w.logError(ctx, "start a cycle", err)
 		env.next = now.Add(time.Second)
@@ -201,10 +279,16 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 
 // problemOf names a cause by its services and the reason of their failed checks.
 func problemOf(c health.NewCause) string {
+	bad := make(map[string]int, len(c.Services)) // the first bad check of each; there may be very many
+	for i := len(c.Checks) - 1; i >= 0; i-- {
+		if c.Checks[i].Status != ops.Healthy {
+			bad[c.Checks[i].Service] = i
+		}
+	}
 	var all []ops.Trouble
 	for _, name := range c.Services {
 		found := ops.Trouble{Service: name, Status: c.Level}
-		if i := slices.IndexFunc(c.Checks, func(k ops.Check) bool { return k.Service == name && k.Status != ops.Healthy }); i >= 0 {
+		if i, ok := bad[name]; ok {
 			found.Status, found.Error = c.Checks[i].Status, c.Checks[i].Error
 		}
 		all = append(all, found)

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -34,8 +35,9 @@ type recovery struct {
 func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Check, alerts []ops.Alert) bool {
 	now := w.o.Clock()
 	m := update{states: map[key]health.State{}}
+	starts := w.starts(ctx, env, results, now)
 	for _, r := range results {
-		env.apply(&m, r, now)
+		env.apply(&m, r, starts[r.Service], now)
 	}
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
 	counted, later := env.count(m.counted, m.later, news, now)
@@ -64,6 +66,18 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	return true
 }
 
+// starts are the services that the supervisor or an agent has started lately, if that matters for one of the results.
+func (w *Watch) starts(ctx context.Context, env *environment, results []ops.Check, now time.Time) map[string]time.Time {
+	if !slices.ContainsFunc(results, func(r ops.Check) bool { return env.states[key{r.Service, r.Probe}].MindsRestarts() }) {
+		return nil
+	}
+	found, err := w.o.Store.StartsSince(ctx, env.config.Name, now.Add(-health.Lookback))
+	if err != nil {
+		w.logError(ctx, "read which services were started", err)
+	}
+	return found
+}
+
 // withLastResults adds the states of results that change nothing to those that are saved: the pages show from them when a service was
 // last checked.
 func (env *environment) withLastResults(m update, counted, later []ops.Check) []health.State {
@@ -86,7 +100,7 @@ func (env *environment) withLastResults(m update, counted, later []ops.Check) []
 	return save
 }
 
-func (env *environment) apply(m *update, result ops.Check, now time.Time) {
+func (env *environment) apply(m *update, result ops.Check, started, now time.Time) {
 	k := key{result.Service, result.Probe}
 	before, ok := m.states[k]
 	if !ok {
@@ -102,7 +116,7 @@ func (env *environment) apply(m *update, result ops.Check, now time.Time) {
 			return // the end of an alert that was never received
 		}
 	}
-	after, changes := health.Observe(before, result, limits, now)
+	after, changes := health.Observe(before.Restarted(started), result, limits, now)
 	m.states[k] = after
 	news := len(changes) > 0 || moved(before, after)
 	switch {

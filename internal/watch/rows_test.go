@@ -177,7 +177,7 @@ func TestAnAlertNobodyRepeatsIsOver(t *testing.T) {
 	}
 	firing, err := g.store.FiringAlerts(t.Context(), "home")
 	g.must(err)
-	if len(firing) != 0 || len(g.started) != 1 || len(g.told()) != 2 {
+	if len(firing) != 0 || len(g.started) != 1 || len(g.told()) != 3 {
 		t.Errorf("%d alerts fire, started %q, told %q", len(firing), g.started, g.told())
 	}
 }

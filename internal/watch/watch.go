@@ -21,6 +21,8 @@ type States interface {
 	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 		alerts []ops.Alert) error
 	ForgetStates(ctx context.Context, environment string, states []health.State) error
+	// StartsSince returns when services were last started by the supervisor or an agent since a time.
+	StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error)
 	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
 	SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error
 }
@@ -31,7 +33,14 @@ type Causes interface {
 	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice,
 		since time.Time) (ops.Cause, bool, error)
 	ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error
+	ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)
+}
+
+// Claims stores the repairs that are on probation.
+type Claims interface {
+	OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error)
+	Relapsed(ctx context.Context, r ops.Relapse) (bool, error)
 }
 
 // Alerts stores the alerts of other systems.
@@ -39,19 +48,24 @@ type Alerts interface {
 	PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error)
 	FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error)
 	ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error)
+	Dispute(ctx context.Context, d ops.Dispute, at time.Time) error
 }
 
 // People stores what people said about problems.
 type People interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
 	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
+	Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error)
 	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
+	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 }
 
 // Store is all of them.
 type Store interface {
 	States
 	Causes
+	Claims
 	Alerts
 	People
 }

@@ -45,11 +45,15 @@ type scenario struct {
 	}
 	Restarts    []time.Duration
 	Acknowledge time.Duration
+	Resolve     time.Duration
+	Deny        time.Duration // how long the no lasts that the first cycle gets
 
 	Cycles    []string
 	Told      []string
 	Incidents int
 	Cancelled int
+	Refuted   int // cycles whose repair did not hold
+	Of        int `yaml:"of_incidents"` // how many incidents there are in all; 0: not looked at
 }
 
 type serviceSpec struct {
@@ -176,12 +180,61 @@ func (g *stage) start(id ops.CycleID) {
 	}
 	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
+	if what, ok := strings.CutPrefix(g.sc.Agent, "repairs "); ok {
+		g.repair(id, cause.Services, ops.CheckType(what))
+		return
+	}
+	if g.sc.Deny > 0 && len(g.started) == 1 {
+		g.deny(id, cause.Services)
+	}
 	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "an agent looked"}
+	if g.sc.Agent == "resolved" {
+		step.Status = ops.CycleResolved
+	}
 	if g.sc.Agent == "needs_human" {
 		step.Status = ops.CycleNeedsHuman
 		step.Incident = &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: cause.Services}
 	}
 	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
+	g.must(err)
+}
+
+// repair plays a tier that makes services well again, as far as the cycle's own probes can see.
+func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
+	g.t.Helper()
+	report := ops.IncidentReport{Title: "down", Level: ops.LevelWarning, Class: "down", Services: services, Handled: true}
+	end := ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved, Reason: "repaired", Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe}
+	var seen []ops.Check
+	for _, s := range services {
+		report.Checks = append(report.Checks, ops.CheckResult{Service: s, CheckType: check, Status: ops.Down, Error: "connection refused"})
+		seen = append(seen, ops.Check{At: g.now, Purpose: ops.ProbeVerify, Service: s, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy})
+	}
+	now, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	g.must(err)
+	for _, i := range now.Journal.Incidents {
+		if slices.Contains(services, i.Service) {
+			end.Recovered = append(end.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: "repaired"})
+		}
+	}
+	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end})
+	g.must(err)
+	g.woken = true
+}
+
+// deny lets a cycle ask a person, who says no, and claims it again.
+func (g *stage) deny(id ops.CycleID, services []string) {
+	g.t.Helper()
+	q := ops.Approval{Tier: ops.Tier2, Handler: "tier2"}
+	for _, name := range services {
+		q.Facts = append(q.Facts, ops.Fact{Service: name, Probe: "GET", Type: ops.CheckHTTP, Class: "refused"})
+	}
+	asked, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
+		Kind: ops.StepAwait, Approval: &q, Incident: &ops.IncidentReport{Title: "may it start?", Services: services, Waits: true},
+	}})
+	g.must(err)
+	_, err = g.store.Deny(g.t.Context(), asked.Journal.Approvals[0].ID, &g.sc.Deny, "ann", "no", g.now)
+	g.must(err)
+	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
 }
 
@@ -233,6 +286,14 @@ func (g *stage) people(at time.Duration) {
 			g.must(err)
 			g.woken = true
 		}
+	}
+	if at > 0 && g.sc.Resolve == at {
+		i, err := g.store.ResolveIncident(g.t.Context(), 1, "ann", "done", g.now)
+		g.must(err)
+		if i.Note == "" {
+			g.t.Error("nobody says that it is still bad")
+		}
+		g.woken = true
 	}
 	if at > 0 && g.sc.Acknowledge == at {
 		_, err := g.store.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)
@@ -336,6 +397,19 @@ func TestIncidentScenarios(t *testing.T) {
 			}
 			open, err := g.store.Incidents(t.Context(), store.IncidentFilter{Open: true})
 			g.must(err)
+			all, err := g.store.Incidents(t.Context(), store.IncidentFilter{})
+			g.must(err)
+			cycles, err := g.store.Cycles(t.Context(), store.CycleFilter{Limit: 200})
+			g.must(err)
+			refuted := 0
+			for _, c := range cycles {
+				if c.RefutedAt != nil {
+					refuted++
+				}
+			}
+			if refuted != sc.Refuted || sc.Of > 0 && len(all) != sc.Of {
+				t.Errorf("%d cycles are refuted, there are %d incidents", refuted, len(all))
+			}
 			if len(open) != sc.Incidents || g.cancels != sc.Cancelled {
 				t.Errorf("%d incidents are open, %d cycles were cancelled", len(open), g.cancels)
 			}

@@ -46,7 +46,7 @@ type linkView struct {
 	Title   string
 	What    string
 	Facts   []fact
-	Plan    []ops.ApprovedStep
+	Plan    []planStepView
 	Button  string // of the answer that the link gives; empty if it needs a login
 	Danger  bool
 	Login   string // where to sign in to approve

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -44,7 +45,7 @@ type approvalView struct {
 	Budget      string
 	Cooldowns   []cooldownView
 	Review      bool
-	Plan        []ops.ApprovedStep
+	Plan        []planStepView
 	PlanHash    string
 
 	Ask       string // approve or deny: the answer to confirm; empty offers both
@@ -126,7 +127,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		ID: a.ID, Environment: a.Environment, Cycle: refer(a.CycleID), Session: a.SessionID, Asked: m.stamp(a.RequestedAt),
 		Why: plain(a.Reason), Cost: totalCost(loaded.Journal.Sessions), Review: a.Kind == ops.ApprovalReview,
 	}
-	view.Plan, view.PlanHash = plainPlan(a.Plan), a.PlanHash
+	view.Plan, view.PlanHash = planSteps(a, loaded.Journal.Runs), a.PlanHash
 	if a.ExpiresAt != nil {
 		at := m.stamp(*a.ExpiresAt)
 		at.Text = "now"
@@ -267,9 +268,9 @@ func (s *server) tools(environment string, t ops.Tier) string {
 
 func unansweredText(policy string) string {
 	switch policy {
-	case "approve":
+	case ops.OnExpiryApprove:
 		return "If nobody answers, it is approved when it expires."
-	case "deny":
+	case ops.OnExpiryDeny:
 		return "If nobody answers, it is denied when it expires."
 	}
 	return "If nobody answers, the cycle ends when it expires and needs a person."
@@ -296,7 +297,11 @@ func (m moment) answerNote(a ops.Approval) string {
 	if a.AnsweredAt == nil {
 		return ""
 	}
-	return fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
+	note := fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
+	if a.DeniedUntil != nil {
+		note += ", until " + m.text(*a.DeniedUntil)
+	}
+	return note
 }
 
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
@@ -371,6 +376,15 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
 }
 
+// denyFor is how long a no lasts, or nil if the form does not say.
+func denyFor(r *http.Request) *time.Duration {
+	d, err := time.ParseDuration(r.PostFormValue("for"))
+	if err != nil || d < 0 {
+		return nil
+	}
+	return &d
+}
+
 // recordAnswer records an answer. Of a plan those steps are approved that were ticked on the page that showed it; without any, no
 // step runs, and the tier starts.
 func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStatus) (ops.Approval, error) {
@@ -382,19 +396,11 @@ func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStat
 		}
 		steps = append(steps, n)
 	}
-	if status != ops.ApprovalApproved || len(steps) == 0 {
+	if status == ops.ApprovalDenied {
+		return s.Store.Deny(r.Context(), id, denyFor(r), s.person(r), reason(r), s.Clock())
+	}
+	if len(steps) == 0 {
 		return s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
 	}
 	return s.Store.AnswerPlan(r.Context(), id, r.PostFormValue("plan_hash"), steps, s.person(r), reason(r), s.Clock())
-}
-
-// plainPlan is a plan without characters that could hide something.
-func plainPlan(steps []ops.ApprovedStep) []ops.ApprovedStep {
-	out := slices.Clone(steps)
-	for i := range out {
-		p := &out[i]
-		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
-		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
-	}
-	return out
 }

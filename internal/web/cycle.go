@@ -61,11 +61,10 @@ type planView struct {
 }
 
 type planStepView struct {
-	Title  string
-	Reason string
-	Does   string
-	Badge  badge
-	Run    int64 // its action run; 0 if there is none
+	ops.ApprovedStep
+	Badge badge
+	Note  string // why it failed, was refused or was skipped
+	Run   int64  // its action run; 0 if there is none
 }
 
 // cyclePath is the URL of the page of a cycle.
@@ -88,7 +87,7 @@ func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
 	case view.Stop != nil && query.Get("stopping") != "":
 		p.Flash = fmt.Sprintf("Stopping C-%d. Its processes have a moment to exit on their own.", id)
 	case query.Get("queued") != "":
-		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
+		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
 	}
 	s.render(w, r, http.StatusOK, "cycle", p)
 }
@@ -162,6 +161,12 @@ func (m moment) cycleFacts(c ops.Cycle, chain chainView) []fact {
 	if c.EndedAt != nil {
 		facts = append(facts, fact{Name: "Ended", At: m.maybe(c.EndedAt)})
 	}
+	switch {
+	case c.RefutedAt != nil:
+		facts = append(facts, fact{Name: "Did not hold", At: m.maybe(c.RefutedAt)})
+	case c.ProbationUntil != nil && m.now.Before(*c.ProbationUntil):
+		facts = append(facts, fact{Name: "On probation until", At: m.maybe(c.ProbationUntil)})
+	}
 	if c.Options.DryRun {
 		facts = append(facts, fact{Name: "Dry run", Value: "Yes, nothing is changed"})
 	}
@@ -195,28 +200,43 @@ func (v *cycleView) addPeople(m moment, s *server, j ops.Journal, incidents []op
 }
 
 func (m moment) plan(a ops.Approval, runs []ops.ActionRun) planView {
-	view := planView{Approval: a.ID, Badge: approvalBadge(a.Status), Note: m.answerNote(a)}
-	for i, p := range plainPlan(a.Plan) {
-		step := planStepView{Title: p.Action + " of " + p.Service, Reason: p.Reason, Does: p.Does, Badge: planStepBadge(a, i+1)}
-		for _, r := range runs {
-			if r.ApprovalID == a.ID && r.Step == i+1 && r.UndoOf == 0 {
-				step.Badge, step.Run = actionBadge(r.Status), r.ID
-			}
-		}
-		view.Steps = append(view.Steps, step)
-	}
-	return view
+	return planView{Approval: a.ID, Badge: approvalBadge(a.Status), Note: m.answerNote(a), Steps: planSteps(a, runs)}
 }
 
-// planStepBadge is the state of a step that has not run.
-func planStepBadge(a ops.Approval, step int) badge {
-	switch {
-	case a.Status == ops.ApprovalPending:
-		return badge{"hand", "hand", "Needs approval"}
-	case a.Status == ops.ApprovalApproved && slices.Contains(a.Steps, step):
-		return badge{"unknown", "clock", "Not run yet"}
+// planSteps are the steps of a plan with what became of them, without characters that could hide something.
+func planSteps(a ops.Approval, runs []ops.ActionRun) []planStepView {
+	states := a.Progress(runs)
+	out := make([]planStepView, 0, len(a.Plan))
+	for i, p := range a.Plan {
+		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
+		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
+		out = append(out, planStepView{
+			ApprovedStep: p, Badge: planStepBadge(states[i].State), Note: firstLine(states[i].Why, maxReason), Run: states[i].Run,
+		})
 	}
-	return badge{"unknown", "ban", "Not approved"}
+	return out
+}
+
+func planStepBadge(state ops.PlanState) badge {
+	switch state {
+	case ops.PlanPending:
+		return badge{"hand", "hand", "Needs approval"}
+	case ops.PlanApproved:
+		return badge{"unknown", "clock", "Approved"}
+	case ops.PlanNotApproved:
+		return badge{"unknown", "ban", "Not approved"}
+	case ops.PlanRunning:
+		return actionBadge(ops.ActionStarted)
+	case ops.PlanDone:
+		return actionBadge(ops.ActionDone)
+	case ops.PlanFailed:
+		return actionBadge(ops.ActionFailed)
+	case ops.PlanRefused:
+		return actionBadge(ops.ActionRefused)
+	case ops.PlanSkipped:
+		return badge{"unknown", "ban", "Skipped"}
+	}
+	return badge{"unknown", "circle-question-mark", plain(string(state))}
 }
 
 func stopCycleQuestion(id ops.CycleID) *question {

@@ -54,8 +54,16 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 	if c.CancelRequestedAt != nil {
 		l.add(*c.CancelRequestedAt, happened{Badge: badge{"unknown", "ban", "Stopped"}, Text: "Asked to stop", Reason: plain(c.CancelReason)})
 	}
+	if c.RefutedAt != nil {
+		l.add(*c.RefutedAt, happened{
+			Badge: badge{"bad", "octagon-x", "Did not hold"}, Text: "The repair did not hold: the same check failed again on probation",
+		})
+	}
 	if c.EndedAt != nil {
-		shown := badgeOf(c)
+		shown := cycleBadge(c.Status)
+		if c.RefutedAt == nil {
+			shown = badgeOf(c)
+		}
 		l.add(*c.EndedAt, happened{Badge: shown, Text: "Ended: " + shown.Word, Reason: plain(c.Reason)})
 	}
 	slices.SortStableFunc(l.all, func(a, b happened) int { return a.at.Compare(b.at) })
@@ -132,6 +140,8 @@ func checksText(purpose ops.ProbePurpose, checks []ops.Check) (badge, string) {
 		what += " after the plan"
 	case ops.ProbeAlert:
 		what = "Received alerts about " + plural(len(services), "service", "services")
+	case ops.ProbeRunning:
+		return runningText(checks)
 	case ops.ProbeObserve, ops.ProbeWatch:
 	}
 	if len(bad) == 0 {
@@ -150,6 +160,20 @@ func checksText(purpose ops.ProbePurpose, checks []ops.Check) (badge, string) {
 		names = append(names[:3], fmt.Sprintf("%d more", more))
 	}
 	return healthBadge(worst), fmt.Sprintf("%s: %s not healthy", what, strings.Join(names, ", "))
+}
+
+// runningText says whether what the repaired services run in is up.
+func runningText(checks []ops.Check) (badge, string) {
+	var idle []string
+	for _, c := range checks {
+		if c.Status != ops.Healthy {
+			idle = append(idle, firstLine(c.Error, 100))
+		}
+	}
+	if len(idle) == 0 {
+		return healthBadge(ops.Healthy), plural(len(checks), "container or unit", "containers and units") + " of what was repaired: running"
+	}
+	return healthBadge(ops.Down), "After the repair: " + strings.Join(idle, "; ")
 }
 
 // addSessions adds the start and the end of each session.

@@ -50,7 +50,7 @@ func TestHostileTextIsEscapedEverywhere(t *testing.T) {
 					},
 					Decision: &ops.Decision{
 						SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text},
-						Verdict: ops.Verdict(text), Check: text, ProcessMode: ops.ProcessTyped,
+						Verdict: ops.Verdict(text), Check: ops.Objection(text), ProcessMode: ops.ProcessTyped,
 					},
 					Events: []ops.Event{{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}},
 				},

@@ -60,6 +60,19 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	p := page{Title: fmt.Sprintf("Incident %d", id), Nav: "incidents", Body: view, Static: view.Ask != nil || conflict != ""}
 	if done := queried(r, "done"); done != "" && conflict == "" {
 		p.Flash = doneText(done, strconv.FormatInt(id, 10))
+		switch {
+		case done == actionRun:
+			p.Flash += s.heldText(r.Context(), i.Environment)
+		case done == actionResolve && i.ResolvedAt != nil:
+			left, err := s.Store.LeftWrong(r.Context(), i)
+			if err != nil {
+				s.fail(w, r, "incident", err)
+				return
+			}
+			if left != "" {
+				p.Flash += " Note: " + plain(left) + "."
+			}
+		}
 	}
 	s.render(w, r, status, "incident", p)
 }

@@ -65,6 +65,8 @@ func entryBadge(e postmortem.Entry) badge {
 		return badge{"hand", "hand", "Human called"}
 	case postmortem.Person:
 		return badge{tone, "user", "Person"}
+	case postmortem.Refuted:
+		return badge{tone, "rotate-ccw", "Did not hold"}
 	case postmortem.Resolved:
 		return badge{"ok", "circle-check", "Resolved"}
 	}

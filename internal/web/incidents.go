@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -63,6 +65,7 @@ const (
 	tabNeeds        = "needs"
 	tabOpen         = "open"
 	tabAcknowledged = "acknowledged"
+	tabUnverified   = "unverified"
 	tabResolved     = "resolved"
 )
 
@@ -72,7 +75,7 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 	switch tab {
 	case "":
 		tab = tabNeeds
-	case tabNeeds, tabOpen, tabAcknowledged, tabResolved:
+	case tabNeeds, tabOpen, tabAcknowledged, tabUnverified, tabResolved:
 	default:
 		ok = false
 	}
@@ -87,9 +90,22 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Incidents", Nav: "incidents", Body: view}
 	if done := queried(r, "done"); done != "" {
-		p.Flash = doneText(done, queried(r, "id"))
+		p.Flash = doneText(done, queried(r, "id")) + s.deniedText(r, done)
 	}
 	s.render(w, r, http.StatusOK, "incidents", p)
+}
+
+// deniedText says what follows from a no.
+func (s *server) deniedText(r *http.Request, done string) string {
+	id, err := strconv.ParseInt(queried(r, "id"), 10, 64)
+	if err != nil || done != answerDeny {
+		return ""
+	}
+	a, err := s.Store.Approval(r.Context(), id)
+	if effect := api.ApprovalRow(a).Effect; err == nil && effect != nil {
+		return " " + plain(*effect)
+	}
+	return ""
 }
 
 func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
@@ -103,6 +119,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
 		{Word: "Open", Path: tabOpen},
 		{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
+		{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified},
 		{Word: "Resolved", Path: tabResolved},
 	} {
 		o.Current, o.Path = o.Path == tab, "/incidents?tab="+o.Path
@@ -112,8 +129,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	switch tab {
 	case tabNeeds:
 		view.Empty = "Nothing needs you."
-		filter.Open = true
-		filter.Limit = 200
+		filter.NeedsYou, filter.Limit = true, 200
 		if view.Approvals, err = s.pending(ctx, m); err != nil {
 			return view, err
 		}
@@ -121,6 +137,8 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Empty, filter.Open = "No open incidents.", true
 	case tabAcknowledged:
 		view.Empty, filter.Status = "No acknowledged incidents.", ops.IncidentAcknowledged
+	case tabUnverified:
+		view.Empty, filter.Status = "No unverified incidents.", ops.IncidentUnverified
 	case tabResolved:
 		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
 		if view.Answered, err = s.answered(ctx, m, before); err != nil {
@@ -138,7 +156,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Pager = paging(r, 0)
 	}
 	for _, i := range found {
-		if tab == tabNeeds && !view.needsPerson(i, m.now) || tab == tabOpen && i.Status == ops.IncidentAcknowledged {
+		if tab == tabOpen && i.Status == ops.IncidentAcknowledged {
 			continue
 		}
 		one := m.incident(i)
@@ -150,16 +168,6 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Incidents = append(view.Incidents, one)
 	}
 	return view, nil
-}
-
-// needsPerson reports whether an incident needs a person beyond a pending approval.
-func (v incidentsView) needsPerson(i ops.Incident, now time.Time) bool {
-	for _, a := range v.Approvals {
-		if i.Waiting != nil && *i.Waiting == a.Cycle.ID {
-			return false
-		}
-	}
-	return !i.Holds(now) && !i.Handled
 }
 
 func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]eventView, error) {
@@ -241,8 +249,11 @@ func failing(checks []ops.CheckResult) []checkView {
 func incidentBadge(i ops.Incident, now time.Time) badge {
 	switch i.Status {
 	case ops.IncidentOpen:
-		if i.Handled {
+		switch {
+		case i.Handled:
 			return badge{"run", "loader", "Being repaired"}
+		case i.Denied(now):
+			return badge{"unknown", "ban", "No agent"}
 		}
 		return badge{"hand", "hand", "Open"}
 	case ops.IncidentAcknowledged:
@@ -252,6 +263,8 @@ func incidentBadge(i ops.Incident, now time.Time) badge {
 			return badge{"hand", "hand", "Open"}
 		}
 		return badge{"unknown", "bell-off", "Snoozed"}
+	case ops.IncidentUnverified:
+		return badge{"warn", "circle-question-mark", "Unverified"}
 	case ops.IncidentResolved:
 		return badge{"ok", "circle-check", "Resolved"}
 	}
@@ -266,11 +279,18 @@ func (m moment) incidentNote(i ops.Incident) string {
 		if i.Resolution != "" {
 			note += ": " + plain(i.Resolution)
 		}
+		if i.ProbationUntil != nil && m.now.Before(*i.ProbationUntil) {
+			note += "; on probation until " + m.stamp(*i.ProbationUntil).Text
+		}
 		return note
 	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
 		return fmt.Sprintf("by %s at %s", plain(i.AcknowledgedBy), m.stamp(*i.AcknowledgedAt).Text)
 	case i.Status == ops.IncidentSnoozed && i.SnoozedUntil != nil && i.Holds(m.now):
 		return "until " + m.stamp(*i.SnoozedUntil).Text
+	case i.ReopenedAt != nil:
+		return "the repair did not hold at " + m.stamp(*i.ReopenedAt).Text
+	case i.Status == ops.IncidentOpen && i.Denied(m.now):
+		return "somebody said no, until " + m.stamp(*i.DeniedUntil).Text
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -56,7 +57,7 @@ func (s *site) asks(text string) (ops.CycleID, ops.Approval) {
 	s.t.Helper()
 	cycle, session := s.Await(ops.NewCycle{Prompt: text}, guarded(), ops.Step{
 		Reason: text, Incident: reported("jellyfin", text),
-		Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: text, ExpiresAt: ops.Ptr(s.Now.Add(13 * time.Minute))},
+		Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: text, ExpiresAt: ops.Ptr(s.Now.Add(13 * time.Minute)), Facts: []ops.Fact{{Service: "jellyfin", Probe: "GET /", Type: ops.CheckHTTP, Class: "5xx"}}},
 	}, apitest.Run{
 		Tier: 2, Model: "sonnet", For: 3 * time.Minute, Outcome: ops.OutcomeEscalate, Handoff: findings, Figures: figures(0.33, 22, 180_000),
 		Decision: &ops.Decision{
@@ -107,7 +108,7 @@ func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 	mustContain(t, s.page("/incidents"), "Nothing needs you.", "Needs you", "Acknowledged", "Resolved")
 	for tab, text := range map[string]string{
 		"open": "No open incidents.", "acknowledged": "No acknowledged incidents",
-		"resolved": "No resolved incidents",
+		"resolved": "No resolved incidents", "unverified": "No unverified incidents",
 	} {
 		mustContain(t, s.page("/incidents?tab="+tab), text)
 	}
@@ -119,6 +120,20 @@ func TestIncidentsPageIsEmptyWhenNothingNeedsYou(t *testing.T) {
 			t.Errorf("%s gives %d", path, got)
 		}
 	}
+}
+
+func TestAResolveSaysThatTheServiceIsStillDown(t *testing.T) {
+	s := newSite(t)
+	i := s.breaks("jellyfin", "no answer")
+	check := ops.Check{
+		At: s.Now, Environment: i.Environment, Service: "jellyfin", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch,
+	}
+	state, _ := health.Observe(health.State{}, check, health.Thresholds{FailAfter: 1}, s.Now)
+	if err := s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []health.State{state}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	a := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), nil)
+	mustContain(t, s.page(a.Header.Get("Location")), "is resolved. Note: jellyfin is still down by its own probes: the next cycle looks at it")
 }
 
 func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
@@ -184,6 +199,35 @@ func TestDenyNeedsAReason(t *testing.T) {
 	}
 }
 
+func TestDenySaysHowLongItLasts(t *testing.T) {
+	for given, tt := range map[string]struct {
+		lasts time.Duration
+		says  string
+	}{
+		"":     {24 * time.Hour, "No agent works on jellyfin (http 5xx) until 2026-11-15T13:44:"},
+		"4h":   {4 * time.Hour, "or until the facts change. Probes keep looking."},
+		"0s":   {0, "Only this question is answered: the next cycle may ask again."},
+		"soon": {24 * time.Hour, "No agent works on jellyfin"},
+	} {
+		s, _ := watched(t)
+		_, a := s.asks("Tier 3 needs a yes.")
+		path := fmt.Sprintf("/approvals/%d", a.ID)
+		mustContain(t, s.page(path), `name="for"`, `<option value="24h" selected>`)
+		done := s.post(path+"/deny", url.Values{"reason": {"not today"}, "for": {given}})
+		got, err := s.Store.Approval(t.Context(), a.ID)
+		if err != nil || (got.DeniedUntil != nil) != (tt.lasts > 0) || got.DeniedUntil != nil && got.DeniedUntil.Sub(s.Now).Round(time.Minute) != tt.lasts {
+			t.Errorf("for %q it lasts until %v, %v", given, got.DeniedUntil, err)
+		}
+		mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Approval %d is denied.", a.ID), tt.says)
+		if tt.lasts > 0 {
+			mustContain(t, s.page("/incidents?tab=open"), "No agent", "somebody said no, until ")
+			mustContain(t, s.page("/incidents"), "Nothing needs you.")
+			s.Now = s.Now.Add(tt.lasts)
+		}
+		mustNotContain(t, s.page("/incidents"), "Nothing needs you.")
+	}
+}
+
 func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
 	s, control := watched(t)
 	_, a := s.asks("Tier 3 needs a yes.")
@@ -194,12 +238,12 @@ func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
 	if late.StatusCode != http.StatusConflict {
 		t.Fatalf("status %d", late.StatusCode)
 	}
-	mustContain(t, late.body, "Already denied by alice at 13:44 UTC. Reason: no", `role="alert"`)
+	mustContain(t, late.body, "Already denied by alice at 13:44 UTC, until 15 Nov 13:44 UTC. Reason: no", `role="alert"`)
 	mustNotContain(t, content(late.body), "Approve once")
 	if len(control.woken) > 0 {
 		t.Errorf("woken %v", control.woken)
 	}
-	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44 UTC.")
+	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44 UTC,")
 	// Other wrong ways to the same place.
 	if got := s.post(fmt.Sprintf("/approvals/%d/expire", a.ID), nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("an unknown answer gives %d", got)

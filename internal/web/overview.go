@@ -42,6 +42,7 @@ type overviewView struct {
 	Day      *picture // the cycles of the last 24 hours
 	running  bool     // a cycle is running
 	Queued   int
+	Claimed  int // incidents with a claimed repair that nothing confirms
 	NeedsYou []cycleLine
 	asked    int
 	Asked    []string // what needs a person: 1 approval, 2 incidents
@@ -117,7 +118,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	p := page{Title: "Overview", Nav: "overview", Body: view}
 	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
-		p.Flash = fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
+		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
 	}
 	s.render(w, r, http.StatusOK, "overview", p)
 }
@@ -125,7 +126,9 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 func (s *server) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {
 	ctx := r.Context()
 	m := moment{s.Clock()}
-	view := overviewView{Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents}
+	view := overviewView{
+		Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents, Claimed: counts.Unverified,
+	}
 	if counts.Approvals > 0 {
 		view.Asked = append(view.Asked, plural(counts.Approvals, "approval", "approvals"))
 	}
@@ -244,7 +247,8 @@ func (m moment) summary(c store.CycleSummary) *summaryView {
 func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary, handled map[ops.CycleID]bool) ([]cycleLine, error) {
 	wellSince := map[string]ops.CycleID{}
 	for _, c := range recent {
-		if (c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved) && c.ID > wellSince[c.Environment] {
+		well := c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved && c.RefutedAt == nil
+		if well && c.ID > wellSince[c.Environment] {
 			wellSince[c.Environment] = c.ID
 		}
 	}

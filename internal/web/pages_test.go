@@ -147,6 +147,19 @@ func TestSessionsArePagedByCycle(t *testing.T) {
 	}
 }
 
+func TestRunNowSaysWhatIsHeldBack(t *testing.T) {
+	s := newSite(t)
+	_, err := s.Store.AddSilence(t.Context(), ops.Silence{
+		Service: "web", Reason: "new disk", Author: "ann", CreatedAt: s.Now, From: s.Now, Until: s.Now.Add(time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.do(form(t, "/run", nil))
+	mustContain(t, s.page(a.Header.Get("Location")), "Cycle C-1 is queued.", "Agents change nothing where this holds: service web: silenced by ann until",
+		"new disk.")
+}
+
 func TestRunNowSubmitsAManualCycle(t *testing.T) {
 	s := newSite(t)
 	a := s.do(form(t, "/run", nil))
@@ -159,7 +172,9 @@ func TestRunNowSubmitsAManualCycle(t *testing.T) {
 	if n := s.control.Submitted[0]; n.Environment != "default" || n.Trigger != ops.TriggerManual || n.Options.MaxTier != 0 {
 		t.Errorf("submitted %+v", n)
 	}
-	mustContain(t, s.page(a.Header.Get("Location")), "Cycle C-1 is queued.")
+	body := s.page(a.Header.Get("Location"))
+	mustContain(t, body, "Cycle C-1 is queued.")
+	mustNotContain(t, body, "Agents change nothing")
 	s.do(form(t, "/run", url.Values{"prompt": {" look at jellyfin "}, "max_tier": {"2"}, "dry_run": {"1"}}))
 	if n := s.control.Submitted[1]; n.Prompt != "look at jellyfin" || n.Options.MaxTier != ops.Tier2 || !n.Options.DryRun {
 		t.Errorf("submitted %+v", n)

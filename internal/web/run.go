@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -39,6 +40,33 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, fmt.Sprintf("/?queued=%d", id), http.StatusSeeOther)
+}
+
+// queuedText confirms that a cycle was queued, and says what agents leave alone in its environment.
+func (s *server) queuedText(ctx context.Context, id ops.CycleID) string {
+	text := fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
+	cycle, err := s.Store.Cycle(ctx, id)
+	if err != nil {
+		return text // the address names a cycle that is gone
+	}
+	return text + s.heldText(ctx, cycle.Environment)
+}
+
+// heldText says what agents leave alone in an environment; empty: nothing.
+func (s *server) heldText(ctx context.Context, environment string) string {
+	i := slices.IndexFunc(s.Environments, func(e ops.Environment) bool { return e.Name == environment })
+	if i < 0 {
+		return ""
+	}
+	held, err := s.Store.HeldBack(ctx, s.Environments[i], s.Clock())
+	if err != nil || len(held) == 0 {
+		return "" // the page itself fails if the database does
+	}
+	text := " Agents change nothing where this holds:"
+	for _, h := range held {
+		text += " " + strings.TrimSuffix(plain(h.Reason), ".") + "."
+	}
+	return text
 }
 
 // maxPrompt limits the prompt in the dialog.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -29,6 +30,7 @@ type serviceDetail struct {
 	Error       string
 	Held        string // why no agent is started for it
 	HeldUntil   *stamp
+	Unprobed    string // who looks at it although it has no probe
 	Checked     *stamp
 	Checks      []checkView
 
@@ -130,6 +132,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	view.Group = plain(configured.Group)
 	for _, part := range []func() error{
 		func() error { return s.addState(ctx, m, &view, name, checks) },
+		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, m, &view, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
@@ -214,6 +217,16 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 	if !held.Until.IsZero() {
 		view.HeldUntil = m.maybe(&held.Until)
 	}
+	return err
+}
+
+// addUnprobed says who looks at a service without a probe, and at what price.
+func (s *server) addUnprobed(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, name string) error {
+	if !slices.Contains(env.Policy.Unprobed(), name) {
+		return nil
+	}
+	price, err := situation.LookPrice(ctx, s.Store, env.Name, m.now)
+	view.Unprobed = situation.UnprobedService(env, name, price)
 	return err
 }
 

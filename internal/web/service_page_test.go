@@ -80,6 +80,20 @@ func TestAServiceHasAPageWithEverythingAboutIt(t *testing.T) {
 	}
 }
 
+func TestThePageOfAServiceWithoutAProbeSaysWhoLooksAtIt(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		for _, every := range []time.Duration{24 * time.Hour, 0} {
+			o.Environments = append(o.Environments, ops.Environment{Name: fmt.Sprintf("every-%d", int(every.Hours())), Policy: ops.Policy{
+				Observe: ops.ObserveProbes, ObserveEvery: every,
+				Inventory: ops.Inventory{Services: []ops.Service{{Name: "db"}, {Name: "web", Probed: true}}},
+			}})
+		}
+	})
+	mustContain(t, s.page("/services/every-24/db"), "It has no probe: one look a day by Tier 1, cost unknown until the first look.")
+	mustContain(t, s.page("/services/every-0/db"), "Nobody looks at it: it has no probe, and observe_every is 0. Add a probe, or set observe_every.")
+	mustNotContain(t, s.page("/services/every-0/web"), "no probe")
+}
+
 func TestAServiceWithAnyNameHasAPage(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"a/b", "..", ".", "cooldown", "ü ?&#%<b>", "page", "a%2Fb"} {

@@ -303,7 +303,7 @@ func (m moment) decision(d ops.Decision) decisionView {
 		facts = append(facts, fact{Name: "Services", Value: plain(strings.Join(d.Services, ", "))})
 	}
 	if d.Check != "" {
-		facts = append(facts, fact{Name: "Decided by", Value: plain(d.Check)})
+		facts = append(facts, fact{Name: "Decided by", Value: plain(string(d.Check))})
 	}
 	if d.Proposed != "" {
 		facts = append(facts, fact{Name: "The agent's reason", Value: plain(d.Proposed), Broad: true})

@@ -38,6 +38,9 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 	if len(chain.Rows) > 1 {
 		facts = append(facts, figureFact("Cycle total", chain.Cost))
 	}
+	if sure := s.Confidence(); sure != nil {
+		facts = append(facts, fact{Name: "Confidence", Value: fmt.Sprintf("%.0f %%", 100**sure), Title: "How sure the agent is of its report"})
+	}
 	lasts := figureFact("Duration", row.Duration)
 	lasts.Since = row.Since
 	return append(facts, lasts, figureFact("Turns", row.Turns), tokenFact(s),

@@ -45,6 +45,15 @@ func TestSessionPageShowsRecoveryAndVerdict(t *testing.T) {
 		"look again")
 }
 
+func TestSessionPageSaysHowSureTheAgentIs(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleResolved, "done",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: handoff},
+		apitest.Run{Tier: 2, For: time.Second, Outcome: ops.OutcomeResolved, Report: `{"outcome":"resolved","summary":"done","confidence":0.4}`})
+	mustNotContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "<dt>Confidence")
+	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[1])), "<dt>Confidence", "40 %")
+}
+
 func TestMarkdownIsRenderedAndHTMLIsNot(t *testing.T) {
 	s := newSite(t)
 	body := s.page(s.transcript(said("# Title\n\nSome **bold** `code`, [a link](https://example.org/x), [a bad one](javascript:alert(1)).\n\n" +

@@ -12,6 +12,8 @@ type badge struct {
 // badgeOf is the badge of a cycle: a repair that nobody confirmed and a wait for a provider are not what their status says.
 func badgeOf(c ops.Cycle) badge {
 	switch {
+	case c.RefutedAt != nil:
+		return badge{"bad", "octagon-x", "Resolved, did not hold"}
 	case c.Status == ops.CycleResolved && c.Verified != nil && !*c.Verified:
 		return badge{"warn", "circle-question-mark", "Resolved, unverified"}
 	case c.Status == ops.CycleQueued && c.StartedAt != nil && c.WakeAt != nil:

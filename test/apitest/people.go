@@ -1,6 +1,8 @@
 package apitest
 
 import (
+	"time"
+
 	"claudeops/internal/ops"
 )
 
@@ -42,4 +44,46 @@ func (j *Journal) Check(service string, status ops.Health, message string) {
 		At: j.Now, Environment: "default", Service: service, Probe: "GET http://" + service + "/", Type: ops.CheckHTTP, Status: status,
 		Error: message, Purpose: ops.ProbeObserve, ResponseTimeMS: 12,
 	}}))
+}
+
+// Repair lets a cycle repair a service: its incident is closed, and on probation.
+func (j *Journal) Repair(service string) ops.CycleID {
+	j.t.Helper()
+	report := ops.IncidentReport{
+		Title: service + ": HTTP 502", Level: ops.LevelWarning, Class: "down", Services: []string{service}, Handled: true,
+		Checks: []ops.CheckResult{{Service: service, CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502"}},
+	}
+	id, _ := j.Await(ops.NewCycle{Problem: service + ": HTTP 502"}, ops.Policy{MaxTier: ops.LastTier}, ops.Step{Kind: ops.StepRest, Incident: &report},
+		Run{Tier: 2, Model: "sonnet", Outcome: ops.OutcomeResolved})
+	open, err := j.Store.Unresolved(j.t.Context(), "default")
+	j.must(err)
+	var ended []ops.Recovered
+	for _, i := range open {
+		if i.Service == service {
+			ended = append(ended, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: "Tier 2 repaired it"})
+		}
+	}
+	j.commit(id, ops.Result{}, ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Reason: "Tier 2 repaired it; 1 check confirmed by our own probes", Confirmed: ops.Ptr(true),
+		ConfirmedBy: ops.ProofProbe, Recovered: ended,
+	})
+	return id
+}
+
+// Relapse lets what is on probation fail again.
+func (j *Journal) Relapse(service string) {
+	j.t.Helper()
+	claims, err := j.Store.OnProbation(j.t.Context(), "default", j.Now)
+	j.must(err)
+	for _, c := range claims {
+		if c.Service != service {
+			continue
+		}
+		found := ops.Check{At: j.Now, Purpose: ops.ProbeWatch, Service: service, Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 503"}
+		done, err := j.Store.Relapsed(j.t.Context(), ops.Relapse{Claim: c, Found: found, At: j.Now, Next: c.At.Add(7 * time.Minute)})
+		j.must(err)
+		if !done {
+			j.t.Fatalf("%s is not on probation", service)
+		}
+	}
 }

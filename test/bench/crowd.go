@@ -67,41 +67,22 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 		fmt.Sprintf("%d chains of three tiers at once: hop", chains),
 		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, longest %.0f ms (%d hops; all done in %.0f s, at most %d agents at once, %d MB)",
 			hops[len(hops)/2], hops[len(hops)*99/100], hops[len(hops)-1], len(hops), took.Seconds(), most, rss),
-		"p99 < 100 ms",
+		"",
 	}}, nil
 }
 
 // hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
-func hopping(times string) string { return hoppingAfter(times, 0) }
-
-// hoppingAfter is one that works for a while before it hands over.
-func hoppingAfter(times string, works time.Duration) string {
+func hopping(times string) string {
 	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
-	wait := ""
-	if works > 0 {
-		wait = fmt.Sprintf("sleep %.3f\n", works.Seconds())
-	}
 	return "echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n" +
 		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
 		"echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\",\"tools\":[\"Bash\"]}'\n" + // as every agent does when it starts
-		wait + result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
+		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
 }
 
 // readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how
 // many agents ran at once.
 func readHops(text string) (hops []float64, most int, err error) {
-	hops, most, err = ordered(text)
-	slices.Sort(hops)
-	return hops, most, err
-}
-
-// hopsInOrder returns the times as they followed each other.
-func hopsInOrder(text string) ([]float64, error) {
-	hops, _, err := ordered(text)
-	return hops, err
-}
-
-func ordered(text string) (hops []float64, most int, err error) {
 	type moment struct {
 		at          float64
 		what, cycle string
@@ -140,5 +121,6 @@ func ordered(text string) (hops []float64, most int, err error) {
 			hops = append(hops, (m.at-before)*1000)
 		}
 	}
+	slices.Sort(hops)
 	return hops, most, nil
 }

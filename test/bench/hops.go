@@ -14,75 +14,33 @@ import (
 )
 
 // hops measures from the end of one tier's process to the first line of the next one's.
-func (b *bench) hops(chains, processes int) ([]figure, error) {
-	before, hops, err := b.hopsOnce("hops", chains)
+func (b *bench) hops(chains int) ([]figure, error) {
+	hops, err := b.hopsOf("hops", chains)
 	if err != nil {
 		return nil, err
 	}
-	cold, err := b.cold()
-	if err != nil {
-		return nil, err
-	}
-	agent, err := b.agent(result + "\n")
-	if err != nil {
-		return nil, err
-	}
-	after, err := b.floor(agent)
-	if err != nil {
-		return nil, err
-	}
-	floor := (before + after) / 2
-	warm, first := hops[len(hops)/2], cold[len(cold)/2]
-	out := []figure{
-		{
-			"floor: two durable writes and the start of the agent",
-			fmt.Sprintf("%.1f ms before, %.1f ms after the hops (medians of %d)", before, after, floorRounds), "",
-		},
-		{
-			fmt.Sprintf("hop from the end of tier N to the start of tier N+1, after %v of work", workTime),
-			fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.1f × the floor", warm, hops[len(hops)*99/100], len(hops), warm/floor), "≤ 2 × the floor",
-		},
-		{"first hop of a new daemon", fmt.Sprintf("p50 %.1f ms (%d daemons), %.1f × the floor", first, len(cold), first/floor), "≤ 3 × the floor"},
-	}
-	if processes <= 0 {
-		return out, nil
-	}
-	stop, err := manyProcesses(processes)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	floor, hops, err = b.hopsOnce("busy-hops", chains)
-	if err != nil {
-		return nil, err
-	}
-	busy := hops[len(hops)/2]
-	return append(out, figure{
-		fmt.Sprintf("hop with %d more processes on the machine", processes),
-		fmt.Sprintf("p50 %.1f ms (%d hops), %.1f × the floor of %.1f ms, %.2f × the hop without them", busy, len(hops), busy/floor, floor, busy/warm),
-		"the same",
-	}), nil
+	return []figure{{
+		"hop from the end of tier N to the start of tier N+1",
+		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "",
+	}}, nil
 }
 
-// hopsOnce measures the floor and then the hops of a new daemon.
-func (b *bench) hopsOnce(state string, chains int, env ...string) (floor float64, hops []float64, err error) {
+// hopsOf measures the hops of a new daemon, in order of length.
+func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, error) {
 	times := filepath.Join(b.dir, state+"-times")
-	agent, err := b.agent(hoppingAfter(times, workTime))
+	agent, err := b.agent(hopping(times))
 	if err != nil {
-		return 0, nil, err
-	}
-	if floor, err = b.floor(agent); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if err := b.chains(agent, times, state, chains, env...); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	raw, err := os.ReadFile(times)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	hops, _, err = readHops(string(raw))
-	return floor, hops, err
+	hops, _, err := readHops(string(raw))
+	return hops, err
 }
 
 // chains lets a daemon run so many cycles, one after the other.

@@ -23,11 +23,11 @@ func (b *bench) shared(chains int) ([]figure, error) {
 	if err := c.SQL(context.Background(), "CREATE DATABASE hops"); err != nil {
 		return nil, err
 	}
-	_, alone, err := b.hopsOnce("alone-hops", chains)
+	alone, err := b.hopsOf("alone-hops", chains)
 	if err != nil {
 		return nil, err
 	}
-	_, shared, err := b.hopsOnce("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops"))
+	shared, err := b.hopsOf("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops"))
 	if err != nil {
 		return nil, err
 	}

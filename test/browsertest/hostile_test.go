@@ -53,7 +53,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 				summary: text, lines: evil(text),
 				guard: []ops.GuardRecord{{Gate: ops.GateHook, Tool: text, Input: text, Rule: text, Reason: text}},
 				decision: &ops.Decision{
-					SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: text,
+					SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: ops.Objection(text),
 					ProcessMode: ops.ProcessMode(text), Services: []string{text}, At: j.now,
 				},
 				events: []ops.Event{{Level: ops.Level(text), Kind: ops.EventKind(text), Service: text, Message: text}},

@@ -2,7 +2,6 @@ package cycletest
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/replay"
 	"claudeops/internal/ops"
 )
 
@@ -26,108 +26,111 @@ type Recording struct {
 	Steps []json.RawMessage `json:"steps"` // frames, one to a line
 }
 
-type frame struct {
-	At   time.Time                  `json:"at"`
-	Set  map[string]json.RawMessage `json:"set,omitempty"`
-	Gone []string                   `json:"gone,omitempty"`
-	Step json.RawMessage            `json:"step"`
-}
-
 // Taken is one decision with everything it was made from.
-type Taken struct {
-	Cycle   ops.Cycle
-	Journal ops.Journal
-	At      time.Time
-	Step    ops.Step
-}
+type Taken = replay.Taken
 
 // EncodeRecording turns decisions into the text of a recording.
 func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Taken) []byte {
 	t.Helper()
-	r := Recording{Chain: chain, Ends: ends}
+	film := replay.Film{Whole: true}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", r.Chain, r.Ends)
-	before := map[string]json.RawMessage{}
+	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", chain, ends)
 	for i, d := range all {
-		now := paths(t, d.Cycle, d.Journal)
-		f := frame{At: d.At, Set: map[string]json.RawMessage{}, Step: plainJSON(t, sparse(reflect.ValueOf(d.Step)))}
-		for k, v := range now {
-			if !bytes.Equal(before[k], v) {
-				f.Set[k] = v
-			}
-		}
-		for k := range before {
-			if _, still := now[k]; !still {
-				f.Gone = append(f.Gone, k)
-			}
-		}
-		slices.Sort(f.Gone)
-		before = now
 		if i > 0 {
 			b.WriteByte(',')
 		}
+		frame, err := film.Frame(d)
+		if err != nil {
+			t.Fatal(err)
+		}
 		b.WriteByte('\n')
-		b.Write(plainJSON(t, f))
+		b.Write(frame)
 	}
 	b.WriteString("\n]}\n")
 	return b.Bytes()
 }
 
-// DecodeRecording reads a Recording back. A field that is no longer known is an error: what was decided from it would be
-// decided from something else now.
+// DecodeRecording reads a Recording back.
 func DecodeRecording(raw []byte) (Recording, []Taken, error) {
 	var r Recording
 	if err := strictly(raw, &r); err != nil {
 		return r, nil, err
 	}
-	state := map[string]json.RawMessage{}
+	all, err := DecodeFrames(r.Steps)
+	return r, all, err
+}
+
+// DecodeFrames reads frames back. A field that is no longer known is an error: what was decided from it would be decided from
+// something else now.
+func DecodeFrames(frames []json.RawMessage) ([]Taken, error) {
+	var state map[string]json.RawMessage
 	var out []Taken
-	for i, line := range r.Steps {
-		var f frame
-		if err := strictly(line, &f); err != nil {
-			return r, nil, fmt.Errorf("step %d: %w", i+1, err)
+	for i, raw := range frames {
+		var f replay.Frame
+		if err := strictly(raw, &f); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
-		maps.Copy(state, f.Set)
-		for _, k := range f.Gone {
-			delete(state, k)
+		if _, anew := f.Set["cycle.ID"]; anew {
+			state = map[string]json.RawMessage{}
+		} else if state == nil {
+			return nil, fmt.Errorf("step %d: what came before it is not there", i+1)
+		}
+		if err := apply(state, f); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
 		d := Taken{At: f.At}
 		for prefix, into := range map[string]any{"cycle": &d.Cycle, "journal": &d.Journal} {
 			if err := gather(state, prefix, into); err != nil {
-				return r, nil, fmt.Errorf("step %d: %s: %w", i+1, prefix, err)
+				return nil, fmt.Errorf("step %d: %s: %w", i+1, prefix, err)
 			}
 		}
+		for i := range d.Journal.Sessions {
+			outcome.Read(&d.Journal.Sessions[i])
+		}
 		if err := strictly(f.Step, &d.Step); err != nil {
-			return r, nil, fmt.Errorf("step %d: decision: %w", i+1, err)
+			return nil, fmt.Errorf("step %d: decision: %w", i+1, err)
 		}
 		out = append(out, d)
 	}
-	return r, out, nil
+	return out, nil
+}
+
+// apply makes the changes that a frame tells.
+func apply(state map[string]json.RawMessage, f replay.Frame) error {
+	changed := map[string]json.RawMessage{}
+	maps.Copy(changed, f.Set)
+	for _, path := range f.Gone {
+		changed[path] = nil
+	}
+	for path, value := range changed {
+		parts := strings.Split(path, ".")
+		if len(parts) < 4 {
+			if state[path] = value; value == nil {
+				delete(state, path)
+			}
+			continue
+		}
+		element := strings.Join(parts[:3], ".")
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(state[element], &fields); err != nil {
+			return fmt.Errorf("path %s: %w", path, err)
+		}
+		if fields[parts[3]] = value; value == nil {
+			delete(fields, parts[3])
+		}
+		raw, err := json.Marshal(fields)
+		if err != nil {
+			return fmt.Errorf("path %s: %w", path, err)
+		}
+		state[element] = raw
+	}
+	return nil
 }
 
 func strictly(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
-}
-
-// paths lists the fields of cycle and journal that are set, and each element of their lists by itself.
-func paths(t testing.TB, c ops.Cycle, j ops.Journal) map[string]json.RawMessage {
-	t.Helper()
-	out := map[string]json.RawMessage{}
-	for prefix, v := range map[string]any{"cycle": c, "journal": j} {
-		fields, _ := sparse(reflect.ValueOf(v)).(map[string]any)
-		for name, value := range fields {
-			list, isList := value.([]any)
-			if !isList || len(list) == 0 {
-				out[prefix+"."+name] = plainJSON(t, value)
-			}
-			for i, element := range list {
-				out[fmt.Sprintf("%s.%s.%d", prefix, name, i)] = plainJSON(t, element)
-			}
-		}
-	}
-	return out
 }
 
 // gather builds a struct from its paths.
@@ -157,64 +160,6 @@ func gather(state map[string]json.RawMessage, prefix string, into any) error {
 		return err
 	}
 	return strictly(raw, into)
-}
-
-// sparse is a value as JSON shows it, without the fields that are not set. A pointer to zero is set.
-func sparse(v reflect.Value) any {
-	if !v.IsValid() {
-		return nil
-	}
-	switch v.Interface().(type) {
-	case json.Marshaler, encoding.TextMarshaler, []byte:
-		return v.Interface()
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		return sparse(v.Elem())
-	case reflect.Struct:
-		out := map[string]any{}
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			switch {
-			case !f.IsExported() || v.Field(i).IsZero() || f.Tag.Get("json") == "-":
-			case f.Anonymous:
-				embedded, _ := sparse(v.Field(i)).(map[string]any)
-				maps.Copy(out, embedded)
-			default:
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				if name == "" {
-					name = f.Name
-				}
-				out[name] = sparse(v.Field(i))
-			}
-		}
-		return out
-	case reflect.Slice:
-		out := make([]any, v.Len())
-		for i := range out {
-			out[i] = sparse(v.Index(i))
-		}
-		return out
-	case reflect.Map:
-		out := map[string]any{}
-		for _, k := range v.MapKeys() {
-			out[fmt.Sprint(k)] = sparse(v.MapIndex(k))
-		}
-		return out
-	default: // a number, a text or a truth value
-		return v.Interface()
-	}
-}
-
-func plainJSON(t testing.TB, v any) json.RawMessage {
-	t.Helper()
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // Recorded lists the files of the recordings.
@@ -250,8 +195,12 @@ func Differences(t testing.TB, was, is ops.Step) []string {
 // generic is a step as plain values, as it is written.
 func generic(t testing.TB, s ops.Step) any {
 	t.Helper()
+	raw, err := replay.Sparse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out any
-	if err := json.Unmarshal(plainJSON(t, sparse(reflect.ValueOf(s))), &out); err != nil {
+	if err := json.Unmarshal(raw, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"claudeops/internal/decide/outcome"
+	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
 )
 
@@ -17,7 +18,7 @@ func TestAStructuredOutputEndsTheRun(t *testing.T) {
 		messagesapi.Structured("toolu_good", healthy),
 		messagesapi.Text("never said"),
 	))
-	out := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", outcome.Inline())
+	out := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", outcome.Inline(ops.Tier1))
 	r := out.succeeded()
 	if string(r.Structured) != string(healthy) || r.Text != string(healthy) {
 		t.Errorf("structured output %s, text %s", r.Structured, r.Text)

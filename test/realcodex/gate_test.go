@@ -94,15 +94,14 @@ func (d *desk) judged(bypass bool) *ledger {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	opened, err := g.Reserve()
+	opened, err := g.Open(context.WithoutCancel(d.t.Context()), d.spec.Session, guard.Facts{
+		Cwd: d.spec.WorkDir, StateDir: d.spec.StateDir, TempDir: os.TempDir(),
+	})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = opened.Close() })
 	opened.Confine(box.Command(d.spec.Session.Tier, wall.Session{Gate: filepath.Dir(opened.Socket())}), nil)
-	opened.Answer(context.WithoutCancel(d.t.Context()), d.spec.Session, guard.Facts{
-		Cwd: d.spec.WorkDir, StateDir: d.spec.StateDir, TempDir: os.TempDir(),
-	})
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		d.t.Fatal(err)

@@ -169,7 +169,7 @@ func TestTheOutcomeIsAskedForStrictlyAndReadAsOurs(t *testing.T) {
 			"check_results":[{"service":"web","check_type":"http","status":"down","error":"502","response_time_ms":12}],
 			"investigation_findings":null,"remediation_attempted":null,"cooldown_state":{}}}`
 	d := newDesk(t, responsesapi.Turns(responsesapi.Text("I look first").Call("call_1", "exec_command", map[string]any{"cmd": "true"}), responsesapi.Text(answer)))
-	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline() }))
+	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline(ops.Tier1) }))
 	if strings.Contains(string(res.Structured), "null") {
 		t.Errorf("nulls are left: %s", res.Structured)
 	}
@@ -185,7 +185,7 @@ func TestTheOutcomeIsAskedForStrictlyAndReadAsOurs(t *testing.T) {
 func TestAnAnswerThatIsNoOutcomeIsNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, responsesapi.Turns(responsesapi.Text("I did it")))
-	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline() }))
+	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline(ops.Tier1) }))
 	if res.Structured != nil || res.Text != "I did it" {
 		t.Errorf("result: %+v", res)
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -11,7 +12,12 @@ import (
 // asked is a running cycle whose plan of two steps a human has approved in part.
 func (f *Fixture) asked(t *testing.T) (ops.Session, ops.Approval) {
 	t.Helper()
-	session := f.RunningSession(t, "home")
+	return f.askedBy(t, f.RunningSession(t, "home"))
+}
+
+// askedBy lets a running session ask for the approval of a plan.
+func (f *Fixture) askedBy(t *testing.T, session ops.Session) (ops.Session, ops.Approval) {
+	t.Helper()
 	plan := []ops.ApprovedStep{
 		{PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it hangs"}, Does: "docker restart web", Digest: "d1"},
 		{PlanStep: ops.PlanStep{Service: "db", Action: "restart"}, Does: "docker restart db", Digest: "d2"},
@@ -109,4 +115,63 @@ func stepRace(t *testing.T, f *Fixture) {
 	}
 	wg.Wait()
 	equal(t, "runs", len(won), 1)
+}
+
+func silenceApproves(t *testing.T, f *Fixture) {
+	for on, want := range map[string][]int{ops.OnExpiryApprove: {1, 2}, ops.OnExpiryDeny: nil, "needs_human": nil} {
+		policy := Policy()
+		policy.Approval.OnExpiry = on
+		c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+		must(t, err)
+		queued := f.Queue(t, c.Cycle.ID, nil, 1).Journal.Sessions[0]
+		must(t, f.Start(t, queued.ID, "planned", f.At))
+		session, question := f.askedBy(t, queued)
+		a, err := f.Store.Answer(t.Context(), question.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", f.At)
+		must(t, err)
+		equal(t, on+": steps", a.Steps, want)
+		stored, err := f.Store.Approval(t.Context(), a.ID)
+		must(t, err)
+		equal(t, on+": stored steps", stored.Steps, want)
+		equal(t, on+": stored answer", stored.Answer, a.Answer)
+		_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, policy, f.At)
+		must(t, err)
+		in := f.planStep(session, question, 1)
+		in.Limits = nil
+		if _, _, err := f.Store.BeginAction(t.Context(), f.Owner, in); (err == nil) != (len(want) > 0) {
+			t.Errorf("%s: it begins: %v", on, err)
+		}
+		f.EndCycle(t, session.CycleID)
+	}
+}
+
+func stepsAreTold(t *testing.T, f *Fixture) {
+	session, question := f.asked(t)
+	states := func(want ...ops.PlanState) {
+		t.Helper()
+		one, err := f.Store.Approval(t.Context(), question.ID)
+		must(t, err)
+		var got []ops.PlanState
+		for _, s := range one.States {
+			got = append(got, s.State)
+		}
+		equal(t, "states", got, want)
+		all, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+		must(t, err)
+		equal(t, "in a list", all[0], one)
+	}
+	states(ops.PlanPending, ops.PlanPending)
+	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1, 2}, "ada", "go", f.At)
+	must(t, err)
+	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	must(t, err)
+	states(ops.PlanApproved, ops.PlanApproved)
+	run := f.begin(t, f.planStep(session, question, 1))
+	states(ops.PlanRunning, ops.PlanApproved)
+	f.end(t, run.ID, ops.ActionDone)
+	const why = "not needed: probes found it healthy"
+	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At.Add(time.Second), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved, Skipped: why}})
+	states(ops.PlanDone, ops.PlanSkipped)
+	one, err := f.Store.Approval(t.Context(), question.ID)
+	must(t, err)
+	equal(t, "why", one.States, []ops.PlanProgress{{State: ops.PlanDone, Run: run.ID}, {State: ops.PlanSkipped, Why: why}})
 }

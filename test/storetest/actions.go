@@ -25,6 +25,8 @@ func actionCases() []testCase {
 		{"an approved step runs once, as it was approved", approvedStepRunsOnce},
 		{"a plan is approved as it was shown, or not at all", planApprovedAsShown},
 		{"hosts that use one step at once use it once", stepRace},
+		{"silence approves a plan where the operator wants it", silenceApproves},
+		{"a plan says what became of its steps", stepsAreTold},
 		{"what appears while agents work is theirs", commitsOfAgents},
 		{"the image before an action is remembered", earlierVersion},
 	}

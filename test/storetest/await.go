@@ -173,7 +173,7 @@ func lastIncidentWakes(t *testing.T, f *Fixture) {
 	// The other one is found well by another cycle.
 	other := f.Claim(t, "home").Cycle.ID
 	f.Commit(t, ops.Transition{Cycle: other, At: Start.Add(time.Hour), Step: ops.Step{
-		Kind: ops.StepFinish, Status: ops.CycleHealthy, Recovered: []ops.Recovered{{How: "the probe is green"}},
+		Kind: ops.StepFinish, Status: ops.CycleHealthy, Recovered: []ops.Recovered{{Incident: got.Journal.Incidents[1].ID, By: ops.ProofProbe, How: "the probe is green"}},
 	}})
 	f.wantRunnable(t, Start.Add(time.Hour), got.Cycle.ID)
 }

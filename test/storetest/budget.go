@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -59,15 +60,19 @@ func spentBudgetStartsNothing(t *testing.T, f *Fixture) {
 	f.spend(t, "home", ops.Ptr(0.1), Start)
 	session := f.queued(t, "home")
 	before := f.snapshot(t, session.CycleID)
-	for _, ask := range []ops.BudgetAsk{
-		{DayLimit: 1},
-		{Want: 5, DayLimit: 1},
-		{Want: 5, DayLimit: 0.5},
-		{Want: -0.1},
-		{Want: -0.1, DayLimit: 9},
+	for ask, whose := range map[ops.BudgetAsk]ops.BudgetOwner{
+		{DayLimit: 1}:              ops.BudgetDay,
+		{Want: 5, DayLimit: 1}:     ops.BudgetDay,
+		{Want: 5, DayLimit: 0.5}:   ops.BudgetDay,
+		{Want: -0.1}:               ops.BudgetChain,
+		{Want: -0.1, DayLimit: 9}:  ops.BudgetChain,
+		{Want: -0.1, DayLimit: .5}: ops.BudgetChain,
 	} {
 		_, err := f.Store.StartSession(t.Context(), f.Owner, session.ID, "planned", Start, ask)
 		wantErr(t, err, ops.ErrBudget)
+		if spent := (*ops.SpentError)(nil); !errors.As(err, &spent) || spent.Whose != whose {
+			t.Errorf("%+v gives %v, want the budget of the %s", ask, err, whose)
+		}
 	}
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 	equal(t, "with more", f.reserve(t, session.ID, ops.BudgetAsk{DayLimit: 1.25}), ops.Ptr(0.25))

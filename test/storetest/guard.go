@@ -87,6 +87,7 @@ func (f *Fixture) cooldowns(t *testing.T) []ops.Cooldown {
 func guardCases() []testCase {
 	return []testCase{
 		{"judgements read back", judgementsReadBack},
+		{"calls that name a handoff are found", handoffCallsAreFound},
 		{"a refusal for cooldown is recorded", refusalIsRecorded},
 		{"a session that does not run gets no answer", onlyRunningSessions},
 		{"an incomplete question is an error and leaves no trace", incompleteQuestion},
@@ -116,6 +117,27 @@ func judgementsReadBack(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "judgements", got, []ops.GuardRecord{allow, denied})
 	equal(t, "a refused command reserves nothing", len(f.cooldowns(t)), 0)
+}
+
+func handoffCallsAreFound(t *testing.T, f *Fixture) {
+	session, other := f.RunningSession(t, "home"), f.RunningSession(t, "office")
+	var want []ops.GuardRecord
+	for use, input := range map[string]string{
+		"toolu_1": `{"file_path":"/tmp/handoff.json"}`, "toolu_2": `{"file_path":"/tmp/handoff_json"}`, "toolu_3": `{"command":"uptime"}`,
+	} {
+		for _, s := range []ops.Session{session, other} {
+			r := f.judged(s, use)
+			r.Input, r.Allowed = input, false
+			saved, err := f.Store.RecordGuard(t.Context(), f.Owner, r, nil, limits())
+			must(t, err)
+			if s.ID == session.ID && use == "toolu_1" {
+				want = append(want, saved)
+			}
+		}
+	}
+	got, err := f.Store.HandoffCalls(t.Context(), session.ID)
+	must(t, err)
+	equal(t, "calls", got, want)
 }
 
 func refusalIsRecorded(t *testing.T, f *Fixture) {

@@ -114,6 +114,14 @@ func (f *Fixture) attention(t *testing.T, at time.Time) store.Attention {
 	t.Helper()
 	a, err := f.Store.Attention(t.Context(), at)
 	must(t, err)
+	if at.Equal(Start) { // the clock of the store
+		listed, err := f.Store.Incidents(t.Context(), store.IncidentFilter{NeedsYou: true})
+		must(t, err)
+		equal(t, "as many are listed as are counted", len(listed), a.Open)
+		page, err := f.Store.PageState(t.Context())
+		must(t, err)
+		equal(t, "and as pages count", page.Incidents, a.Open)
+	}
 	return a
 }
 

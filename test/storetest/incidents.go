@@ -25,6 +25,10 @@ func incidentCases() []testCase {
 		{"what a tier repairs is an incident that calls nobody", handledCallsNobody},
 		{"a call keeps the incident that a tier worked on", calledAfterHandled},
 		{"a tier that takes over what people know of changes nothing", handledAfterCalled},
+		{"a claim without a proof leaves the incident unverified, told once", claimIsUnverified},
+		{"the next bad report reopens what is unverified", unverifiedIsReopened},
+		{"an incident knows whether a probe saw it", incidentKnowsItsProbe},
+		{"names of no inventory are one incident of the environment", unlistedIsOneIncident},
 	}
 }
 
@@ -98,7 +102,7 @@ func handledCallsNobody(t *testing.T, f *Fixture) {
 	}
 	equal(t, "things to look at", f.needYou(t), 0)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
-		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Service: "web", How: "Tier 2 repaired it"}},
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Incident: got[0].ID, By: ops.ProofProbe, How: "Tier 2 repaired it"}},
 	}})
 	over, err := f.Store.Incident(t.Context(), got[0].ID)
 	must(t, err)
@@ -107,6 +111,78 @@ func handledCallsNobody(t *testing.T, f *Fixture) {
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 0)
+}
+
+// ended commits the end of an incident by another cycle and returns it.
+func (f *Fixture) ended(t *testing.T, id int64, by ops.Proof) ops.Incident {
+	t.Helper()
+	cycle := f.Claim(t, "home").Cycle.ID
+	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Incident: id, By: by, How: "Tier 2 says so"}},
+	}})
+	got, err := f.Store.Incident(t.Context(), id)
+	must(t, err)
+	return got
+}
+
+func (f *Fixture) told(t *testing.T) []string {
+	t.Helper()
+	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	must(t, err)
+	return ids(notices, func(n ops.Notice) string { return string(n.Kind) + " " + n.Title })
+}
+
+func claimIsUnverified(t *testing.T, f *Fixture) {
+	open := f.incident(t, "home", "web")
+	got := f.ended(t, open.ID, ops.ProofNone)
+	if got.Status != ops.IncidentUnverified || got.UnverifiedAt == nil || got.ResolvedAt != nil || got.RemindAt != nil {
+		t.Errorf("the incident is %+v", got)
+	}
+	f.ended(t, open.ID, ops.ProofNone)
+	want := []string{fmt.Sprintf("resolved Claude Ops: incident %d (web: no answer) is reported as repaired", open.ID)}
+	equal(t, "told", f.told(t), want)
+	equal(t, "status", f.ended(t, open.ID, ops.ProofReport).Status, ops.IncidentResolved)
+	equal(t, "told at its end", f.told(t), want)
+}
+
+func unverifiedIsReopened(t *testing.T, f *Fixture) {
+	open := f.incident(t, "home", "web")
+	f.ended(t, open.ID, ops.ProofNone)
+	cycle := f.Claim(t, "home").Cycle.ID
+	again := handled("web")
+	again.Checks = []ops.CheckResult{{Service: "web", CheckType: ops.CheckDNS, Status: ops.Down}}
+	got := f.open(t, cycle, again)
+	if len(got) != 1 || got[0].ID != open.ID || got[0].Status != ops.IncidentOpen || got[0].UnverifiedAt != nil || got[0].CalledAt != nil || !got[0].Own {
+		t.Fatalf("a tier takes over %+v", got)
+	}
+	got = f.open(t, cycle, report("web"))
+	if len(got) != 1 || got[0].CalledAt == nil {
+		t.Errorf("a human is called about %+v", got)
+	}
+}
+
+func incidentKnowsItsProbe(t *testing.T, f *Fixture) {
+	green := f.incident(t, "home", "web")
+	equal(t, "seen", green.ProbeFailedAt, nil)
+	session := f.RunningSession(t, "home")
+	r := report("web", "db")
+	bad := ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeObserve, At: f.At}
+	alert := ops.Check{Service: "db", Probe: "alert x", Status: ops.Down, Purpose: ops.ProbeAlert, At: f.At}
+	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Checks: []ops.Check{bad, alert}}, Step: ops.Step{Kind: ops.StepRest, Incident: &r}})
+	for _, i := range f.incidents(t) {
+		equal(t, "a probe saw "+i.Service, i.ProbeFailedAt != nil, i.Service == "web")
+	}
+}
+
+func unlistedIsOneIncident(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	r := report("web")
+	r.Unlisted = []string{"ups", "router"}
+	got := f.open(t, cycle, r)
+	if len(got) != 2 || got[0].Service != "web" || got[0].Class != "unresolved" || got[1].Service != "" || got[1].Class != ops.ClassEnvironment {
+		t.Fatalf("incidents are %+v", got)
+	}
+	wantParts(t, got[1].Title, "ups", "router")
 }
 
 func calledAfterHandled(t *testing.T, f *Fixture) {
@@ -129,7 +205,7 @@ func handledAfterCalled(t *testing.T, f *Fixture) {
 	if len(got) != 1 {
 		t.Fatalf("incidents are %+v", got)
 	}
-	before.UpdatedAt = got[0].UpdatedAt
+	before.UpdatedAt, before.Own = got[0].UpdatedAt, true
 	equal(t, "incident", got[0], before)
 	equal(t, "things to look at", f.needYou(t), 1)
 	f.EndCycle(t, cycle)
@@ -154,12 +230,13 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 	want := ops.Incident{
 		ID: got[0].ID, Environment: "home", Service: "db", Check: "http", Class: "unresolved", Fingerprint: "home|db|http|unresolved",
 		Title: "no answer", Level: ops.LevelCritical, Status: ops.IncidentOpen, Occurrences: 1, FirstCycle: cycle, LastCycle: cycle,
-		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start),
+		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true,
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")
 	one, err := f.Store.Incident(t.Context(), want.ID)
 	must(t, err)
+	want.Own = false // that is what a cycle sees
 	equal(t, "read", one, want)
 	_, err = f.Store.Incident(t.Context(), 999)
 	wantErr(t, err, ops.ErrNotFound)
@@ -183,6 +260,7 @@ func repeatAttaches(t *testing.T, f *Fixture) {
 	must(t, err)
 	want := first
 	want.Occurrences, want.LastCycle, want.Title, want.Report, want.UpdatedAt = 2, cycle, again.Title, text, Start.Add(time.Hour)
+	want.Own = true
 	equal(t, "incidents", got, []ops.Incident{want})
 }
 
@@ -227,21 +305,21 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 	must(t, err)
 	cycle := f.Claim(t, "home").Cycle.ID
 	at := Start.Add(time.Hour)
-	well := func(service string) {
+	well := func(id int64) {
 		t.Helper()
 		f.Commit(t, ops.Transition{Cycle: cycle, At: at, Step: ops.Step{
-			Kind: ops.StepRest, Recovered: []ops.Recovered{{Service: service, How: "the probe is green"}, {Service: "mail", How: "too"}},
+			Kind: ops.StepRest, Recovered: []ops.Recovered{{Incident: id, By: ops.ProofProbe, How: "the probe is green"}},
 		}})
 	}
-	well("web")
+	well(web.ID)
 	got, err := f.Store.Incident(t.Context(), web.ID)
 	must(t, err)
 	want := web
 	want.Status, want.ResolvedAt, want.UpdatedAt = ops.IncidentResolved, &at, at
 	want.ResolvedBy, want.Resolution = "claudeops", "the probe is green"
 	equal(t, "resolved", got, want)
-	well("")
-	well("") // nothing is left to tell
+	well(db.ID)
+	well(db.ID) // nothing is left to tell
 
 	open, err := f.Store.Incidents(t.Context(), store.IncidentFilter{Open: true})
 	must(t, err)
@@ -262,7 +340,7 @@ func backAgainIsNew(t *testing.T, f *Fixture) {
 	r := report("web")
 	// What is reported in the same step as the recovery was not open before.
 	got := f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{
-		Kind: ops.StepRest, Incident: &r, Recovered: []ops.Recovered{{How: "it answered once"}},
+		Kind: ops.StepRest, Incident: &r, Recovered: []ops.Recovered{{Incident: old.ID, By: ops.ProofProbe, How: "it answered once"}},
 	}}).Journal.Incidents
 	if len(got) != 1 || got[0].ID == old.ID || got[0].Occurrences != 1 {
 		t.Errorf("incidents are %+v", got)

@@ -175,7 +175,7 @@ func failedOrderLeavesNothing(t *testing.T, f *Fixture) {
 	order := recovery(session.ID)
 	tr.Step.Recovery, tr.Step.Verified = &order, &ops.Verification{SessionID: session.ID, Verdict: "FAIL"}
 	tr.Step.Lessons = []ops.Lesson{{Category: "known_bad", Observation: "restarting does not help"}}
-	tr.Step.Recovered, tr.Step.Incident = []ops.Recovered{{Service: "web", How: "well"}}, ops.Ptr(report("db"))
+	tr.Step.Recovered, tr.Step.Incident = []ops.Recovered{{Incident: incidents[0].ID, By: ops.ProofProbe, How: "well"}}, ops.Ptr(report("db"))
 	tr.Step.Approval = &ops.Approval{Tier: ops.Tier2, Handler: "tier2"}
 	tr.Step.Session = &ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh}
 	_, err := f.Store.Commit(t.Context(), f.Owner, tr)

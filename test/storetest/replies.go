@@ -108,7 +108,7 @@ func replyAnswersAQuestion(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()})
 	id := asked.Journal.Approvals[0].ID
 	got := f.reply(t, aReply(7, answer.Token{Kind: answer.KindApproval, Approval: id, Decision: answer.Deny}))
-	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d).", id), Cycles: []ops.CycleID{asked.Cycle.ID}})
+	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d). Only this question is answered: the next cycle may ask again.", id), Cycles: []ops.CycleID{asked.Cycle.ID}})
 	a, err := f.Store.Approval(t.Context(), id)
 	must(t, err)
 	if a.Status != ops.ApprovalDenied || a.AnsweredBy != "@alice (Telegram 42)" || a.Answer != "by Telegram" || !a.AnsweredAt.Equal(Start.Add(time.Minute)) {

@@ -24,6 +24,7 @@ func RunRetention(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"without limits nothing goes", nothingGoesWithoutLimits},
 		{"judgements go and their sessions say so", judgementsGo},
 		{"old audit records go and the rest stays a chain", auditGoesInOrder},
+		{"old steps go with the events of their cycle", oldStepsGo},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, NewFixture(t, open(t))) })
 	}

@@ -35,12 +35,16 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"budget", budgetCases()},
 		{"await", awaitCases()},
 		{"approval", approvalCases()},
+		{"denial", denialCases()},
 		{"incident", incidentCases()},
+		{"probation", probationCases()},
 		{"answer", answerCases()},
 		{"reply", replyCases()},
 		{"reminder", reminderCases()},
+		{"dry run", dryRunCases()},
 		{"memory", memoryCases()},
 		{"watch", watchCases()},
+		{"dispute", disputeCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
 		{"report", reportCases()},
@@ -52,6 +56,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"host", hostCases()},
 		{"outgoing event", outgoingCases()},
 		{"canary", canaryCases()},
+		{"step", stepCases()},
 	}
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {

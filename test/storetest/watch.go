@@ -57,6 +57,7 @@ func alertToldAgain(t *testing.T, f *Fixture) {
 	equal(t, "alerts", len(got), 2)
 	want := over
 	want.ID, want.Count, want.Seq, want.Pending, want.FirstAt, want.StartsAt = got[1].ID, 3, 3, true, Start, Start.Add(time.Minute)
+	want.ChangedAt = over.LastAt
 	equal(t, "alert", got[1], want)
 	n, err := f.Store.CountPendingAlerts(t.Context(), 1)
 	must(t, err)
@@ -217,6 +218,9 @@ func causeIsOver(t *testing.T, f *Fixture) {
 	equal(t, "notices", len(notices), 1)
 	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Minute))
 	must(t, err)
+	equal(t, "causes that were over since", len(causes), 1)
+	causes, err = f.Store.Causes(t.Context(), "home", Start.Add(2*time.Hour))
+	must(t, err)
 	equal(t, "open causes", len(causes), 0)
 }
 
@@ -295,6 +299,20 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 	loaded, err = f.Store.Load(t.Context(), s.CycleID)
 	must(t, err)
 	equal(t, "last look", loaded.Journal.LastLook, ops.Ptr(Start.Add(time.Minute)))
+	// An agent that failed, or ended without a usable report, has not looked.
+	for environment, fail := range map[string]func(*ops.Session){
+		"failed":       func(s *ops.Session) { s.Status, s.Outcome = ops.SessionFailed, "" },
+		"timed out":    func(s *ops.Session) { s.Status, s.Outcome = ops.SessionTimedOut, "" },
+		"inconclusive": func(s *ops.Session) { s.Outcome = ops.OutcomeInconclusive },
+	} {
+		s := f.RunningSession(t, environment)
+		e := f.Escalation(s, 1)
+		fail(e.Result.Session)
+		f.Commit(t, e)
+		loaded, err = f.Store.Load(t.Context(), s.CycleID)
+		must(t, err)
+		equal(t, "last look of an agent that "+environment, loaded.Journal.LastLook, nil)
+	}
 }
 
 func noticeIsToldOnce(t *testing.T, f *Fixture) {

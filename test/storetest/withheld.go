@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/watch/health"
 )
 
@@ -122,6 +124,20 @@ func lastCheckIsKnown(t *testing.T, f *Fixture) {
 		result.ID = got[0].ID
 		equal(t, "latest", got, []ops.Check{result})
 	}
+	// What fails again and again is not shown as good between two failures.
+	for n := 3; n < 20; n++ {
+		result.At, result.Status, result.Error = Start.Add(time.Duration(n)*20*time.Second), ops.Healthy, ""
+		if n%4 == 0 {
+			result.Status, result.Error = ops.Down, "HTTP 502"
+		}
+		s, _ = health.Observe(s, result, health.Thresholds{}, result.At)
+		must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{result}, nil, []health.State{s}, nil, nil))
+	}
+	got, err := f.Store.LatestChecks(t.Context(), "home")
+	must(t, err)
+	if len(got) != 1 || got[0].Status != ops.Degraded || !strings.Contains(got[0].Error, "it failed 3 times") || got[0].Note == "" {
+		t.Errorf("shown is %+v", got)
+	}
 }
 
 func startIsLearned(t *testing.T, f *Fixture) {
@@ -152,6 +168,23 @@ func startIsLearned(t *testing.T, f *Fixture) {
 	got, err = f.Store.StartTimes(t.Context(), "home", "db")
 	must(t, err)
 	equal(t, "starts of another", len(got), 0)
+	for since, want := range map[time.Duration]map[string]time.Time{
+		0: {"web": Start.Add(10 * time.Minute)}, 10 * time.Minute: {"web": Start.Add(10 * time.Minute)}, 11 * time.Minute: {},
+	} {
+		starts, err := f.Store.StartsSince(t.Context(), "home", Start.Add(since))
+		must(t, err)
+		equal(t, "started since", starts, want)
+	}
+	f.at(12 * time.Minute)
+	f.begin(t, store.ActionIntent{At: f.At, Run: ops.ActionRun{
+		Environment: "home", Service: "web", Action: "restart", Kind: ops.ActionRestart, Tier: ops.Tier2, Person: "ann", Why: "it hangs",
+	}})
+	starts, err := f.Store.StartsSince(t.Context(), "home", Start.Add(11*time.Minute))
+	must(t, err)
+	equal(t, "started by a person's request", starts, map[string]time.Time{"web": Start.Add(12 * time.Minute)})
+	starts, err = f.Store.StartsSince(t.Context(), "other", Start)
+	must(t, err)
+	equal(t, "started elsewhere", len(starts), 0)
 	results, err := f.Store.ChecksSince(t.Context(), "home", "web", Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "results since", len(results), 2)

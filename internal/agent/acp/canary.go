@@ -194,7 +194,7 @@ func trialSpec(spec ops.SessionSpec, n int) ops.SessionSpec {
 	limits.Wall, limits.Idle = shorter(limits.Wall, canaryWall), shorter(limits.Idle, canaryIdle)
 	return ops.SessionSpec{
 		Session: s, Environment: spec.Environment, StateDir: spec.StateDir, WorkDir: spec.WorkDir, Env: spec.Env, Limits: limits,
-		Deadline: spec.Deadline, Begin: spec.Begin,
+		Deadline: spec.Deadline,
 	}
 }
 

@@ -24,7 +24,7 @@ func (d *decoder) Line(text string) agent.Progress {
 	d.calls.changed = false
 	before := d.phase
 	d.line(text)
-	p := agent.Progress{Changed: d.calls.changed || before != d.phase, Open: d.calls.open, Ending: d.phase == over, Done: d.phase == over}
+	p := agent.Progress{Changed: d.calls.changed || before != d.phase, Open: d.calls.open, Ending: d.phase == over}
 	p.Ran, d.calls.ran = d.calls.ran, nil
 	return p
 }

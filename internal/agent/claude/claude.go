@@ -103,12 +103,3 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 	p.Decoder = newDecoder(spec, p.Name, f.Config, can, c.o.Clock)
 	return p, nil
 }
-
-// Outline tells what is known of the program before its session is decided.
-func (c *Claude) Outline(spec ops.SessionSpec, f agent.Folders) (agent.Program, error) {
-	path, err := agent.Find(c.o.Bin, hint, spec.Env, c.o.Env)
-	if err != nil {
-		return agent.Program{}, err
-	}
-	return agent.Program{Path: path, Env: c.variables(spec, f, nil), Dir: f.Work}, nil
-}

@@ -34,8 +34,8 @@ func newDecoder(spec ops.SessionSpec, name, config string, can abilities, clock 
 
 // Line reads one line of output.
 func (d *decoder) Line(text string) agent.Progress {
-	changed := d.line(text)
-	p := agent.Progress{Changed: changed, Ending: d.ending, Done: d.result != nil}
+	p := agent.Progress{Changed: d.line(text)}
+	p.Ending = d.ending
 	if p.Changed {
 		for _, c := range d.open {
 			p.Open = append(p.Open, c.Call)

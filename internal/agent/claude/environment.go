@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,17 +25,6 @@ func (c *Claude) passes(name string) bool {
 
 // environment builds the environment of the agent.
 func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, error) {
-	if !c.o.CountRuns {
-		return c.variables(spec, f, nil), nil
-	}
-	before, err := agent.NoteRun(spec)
-	if err != nil {
-		return nil, err
-	}
-	return c.variables(spec, f, map[string]string{"CLAUDEOPS_EARLIER_RUNS": strings.Join(before, " ")}), nil
-}
-
-func (c *Claude) variables(spec ops.SessionSpec, f agent.Folders, more map[string]string) []string {
 	defaults := map[string]string{
 		"DISABLE_AUTOUPDATER":                      "1",
 		"DISABLE_TELEMETRY":                        "1",
@@ -53,6 +41,12 @@ func (c *Claude) variables(spec ops.SessionSpec, f agent.Folders, more map[strin
 	if spec.Gate != nil {
 		set["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
 	}
-	maps.Copy(set, more)
-	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set})
+	if c.o.CountRuns {
+		before, err := agent.NoteRun(spec)
+		if err != nil {
+			return nil, err
+		}
+		set["CLAUDEOPS_EARLIER_RUNS"] = strings.Join(before, " ")
+	}
+	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set}), nil
 }

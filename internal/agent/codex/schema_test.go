@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"claudeops/internal/decide/outcome"
+	"claudeops/internal/ops"
 )
 
 func TestTheStrictSchemaIsClosedEverywhere(t *testing.T) {
 	t.Parallel()
-	text, err := strictSchema(outcome.Inline())
+	text, err := strictSchema(outcome.Inline(ops.Tier1))
 	if err != nil {
 		t.Fatal(err)
 	}

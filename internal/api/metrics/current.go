@@ -31,6 +31,18 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	running.addCounts(byTier, now.Running)
 	incidents := &family{name: "incidents_open", help: "Incidents that are not resolved.", kind: gauge, labels: []string{"severity"}}
 	incidents.addCounts(map[string]float64{string(ops.LevelWarning): 0, string(ops.LevelCritical): 0}, now.OpenIncidents)
+	people, err := h.Store.Attention(ctx, h.Clock())
+	if err != nil {
+		return nil, err
+	}
+	states := &family{
+		name: "incidents", help: "Incidents that are not resolved, by what they need: open ones need a person.", kind: gauge,
+		labels: []string{"status"},
+	}
+	states.add(float64(people.Open), string(ops.IncidentOpen))
+	states.add(float64(people.Acknowledged), string(ops.IncidentAcknowledged))
+	states.add(float64(people.Snoozed), string(ops.IncidentSnoozed))
+	states.add(float64(people.Unverified), string(ops.IncidentUnverified))
 	pending := &family{name: "approvals_pending", help: "Pending approvals.", kind: gauge}
 	pending.add(float64(now.PendingApprovals))
 	waits := &family{name: "approval_wait_seconds", help: "How long approvals waited for an answer.", kind: histogram}
@@ -65,7 +77,7 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 			clocks.add(host.ClockAhead.Seconds(), host.Name)
 		}
 	}
-	return []*family{running, incidents, pending, waits, notices, success, clocks}, nil
+	return []*family{running, incidents, states, pending, waits, notices, success, clocks}, nil
 }
 
 func (f *family) addCounts(known map[string]float64, found []store.Count) {

@@ -114,7 +114,7 @@ func TestFiguresFollowFromTheRows(t *testing.T) {
 	j := open(t)
 	h := newHandler(j)
 	scrape(t, h).want(t, map[string]string{
-		`sessions_running{tier="1"}`: "0", `incidents_open{severity="critical"}`: "0", `approvals_pending`: "0", `chain_duration_seconds_count`: "0",
+		`sessions_running{tier="1"}`: "0", `incidents_open{severity="critical"}`: "0", `incidents{status="open"}`: "0", `incidents{status="unverified"}`: "0", `approvals_pending`: "0", `chain_duration_seconds_count`: "0",
 		`service_state{environment="home",service="idle",state="unknown"}`: "1",
 	})
 	chain(j)

@@ -43,9 +43,9 @@ func (f Facts) expiring(a ops.Approval) (Line, bool) {
 	}
 	then := "C-%d ends and still needs a person"
 	switch c.Policy.Approval.OnExpiry {
-	case "deny":
+	case ops.OnExpiryDeny:
 		then = "it counts as denied, and C-%d ends"
-	case "approve":
+	case ops.OnExpiryApprove:
 		then = "C-%d continues without an answer"
 	}
 	return Line{

@@ -85,7 +85,7 @@ func (d state) line(services []Service) Line {
 
 // about says what is done about a bad service. The first row that applies counts; it is false if nothing certain can be said.
 func (f Facts) about(s Service) (state, bool) {
-	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.held, f.afterCycle} {
+	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.denied, f.held, f.afterCycle} {
 		if d, ok := row(s); ok {
 			return d, true
 		}
@@ -120,6 +120,19 @@ func (f Facts) byPerson(s Service) (state, bool) {
 			d.parts = []Part{text("acknowledged by %s, agents stopped", Person(i.AcknowledgedBy))}
 		}
 		return d, true
+	}
+	return state{}, false
+}
+
+// denied: somebody said no to agents.
+func (f Facts) denied(s Service) (state, bool) {
+	for _, i := range f.Incidents {
+		if i.Environment == s.Environment && i.Service == s.Name && i.Denied(f.Now) {
+			return state{
+				key: fmt.Sprint("incident ", i.ID), tone: ToneCalm, incident: i.ID,
+				parts: []Part{text("somebody said no, agents stopped until "), at(*i.DeniedUntil), text(" or until the facts change")},
+			}, true
+		}
 	}
 	return state{}, false
 }
@@ -232,12 +245,21 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 			d.parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
 		}
 	case ops.CycleSuppressed:
-		d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+		d.parts = []Part{text("held back, C-%d started no agent", c.ID)}
+		if c.Policy.DryRun {
+			d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+		}
 	case ops.CycleNeedsHuman, ops.CyclePartial, ops.CycleFailed:
 		d.tone, d.parts = ToneHand, []Part{text("C-%d could not repair it; it needs you", c.ID)}
 		d.manyOf = []Part{text("C-%d could not repair them; they need you", c.ID)}
 	case ops.CycleHealthy, ops.CycleResolved:
 		d.parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
+		if f.onlyAlerts(s) {
+			d.parts = []Part{text("C-%d ended %s, and an alert still fires", c.ID, c.Status)}
+			if d.incident != 0 {
+				d.tone = ToneHand
+			}
+		}
 	case ops.CycleCancelled:
 		d.parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
 	case ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman:
@@ -246,13 +268,31 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	return d, true
 }
 
+// onlyAlerts: no probe finds the service bad.
+func (f Facts) onlyAlerts(s Service) bool {
+	found := false
+	for _, v := range f.States {
+		if v.Environment != s.Environment || v.Service != s.Name || !v.Failing() {
+			continue
+		}
+		if found = v.Last.Purpose == ops.ProbeAlert; !found {
+			return false
+		}
+	}
+	return found
+}
+
 func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // openIncident: nobody has taken the incident of a service yet.
 func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
-		if i.Environment == s.Environment && i.Service == s.Name {
+		if i.Environment == s.Environment && i.Service == s.Name && i.Status != ops.IncidentUnverified {
 			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
+			if i.Status == ops.IncidentUnverified {
+				d.tone, d.parts = ToneCalm, []Part{text("reported as repaired in C-%d; nothing could confirm it yet", i.LastCycle)}
+				return d, true
+			}
 			d.parts = []Part{text("its incident is open; it needs you")}
 			d.manyOf = []Part{text("their incidents are open; they need you")}
 			return d, true

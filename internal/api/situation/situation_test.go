@@ -147,7 +147,23 @@ func TestWhatIsBeingDone(t *testing.T) {
 		{"queued", broken(cycle(ops.Cycle{Status: ops.CycleQueued})), []string{"web is down: C-2 is queued for 1 min"}},
 		{"probing", broken(cycle(ops.Cycle{Status: ops.CycleRunning, StartedAt: before(0)})), []string{"web is down: the supervisor runs its probes"}},
 		{"gave up", broken(cycle(ops.Cycle{Status: ops.CyclePartial})), []string{"web is down: C-2 could not repair it; it needs you"}},
-		{"suppressed", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed})), []string{"web is down: dry run, C-2 changed nothing"}},
+		{"suppressed", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed})), []string{"web is down: held back, C-2 started no agent"}},
+		{
+			"dry run is over", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed, Policy: ops.Policy{DryRun: true}})),
+			[]string{"web is down: dry run, C-2 changed nothing"},
+		},
+		{
+			"denied", broken(cycle(ops.Cycle{Status: ops.CycleBlocked}), incident(ops.Incident{Status: ops.IncidentOpen, DeniedUntil: &at14})),
+			[]string{"web is down: somebody said no, agents stopped until 14:00 or until the facts change"},
+		},
+		{
+			"denied, and something else is wrong", broken(running(ops.Session{Tier: 1}), incident(ops.Incident{Status: ops.IncidentOpen, DeniedUntil: &at14})),
+			[]string{"web is down: Tier 1 is looking at it, 40 s"},
+		},
+		{
+			"the no is over", broken(incident(ops.Incident{Status: ops.IncidentOpen, DeniedUntil: before(time.Minute)})),
+			[]string{"web is down: its incident is open; it needs you"},
+		},
 		{
 			"nothing", broken(func(f *situation.Facts) { f.NextChecks = map[string]time.Time{"home": at14} }),
 			[]string{"web is down: no agent works on it; the next check is at 14:00"},

@@ -106,18 +106,30 @@ func facts(n store.News) []fact {
 		add(f.as("created"), &c.CreatedAt)
 		add(f.as("started"), c.StartedAt)
 		add(f.as("ended"), c.EndedAt)
+		add(f.as("refuted"), c.RefutedAt)
 	}
 	for _, i := range n.Incidents {
 		f := fact{kind: KindIncident, row: i.ID, environment: i.Environment, data: api.IncidentRow(i)}
 		add(f.as("opened"), &i.OpenedAt)
-		add(f.as("called"), i.CalledAt)
+		if i.ReopenedAt != nil {
+			add(f.again("reopened", *i.ReopenedAt), i.ReopenedAt)
+		}
+		if i.ReopenedAt != nil && i.CalledAt != nil && !i.CalledAt.Before(*i.ReopenedAt) {
+			add(f.again("called", *i.CalledAt), i.CalledAt)
+		} else {
+			add(f.as("called"), i.CalledAt)
+		}
 		if i.AcknowledgedAt != nil {
 			add(f.again("acknowledged", *i.AcknowledgedAt), i.AcknowledgedAt)
 		}
 		if i.SnoozedUntil != nil && i.Status == ops.IncidentSnoozed {
 			add(f.again("snoozed", *i.SnoozedUntil), &i.UpdatedAt)
 		}
-		add(f.as("resolved"), i.ResolvedAt)
+		if i.ResolvedAt != nil && i.Occurrences > 1 { // it may have been resolved before, and opened again
+			add(f.again("resolved", *i.ResolvedAt), i.ResolvedAt)
+		} else {
+			add(f.as("resolved"), i.ResolvedAt)
+		}
 	}
 	for _, a := range n.Approvals {
 		f := fact{kind: KindApproval, row: a.ID, environment: a.Environment, data: api.ApprovalRow(a)}

@@ -59,7 +59,7 @@ func (k *Keeper) Look(ctx context.Context) error {
 		return fmt.Errorf("read expiring approvals: %w", err)
 	}
 	for _, a := range expiring {
-		if _, err := k.People.Answer(ctx, a.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", now); err != nil {
+		if _, err := k.People.Answer(ctx, a.ID, ops.ApprovalExpired, ops.Supervisor, "nobody answered in time", now); err != nil {
 			if errors.Is(err, ops.ErrConflict) {
 				continue // somebody answered a moment before
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -54,23 +55,23 @@ type ruling struct {
 
 // check objects to a proposal by setting verdict and reason.
 type check struct {
-	name   string
+	name   ops.Objection
 	object func(*ruling) (ops.Verdict, string)
 }
 
 func checks() []check {
 	return []check{
-		{"end of chain", endOfChain},
-		{"validity", validity},
-		{"route", routing},
-		{"reason", reasoned},
-		{"independence", independence},
-		{"held", held},
-		{"dry run", dryRun},
-		{"maximum tier", maximumTier},
-		{"cooldown", cooldown},
-		{"budget", budget},
-		{"approval", approval},
+		{ops.ObjectionEndOfChain, endOfChain},
+		{ops.ObjectionValidity, validity},
+		{ops.ObjectionRoute, routing},
+		{ops.ObjectionReason, reasoned},
+		{ops.ObjectionIndependence, independence},
+		{ops.ObjectionHeld, held},
+		{ops.ObjectionDryRun, dryRun},
+		{ops.ObjectionMaxTier, maximumTier},
+		{ops.ObjectionCooldown, cooldown},
+		{ops.ObjectionBudget, budget},
+		{ops.ObjectionApproval, approval},
 	}
 }
 
@@ -87,7 +88,7 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 	r.decision.Inputs = inputs(p, path, proposal, f)
 	if proposal.Handoff != nil {
 		r.services = proposal.Handoff.ServicesAffected
-		r.decision.Proposed = proposal.Handoff.Reason
+		r.decision.Proposed = notice.Reason(*proposal.Handoff)
 		r.decision.TargetHandler = proposal.Handoff.Target
 	}
 	if proposal.Choice != nil {
@@ -101,7 +102,7 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 			return r.decision
 		}
 	}
-	r.decision.Check = "all"
+	r.decision.Check = ops.ObjectionNone
 	r.decision.Verdict = ops.VerdictEscalate
 	r.decision.Path = append(r.decision.Path, r.target.ID)
 	r.decision.Reason = fmt.Sprintf("%s hands %s to %s (%s)", r.source.Tier, strings.Join(r.services, ", "), r.target.ID, title(r.target))
@@ -250,7 +251,7 @@ func held(r *ruling) (ops.Verdict, string) {
 	var left, why []string
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
-		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == "" || h.Service == name })
+		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == name })
 		if i < 0 {
 			left = append(left, service)
 			continue
@@ -328,15 +329,12 @@ func budget(r *ruling) (ops.Verdict, string) {
 	if r.target.Human() {
 		return "", ""
 	}
-	if limit := r.policy.BudgetChainUSD; limit > 0 && r.facts.ChainUSD >= limit {
-		return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: this chain spent $%.2f of $%.2f",
-			r.target.Tier, r.facts.ChainUSD, limit)
+	b, spent := r.policy.Spent(r.facts.ChainUSD, r.facts.DayUSD)
+	if !spent {
+		return "", ""
 	}
-	if limit := r.policy.BudgetDayUSD; limit > 0 && r.facts.ChainUSD+r.facts.DayUSD >= limit {
-		return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: today $%.2f of $%.2f are spent; it lifts at midnight UTC",
-			r.target.Tier, r.facts.ChainUSD+r.facts.DayUSD, limit)
-	}
-	return "", ""
+	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: %s; %s", r.target.Tier, notice.BudgetSpent(b),
+		notice.BudgetFrees(b))
 }
 
 func approval(r *ruling) (ops.Verdict, string) {

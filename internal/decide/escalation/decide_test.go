@@ -54,7 +54,7 @@ func TestDecide(t *testing.T) {
 		proposal escalation.Proposal
 		facts    escalation.Facts
 		verdict  ops.Verdict
-		check    string
+		check    ops.Objection
 		target   string
 		says     string
 	}{

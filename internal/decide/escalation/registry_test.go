@@ -133,7 +133,7 @@ func TestAPersonIsMeantWhereNoAgentHasTheTier(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*ops.Handoff)
-		check  string // empty: it goes to the person
+		check  ops.Objection // empty: it goes to the person
 	}{
 		{"next tier", func(h *ops.Handoff) { h.RecommendedTier = 3 }, ""},
 		{"human tier", func(h *ops.Handoff) { h.RecommendedTier = ops.HumanTier }, ""},

@@ -47,7 +47,7 @@ func TestRouting(t *testing.T) {
 		path     []string
 		facts    escalation.Facts
 		verdict  ops.Verdict
-		check    string
+		check    ops.Objection
 		target   string
 		says     string
 	}{

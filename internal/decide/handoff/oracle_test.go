@@ -165,7 +165,7 @@ func TestRulesAgreeWithACompleteImplementation(t *testing.T) {
 	}{
 		"handoff":        {string(handoff.Schema()), []string{handoff.Example(ops.Tier1), handoff.Example(ops.Tier2)}},
 		"outcome":        {string(outcome.Schema()), outcomes},
-		"inline outcome": {outcome.Inline(), outcomes},
+		"inline outcome": {outcome.Inline(ops.Tier1), outcomes},
 		"failure":        {string(recovery.FailureSchema()), []string{report}},
 		"force-done":     {string(recovery.ForceDoneSchema()), []string{ending}},
 		"judge":          {judge.Inline(), []string{judged}},

@@ -111,11 +111,7 @@ func build(tree map[string]any) ops.Handoff {
 		InvestigationFindings: text(tree["investigation_findings"]),
 		RemediationAttempted:  text(tree["remediation_attempted"]),
 		CooldownState:         encode(tree["cooldown_state"]),
-	}
-	if n, ok := tree["confidence"].(json.Number); ok {
-		if f, err := n.Float64(); err == nil {
-			h.Confidence = &f
-		}
+		Confidence:            Confidence(tree["confidence"]),
 	}
 	services, _ := tree["services_affected"].([]any)
 	for _, service := range services {
@@ -131,6 +127,19 @@ func build(tree map[string]any) ops.Handoff {
 		})
 	}
 	return h
+}
+
+// Confidence reads a confidence that the schema has already bounded; nil where none is given.
+func Confidence(value any) *float64 {
+	number, ok := value.(json.Number)
+	if !ok {
+		return nil
+	}
+	f, err := number.Float64()
+	if err != nil {
+		return nil
+	}
+	return &f
 }
 
 // CheckResults makes the typed check results from a tree that satisfies the schema.

@@ -66,22 +66,6 @@ func Judge(j Judgement) Judgement {
 	return j
 }
 
-// WithoutAnswer is the judgement where the judge's answer cannot be used. It never passes.
-func WithoutAnswer(problems []handoff.Problem, probesPass bool) Judgement {
-	texts := make([]string, 0, len(problems))
-	for _, p := range problems {
-		texts = append(texts, p.String())
-	}
-	why := "the judge's answer cannot be used"
-	if len(texts) > 0 {
-		why += ": " + strings.Join(texts[:min(len(texts), 5)], "; ")
-	}
-	if probesPass {
-		return Judgement{Verdict: Conditional, Reasoning: why + "; the probes pass, so a human decides"}
-	}
-	return Judgement{Verdict: Fail, Reasoning: why + "; the probes do not pass"}
-}
-
 func validate(tree any) []handoff.Problem {
 	report := handoff.Validate(compiled(), tree)
 	if len(report.Warnings) == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Example returns a valid outcome as a session of that tier would give it, for use in prompts and tests.
-// It is empty for what a tier cannot say: Tier 1 repairs nothing and Tier 3 hands over to nobody.
+// It is empty for what a tier cannot say: Tier 1 repairs nothing, Tier 3 hands over to nobody, and healthy is the word of Tier 1 alone.
 func Example(tier ops.Tier, kind ops.OutcomeKind) string {
 	if !tier.Known() {
 		return ""
@@ -33,13 +33,14 @@ func example(tier ops.Tier, kind ops.OutcomeKind) (ops.Outcome, bool) {
 		SchemaVersion: Version, Kind: kind, CheckResults: exampleChecks(ops.Down, "HTTP 502 Bad Gateway"),
 		Actions: []ops.Action{}, Events: []ops.Remark{}, Memories: []ops.Lesson{},
 	}
-	if tier > ops.Tier1 && kind != ops.OutcomeHealthy {
+	if tier > ops.Tier1 {
 		o.Actions = []ops.Action{exampleAction(tier, kind)}
 	}
 	switch kind {
 	case ops.OutcomeHealthy:
 		o.Summary = "grafana and postgres answer as they should; nothing had to be done."
 		o.CheckResults = exampleChecks(ops.Healthy, "")
+		return o, tier == ops.Tier1
 	case ops.OutcomeResolved:
 		o.Summary = "grafana had run out of memory; it answers again since 10:52."
 		o.CheckResults = exampleChecks(ops.Healthy, "")

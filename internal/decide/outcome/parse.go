@@ -36,6 +36,9 @@ func read(raw []byte, from ops.Tier) (ops.Outcome, handoff.Report) {
 		return ops.Outcome{}, report
 	}
 	o := build(object, passedOn)
+	if from >= ops.Tier2 && o.Kind == ops.OutcomeHealthy {
+		o.Kind = ops.OutcomeResolved // it was called to a problem: that all is well is its claim, whichever word it uses
+	}
 	warnUnfounded(o, &report)
 	return o, report
 }
@@ -78,6 +81,7 @@ func build(tree map[string]any, passedOn *ops.Handoff) ops.Outcome {
 		SchemaVersion: Version,
 		Kind:          kindOf(tree),
 		Summary:       text(tree["summary"]),
+		Confidence:    handoff.Confidence(tree["confidence"]),
 		CheckResults:  handoff.CheckResults(tree["check_results"]),
 		Handoff:       passedOn,
 		Actions: list(tree["actions"], func(m map[string]any) ops.Action {

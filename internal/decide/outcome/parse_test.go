@@ -83,6 +83,14 @@ func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
 
 var kinds = []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.OutcomeEscalate, ops.OutcomeNeedsHuman}
 
+// ending is how Tier 2 may end; the healthy one is in the words of Tier 1.
+func ending(kind ops.OutcomeKind) string {
+	if kind == ops.OutcomeHealthy {
+		return Example(ops.Tier1, kind)
+	}
+	return Example(ops.Tier2, kind)
+}
+
 // full is an outcome with an entry in every list.
 func full(t *testing.T) string {
 	t.Helper()
@@ -93,12 +101,13 @@ func full(t *testing.T) string {
 }
 
 func TestExamplesAreValidWithoutWarnings(t *testing.T) {
-	inline := compileText(t, Inline())
 	published := compileText(t, string(Schema()))
 	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2, ops.Tier3} {
+		inline := compileText(t, Inline(tier))
 		for _, kind := range kinds {
 			raw := Example(tier, kind)
-			if none := tier == ops.Tier1 && kind == ops.OutcomeResolved || tier == ops.Tier3 && kind == ops.OutcomeEscalate; none {
+			if none := tier == ops.Tier1 && kind == ops.OutcomeResolved || tier == ops.Tier3 && kind == ops.OutcomeEscalate ||
+				tier > ops.Tier1 && kind == ops.OutcomeHealthy; none {
 				if raw != "" {
 					t.Errorf("%s cannot end %s", tier, kind)
 				}
@@ -126,7 +135,7 @@ func TestExamplesAreValidWithoutWarnings(t *testing.T) {
 }
 
 func TestEveryFieldIsRead(t *testing.T) {
-	raw := `{"schema_version":1.0,"outcome":"escalate","summary":"web is down",
+	raw := `{"schema_version":1.0,"outcome":"escalate","summary":"web is down","confidence":4e-1,
 		"check_results":[{"service":"web","check_type":"http","status":"down","error":"HTTP 502","response_time_ms":3e1}],
 		"handoff":{"schema_version":1,"recommended_tier":2,"target":"t2","reason":"not mine","services_affected":["web"],
 			"check_results":[{"service":"web","check_type":"dns","status":"degraded","error":"slow"}],"cooldown_state":{"web":{"n":1}}},
@@ -138,7 +147,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 	want := ops.Outcome{
-		SchemaVersion: 1, Kind: ops.OutcomeEscalate, Summary: "web is down",
+		SchemaVersion: 1, Kind: ops.OutcomeEscalate, Summary: "web is down", Confidence: ops.Ptr(0.4),
 		CheckResults: []ops.CheckResult{{
 			Service: "web", CheckType: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", ResponseTimeMS: ops.Ptr[int64](30),
 		}},
@@ -207,6 +216,34 @@ func TestWhatIsMissingOrOfTheWrongTypeIsRefused(t *testing.T) {
 	}
 }
 
+func TestConfidenceIsAShareOrAnError(t *testing.T) {
+	for at, document := range map[string]string{"/confidence": Example(ops.Tier2, ops.OutcomeResolved), "/handoff/confidence": full(t)} {
+		for _, value := range []string{"0", "1", "0.5", "1e-3", "1.0"} {
+			wantProblems(t, edit(t, document, at, value), ops.Tier2)
+		}
+		for value, why := range map[string]string{
+			"-0.1": "must be at least 0 (is -0.1)", "1.01": "must be at most 1 (is 1.01)", "40": "must be at most 1 (is 40)",
+			`"0.4"`: `must be a number (is "0.4")`, "null": "must be a number (is null)", "true": "must be a number (is true)",
+		} {
+			wantProblems(t, edit(t, document, at, value), ops.Tier2, at+": "+why)
+		}
+	}
+}
+
+// A tier that was called to a problem claims that it is over, whichever word it uses.
+func TestHealthyFromAHigherTierIsTheClaimResolved(t *testing.T) {
+	raw := Example(ops.Tier1, ops.OutcomeHealthy)
+	for tier, want := range map[ops.Tier]ops.OutcomeKind{
+		ops.Tier1: ops.OutcomeHealthy, ops.Tier2: ops.OutcomeResolved, ops.Tier3: ops.OutcomeResolved,
+	} {
+		if o, report := Parse([]byte(raw), tier); !report.OK() || o.Kind != want {
+			t.Errorf("%s: %s, want %s (%v)", tier, o.Kind, want, report.Errors)
+		}
+	}
+	wantProblems(t, edit(t, raw, "/check_results/0/status", `"down"`), ops.Tier2,
+		"/check_results/0/status: is down, which contradicts the outcome healthy; report the state at the end of the session, or another outcome")
+}
+
 func TestHandoffIsJudgedByTheTierThatWroteIt(t *testing.T) {
 	raw := Example(ops.Tier1, ops.OutcomeEscalate)
 	wantProblems(t, raw, ops.Tier1)
@@ -218,19 +255,19 @@ func TestHandoffIsJudgedByTheTierThatWroteIt(t *testing.T) {
 func TestScenario_TwoDecisionsInOneOutcomeAreRefused(t *testing.T) {
 	for _, kind := range []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.OutcomeNeedsHuman} {
 		for _, second := range []string{handoff.Example(ops.Tier2), "{}", "null", `"..."`} {
-			raw := edit(t, Example(ops.Tier2, kind), "/handoff", second)
+			raw := edit(t, ending(kind), "/handoff", second)
 			wantProblems(t, raw, ops.Tier2,
 				"/handoff: must be left out when the outcome is "+string(kind)+": a session ends in one decision")
 		}
 	}
-	twice := strings.Replace(Example(ops.Tier2, ops.OutcomeHealthy), "{", `{"outcome":"resolved",`, 1)
+	twice := strings.Replace(ending(ops.OutcomeHealthy), "{", `{"outcome":"resolved",`, 1)
 	wantProblems(t, twice, ops.Tier2, "/outcome: is there more than once")
 }
 
 func TestClaimThatContradictsACheckIsRefused(t *testing.T) {
 	for _, kind := range kinds {
 		for _, status := range []ops.Health{ops.Healthy, ops.Degraded, ops.Down} {
-			raw := edit(t, Example(ops.Tier2, kind), "/check_results/1/status", quoted(string(status)))
+			raw := edit(t, ending(kind), "/check_results/1/status", quoted(string(status)))
 			var want []string
 			if status == ops.Down && (kind == ops.OutcomeHealthy || kind == ops.OutcomeResolved) {
 				want = []string{"/check_results/1/status: is down, which contradicts the outcome " + string(kind) +
@@ -302,15 +339,15 @@ func TestStrictDecoding(t *testing.T) {
 func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
 	raw := Example(ops.Tier2, ops.OutcomeEscalate)
 	for at, value := range map[string]string{
-		"/Outcome": `"healthy"`, "/confidence": "0.9", "/check_results/0/STATUS": `"healthy"`, "/actions/0/note": "1", "/events/0/at": "1",
+		"/Outcome": `"healthy"`, "/Confidence": "0.9", "/check_results/0/STATUS": `"healthy"`, "/actions/0/note": "1", "/events/0/at": "1",
 		"/handoff/severity": `"high"`, "/handoff/check_results/0/note": "1",
 	} {
 		raw = edit(t, raw, at, value)
 	}
 	o, report := Parse([]byte(raw), ops.Tier2)
 	want := []string{
+		"/Confidence: unknown field, ignored; did you mean confidence?",
 		"/Outcome: unknown field, ignored; did you mean outcome?",
-		"/confidence: unknown field, ignored",
 		"/actions/0/note: unknown field, ignored",
 		"/check_results/0/STATUS: unknown field, ignored; did you mean status?",
 		"/events/0/at: unknown field, ignored",
@@ -320,7 +357,7 @@ func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
 	if !report.OK() || !slices.Equal(report.Warnings, want) {
 		t.Errorf("errors %v\n got %q\nwant %q", report.Errors, report.Warnings, want)
 	}
-	if o.Kind != ops.OutcomeEscalate || o.CheckResults[0].Status != ops.Down {
+	if o.Kind != ops.OutcomeEscalate || o.CheckResults[0].Status != ops.Down || o.Confidence != nil {
 		t.Errorf("a case variant was taken for the field: %+v", o)
 	}
 	wantProblems(t, strings.Replace(raw, `"outcome":`, `"OUTCOME":`, 1), ops.Tier2, "/outcome: is missing")

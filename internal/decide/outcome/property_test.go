@@ -3,6 +3,7 @@ package outcome
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"claudeops/internal/decide/handoff"
@@ -53,7 +54,7 @@ func wantStable(t rapid.TB, o ops.Outcome, from ops.Tier, published, inline *jso
 }
 
 func TestAcceptedOutcomesAreAcceptedWhenWrittenAgain(t *testing.T) {
-	published, inline := compileText(t, string(Schema())), compileText(t, Inline())
+	published, inline := compileText(t, string(Schema())), inlines(t)
 	seen := map[ops.OutcomeKind]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		from := ops.Tier(rapid.IntRange(1, 3).Draw(t, "tier"))
@@ -67,10 +68,13 @@ func TestAcceptedOutcomesAreAcceptedWhenWrittenAgain(t *testing.T) {
 			return
 		}
 		seen[o.Kind]++
+		if from > ops.Tier1 && drawn.Kind == ops.OutcomeHealthy {
+			drawn.Kind = ops.OutcomeResolved
+		}
 		if !reflect.DeepEqual(o, drawn) {
 			t.Fatalf("read  %+v\ndrawn %+v", o, drawn)
 		}
-		wantStable(t, o, from, published, inline)
+		wantStable(t, o, from, published, inline[from])
 	})
 	for _, kind := range kinds {
 		if seen[kind] == 0 {
@@ -85,6 +89,7 @@ func anyOutcome(from ops.Tier) *rapid.Generator[ops.Outcome] {
 			SchemaVersion: Version,
 			Kind:          rapid.SampledFrom(kinds).Draw(t, "kind"),
 			Summary:       speakingText().Draw(t, "summary"),
+			Confidence:    rapid.Ptr(rapid.Float64Range(0, 1), true).Draw(t, "confidence"),
 			CheckResults:  rapid.SliceOfN(anyCheck(), 1, 4).Draw(t, "checks"),
 			Actions: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ops.Action {
 				return ops.Action{
@@ -152,14 +157,25 @@ func FuzzOutcome(f *testing.F) {
 	}
 	f.Add([]byte(`{"outcome":"healthy","handoff":{},"summary":"...","check_results":[{"status":"down"}]}`), 1)
 	f.Add([]byte(`{"schema_version":1,"schema_version":1}`), 0)
-	published, inline := compileText(f, string(Schema())), compileText(f, Inline())
+	f.Add([]byte(strings.Replace(Example(ops.Tier2, ops.OutcomeResolved), `"summary"`, `"confidence":0.4,"summary"`, 1)), 2)
+	f.Add([]byte(strings.Replace(Example(ops.Tier1, ops.OutcomeEscalate), `"reason"`, `"confidence":1e0,"reason"`, 1)), 1)
+	published, inline := compileText(f, string(Schema())), inlines(f)
 	f.Fuzz(func(t *testing.T, raw []byte, from int) {
 		o, report := Parse(raw, ops.Tier(from))
 		if report.OK() != (o.SchemaVersion == Version) {
 			t.Fatalf("report and outcome disagree: %+v, %+v", report, o)
 		}
 		if report.OK() {
-			wantStable(t, o, ops.Tier(from), published, inline)
+			wantStable(t, o, ops.Tier(from), published, inline[min(max(ops.Tier(from), ops.Tier1), ops.LastTier)])
 		}
 	})
+}
+
+// inlines are the inline schemas of the tiers.
+func inlines(t testing.TB) map[ops.Tier]*jsonschema.Schema {
+	out := map[ops.Tier]*jsonschema.Schema{}
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		out[tier] = compileText(t, Inline(tier))
+	}
+	return out
 }

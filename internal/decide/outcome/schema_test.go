@@ -73,7 +73,7 @@ func TestPublishedSchemaAsksForAHandoffExactlyWithEscalate(t *testing.T) {
 }
 
 func TestInlineUsesOnlyKeywordsThatEveryValidatorTakes(t *testing.T) {
-	text := Inline()
+	text := Inline(ops.Tier1)
 	if strings.ContainsAny(text, "\n\t") || strings.Contains(text, `": `) {
 		t.Error("not compact")
 	}
@@ -142,7 +142,7 @@ func shapes(s *jsonschema.Schema, at string, out map[string]shape) {
 
 func TestInlineAndPublishedSchemaAgree(t *testing.T) {
 	inline, published := map[string]shape{}, map[string]shape{}
-	shapes(compileText(t, Inline()), "", inline)
+	shapes(compileText(t, Inline(ops.Tier1)), "", inline)
 	shapes(compileText(t, string(Schema())), "", published)
 
 	// Other tiers are refused by the route, not by the form; the model need not be offered them.
@@ -164,15 +164,32 @@ func TestInlineAndPublishedSchemaAgree(t *testing.T) {
 	}
 }
 
+func TestAHigherTierIsNotOfferedHealthy(t *testing.T) {
+	healthy := tree(t, Example(ops.Tier1, ops.OutcomeHealthy))
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		text := Inline(tier)
+		if err := compileText(t, text).Validate(healthy); (err == nil) != (tier == ops.Tier1) {
+			t.Errorf("%s: healthy is answered %v", tier, err)
+		}
+		if strings.Contains(text, "healthy: ") != (tier == ops.Tier1) {
+			t.Errorf("%s: the words are %s", tier, text)
+		}
+	}
+	if a, b := Inline(ops.Tier2), Inline(ops.Tier3); a != b {
+		t.Errorf("Tier 2 and 3 are asked differently:\n%s\n%s", a, b)
+	}
+}
+
 func TestInlineRefusesWhatItCanSay(t *testing.T) {
-	inline := compileText(t, Inline())
+	inline := compileText(t, Inline(ops.Tier1))
 	base := full(t)
 	for _, c := range []struct{ at, value string }{
 		{"/schema_version", "2"},
 		{"/outcome", `"inconclusive"`},
 		{"/summary", `""`},
 		{"/check_results", "[]"},
-		{"/confidence", "1"},
+		{"/confidence", `"high"`},
+		{"/mood", "1"},
 		{"/check_results/0/status", `"up"`},
 		{"/check_results/0/service", `""`},
 		{"/actions", ""},

@@ -83,7 +83,6 @@ type Judged struct {
 	EvidenceOfCompletion int    `json:"evidence_of_completion"`
 	FinalStateCoherence  int    `json:"final_state_coherence"`
 	TotalScore           int    `json:"total_score"`
-	Invalid              bool   `json:"invalid,omitempty"` // the judge's answer could not be used
 }
 
 // wait is how long the provider asks to be left alone.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"claudeops/internal/ops"
@@ -42,7 +41,7 @@ type Facts struct {
 	History   []Transition // of the cycle, without the last move
 	Completed []string     // from recorded checks and actions
 	FailedAt  string       // the step that did not work; empty: the session's tier and handler
-	LiftsAt   time.Time    // when a spent budget or a rate limit lifts; zero where unknown
+	Budget    ops.Budget   // the limit that the session reached, where that ended it
 	Down      []string     // services that are still down
 	StillBad  string       // what probes found after a claimed repair, such as "web down and db degraded"; empty: no probe refutes it
 }

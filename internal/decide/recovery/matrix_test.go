@@ -125,7 +125,6 @@ func claimCases() []matrixCase {
 		{"judge finds the goal missed", judged(14, 20), "judge-goal", TypeGoal, ops.RecoveryReplan},
 		{"judge finds both", judged(14, 7), "judge-goal", TypeGoal, ops.RecoveryReplan},
 		{"other judge FAIL", judged(20, 12), "judge-fail", TypeJudge, ops.RecoveryReplan},
-		{"unusable judge FAIL", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "FAIL", Invalid: true} }), "judge-fail", TypeJudge, ops.RecoveryReplan},
 		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "CONDITIONAL"} }), "judge-conditional", TypeConditional, ops.RecoveryNone},
 		{"claimed fix, probe still red", ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), "probe-red", TypeProbe, ops.RecoveryReplan},
 		{"killed by a signal", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(137) }), "killed", TypeKilled, ops.RecoveryNudge},

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
+
+	"claudeops/internal/notice"
 )
 
 // recommendation says what a human should do to finish.
@@ -35,11 +36,10 @@ func (in Facts) advice() string {
 	case TypeCredentials:
 		return in.credentials()
 	case TypeBudget:
-		return "Raise the budget of the session, the chain or the day, or wait: " +
-			in.lifts("the day's budget lifts", "the day's budget lifts at midnight UTC") + "."
+		return notice.BudgetAdvice(in.Budget)
 	case TypeRateLimit:
-		return fmt.Sprintf("Wait for the rate limit of %s to pass (%s), or configure a fallback handler of another provider.",
-			cmp.Or(f.Family, who), in.lifts("it lifts", "the provider did not say when"))
+		return fmt.Sprintf("Wait for the rate limit of %s to pass (the provider did not say when), "+
+			"or configure a fallback handler of another provider.", cmp.Or(f.Family, who))
 	case TypeServer, TypeNetwork, TypeIdle:
 		return fmt.Sprintf("Check that the model API of %s can be reached from this host and is up, then run the cycle again "+
 			"with claudeops once; "+
@@ -108,14 +108,6 @@ func (in Facts) credentials() string {
 	return fmt.Sprintf("Set %s to valid credentials (the API refused those in use, or there were none), "+
 		"check with claudeops doctor, then run the cycle again.",
 		names)
-}
-
-func (in Facts) lifts(known, unknown string) string {
-	at := in.LiftsAt
-	if at.IsZero() {
-		return unknown
-	}
-	return known + " at " + at.UTC().Format(time.RFC3339)
 }
 
 func (in Facts) refused() string {

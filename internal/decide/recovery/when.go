@@ -68,9 +68,9 @@ func exitedZero(f Failure) bool { return f.ExitCode != nil && *f.ExitCode == 0 }
 
 func probeRed(f Failure) bool { return len(f.ProbeRed) > 0 }
 
-func wrongGoal(f Failure) bool { return f.Judge.GoalAlignment < 15 && !f.Judge.Invalid }
+func wrongGoal(f Failure) bool { return f.Judge.GoalAlignment < 15 }
 
-func noEvidence(f Failure) bool { return f.Judge.EvidenceOfCompletion < 8 && !f.Judge.Invalid }
+func noEvidence(f Failure) bool { return f.Judge.EvidenceOfCompletion < 8 }
 
 // A denied or failed call explains an outcome that is missing, not one that is there and wrong.
 func deniedInVain(f Failure) bool {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -80,12 +81,10 @@ type Session struct {
 	scope  Scope
 	dir    string
 	server *http.Server
-	// listener is there before anything is served.
-	listener *net.UnixListener
-	cancel   context.CancelFunc
-	served   sync.WaitGroup
-	free     chan struct{}
-	open     atomic.Int64 // connections
+	cancel context.CancelFunc
+	served sync.WaitGroup
+	free   chan struct{}
+	open   atomic.Int64 // connections
 
 	mu      sync.Mutex // held while a change is judged and recorded
 	seen    map[string]map[string]container
@@ -94,45 +93,31 @@ type Session struct {
 
 // Open starts to serve a session, until Close.
 func (b *Broker) Open(ctx context.Context, scope Scope) (*Session, error) {
-	s, err := b.Reserve()
-	if err != nil {
-		return nil, err
-	}
-	s.Serve(ctx, scope)
-	return s, nil
-}
-
-// Reserve makes the socket of a session. It serves nothing before Serve is called: the session need not be known yet.
-func (b *Broker) Reserve() (*Session, error) {
-	dir, err := os.MkdirTemp(b.o.Dir, "d0-")
+	dir, err := os.MkdirTemp(b.o.Dir, "d"+strconv.FormatInt(int64(scope.Session.ID), 10)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("open Docker broker: %w", err)
 	}
 	s := &Session{
-		b: b, dir: dir, free: make(chan struct{}, maxRequests), cancel: func() {}, server: &http.Server{ReadHeaderTimeout: headerLimit},
+		b: b, scope: scope, dir: dir, free: make(chan struct{}, maxRequests),
 		seen: map[string]map[string]container{}, changes: map[string]*change{},
 	}
-	if s.listener, err = s.listen(); err != nil {
+	listener, err := s.listen()
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open Docker broker: %w", err), os.RemoveAll(dir))
 	}
-	return s, nil
-}
-
-// Serve starts to serve a session, until Close. It is called once.
-func (s *Session) Serve(ctx context.Context, scope Scope) {
-	s.scope = scope
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerLimit, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnState:   s.count,
-		ErrorLog:    slog.NewLogLogger(s.b.o.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:    slog.NewLogLogger(b.o.Logger.Handler(), slog.LevelDebug),
 	}
 	s.served.Go(func() {
-		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.b.o.Logger.ErrorContext(ctx, "the Docker broker stopped", "session_id", scope.Session.ID, "error", err)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			b.o.Logger.ErrorContext(ctx, "the Docker broker stopped", "session_id", scope.Session.ID, "error", err)
 		}
 	})
+	return s, nil
 }
 
 // count lets Close wait for every connection. A new one is told here before Serve can return.
@@ -175,9 +160,6 @@ func (s *Session) Env() []string { return []string{"DOCKER_HOST=unix://" + s.Soc
 func (s *Session) Close() error {
 	s.cancel()
 	err := s.server.Close()
-	if closing := s.listener.Close(); !errors.Is(closing, net.ErrClosed) { // nothing was served
-		err = errors.Join(err, closing)
-	}
 	s.served.Wait()
 	if err = errors.Join(err, os.RemoveAll(s.dir)); err != nil {
 		return fmt.Errorf("close Docker broker: %w", err)
@@ -185,7 +167,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// sessionFolder matches the folders that Reserve makes.
+// sessionFolder matches the folders that Open makes.
 var sessionFolder = ops.Pattern(`^d[0-9]+-[0-9]+$`)
 
 // Sweep removes the sockets of sessions whose supervisor ended without closing them, and returns how many.

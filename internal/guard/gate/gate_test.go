@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
@@ -233,6 +234,25 @@ func TestWhateverBreaksRefuses(t *testing.T) {
 				t.Errorf("rows: %+v", rows)
 			}
 		})
+	}
+}
+
+// What a long command writes to often stands at its end, so the record keeps both ends, in whole characters.
+func TestALongInputKeepsItsStartAndItsEnd(t *testing.T) {
+	t.Parallel()
+	for _, filling := range []string{"x", "ä", "€", "😀"} {
+		long := "printf " + strings.Repeat(filling, 8<<10) + " > /tmp/handoff.json"
+		got := shorten(long)
+		if len(got) > maxRecorded+len("…") || !utf8.ValidString(got) || strings.Contains(got, "�") {
+			t.Errorf("%s: %d bytes, valid %v", filling, len(got), utf8.ValidString(got))
+		}
+		start, end, cut := strings.Cut(got, "…")
+		if !cut || !strings.HasPrefix(long, start) || !strings.HasSuffix(long, end) || !strings.HasSuffix(end, " > /tmp/handoff.json") {
+			t.Errorf("%s: kept %.40q … %q", filling, start, end[max(0, len(end)-40):])
+		}
+	}
+	if short := strings.Repeat("x", maxRecorded); shorten(short) != short {
+		t.Error("a short one is cut")
 	}
 }
 

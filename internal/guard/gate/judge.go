@@ -13,8 +13,11 @@ import (
 	"claudeops/internal/ops"
 )
 
-// maxRecorded is how much of an input is kept.
-const maxRecorded = 4 << 10
+// maxRecorded is how much of an input is kept, and keptEnd how much of that is its end.
+const (
+	maxRecorded = 4 << 10
+	keptEnd     = 512
+)
 
 // judge decides about a call and records the decision. What was not recorded is not allowed.
 func (s *Session) judge(ctx context.Context, q question) guard.Decision {
@@ -113,14 +116,17 @@ func reservations(effects []guard.Effect) []ops.Reservation {
 	return out
 }
 
-// shorten keeps the start of a text, in whole characters.
+// shorten keeps the start of a text and some of its end, in whole characters: what a command writes to often stands there.
 func shorten(s string) string {
 	if len(s) <= maxRecorded {
 		return strings.ToValidUTF8(s, "�")
 	}
-	cut := maxRecorded
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
+	start, end := maxRecorded-keptEnd, len(s)-keptEnd
+	for start > 0 && !utf8.RuneStart(s[start]) {
+		start--
 	}
-	return strings.ToValidUTF8(s[:cut], "�") + "…"
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end++
+	}
+	return strings.ToValidUTF8(s[:start], "�") + "…" + strings.ToValidUTF8(s[end:], "�")
 }

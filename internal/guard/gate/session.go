@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ type Session struct {
 	checks   sync.WaitGroup // also those nobody waits for any more
 	link     func() (string, error)
 	tools    Tools
-	ask      func(ops.ToolQuestion) (allowed bool, reason string) // set with Answer
+	ask      func(ops.ToolQuestion) (allowed bool, reason string)
 
 	mu      sync.Mutex
 	closed  bool
@@ -49,22 +50,22 @@ type Session struct {
 	wallEnv []string
 }
 
-// Reserve makes the folder and the socket of a session. It answers nothing before Answer is called: the session need not be known yet.
-func (g *Gate) Reserve() (*Session, error) {
-	dir, err := os.MkdirTemp(g.o.Dir, "0-")
+// Open starts to answer the questions of a session, until Close.
+func (g *Gate) Open(ctx context.Context, session ops.Session, facts guard.Facts) (*Session, error) {
+	dir, err := os.MkdirTemp(g.o.Dir, strconv.FormatInt(int64(session.ID), 10)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
-	s, err := g.open(dir)
+	s, err := g.open(ctx, dir, session, facts)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open gate: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func (g *Gate) open(dir string) (*Session, error) {
+func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts guard.Facts) (*Session, error) {
 	s := &Session{
-		g: g, dir: dir, cancel: func() {},
+		g: g, session: session, facts: facts, dir: dir,
 		conns: map[net.Conn]struct{}{}, allowed: map[string]struct{}{}, waiting: map[string][]string{},
 	}
 	if n := len(s.Socket()); n > maxSocketPath {
@@ -85,18 +86,13 @@ func (g *Gate) open(dir string) (*Session, error) {
 	if s.listener, err = listen(dir); err != nil {
 		return nil, err
 	}
-	return s, nil
-}
-
-// Answer starts to answer the questions of a session, until Close. It is called once.
-func (s *Session) Answer(ctx context.Context, session ops.Session, facts guard.Facts) {
-	s.session, s.facts = session, facts
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.ask = func(q ops.ToolQuestion) (bool, string) { return s.answerCall(ctx, q) }
 	s.accepted.Go(func() { s.accept(ctx) })
+	return s, nil
 }
 
-// Ask judges and records a call of an agent that asks the supervisor itself, just as the hook would. It comes after Answer.
+// Ask judges and records a call of an agent that asks the supervisor itself, just as the hook would.
 func (s *Session) Ask(q ops.ToolQuestion) (allowed bool, reason string) { return s.ask(q) }
 
 // openingName is that of a socket nobody listens to yet. Another supervisor that sweeps the folder just then would take one with

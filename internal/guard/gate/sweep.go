@@ -23,7 +23,7 @@ const (
 	probeLimit = time.Second
 )
 
-// sessionFolder matches the folders Reserve makes.
+// sessionFolder matches the folders Open makes.
 var sessionFolder = ops.Pattern(`^[0-9]+-[0-9]+$`)
 
 // Sweep removes the folders of sessions whose supervisor did not get to close them, and returns how many. Several supervisors of

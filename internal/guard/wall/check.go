@@ -195,7 +195,7 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 	if err != nil {
 		return err
 	}
-	args, _, err := s.profile(tier, Session{}, "", "", false)
+	args, err := s.profile(tier, Session{}, "", "", false)
 	if err != nil {
 		return err
 	}

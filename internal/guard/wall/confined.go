@@ -24,9 +24,6 @@ type Session struct {
 	Shells bool
 	// LookOnly: a dry run changes nothing but its own folders, at every tier.
 	LookOnly bool
-	// Stage is the folder that holds the session's own folders until it starts, under the same names as the state folder does later.
-	// Its process waits behind the walls to be told its program. Empty for a session that starts at once.
-	Stage string
 }
 
 // doors are the folders of the sockets through which the session reaches the supervisor.

@@ -29,80 +29,48 @@ type profile struct {
 	from   map[string]string // what is mounted at a path, where it is not the path itself
 	loose  map[string]bool   // what may be gone by the time it is mounted
 	strict bool              // what is granted must exist
-	state  string            // the real path of the state folder
-	staged func(path string) (from, rel string, ok bool)
-}
-
-// resolve returns where something is mounted: its real path. What is staged lies elsewhere until the session starts, and is mounted
-// where the session will expect it.
-func (p *profile) resolve(path string) (string, error) {
-	if p.staged == nil {
-		return realPath(path)
-	}
-	from, rel, ok := p.staged(path)
-	if !ok {
-		return realPath(path)
-	}
-	if _, err := os.Stat(from); err != nil {
-		return "", err
-	}
-	at := filepath.Join(p.state, rel)
-	p.from[at] = from
-	return at, nil
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
-func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) (args, outside []string, err error) {
-	state, err := realPath(s.c.StateDir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("find state folder: %w", err)
-	}
-	p := &profile{
-		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool), strict: strict, state: state,
-		staged: s.stagedPath(session),
-	}
+func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
+	p := &profile{mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool), strict: strict}
 	if err := s.fill(p, session.tier(tier)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.fillSession(p, tier, session); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := p.show(program); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if session.Shells {
 		if err := s.fillShells(p, tier, session); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	exchange := s.exchange()
-	if p.staged != nil {
-		exchange, _, _ = p.staged(exchange)
+	state, err := realPath(s.c.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("find state folder: %w", err)
 	}
-	exchanges := s.c.Confine && isFolder(exchange)
+	exchanges := s.c.Confine && isFolder(s.exchange())
 	if exchanges {
 		// The agent sees the exchange folder in place of the state folder: a CLI that writes a file beside its handoff and renames it
 		// can do so there.
-		p.mounts[state], p.from[state] = readWrite, exchange
+		p.mounts[state], p.from[state] = readWrite, s.exchange()
 	}
-	args = append(s.base(), p.arguments()...)
+	args := append(s.base(), p.arguments()...)
 	if !exchanges {
 		args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
 	}
 	args = append(args, p.closing()...)
 	if dir != "" {
-		if dir, err = p.resolve(dir); err != nil {
-			return nil, nil, fmt.Errorf("find working folder: %w", err)
+		if dir, err = realPath(dir); err != nil {
+			return nil, fmt.Errorf("find working folder: %w", err)
 		}
 		args = append(args, "--chdir", dir)
 	}
-	return args, p.outside(), nil
-}
-
-// outside are the places of mounts whose files are the host's.
-func (p *profile) outside() []string {
-	return slices.DeleteFunc(p.paths(), func(at string) bool { return p.from[at] != "" })
+	return args, nil
 }
 
 // base is what the sandboxes of all tiers have in common.
@@ -203,7 +171,7 @@ func (s *Sandbox) unlessRepository(tier ops.Tier, path string) error {
 
 // optional adds a mount over something that need not be there.
 func (p *profile) optional(path string, kind access) error {
-	at, err := p.resolve(path)
+	at, err := realPath(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -221,7 +189,7 @@ func (p *profile) grant(path string, kind access) error {
 	if !p.strict {
 		return p.optional(path, kind)
 	}
-	at, err := p.resolve(path)
+	at, err := realPath(path)
 	if err != nil {
 		return &LayerError{
 			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s cannot be passed in: %v", path, err),

@@ -68,8 +68,6 @@ type Command struct {
 	Env        []string
 	Dir        string
 	Credential *syscall.Credential // nil: as ourselves
-	// Stamp tells which files the mounts and rules of a stage were made for: a path that names another file by now is not covered.
-	Stamp string
 }
 
 // LayerError says which layer cannot be set up, why, and what to do about it.
@@ -158,9 +156,6 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 	cmd.Env = s.environment(session, cmd.Env)
 	if s.c.Confine {
 		plan, err := s.plan(tier, session, program)
-		if session.Stage != "" {
-			plan.Waits, cmd.Env, cmd.Stamp = true, s.stageEnv(session), s.stamp(plan)
-		}
 		if err == nil {
 			err = s.confine(&cmd, plan)
 		}
@@ -209,12 +204,9 @@ func (s *Sandbox) inNamespaces(tier ops.Tier, session Session, program string, c
 	if err != nil {
 		return Command{}, err
 	}
-	args, mounts, err := s.profile(tier, session, program, cmd.Dir, true)
+	args, err := s.profile(tier, session, program, cmd.Dir, true)
 	if err != nil {
 		return Command{}, err
-	}
-	if session.Stage != "" {
-		cmd.Stamp += stampOf(mounts)
 	}
 	args = append(args, "--", cmd.Path)
 	if len(cmd.Argv) > 1 {

@@ -75,6 +75,7 @@ func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 	a.Summary = clean(a.Summary, longestText)
 	a.URL = clean(a.URL, longestText)
 	a.Fingerprint = fingerprint(source, a)
+	a.Content = content(a)
 	a.LastAt = now
 	if a.StartsAt.IsZero() || a.StartsAt.After(now) {
 		a.StartsAt = now
@@ -104,22 +105,34 @@ func serviceOf(labels map[string]string) string {
 // fingerprint identifies an alert: by the sender's own fingerprint, else by the labels, else by name and service. The text of the alert
 // does not count: it changes.
 func fingerprint(source string, a ops.Alert) string {
-	h := sha256.New()
-	write := func(parts ...string) {
-		for _, p := range parts {
-			fmt.Fprintf(h, "%d:%s", len(p), p)
-		}
-	}
 	switch {
 	case a.Fingerprint != "":
-		write(source, "given", a.Fingerprint)
+		return digest(source, "given", a.Fingerprint)
 	case len(a.Labels) > 0:
-		write(source, "labels", a.Name, a.Service)
-		for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
-			write(name, a.Labels[name])
-		}
-	default:
-		write(source, "name", a.Name, a.Service)
+		return digest(append([]string{source, "labels", a.Name, a.Service}, listed(a.Labels)...)...)
+	}
+	return digest(source, "name", a.Name, a.Service)
+}
+
+// content identifies what an alert says: its severity, its labels, and the values that were kept here for it. Its times and texts do not
+// count: they change each time it is sent.
+func content(a ops.Alert) string {
+	return digest(append([]string{string(a.Level), a.Name, a.Content}, listed(a.Labels)...)...)
+}
+
+// listed are names and values in a fixed order.
+func listed(labels map[string]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, name, labels[name])
+	}
+	return out
+}
+
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -102,6 +102,34 @@ func TestAFingerprintSurvivesWhatChangesFromTimeToTime(t *testing.T) {
 	}
 }
 
+func TestTheContentOfAnAlertIsItsSeverityLabelsAndValues(t *testing.T) {
+	mark := func(source, body string) string { return parse(t, source, body)[0].Content }
+	group := func(rest string) string {
+		return `{"alerts":[{"status":"firing","labels":{"alertname":"A","service":"s"},"fingerprint":"f"` + rest + `}]}`
+	}
+	for _, pair := range [][3]string{
+		{alert.Generic, `{"id":"f","name":"a","message":"1"}`, `{"id":"f","name":"a","message":"2","starts_at":"2026-03-14T11:00:00Z","url":"http://x"}`},
+		{alert.Generic, `{"id":"f","name":"a","labels":{"x":1,"y":2}}`, `{"id":"f","name":"a","labels":{"y":"2","x":"1"}}`},
+		{alert.Alertmanager, group(``), group(`,"startsAt":"2026-03-14T11:00:00Z","annotations":{"summary":"other"},"generatorURL":"http://x"`)},
+		{alert.Grafana, group(`,"values":{"A":1},"valueString":"[ value=1 ]"`), group(`,"values":{"A":1},"valueString":"[ value=1 ]","endsAt":"2026-03-14T11:00:00Z"`)},
+	} {
+		if a, b := mark(pair[0], pair[1]), mark(pair[0], pair[2]); a != b || a == "" {
+			t.Errorf("%s\n%s\nsay different things", pair[1], pair[2])
+		}
+	}
+	for _, pair := range [][3]string{
+		{alert.Generic, `{"id":"f","name":"a"}`, `{"id":"f","name":"a","severity":"critical"}`},
+		{alert.Generic, `{"id":"f","name":"a","values":{"p99":1}}`, `{"id":"f","name":"a","values":{"p99":2}}`},
+		{alert.Generic, `{"id":"f","name":"a","labels":{"x":"1"}}`, `{"id":"f","name":"a","labels":{"x":"2"}}`},
+		{alert.Grafana, group(`,"values":{"A":1}`), group(`,"values":{"A":2}`)},
+		{alert.Grafana, group(`,"valueString":"[ value=1 ]"`), group(`,"valueString":"[ value=2 ]"`)},
+	} {
+		if a, b := mark(pair[0], pair[1]), mark(pair[0], pair[2]); a == b {
+			t.Errorf("%s\n%s\nsay the same", pair[1], pair[2])
+		}
+	}
+}
+
 func TestWordsForStatusAndSeverity(t *testing.T) {
 	for word, want := range map[string]ops.AlertStatus{
 		"": "firing", "firing": "firing", "TRIGGERED": "firing", "down": "firing", "some new word": "firing", "Resolved": "resolved", " ok ": "resolved", "up": "resolved",

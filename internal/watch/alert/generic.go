@@ -82,6 +82,8 @@ type generic struct {
 	StartsAt    word   `json:"starts_at"`
 	Labels      labels `json:"labels"`
 
+	Values json.RawMessage `json:"values"`
+
 	// What Uptime Kuma sends when nothing else is set up there.
 	Heartbeat *heartbeat `json:"heartbeat"`
 	Monitor   *monitor   `json:"monitor"`
@@ -135,6 +137,7 @@ func (g generic) alert() (a ops.Alert, told bool, err error) {
 		Level: level(string(cmp.Or(g.Severity, g.Level, word(g.Labels["severity"])))),
 		Name:  string(cmp.Or(g.Name, g.Title)), Service: string(g.Service),
 		Summary: string(cmp.Or(g.Summary, g.Message, g.Description)), URL: string(g.URL), Labels: g.Labels,
+		Content: string(g.Values),
 	}
 	if at, err := time.Parse(time.RFC3339, string(g.StartsAt)); err == nil {
 		a.StartsAt = at

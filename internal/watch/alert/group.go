@@ -2,6 +2,7 @@ package alert
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -27,6 +28,9 @@ type member struct {
 	Fingerprint  string    `json:"fingerprint"`
 	DashboardURL string    `json:"dashboardURL"` // Grafana
 	PanelURL     string    `json:"panelURL"`     // Grafana
+
+	Values      json.RawMessage `json:"values"`      // Grafana
+	ValueString json.RawMessage `json:"valueString"` // Grafana
 }
 
 func parseGroup(body []byte) ([]ops.Alert, error) {
@@ -48,6 +52,7 @@ func parseGroup(body []byte) ([]ops.Alert, error) {
 			Name:    m.Labels["alertname"],
 			Summary: cmp.Or(m.Annotations["summary"], m.Annotations["description"], m.Annotations["message"]),
 			URL:     cmp.Or(m.PanelURL, m.DashboardURL, m.GeneratorURL),
+			Content: string(m.Values) + string(m.ValueString),
 		}
 		if more := m.Annotations["description"]; more != "" && more != a.Summary {
 			a.Summary += ": " + more

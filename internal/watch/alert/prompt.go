@@ -73,12 +73,10 @@ func Check(a ops.Alert) ops.Check {
 	return c
 }
 
-const probePrefix = "alert "
-
 // ProbeName names an alert among the checks of its service.
 func ProbeName(a ops.Alert) string {
-	return probePrefix + a.Name + " " + a.Fingerprint[:min(8, len(a.Fingerprint))]
+	return ops.AlertProbe + a.Name + " " + a.Fingerprint[:min(8, len(a.Fingerprint))]
 }
 
 // IsAlert reports whether a check of that name is an alert.
-func IsAlert(probe string) bool { return strings.HasPrefix(probe, probePrefix) }
+func IsAlert(probe string) bool { return strings.HasPrefix(probe, ops.AlertProbe) }

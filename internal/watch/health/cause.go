@@ -38,7 +38,17 @@ type NewCause struct {
 type Judgement struct {
 	Causes []NewCause
 	Held   []ops.Withheld
-	Next   time.Time // when to judge again even if nothing changes; zero: never
+	// Flapping are the services that no agent works on because they flap, and of which a person should be told.
+	Flapping []Flapping
+	Next     time.Time // when to judge again even if nothing changes; zero: never
+}
+
+// Flapping is a service that changes between good and bad too often.
+type Flapping struct {
+	Service string
+	Since   time.Time     // the first of the changes that made it flap
+	Calm    time.Duration // how long it must be stable
+	Error   string        // of its last result
 }
 
 // Resolved returns the causes whose services have all recovered.

@@ -9,6 +9,8 @@ func Explain(s State) string {
 	switch {
 	case s.Unsettled():
 		return fmt.Sprintf("%d of %d failed checks; a cycle starts after %s", s.Bad, failAfter, more(failAfter-s.Bad))
+	case s.Lately.Unsteady != "" && s.Good > 0:
+		return "counts as recovered at " + clock(s.calmAt()) + " if it stays good until then"
 	case s.Failing() && s.Good > 0:
 		return fmt.Sprintf("%d of %d good checks; counts as recovered after %s", s.Good, recoverAfter, more(recoverAfter-s.Good))
 	}

@@ -41,6 +41,7 @@ func Judge(p Picture, g ops.Grouping, now time.Time) Judgement {
 		j.Causes = append(j.Causes, v.cause(members))
 	}
 	slices.SortFunc(j.Held, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
+	j.Flapping = v.flapping(j.Held)
 	for _, h := range j.Held {
 		if h.Until.After(now) && (j.Next.IsZero() || h.Until.Before(j.Next)) {
 			j.Next = h.Until
@@ -65,6 +66,7 @@ type view struct {
 	rules     ops.Grouping
 	now       time.Time
 	needs     dependencies
+	groups    map[string]string // by service
 	bad       map[string]*badService
 	unsettled map[string]*badService // those without a failing check
 	better    map[string]time.Time   // when a service last recovered
@@ -75,11 +77,10 @@ type view struct {
 func newView(p Picture, g ops.Grouping, now time.Time) *view {
 	v := &view{
 		Picture: p, rules: g, now: now, needs: newDependencies(p.Services),
-		bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
+		groups: map[string]string{}, bad: map[string]*badService{}, unsettled: map[string]*badService{}, better: map[string]time.Time{},
 	}
-	groups := map[string]string{}
 	for _, s := range p.Services {
-		groups[s.Name] = s.Group
+		v.groups[s.Name] = s.Group
 	}
 	states := slices.Clone(p.States)
 	slices.SortFunc(states, func(a, b State) int {
@@ -91,9 +92,9 @@ func newView(p Picture, g ops.Grouping, now time.Time) *view {
 		}
 		switch {
 		case s.Failing():
-			add(v.bad, s, s.Level, groups)
+			add(v.bad, s, s.Level, v.groups)
 		case s.Unsettled():
-			add(v.unsettled, s, s.Last.Status, groups)
+			add(v.unsettled, s, s.Last.Status, v.groups)
 		}
 	}
 	maps.DeleteFunc(v.unsettled, func(name string, _ *badService) bool { return v.bad[name] != nil })
@@ -170,7 +171,7 @@ func (v *view) inhibited(s *badService) (ops.Withheld, bool) {
 }
 
 func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
-	if c.flaps(v.now) {
+	if v.holdsFlapping(s, c) {
 		until := c.Changed[len(c.Changed)-1].Add(c.Calm)
 		return ops.Withheld{
 			Why:    ops.HoldFlapping,
@@ -178,12 +179,68 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 			Reason: fmt.Sprintf("%s is flapping; it must be stable for %s first.", s.name, c.Calm),
 		}, true
 	}
+	return v.silenced(s, c.Probe)
+}
+
+// holdsFlapping: the check flaps and had its cycle. A check that goes up and down all the time is degraded for that, and gets one cycle;
+// that it flaps, too, keeps it from getting more of them.
+func (v *view) holdsFlapping(s *badService, c State) bool {
+	if !c.flaps(v.now) || c.Lately.Unsteady == "" {
+		return c.flaps(v.now)
+	}
+	if _, covered := v.covered(s); covered {
+		return false
+	}
+	for i, o := range v.Causes {
+		if v.members[i][s.name] && o.At.After(c.Flapped) {
+			return true
+		}
+	}
+	return false
+}
+
+// flapping lists the services that no agent works on because they flap, that nobody has silenced, and of which nobody was told.
+func (v *view) flapping(held []ops.Withheld) []Flapping {
+	why := map[string]ops.HoldReason{}
+	for _, h := range held {
+		why[h.Service] = h.Why
+	}
+	found, told := map[string]Flapping{}, map[string]bool{}
+	for _, c := range v.States {
+		if !c.flaps(v.now) {
+			continue
+		}
+		told[c.Service] = told[c.Service] || c.Told
+		if v.bad[c.Service] != nil {
+			if why[c.Service] != ops.HoldFlapping {
+				continue // it has a cycle, or gets one
+			}
+		} else if c.Lately.Checks < leastChecks || len(within(c.Lately.Failures, v.now)) >= mostFailures {
+			continue // with the next failure it may be degraded, and get one
+		}
+		s := &badService{name: c.Service, group: v.groups[c.Service]}
+		if _, silenced := v.silenced(s, c.Probe); silenced {
+			continue
+		}
+		if _, dependent := v.dependency(s); dependent {
+			continue
+		}
+		if f, ok := found[c.Service]; !ok || c.Flapped.Before(f.Since) {
+			found[c.Service] = Flapping{Service: c.Service, Since: c.Flapped, Calm: c.Calm, Error: c.Last.Error}
+		}
+	}
+	maps.DeleteFunc(found, func(name string, _ Flapping) bool { return told[name] })
+	return slices.SortedFunc(maps.Values(found), func(a, b Flapping) int { return strings.Compare(a.Service, b.Service) })
+}
+
+// silenced holds a check that a silence, a person or a maintenance covers.
+func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 	// When a silence or a window ends, services get one grouping window more to recover.
 	for _, at := range []time.Time{v.now, v.now.Add(-v.rules.Window)} {
 		for _, q := range v.Silences {
-			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, c.Probe) {
+			if q.Active(at) && q.Covers(v.Environment, s.name, s.group, probe) {
 				why, what := ops.HoldSilenced, "silenced until "+clock(q.Until)
-				if q.Incident != 0 {
+				if q.Incident != 0 || q.Approval != 0 {
 					why, what = ops.HoldPerson, "held by a person"
 				}
 				return ops.Withheld{
@@ -194,7 +251,7 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 		}
 		for _, w := range v.Windows {
 			until, open := w.Active(at)
-			if open && w.Covers(s.name, s.group, c.Probe) {
+			if open && w.Covers(s.name, s.group, probe) {
 				return ops.Withheld{
 					Why: ops.HoldMaintenance, Until: until.Add(v.rules.Window),
 					Reason: fmt.Sprintf("%s is %s, but in maintenance until %s.", s.name, s.level, clock(until)),
@@ -203,6 +260,19 @@ func (v *view) inhibitedCheck(s *badService, c State) (ops.Withheld, bool) {
 		}
 	}
 	return ops.Withheld{}, false
+}
+
+// Inhibited returns which checks would start nothing now on their own: they flap, or are silenced, held by a person or in maintenance.
+func Inhibited(p Picture, g ops.Grouping, now time.Time) func(State) bool {
+	v := &view{Picture: p, rules: withDefaults(g), now: now}
+	groups := map[string]string{}
+	for _, s := range p.Services {
+		groups[s.Name] = s.Group
+	}
+	return func(s State) bool {
+		_, held := v.inhibitedCheck(&badService{name: s.Service, group: groups[s.Service], level: s.Level}, s)
+		return held
+	}
 }
 
 // covered holds a service that belongs to a cause whose cycle was started.
@@ -218,6 +288,9 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 		return ops.Withheld{}, false
 	}
 	h := ops.Withheld{Why: ops.HoldCovered, Reason: fmt.Sprintf("%s is %s; a cycle was started for it at %s.", s.name, s.level, clock(by.At))}
+	if _, follows := v.dependency(s); !follows { // what it needs explains why it is bad
+		h.Cycle = by.Cycle
+	}
 	if v.rules.Repeat > 0 {
 		h.Until = by.At.Add(v.rules.Repeat)
 		return h, v.now.Before(h.Until)
@@ -227,6 +300,9 @@ func (v *view) covered(s *badService) (ops.Withheld, bool) {
 
 func (v *view) belongs(s *badService, cause int) bool {
 	o := &v.Causes[cause]
+	if o.ResolvedAt != nil {
+		return false
+	}
 	if v.members[cause][s.name] {
 		return !s.began.After(o.At)
 	}
@@ -293,12 +369,16 @@ func (v *view) root(name string) bool {
 	return true
 }
 
-// recent holds a service that failed again shortly after its last cycle was started.
+// recent holds a service that failed again shortly after its last cycle was started, or that is still bad after its cause counts as over.
 func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	var last time.Time
+	said := "%s is %s again; its last cycle was started at %s."
 	for i, o := range v.Causes {
 		if v.members[i][s.name] && !o.At.After(v.now) && o.At.After(last) {
 			last = o.At
+		}
+		if over := o.ResolvedAt; over != nil && v.members[i][s.name] && !s.began.After(o.At) && over.After(last) {
+			last, said = *over, "%s is still %s; its last problem was closed at %s."
 		}
 	}
 	until := last.Add(v.rules.Pause)
@@ -308,7 +388,7 @@ func (v *view) recent(s *badService) (ops.Withheld, bool) {
 	return ops.Withheld{
 		Why:    ops.HoldRecent,
 		Until:  until,
-		Reason: fmt.Sprintf("%s is %s again; its last cycle was started at %s.", s.name, s.level, clock(last)),
+		Reason: fmt.Sprintf(said, s.name, s.level, clock(last)),
 	}, true
 }
 
@@ -364,7 +444,7 @@ func (v *view) cause(members []*badService) NewCause {
 	slices.Sort(c.Affected)
 	for _, name := range slices.Concat(c.Services, c.Affected) {
 		for _, s := range v.bad[name].checks {
-			c.Checks = append(c.Checks, s.Last)
+			c.Checks = append(c.Checks, s.Finding(s.Lately.Status))
 		}
 	}
 	c.Reason = sentence(first, c)
@@ -378,7 +458,7 @@ func sentence(first *badService, c NewCause) string {
 			worst = s
 		}
 	}
-	text := fmt.Sprintf("%s is %s%s", first.name, first.level, worst.because())
+	text := fmt.Sprintf("%s is %s%s", first.name, first.level, worst.because(worst.Level))
 	if n := len(c.Services) - 1; n > 0 {
 		text += fmt.Sprintf("; %d more failed with it", n)
 	}

@@ -240,6 +240,56 @@ func TestTheLastCycleOfAServiceCounts(t *testing.T) {
 	}
 }
 
+// A cause that counts as over while its service is still bad covers it no longer; the service waits for the pause, counted from that time.
+func TestACauseThatWasReleasedStartsAnotherCycleAfterThePause(t *testing.T) {
+	at, over := start().Add(-2*time.Hour), start().Add(-4*time.Minute)
+	released := ops.Cause{Services: []string{"web"}, At: at, Cycle: 7, ResolvedAt: &over}
+	p := Picture{States: []State{ill("web", ops.Down, 3*time.Hour)}, Causes: []ops.Cause{released}}
+	j := Judge(p, ops.Grouping{}, start())
+	if len(j.Held) != 1 || j.Held[0].Why != ops.HoldRecent || !j.Held[0].Until.Equal(over.Add(10*time.Minute)) ||
+		j.Held[0].Reason != "web is still down; its last problem was closed at 09:56:00 UTC." {
+		t.Errorf("before the end of the pause: %+v", j)
+	}
+	if j := Judge(p, ops.Grouping{}, over.Add(10*time.Minute)); len(j.Causes) != 1 {
+		t.Errorf("after it: %+v", j)
+	}
+	// One that failed again later is held by the start of its last cycle only, which is long ago.
+	p.States = []State{ill("web", ops.Down, time.Minute)}
+	if j := Judge(p, ops.Grouping{}, start()); len(j.Causes) != 1 {
+		t.Errorf("failed again: %+v", j)
+	}
+}
+
+func TestACoveredServiceNamesItsCycleUnlessItWaitsForAnother(t *testing.T) {
+	p := Picture{
+		States: []State{ill("web", ops.Down, time.Minute)}, Services: []ops.Service{{Name: "web", DependsOn: []string{"db"}}, {Name: "db"}},
+		Causes: []ops.Cause{{Services: []string{"web"}, At: start(), Cycle: 7}},
+	}
+	if j := Judge(p, ops.Grouping{}, start()); len(j.Held) != 1 || j.Held[0].Cycle != 7 {
+		t.Errorf("got %+v", j)
+	}
+	p.States = append(p.States, ill("db", ops.Down, time.Minute))
+	if j := Judge(p, ops.Grouping{}, start()); len(j.Held) != 1 || j.Held[0].Why != ops.HoldCovered || j.Held[0].Cycle != 0 {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestACheckIsInhibitedOnItsOwn(t *testing.T) {
+	p := Picture{
+		Services: []ops.Service{{Name: "web", Group: "shop"}},
+		Silences: []ops.Silence{{Service: "web", Probe: "alert*", Until: start().Add(time.Hour)}},
+		Windows:  []Window{{Maintenance: ops.Maintenance{Group: "shop", Probe: "tcp", Until: start().Add(time.Hour)}}},
+	}
+	inhibited := Inhibited(p, ops.Grouping{}, start())
+	for probe, want := range map[string]bool{"alert Down 01": true, "tcp": true, "GET": false} {
+		s := ill("web", ops.Down, time.Minute)
+		s.Probe = probe
+		if got := inhibited(s); got != want {
+			t.Errorf("%s: %t", probe, got)
+		}
+	}
+}
+
 func TestServicesAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		services []ops.Service

@@ -18,6 +18,10 @@ type Thresholds struct {
 	// TolerateDegraded counts a degraded result as a good one.
 	TolerateDegraded bool
 	Flapping         ops.Flapping
+	// MaxRestarts is how many restarts of a container its own probe accepts; it reports more of them as degraded itself.
+	MaxRestarts int
+
+	lately bool // the results count for Lately
 }
 
 func (t Thresholds) withDefaults() Thresholds {
@@ -66,6 +70,11 @@ type State struct {
 	Flapping bool          `json:"flapping"`
 	Calm     time.Duration `json:"calm"`            // how long it must be stable to end flapping
 	Changed  []time.Time   `json:"turns,omitempty"` // when it last changed between good and bad
+	// Flapped is the first of the changes that made it flap, or zero while it does not.
+	Flapped time.Time `json:"flapped,omitzero"`
+	Told    bool      `json:"told,omitempty"` // people were told that it flaps
+
+	Lately Lately `json:"lately,omitzero"`
 }
 
 // ChangeKind is how a check changed.
@@ -103,6 +112,7 @@ func Observe(s State, result ops.Check, t Thresholds, now time.Time) (State, []C
 	if !s.Last.At.IsZero() && !at.After(s.Last.At) && !s.Last.At.After(now) {
 		return s, nil
 	}
+	t.lately = true
 	return s.next(result, t, at)
 }
 
@@ -111,10 +121,19 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	first := s.Last.At.IsZero()
 	wasBad := s.Bad > 0
 	result.At = at
+	bad := t.bad(result)
+	if t.lately {
+		s.Lately = s.Lately.next(bad, wasBad, s.Last.Instance, result)
+	}
+	if result.Instance == (ops.Instance{}) {
+		result.Instance = s.Last.Instance // the engine could not be asked
+	}
 	s.Service, s.Probe, s.Last, s.Calm = result.Service, result.Probe, result, t.Flapping.Calm
 	s.FailAfter, s.RecoverAfter = t.FailAfter, t.RecoverAfter
-	bad := t.bad(result)
 	s.count(bad, result.Status == ops.Down, at)
+	if t.lately && !s.Failing() && s.Bad < t.FailAfter {
+		s.unsteady(t)
+	}
 
 	changes := s.flap(!first && bad != wasBad, t.Flapping, at)
 	if to := s.settle(t); to != s.Level {
@@ -150,11 +169,11 @@ func (s *State) settle(t Thresholds) ops.Health {
 	switch {
 	case s.Downs >= t.FailAfter:
 		return ops.Down
-	case s.Good >= t.RecoverAfter, s.Level == "" && s.Good > 0:
+	case s.Good >= t.RecoverAfter && s.calm(), s.Level == "" && s.Good > 0:
 		return ops.Healthy
 	case s.Level == ops.Down && s.NotDown >= t.RecoverAfter:
 		return ops.Degraded
-	case (s.Level == ops.Healthy || s.Level == "") && s.Bad >= t.FailAfter:
+	case !s.Failing() && (s.Bad >= t.FailAfter || s.Lately.Unsteady != ""):
 		return ops.Degraded
 	}
 	return s.Level
@@ -168,22 +187,27 @@ func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
 		return c, false
 	case to == ops.Healthy:
 		c.Kind, c.Reason = Recovered, fmt.Sprintf("%s recovered after %s.", s.Service, at.Sub(s.Began).Round(time.Second))
-		s.Began, s.Recovered = time.Time{}, at
+		s.Began, s.Recovered, s.Lately = time.Time{}, at, Lately{From: at}
 	case s.Level == ops.Down:
-		c.Kind, c.Reason = Eased, fmt.Sprintf("%s is no longer down, but degraded%s.", s.Service, s.because())
+		c.Kind, c.Reason = Eased, fmt.Sprintf("%s is no longer down, but degraded%s.", s.Service, s.because(to))
 	case s.Level == ops.Degraded:
-		c.Kind, c.Reason = Worsened, fmt.Sprintf("%s is down%s.", s.Service, s.because())
+		c.Kind, c.Reason = Worsened, fmt.Sprintf("%s is down%s.", s.Service, s.because(to))
 	default:
-		c.Kind, c.Reason = Failed, fmt.Sprintf("%s is %s%s.", s.Service, to, s.because())
+		c.Kind, c.Reason = Failed, fmt.Sprintf("%s is %s%s.", s.Service, to, s.because(to))
 	}
 	return c, true
 }
 
-func (s State) because() string {
-	if s.Last.Error == "" {
+// because is why the check has a level.
+func (s State) because(level ops.Health) string {
+	why := s.Last.Error
+	if level == ops.Degraded && s.Lately.Unsteady != "" {
+		why = s.Lately.Unsteady
+	}
+	if why == "" {
 		return ""
 	}
-	return ": " + strings.TrimSuffix(s.Last.Error, ".")
+	return ": " + strings.TrimSuffix(why, ".")
 }
 
 // flap records a change between good and bad and returns whether flapping began or ended.
@@ -191,7 +215,7 @@ func (s *State) flap(changed bool, f ops.Flapping, at time.Time) []Change {
 	told := Change{Service: s.Service, Probe: s.Probe, From: s.Level, To: s.Level, At: at}
 	var changes []Change
 	if s.Flapping && !s.flaps(at) {
-		s.Flapping, s.Changed = false, nil
+		s.Flapping, s.Changed, s.Flapped, s.Told = false, nil, time.Time{}, false
 		told.Kind, told.Reason = FlapEnded, fmt.Sprintf("%s has been stable for %s.", s.Service, f.Calm)
 		changes = append(changes, told)
 	}
@@ -208,7 +232,7 @@ func (s *State) flap(changed bool, f ops.Flapping, at time.Time) []Change {
 	kept = append(kept, at)
 	s.Changed = kept[max(0, len(kept)-f.Turns):]
 	if !s.Flapping && len(s.Changed) >= f.Turns {
-		s.Flapping = true
+		s.Flapping, s.Flapped = true, s.Changed[0]
 		told.Kind = FlapBegan
 		told.Reason = fmt.Sprintf("%s is flapping: its checks changed %d times within %s.", s.Service, len(s.Changed), f.Window)
 		changes = append(changes, told)

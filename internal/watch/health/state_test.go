@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,18 +102,18 @@ func TestFlappingBeginsAndEnds(t *testing.T) {
 	thresholds := Thresholds{Flapping: ops.Flapping{Turns: 4, Window: 5 * time.Minute, Calm: 2 * time.Minute}}
 	for _, c := range []struct{ timeline, want string }{
 		{".x.x.", "4 flap_began"},
-		{".x.x.x.x.x", "4 flap_began"},
+		{".x.x.x.x.x", "4 flap_began 9 failed"},
 		{".x.x.....", "4 flap_began 8 flap_ended"},
 		{".x.xxxxxx", "4 failed"},
 		{".x.x.xxxxxx", "4 flap_began 6 failed 9 flap_ended"},
-		{".x.x.x.........x.x.x", "4 flap_began 10 flap_ended 18 flap_began"},
+		{".x.x.x.........x.x.x", "4 flap_began 10 flap_ended 15 failed 18 flap_began"},
 		{".x.........x.........x..", ""},
 	} {
 		if _, told := watch(c.timeline, thresholds); strings.Join(told, " ") != c.want {
 			t.Errorf("%s: got %q, want %q", c.timeline, told, c.want)
 		}
 	}
-	if _, told := watch(strings.Repeat(".x", 50), Thresholds{Flapping: ops.Flapping{Turns: -1}}); told != nil {
+	if _, told := watch(strings.Repeat(".x", 50), Thresholds{Flapping: ops.Flapping{Turns: -1}}); strings.Join(told, " ") != "9 failed" {
 		t.Errorf("got %q", told)
 	}
 }
@@ -172,9 +173,9 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 		for i, h := range looks {
 			now = now.Add(30 * time.Second)
 			before := s
-			kept := append([]time.Time(nil), before.Changed...)
+			kept := slices.Concat(before.Changed, before.Lately.Failures)
 			next, changes := Observe(s, ops.Check{At: now, Service: "web", Status: h}, th, now)
-			if !reflect.DeepEqual(kept, append([]time.Time(nil), before.Changed...)) {
+			if !slices.Equal(kept, slices.Concat(before.Changed, before.Lately.Failures)) {
 				t.Fatal("an old state changed")
 			}
 			s = next
@@ -182,7 +183,7 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 				kinds = append(kinds, c.Kind)
 				switch c.Kind {
 				case Failed:
-					if !ending(i, th.FailAfter, func(h ops.Health) bool { return h != ops.Healthy }) {
+					if s.Lately.Unsteady == "" && !ending(i, th.FailAfter, func(h ops.Health) bool { return h != ops.Healthy }) {
 						t.Fatalf("look %d: failed without %d bad looks: %v", i, th.FailAfter, looks)
 					}
 				case Recovered:
@@ -195,11 +196,14 @@ func TestSettlingFollowsTheLooks(t *testing.T) {
 			if ending(i, th.FailAfter, func(h ops.Health) bool { return h == ops.Down }) && s.Level != ops.Down {
 				t.Fatalf("look %d: %q after %d down looks: %v", i, s.Level, th.FailAfter, looks)
 			}
-			if ending(i, max(th.RecoverAfter, 1), func(h ops.Health) bool { return h == ops.Healthy }) && s.Level != ops.Healthy {
+			if s.Lately.Unsteady == "" && ending(i, max(th.RecoverAfter, 1), func(h ops.Health) bool { return h == ops.Healthy }) && s.Level != ops.Healthy {
 				t.Fatalf("look %d: %q after %d good looks: %v", i, s.Level, th.RecoverAfter, looks)
 			}
 			if len(s.Changed) > th.Flapping.Turns {
 				t.Fatalf("%d changes are kept", len(s.Changed))
+			}
+			if len(s.Lately.Failures) > mostFailures || (s.Lately.Unsteady != "" && !s.Failing()) {
+				t.Fatalf("lately: %+v", s)
 			}
 			if s.Failing() && s.Began.IsZero() {
 				t.Fatal("bad without a beginning")

@@ -68,7 +68,7 @@ func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 // asksForCare reports whether a notice of this kind is about an incident that somebody should take care of.
 func asksForCare(kind ops.NoticeKind) bool {
 	switch kind {
-	case ops.NoticeNeedsHuman, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed, ops.NoticePartial, ops.NoticeLeftDown,
+	case ops.NoticeNeedsHuman, ops.NoticeAlert, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed, ops.NoticePartial, ops.NoticeLeftDown,
 		ops.NoticeBudget:
 		return true
 	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeApproval, ops.NoticeReview, ops.NoticeBrake, ops.NoticeResolved,

@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -19,6 +22,7 @@ import (
 const (
 	defaultSocket = "/var/run/docker.sock"
 	restartWindow = 10 * time.Minute
+	shortID       = 12 // as Docker shortens it
 )
 
 // containerName is what Docker and Podman accept; nothing in it can change the path of the request.
@@ -28,30 +32,34 @@ var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 type inspected struct {
 	ID           string `json:"Id"`
 	RestartCount int
+	HostConfig   struct{ RestartPolicy struct{ Name string } }
 	State        struct {
 		Status    string
 		Running   bool
 		Paused    bool
 		OOMKilled bool
 		ExitCode  int
+		StartedAt string
 		Health    *struct{ Status string }
 	}
 }
 
 func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
-	if !containerName.MatchString(spec.Container) {
-		return down("%q is not a container name", spec.Container)
+	seen, err := p.inspect(ctx, spec)
+	if err != nil {
+		return down("%s", err)
 	}
-	socket := spec.Socket
-	if socket == "" {
-		socket = p.socket
-	}
-	seen, problem := p.inspect(ctx, socket, spec.Container)
-	if problem != "" {
-		return down("%s", problem)
-	}
-	again := p.restarts.recent(socket+"\x00"+seen.ID, seen.RestartCount, p.clock())
-	state := seen.State
+	again := p.restarts.recent(p.socketOf(spec)+"\x00"+seen.ID, seen.RestartCount, p.clock())
+	found := seen.judge(again, spec.MaxRestarts)
+	// Package health counts the starts that the engine does not count as restarts, too.
+	found.instance = ops.Instance{ID: seen.ID[:min(len(seen.ID), shortID)], Restarts: seen.RestartCount}
+	found.instance.Started, _ = time.Parse(time.RFC3339Nano, seen.State.StartedAt) // zero where it is not said
+	return found
+}
+
+// judge says what the state of a container means, after so many restarts.
+func (c inspected) judge(again, accepted int) finding {
+	state := c.State
 	switch {
 	case state.Status == "restarting":
 		return down("the container is restarting; its last exit code was %d", state.ExitCode)
@@ -65,42 +73,51 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 		return down("the container is unhealthy")
 	case state.Health != nil && state.Health.Status == "starting":
 		return degraded("the container's health check is starting")
-	case again > spec.MaxRestarts:
+	case again > accepted:
 		return degraded("restarts within %s: %d", restartWindow, again)
 	}
 	return healthy()
 }
 
+// socketOf is where the container engine of a probe listens.
+func (p *Prober) socketOf(spec ops.ProbeSpec) string { return cmp.Or(spec.Socket, p.socket) }
+
+var errNoContainer = errors.New("no such container")
+
 // inspect asks the container engine, over a connection of its own that is closed after the answer.
-func (p *Prober) inspect(ctx context.Context, socket, name string) (seen inspected, problem string) {
+func (p *Prober) inspect(ctx context.Context, spec ops.ProbeSpec) (seen inspected, err error) {
+	socket := p.socketOf(spec)
+	if !containerName.MatchString(spec.Container) {
+		return seen, fmt.Errorf("%q is not a container name", spec.Container)
+	}
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return p.dialer.DialContext(ctx, "unix", socket)
 		},
 	}}
-	address := "http://engine/containers/" + url.PathEscape(name) + "/json"
+	address := "http://engine/containers/" + url.PathEscape(spec.Container) + "/json"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return seen, "ask the container engine: " + reason(err)
+		return seen, fmt.Errorf("ask the container engine: %s", reason(err))
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return seen, "ask the container engine at " + socket + ": " + reason(err)
+		return seen, fmt.Errorf("ask the container engine at %s: %s", socket, reason(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	switch {
 	case err != nil:
-		return seen, "ask the container engine: " + reason(err)
+		return seen, fmt.Errorf("ask the container engine: %s", reason(err))
 	case resp.StatusCode == http.StatusNotFound:
-		return seen, "no such container: " + name
+		return seen, fmt.Errorf("%w: %s", errNoContainer, spec.Container)
 	case resp.StatusCode != http.StatusOK:
-		return seen, "ask the container engine: HTTP " + resp.Status
+		return seen, fmt.Errorf("ask the container engine: HTTP %s", resp.Status)
 	case json.Unmarshal(text, &seen) != nil || seen.ID == "":
-		return seen, "the container engine's answer is unreadable"
+		return seen, errors.New("the container engine's answer is unreadable")
 	}
-	return seen, ""
+	return seen, nil
 }
 
 // restartLog remembers increases of restart counts for a while, so that restarts are noticed although the container is up at the next

@@ -169,3 +169,16 @@ func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
 		t.Errorf("%d containers are remembered", n)
 	}
 }
+
+func TestTheStartOfAContainerIsReported(t *testing.T) {
+	socket := engine(t, func(string) (int, string) { return http.StatusOK, inspection(t, "web", "running", "", 4) })
+	got := run(t, ops.ProbeSpec{Type: "container", Container: "web", Socket: socket, SlowAfter: time.Nanosecond})
+	want := ops.Instance{ID: fmt.Sprintf("%064x", "web")[:12], Started: time.Date(2026, 11, 15, 10, 20, 24, 0, time.UTC), Restarts: 4}
+	if got.Instance != want || got.Status != ops.Degraded {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	gone := run(t, ops.ProbeSpec{Type: "container", Container: "web", Socket: filepath.Join(t.TempDir(), "none.sock")})
+	if gone.Instance != (ops.Instance{}) {
+		t.Errorf("got %+v", gone)
+	}
+}

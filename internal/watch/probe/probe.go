@@ -78,21 +78,27 @@ func New(o Options) *Prober {
 	return p
 }
 
-// finding is the result of one probe.
+// finding is the result of one probe; without a status, nothing was found out.
 type finding struct {
-	status ops.Health
-	err    string
+	status   ops.Health
+	err      string
+	instance ops.Instance // the container that was found
 }
 
 // Run runs the probes, several at a time, and returns their results in the order of the specs after all have ended.
-// A probe that ctx ended has no result, so check ctx when the list is short.
+// A probe that ctx ended has no result, so check ctx when the list is short. For ops.ProbeRunning it only asks whether the containers and
+// units of the specs run; those that cannot be asked have no result.
 func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
+	find := p.find
+	if purpose == ops.ProbeRunning {
+		find = p.running
+	}
 	results := make([]*ops.Check, len(specs))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, spec := range specs {
 		group.Go(func() error {
-			results[i] = p.one(ctx, spec)
+			results[i] = p.one(ctx, spec, find)
 			return nil
 		})
 	}
@@ -107,7 +113,7 @@ func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeS
 	return checks
 }
 
-func (p *Prober) one(parent context.Context, spec ops.ProbeSpec) *ops.Check {
+func (p *Prober) one(parent context.Context, spec ops.ProbeSpec, find func(context.Context, ops.ProbeSpec) finding) *ops.Check {
 	if parent.Err() != nil {
 		return nil
 	}
@@ -120,19 +126,20 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec) *ops.Check {
 	defer cancel()
 
 	at, start := p.clock(), time.Now()
-	found := p.find(ctx, spec)
+	found := find(ctx, spec)
 	took := time.Since(start)
 	switch {
-	case parent.Err() != nil && found.status == ops.Down:
+	case found.status == "", parent.Err() != nil && found.status == ops.Down:
 		return nil
 	case found.status == ops.Down && ctx.Err() != nil:
 		found.err = tooSlow.Error()
 	case found.status == ops.Healthy && spec.SlowAfter > 0 && took > spec.SlowAfter:
-		found = finding{ops.Degraded, fmt.Sprintf("slow: %s, more than %s", took.Round(time.Millisecond), spec.SlowAfter)}
+		found.status, found.err = ops.Degraded, fmt.Sprintf("slow: %s, more than %s", took.Round(time.Millisecond), spec.SlowAfter)
 	}
 	return &ops.Check{
 		At: at, Service: spec.Service, Probe: Describe(spec), Type: checkType(spec), Status: found.status,
 		Error: brief(withoutSecrets(spec, found.err)), ResponseTimeMS: took.Milliseconds(),
+		Instance: found.instance,
 	}
 }
 
@@ -169,11 +176,11 @@ func Types() []string {
 func healthy() finding { return finding{status: ops.Healthy} }
 
 func degraded(format string, args ...any) finding {
-	return finding{ops.Degraded, fmt.Sprintf(format, args...)}
+	return finding{status: ops.Degraded, err: fmt.Sprintf(format, args...)}
 }
 
 func down(format string, args ...any) finding {
-	return finding{ops.Down, fmt.Sprintf(format, args...)}
+	return finding{status: ops.Down, err: fmt.Sprintf(format, args...)}
 }
 
 func checkType(spec ops.ProbeSpec) ops.CheckType {

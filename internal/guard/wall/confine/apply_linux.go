@@ -37,14 +37,11 @@ const Word = "confine"
 // exitNotConfined is the exit code when the walls could not be set up or do not hold.
 const exitNotConfined = 125
 
-// Arguments are what makes the program self run a program as planned. A plan that waits names none.
+// Arguments are what makes the program self run a program as planned.
 func Arguments(self string, plan Plan, path string, argv []string) ([]string, error) {
 	spec, err := json.Marshal(plan)
 	if err != nil {
 		return nil, fmt.Errorf("describe walls: %w", err)
-	}
-	if plan.Waits {
-		return []string{self, Word, string(spec)}, nil
 	}
 	return append([]string{self, Word, string(spec), path}, argv...), nil
 }
@@ -53,43 +50,28 @@ func Arguments(self string, plan Plan, path string, argv []string) ([]string, er
 // program and its arguments with its name. It returns only when something failed.
 func Main(args, environ []string, stdout, stderr io.Writer) int {
 	runtime.LockOSThread()
-	var plan Plan
-	if len(args) > 0 {
-		if err := json.Unmarshal([]byte(args[0]), &plan); err != nil {
-			fmt.Fprintln(stderr, "confine: read walls:", err)
-			return exitNotConfined
-		}
-	}
-	if len(args) < 2 && !plan.Waits {
+	if len(args) < 2 {
 		fmt.Fprintln(stderr, "confine: the walls or the program are missing")
 		return exitNotConfined
 	}
-	held := ""
+	var plan Plan
+	if err := json.Unmarshal([]byte(args[0]), &plan); err != nil {
+		fmt.Fprintln(stderr, "confine: read walls:", err)
+		return exitNotConfined
+	}
 	if len(plan.Trial) > 0 {
 		if err := try(plan.Trial); err != nil {
 			fmt.Fprintln(stdout, Report+err.Error())
 			return exitNotConfined
 		}
-		held = Report + Hold + "\n"
-	}
-	if !plan.Waits {
-		fmt.Fprint(stdout, held)
+		fmt.Fprintln(stdout, Report+Hold)
 	}
 	if err := applyAll(plan.Walls); err != nil {
 		fmt.Fprintln(stderr, "confine:", err)
 		return exitNotConfined
 	}
-	if plan.Waits {
-		fmt.Fprint(stdout, held) // whoever reads it may rely on the walls being up
-		return await(stderr)
-	}
-	return become(Order{Path: args[1], Argv: args[2:], Env: environ}, stderr)
-}
-
-// become makes this process the program. It returns only when that failed.
-func become(o Order, stderr io.Writer) int {
-	err := syscall.Exec(o.Path, o.Argv, o.Env)
-	fmt.Fprintln(stderr, "confine:", &os.PathError{Op: "start", Path: o.Path, Err: err})
+	err := syscall.Exec(args[1], args[2:], environ)
+	fmt.Fprintln(stderr, "confine:", &os.PathError{Op: "start", Path: args[1], Err: err})
 	return exitNotConfined
 }
 

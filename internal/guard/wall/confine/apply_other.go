@@ -5,7 +5,6 @@ package confine
 import (
 	"errors"
 	"io"
-	"os"
 )
 
 // Word is the first argument that makes this program confine itself and become another one.
@@ -21,9 +20,6 @@ func Main([]string, []string, io.Writer, io.Writer) int { return 125 }
 func Arguments(string, Plan, string, []string) ([]string, error) {
 	return nil, errors.New("only Linux has these walls")
 }
-
-// Send fails for the same reason.
-func Send(_, _ *os.File, _ Order) error { return errors.New("only Linux has these walls") }
 
 // ScopedVersion is the first version of Landlock that keeps signals inside the wall.
 const ScopedVersion = 6

@@ -22,16 +22,6 @@ type Plan struct {
 	Walls []*Wall `json:"walls"` // the outermost first; the agent stays behind them
 	// Trial are walls that a thread of its own tries first, the last one with a Trial. The result is the first line of the output.
 	Trial []*Wall `json:"trial,omitempty"`
-	// Waits: the program is not known yet. It is read from the standard input, which is a socket, once the walls are up.
-	Waits bool `json:"waits,omitempty"`
-}
-
-// Order names the program that a process which waits behind its walls becomes. The standard input of the program comes with it as a
-// descriptor; without one it has none.
-type Order struct {
-	Path string   `json:"path"`
-	Argv []string `json:"argv"` // with the name of the program
-	Env  []string `json:"env"`
 }
 
 // A trial prints Report and what it found: Hold, or what is broken.

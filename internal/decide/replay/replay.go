@@ -1,0 +1,124 @@
+// Package replay writes decisions down with everything they were made from, so that they can be made again.
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// Taken is one decision with everything it was made from. The policy is that of the cycle.
+type Taken struct {
+	Cycle   ops.Cycle
+	Journal ops.Journal
+	At      time.Time
+	Step    ops.Step
+}
+
+// Lean leaves out what no decision is made from: the inputs that decisions keep, which say again what policy and sessions say.
+func (t Taken) Lean() Taken {
+	t.Journal.Decisions = slices.Clone(t.Journal.Decisions)
+	for i := range t.Journal.Decisions {
+		t.Journal.Decisions[i].Inputs = nil
+	}
+	if t.Step.Decision != nil {
+		d := *t.Step.Decision
+		d.Inputs = nil
+		t.Step.Decision = &d
+	}
+	return t
+}
+
+// Frame is a decision as it is written. It says what has changed since the frame before, as paths into cycle and journal such as
+// cycle.Status, journal.Sessions.0 and journal.Sessions.0.EndedAt. Only a frame that says everything sets cycle.ID: it begins anew.
+type Frame struct {
+	At   time.Time                  `json:"at"`
+	Set  map[string]json.RawMessage `json:"set,omitempty"`
+	Gone []string                   `json:"gone,omitempty"`
+	Step json.RawMessage            `json:"step"`
+}
+
+// Film writes the decisions of one cycle as frames. The first one says everything.
+type Film struct {
+	// Whole repeats an element of a list as a whole when any field of it has changed, for people who read the frames.
+	Whole bool
+
+	last map[string]json.RawMessage
+}
+
+// Frame writes the next decision.
+func (f *Film) Frame(t Taken) ([]byte, error) {
+	now, err := paths(t)
+	if err != nil {
+		return nil, err
+	}
+	step, err := Sparse(t.Step)
+	if err != nil {
+		return nil, fmt.Errorf("write step: %w", err)
+	}
+	out := Frame{At: t.At, Set: map[string]json.RawMessage{}, Step: step}
+	for path, is := range now {
+		was, known := f.last[path]
+		if bytes.Equal(was, is) || known && !f.Whole && out.fields(path, was, is) {
+			continue
+		}
+		out.Set[path] = is
+	}
+	for path := range f.last {
+		if _, still := now[path]; !still {
+			out.Gone = append(out.Gone, path)
+		}
+	}
+	slices.Sort(out.Gone)
+	f.last = now
+	return plain(out)
+}
+
+// fields writes the fields of an element that have changed, and reports whether it is an element with fields.
+func (f *Frame) fields(path string, was, is json.RawMessage) bool {
+	var before, after map[string]json.RawMessage
+	if strings.Count(path, ".") < 2 || json.Unmarshal(was, &before) != nil || json.Unmarshal(is, &after) != nil {
+		return false // the keys of other maps may be anything, a dot included
+	}
+	for name, value := range after {
+		if !bytes.Equal(before[name], value) {
+			f.Set[path+"."+name] = value
+		}
+	}
+	for name := range before {
+		if _, still := after[name]; !still {
+			f.Gone = append(f.Gone, path+"."+name)
+		}
+	}
+	return true
+}
+
+// paths lists the fields of cycle and journal that are set, and each element of their lists by itself.
+func paths(t Taken) (map[string]json.RawMessage, error) {
+	values := map[string]any{}
+	for prefix, v := range map[string]any{"cycle": t.Cycle, "journal": t.Journal} {
+		fields, _ := sparse(v).(map[string]any)
+		for name, value := range fields {
+			list, isList := value.([]any)
+			if !isList || len(list) == 0 {
+				values[prefix+"."+name] = value
+			}
+			for i, element := range list {
+				values[fmt.Sprintf("%s.%s.%d", prefix, name, i)] = element
+			}
+		}
+	}
+	out := make(map[string]json.RawMessage, len(values))
+	for path, value := range values {
+		var err error
+		if out[path], err = plain(value); err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,159 @@
+package notice
+
+import (
+	"fmt"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+// Heading names a problem for its incident.
+func Heading(kind ops.ProblemKind, handler string) string {
+	switch kind {
+	case ops.ProblemHuman:
+		return "Human attention required"
+	case ops.ProblemTakeOver:
+		return "A human has to take over"
+	case ops.ProblemRefused:
+		return "An escalation was refused"
+	case ops.ProblemBlocked:
+		return "An escalation was blocked"
+	case ops.ProblemBudget, ops.ProblemUnpaid:
+		return "The budget is spent"
+	case ops.ProblemFlapping:
+		return "A service is flapping"
+	case ops.ProblemApproval:
+		return "Approval needed before " + handler + " starts"
+	case ops.ProblemReview:
+		return "A repair needs review"
+	case ops.ProblemUnfinished:
+		return "Repair did not finish"
+	case ops.ProblemRefuted:
+		return "A claimed repair did not hold"
+	case ops.ProblemJudge:
+		return "The judge does not answer"
+	case ops.ProblemHandled:
+		return "down or degraded"
+	case ops.ProblemDryRun:
+		return "Nothing is repaired in a dry run"
+	}
+	return string(kind)
+}
+
+// Advice is what a human should do about a problem of services.
+func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string {
+	names := strings.Join(services, ", ")
+	switch kind {
+	case ops.ProblemFlapping:
+		return "find out what starts and stops it; no agent works on it until it is stable"
+	case ops.ProblemReview:
+		return "check the repair, then accept or reject it"
+	case ops.ProblemUnfinished:
+		return "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
+	case ops.ProblemRefuted:
+		return fmt.Sprintf("repair %s by hand and resolve the incident", names)
+	case ops.ProblemJudge:
+		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
+	case ops.ProblemHandled:
+		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
+	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
+		ops.ProblemApproval, ops.ProblemDryRun:
+	}
+	return ""
+}
+
+// AfterDecision is what a human should do about a decision that ended or stopped the chain.
+func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
+	names := strings.Join(services, ", ")
+	if names == "" {
+		names = "the services"
+	}
+	switch {
+	case d.Verdict == ops.VerdictApproval:
+		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, names)
+	case d.Check == ops.ObjectionMaxTier:
+		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", names, maxTier)
+	case d.Check == ops.ObjectionHeld:
+		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", names)
+	case d.Check == ops.ObjectionCooldown:
+		return fmt.Sprintf("repair %s by hand, or clear the rate limit with claudeops cooldowns clear and run a cycle", names)
+	case d.Verdict == ops.VerdictRefused:
+		return fmt.Sprintf("look at %s: the agent asked for help in a way that could not be accepted", names)
+	}
+	return fmt.Sprintf("repair %s by hand and resolve the incident", names)
+}
+
+// AllowRepair is what a human should do about a problem that a dry run leaves alone. Once: the dry run was asked for this cycle only.
+func AllowRepair(services []string, once bool) string {
+	how := allow
+	if once {
+		how = "run the cycle again without dry run"
+	}
+	return fmt.Sprintf("repair %s by hand, or %s", ops.Listed(services), how)
+}
+
+// allow is how repairs are allowed.
+const allow = "set dry_run: false (CLAUDEOPS_DRY_RUN=false) and start a cycle with claudeops run"
+
+// WithoutDryRun adds what would have been done to what a human should do.
+func WithoutDryRun(todo, would string) string { return todo + "; without dry run: " + would }
+
+// Would says what a decision would have led to: target is the handler that it names, plan what a human would have been asked about.
+func Would(d ops.Decision, target ops.Handler, plan []ops.ApprovedStep) string {
+	who := fmt.Sprintf("%s (%s)", target.Tier, target.ID)
+	switch {
+	case d.Verdict == ops.VerdictApproval && len(plan) > 0:
+		var steps []string
+		for _, s := range plan {
+			steps = append(steps, fmt.Sprintf("%s of %s", s.Action, s.Service))
+		}
+		return "you are asked whether the plan may run: " + And(steps)
+	case d.Verdict == ops.VerdictApproval:
+		return fmt.Sprintf("you are asked whether %s may start: %s", who, target.May().May())
+	case d.Verdict == ops.VerdictEscalate && target.Human():
+		return target.ID + ", a human, takes over"
+	case d.Verdict == ops.VerdictEscalate:
+		return fmt.Sprintf("%s takes over: %s", who, target.May().May())
+	}
+	return d.Reason // it would not have come to a repair either
+}
+
+// AfterSilence is what a human should do about a question that nobody answered.
+func AfterSilence(services []string) string {
+	if len(services) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("repair %s by hand, or run a cycle and answer in time", strings.Join(services, ", "))
+}
+
+// CannotCheck tells that agents do not see the services.
+func CannotCheck(p Problem) Text {
+	p.Todo = "find the cause, then run a cycle: until then agents do not check the services"
+	return Partial(p, ops.Tier1, nil)
+}
+
+// longestTitle limits the title of an incident.
+const longestTitle = 160
+
+// TitleOf names the problem of a service by what its failing check says.
+func TitleOf(c ops.CheckResult) string {
+	what := []rune(ops.Prose(c.Error))
+	if len(what) > longestTitle {
+		what = append(what[:longestTitle-1], '…')
+	}
+	if len(what) == 0 {
+		return c.Service + " is " + string(c.Status)
+	}
+	return c.Service + ": " + string(what)
+}
+
+// Failing says which checks are not healthy, in a line.
+func Failing(checks []ops.CheckResult) string {
+	var bad []string
+	for _, c := range checks {
+		if c.Status != ops.Healthy {
+			bad = append(bad, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Service, c.Status, c.Error)))
+		}
+	}
+	return strings.Join(bad, "; ")
+}

@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"claudeops/internal/notice"
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
+)
+
+// startProbation begins the probation of the incidents that were closed in a resolved cycle, by the cycle itself or by probes while it
+// ran. What a person closed is not on probation: nobody claims to have repaired it. Where an incident is opened again, its
+// probation_until is that moment.
+func startProbation(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
+	return db.Later(ctx, tx, `UPDATE incidents SET probation_until = ?, last_cycle_id = ? WHERE id IN
+			(SELECT incident_id FROM incident_cycles WHERE cycle_id = ?)
+			AND (probation_until IS NULL OR probation_until < resolved_at) AND resolved_by = ?
+			AND service <> '' AND class <> ? AND resolved_at >= (SELECT COALESCE(c.started_at, c.created_at) FROM cycles c WHERE c.id = ?)`,
+		db.Time(at.Add(ops.Probation)), cycle, cycle, ops.Supervisor, ops.ClassAgent, cycle)
+}
+
+// longestClaim is how long before the end of its cycle an incident on probation can have been closed.
+const longestClaim = 24 * time.Hour
+
+const selectClaims = `SELECT i.id, i.environment, i.service, i."check", i.last_cycle_id, i.probation_until FROM incidents i
+	WHERE i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
+
+func scanClaim(r db.Row) (ops.Claim, error) {
+	var c ops.Claim
+	err := r.Scan(&c.Incident, &c.Environment, &c.Service, &c.Check, &c.Cycle, db.ToTime(&c.Until))
+	c.At = c.Until.Add(-ops.Probation)
+	return c, err
+}
+
+// OnProbation returns the claims of an environment that are on probation at a time, with the probes that proved them.
+func (s *Store) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
+	out, err := claims(ctx, s.db.Reader(), environment, at)
+	for n := 0; err == nil && n < len(out); n++ {
+		c := &out[n]
+		c.Probes, err = db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT probe FROM checks WHERE cycle_id = ? AND service = ?
+			AND purpose IN (?, ?, ?) AND status = ? ORDER BY probe`,
+			c.Cycle, c.Service, ops.ProbeVerify, ops.ProbePlan, ops.ProbeRecheck, ops.Healthy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list what is on probation in %s: %w", environment, err)
+	}
+	return out, nil
+}
+
+// claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
+func claims(ctx context.Context, q db.Querier, environment string, at time.Time) ([]ops.Claim, error) {
+	out, err := db.List(ctx, q, scanClaim, selectClaims+` ORDER BY i.resolved_at, i.id`, db.Time(at.Add(-longestClaim)), db.Time(at))
+	return slices.DeleteFunc(out, func(c ops.Claim) bool { return c.Environment != environment }), err
+}
+
+// Relapsed opens the incident of a claim again, because its check fails on probation, marks the cycle as refuted and tells people once.
+// It reports whether it did: an incident that is open already stays as it is.
+func (s *Store) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
+	r.At = s.orNow(r.At)
+	done := false
+	err := s.db.WriteIn(ctx, "relapsed", db.InEnvironment(r.Claim.Environment), func(tx db.Querier) (err error) {
+		done, err = reopen(ctx, tx, r, false)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("open incident %d again: %w", r.Claim.Incident, err)
+	}
+	return done, nil
+}
+
+// reopen is Relapsed within a transaction. Told means that the report that found it counts and calls people itself.
+func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool, error) {
+	i, err := incidentByID(ctx, tx, r.Claim.Incident)
+	if err != nil {
+		return false, err
+	}
+	claimed, err := cycleByID(ctx, tx, r.Claim.Cycle)
+	if err != nil {
+		return false, err
+	}
+	more, called, remind := 1, &r.At, (*time.Time)(nil)
+	if every := claimed.Policy.Approval.Remind; every > 0 {
+		remind = ops.Ptr(r.At.Add(every))
+	}
+	if told {
+		more, called, remind = 0, nil, nil
+	}
+	i.Title, i.Level = notice.TitleOf(result(r.Found)), levelOf(r.Found.Status)
+	report, err := reopenedReport(i, r)
+	if err != nil {
+		return false, err
+	}
+	failed := &r.At
+	if r.Found.Purpose == "" {
+		failed = nil // no probe says so
+	}
+	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, resolved_at = NULL, resolved_by = '', resolution = '',
+			probation_until = ?, unverified_at = NULL, acknowledged_at = NULL, acknowledged_by = '', snoozed_until = NULL, reminders = 0,
+			title = ?, level = ?, report = ?, occurrences = occurrences + ?, called_at = ?, remind_at = ?,
+			probe_failed_at = COALESCE(?, probe_failed_at), updated_at = ?
+		WHERE id = ? AND probation_until > resolved_at
+			AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.fingerprint = incidents.fingerprint AND o.resolved_at IS NULL)`,
+		ops.IncidentOpen, db.Time(r.At), i.Title, i.Level, report, more, db.OptTime(called), db.OptTime(remind), db.OptTime(failed),
+		db.Time(r.At), i.ID))
+	if err != nil || !ok {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET refuted_at = ? WHERE id = ? AND refuted_at IS NULL`, db.Time(r.At), claimed.ID)
+	if err != nil {
+		return false, err
+	}
+	if r.Cycle != 0 {
+		if err := countCycle(ctx, tx, i.ID, r.Cycle); err != nil {
+			return false, err
+		}
+	}
+	err = insertEvent(ctx, tx, ops.Event{
+		CycleID: &claimed.ID, Environment: i.Environment, Level: i.Level, Kind: kindIncident, Service: i.Service,
+		Message: describeIncident(i) + " is open again: " + notice.Refutes(claimed, r),
+	}, r.At)
+	if err != nil || told {
+		return true, err
+	}
+	text := notice.DidNotHold(i, claimed, r)
+	_, err = insertNotice(ctx, tx, ops.Notice{
+		CycleID: &claimed.ID, Kind: ops.NoticeNeedsHuman, Level: i.Level, Title: text.Title, Body: text.Body, Incident: i.ID,
+		Environment: i.Environment, Service: i.Service,
+	}, r.At)
+	return true, err
+}
+
+func result(c ops.Check) ops.CheckResult {
+	return ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error}
+}
+
+// reopenedReport is the stored report of an incident with what is true now. One that cannot be read stays as it is.
+func reopenedReport(i ops.Incident, r ops.Relapse) (string, error) {
+	known, err := i.Known()
+	if err != nil {
+		return string(i.Report), nil //nolint:nilerr // it is shown as it is
+	}
+	known.Title, known.Titles, known.Level, known.Checks = i.Title, nil, i.Level, []ops.CheckResult{result(r.Found)}
+	known.Handled, known.Waits, known.Recommendation = false, false, notice.AfterRelapse(r)
+	return db.JSON(known)
+}
+
+// relapse opens the incident of a service again that is on probation and that the report is about.
+func (p *reporting) relapse(ctx context.Context, service string) error {
+	check := failingCheck(p.report.Checks, service)
+	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
+		AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
+		db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check)
+	if err != nil || len(found) == 0 || service == "" {
+		return err
+	}
+	r := ops.Relapse{Claim: found[0], Found: p.found(service), At: p.at}
+	if p.report.Handled {
+		r.Cycle = p.cycle.id
+	}
+	if err := countCycle(ctx, p.tx, r.Claim.Incident, p.cycle.id); err != nil {
+		return err
+	}
+	done, err := reopen(ctx, p.tx, r, p.told)
+	if err != nil || !done || !p.told {
+		return err
+	}
+	claimed, err := cycleByID(ctx, p.tx, r.Claim.Cycle)
+	p.again = append(p.again, notice.Claimed(claimed, r))
+	return err
+}
+
+// found is what the report says of a service; no probe has looked.
+func (p *reporting) found(service string) ops.Check {
+	for _, c := range p.report.Checks {
+		if c.Service == service && c.Status != ops.Healthy {
+			return ops.Check{Service: service, Type: c.CheckType, Status: c.Status, Error: c.Error}
+		}
+	}
+	return ops.Check{Service: service, Status: ops.Down}
+}
+
+// relapses opens the incidents again whose check the own probes of a cycle find bad on probation. It reports whether there were any.
+func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition) (bool, error) {
+	bad := slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !now.Cycle.Policy.Bad(c) })
+	if len(bad) == 0 {
+		return false, nil
+	}
+	found, err := claims(ctx, tx, now.Cycle.Environment, t.At)
+	if err != nil || len(found) == 0 {
+		return false, err
+	}
+	picture, err := pictureFor(ctx, tx, now, windowsOf(now.Cycle.Policy.Watch), t.At)
+	if err != nil {
+		return false, err
+	}
+	reopened := false
+	for _, c := range found {
+		n := slices.IndexFunc(bad, c.About)
+		if n < 0 || health.Quiet(picture, now.Cycle.Policy.Watch.Grouping, bad[n], t.At) {
+			continue
+		}
+		r := ops.Relapse{Claim: c, Found: bad[n], At: t.At}
+		held := slices.IndexFunc(now.Journal.Withheld, func(w ops.Withheld) bool { return w.Service == c.Service })
+		switch {
+		case held >= 0 && now.Journal.Withheld[held].Why == ops.HoldDependency:
+			continue // not this repair failed, but what the service needs
+		case !t.Step.Kind.Leaves():
+			r.Cycle = now.Cycle.ID
+		case held >= 0:
+			r = r.After(now.Journal.Withheld[held])
+		}
+		done, err := reopen(ctx, tx, r, false)
+		if err != nil {
+			return reopened, err
+		}
+		reopened = reopened || done
+	}
+	return reopened, nil
+}
+
+// lastResults are the last result of each probe.
+func lastResults(checks []ops.Check) []ops.Check {
+	var out []ops.Check
+	for _, c := range slices.Backward(checks) {
+		if !slices.ContainsFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// linkRelapses gives the cycle of a cause the incidents that were opened again since its failure began. It reports whether these are all
+// of its services: then people know of the failure already.
+func linkRelapses(ctx context.Context, tx db.Querier, c ops.Cause) (known bool, err error) {
+	rows, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL
+		AND i.probation_until >= ? ORDER BY i.id`,
+		c.Environment, db.Time(c.Began))
+	if err != nil {
+		return false, err
+	}
+	told := map[string]bool{}
+	for _, i := range rows {
+		if !slices.Contains(c.Services, i.Service) {
+			continue
+		}
+		told[i.Service] = true
+		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET last_cycle_id = ? WHERE id = ?`, c.Cycle, i.ID); err != nil {
+			return false, err
+		}
+		if err := countCycle(ctx, tx, i.ID, c.Cycle); err != nil {
+			return false, err
+		}
+	}
+	return len(told) == len(c.Services), nil
+}

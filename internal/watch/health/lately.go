@@ -1,0 +1,134 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+const (
+	// Lookback is how far back failures count that did not come in a row.
+	Lookback = 10 * time.Minute
+	// leastChecks is how many results must have come in before they say anything.
+	leastChecks = 10
+	// So many failures, or restarts of a container, within the Lookback make a check degraded.
+	mostFailures = 3
+	mostRestarts = 2
+)
+
+// Lately is what went wrong within the Lookback, in a row or not. It begins again when the check recovers, when its service is restarted
+// by the supervisor or an agent, and when the watch starts.
+type Lately struct {
+	From     time.Time   `json:"from,omitzero"`      // when it last began again
+	Checks   int         `json:"checks,omitempty"`   // results since then; not counted further than leastChecks
+	Failures []time.Time `json:"failures,omitempty"` // the last ones; bad results in a row are one
+	Restarts []time.Time `json:"restarts,omitempty"` // the last ones of its container
+	// Unsteady is why the check settled on degraded although too few bad results came in a row; empty: it did not.
+	Unsteady string     `json:"unsteady,omitempty"`
+	Status   ops.Health `json:"status,omitempty"` // of the last bad result; down after a restart
+}
+
+// next takes one more result into account. Was is the container that the result before found.
+func (l Lately) next(bad, wasBad bool, was ops.Instance, r ops.Check) Lately {
+	l.Checks = min(l.Checks+1, leastChecks)
+	l.Failures, l.Restarts = within(l.Failures, r.At), within(l.Restarts, r.At)
+	if bad {
+		if n := len(l.Failures); wasBad && n > 0 {
+			l.Failures = l.Failures[:n-1]
+		}
+		l.Failures, l.Status = append(l.Failures, r.At), r.Status
+		l.Failures = l.Failures[max(0, len(l.Failures)-mostFailures):]
+	}
+	if n := r.Instance.RestartsSince(was); n > 0 {
+		l.Restarts = append(l.Restarts, slices.Repeat([]time.Time{r.At}, min(n, mostRestarts))...)
+		l.Restarts, l.Status = l.Restarts[max(0, len(l.Restarts)-mostRestarts):], ops.Down
+	}
+	return l
+}
+
+// within returns a copy of the times that lie within the Lookback: states are values, and callers may keep old ones.
+func within(times []time.Time, now time.Time) []time.Time {
+	var out []time.Time
+	for _, t := range times {
+		if now.Sub(t) < Lookback && !t.After(now) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// unsteady settles whether a check that is not failing is degraded by what went wrong lately.
+func (s *State) unsteady(t Thresholds) {
+	l := &s.Lately
+	switch {
+	case l.Checks < leastChecks:
+	case s.Bad > 0 && len(l.Failures) >= mostFailures:
+		s.Began = l.Failures[0]
+		l.Unsteady = fmt.Sprintf("it failed %d times within %s", len(l.Failures), s.Last.At.Sub(s.Began).Round(time.Second))
+		if s.Last.Error != "" {
+			l.Unsteady += ", last with " + strings.TrimSuffix(s.Last.Error, ".")
+		}
+	case t.MaxRestarts < mostRestarts && len(l.Restarts) >= mostRestarts:
+		s.Began = l.Restarts[0]
+		l.Unsteady = fmt.Sprintf("its container was restarted %d times within %s", len(l.Restarts), Lookback)
+	}
+}
+
+// calm: nothing keeps a check from recovering that went wrong lately. One that is degraded for that reason recovers when nothing has
+// gone wrong for the whole Lookback, so that an episode is one failure, however long it lasts.
+func (s State) calm() bool {
+	return s.Lately.Unsteady == "" || len(within(s.Lately.Failures, s.Last.At))+len(within(s.Lately.Restarts, s.Last.At)) == 0
+}
+
+// calmAt is when an unsteady check can recover.
+func (s State) calmAt() time.Time {
+	var last time.Time
+	for _, t := range slices.Concat(s.Lately.Failures, s.Lately.Restarts) {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last.Add(Lookback)
+}
+
+// MindsRestarts reports whether it matters for the check that its service was restarted: call Restarted then.
+func (s State) MindsRestarts() bool {
+	return s.Lately.Unsteady != "" || (!s.Failing() && len(s.Lately.Failures)+len(s.Lately.Restarts) > 1)
+}
+
+// Restarted is the state after the service was restarted on purpose: what went wrong before says nothing about it any more.
+func (s State) Restarted(at time.Time) State {
+	if !at.After(s.Lately.From) {
+		return s
+	}
+	before := func(t time.Time) bool { return !t.After(at) }
+	l := &s.Lately
+	l.From, l.Checks = at, 0
+	l.Failures, l.Restarts = slices.DeleteFunc(slices.Clone(l.Failures), before), slices.DeleteFunc(slices.Clone(l.Restarts), before)
+	s.Last.Instance = ops.Instance{} // the next one is that restart's
+	if l.Unsteady != "" {
+		s.Good, s.NotDown = 0, 0
+	}
+	return s
+}
+
+// Begun is the state when the watch starts: what went wrong before no longer counts, unless the check is degraded for it. That problem
+// has its cycle, and goes on.
+func (s State) Begun(at time.Time) State {
+	if s.Failing() {
+		return s
+	}
+	return s.Restarted(at)
+}
+
+// Finding is the last result. For a check that is degraded by what went wrong lately, whose last result may be good, it says that.
+func (s State) Finding(status ops.Health) ops.Check {
+	found := s.Last
+	if s.Lately.Unsteady != "" && s.Level == ops.Degraded {
+		found.Status, found.Error = status, s.Lately.Unsteady
+	}
+	return found
+}
