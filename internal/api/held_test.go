@@ -50,6 +50,22 @@ func TestARequestForACycleIsAnsweredWithWhatIsHeldBack(t *testing.T) {
 	}
 }
 
+func TestALastingNoIsHeldBack(t *testing.T) {
+	c := newClient(t)
+	facts := []ops.Fact{{Service: "web", Probe: "GET", Type: ops.CheckHTTP, Class: "5xx"}, {Service: "web", Probe: "PING", Type: ops.CheckHTTP, Class: "5xx"}}
+	c.Await(ops.NewCycle{Environment: "home"}, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, ops.Step{
+		Kind: ops.StepAwait, Approval: &ops.Approval{Tier: ops.Tier2, Handler: "tier2", Facts: facts},
+		Incident: &ops.IncidentReport{Title: "may it start?", Services: []string{"web"}, Waits: true},
+	}, apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate})
+	if status, _, body := c.ask("POST", "/api/v1/approvals/1/deny", `{"reason":"not now"}`); status != http.StatusOK {
+		t.Fatalf("deny: %d %v", status, body)
+	}
+	found := items(c.get("/api/v1/held")) // the cycle has not read the answer yet, so it is named as well
+	if last := found[len(found)-1]; len(found) != 2 || last["service"] != "web" || !strings.Contains(fmt.Sprint(last["reason"]), "said no to tier2") {
+		t.Errorf("held back is %v", found)
+	}
+}
+
 func TestAResolveSaysWhatItLeavesBehind(t *testing.T) {
 	c := newClient(t)
 	c.needed("jellyfin")

@@ -49,6 +49,18 @@ func (s *Store) HeldBack(ctx context.Context, e ops.Environment, at time.Time) (
 		h.Reason = notice.HeldService(i.Service, h.Reason)
 		out = append(out, h)
 	}
+	denials, err := s.Denials(ctx, e.Name, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range denials {
+		for n, f := range a.Facts { // they are in order
+			if n == 0 || f.Service != a.Facts[n-1].Service {
+				why := notice.HeldService(f.Service, notice.SaidNo(a))
+				out = append(out, ops.Withheld{Service: f.Service, Why: ops.HoldPerson, Until: *a.DeniedUntil, Reason: why})
+			}
+		}
+	}
 	withheld, err := s.Withheld(ctx, e.Name)
 	if err != nil {
 		return nil, err
