@@ -13,9 +13,6 @@ import (
 // TestFaults makes a short selection of what `make fault` makes in full: kills at places where an effect has happened and its
 // record has not, at random moments, of an agent, a storm of children, a deleted database file, and too much output.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it breaks a real program many times")
-	}
 	t.Parallel()
 	// The program without the race detector: with it a start takes five times as long, and the other tests have it.
 	harness, plain := filepath.Join(t.TempDir(), "fault"), filepath.Join(t.TempDir(), "claudeops")

@@ -27,9 +27,6 @@ const (
 
 // TestTheProgramStaysSmall builds the program as it is delivered and looks at it when it has nothing to do.
 func TestTheProgramStaysSmall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program")
-	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "claudeops")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "claudeops/cmd/claudeops")

@@ -88,10 +88,6 @@ type measured struct {
 
 func TestTheTablesSayWhatProgramsTake(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Log("left out in the short form: it starts a program for every option")
-		return
-	}
 	g, b := newGuard(t), newBox(t)
 	programs := map[string]bool{}
 	var work []measured
@@ -181,10 +177,6 @@ func fromHelp(text string) map[string]bool {
 
 func TestTheTablesSayWhatDockerAndKubectlSay(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Log("left out in the short form: it starts a program for every command")
-		return
-	}
 	g, b := newGuard(t), newBox(t)
 	checked := 0
 	for _, r := range g.tables.order {
