@@ -17,7 +17,7 @@ func scanCanary(r db.Row) (ops.Canary, error) {
 }
 
 // SaveCanary keeps what the trial of an agent CLI showed. A later trial replaces an earlier one.
-func (s *Store) SaveCanary(ctx context.Context, c ops.Canary) error {
+func (s *Reports) SaveCanary(ctx context.Context, c ops.Canary) error {
 	c.At = s.orNow(c.At)
 	err := s.db.Write(ctx, "agent_canary", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO agent_canaries (`+canaryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -42,7 +42,7 @@ func (s *Store) SaveCanary(ctx context.Context, c ops.Canary) error {
 }
 
 // Canary returns the trial of one version of an agent CLI.
-func (s *Store) Canary(ctx context.Context, host, profile, version, settings string) (ops.Canary, error) {
+func (s *Reports) Canary(ctx context.Context, host, profile, version, settings string) (ops.Canary, error) {
 	c, err := db.One(ctx, s.db.Reader(), scanCanary, `SELECT `+canaryColumns+` FROM agent_canaries
 		WHERE host = ? AND profile = ? AND version = ? AND settings = ?`, host, profile, version, settings)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Canary(ctx context.Context, host, profile, version, settings str
 }
 
 // Canaries are all trials of a host, the newest first.
-func (s *Store) Canaries(ctx context.Context, host string) ([]ops.Canary, error) {
+func (s *Reports) Canaries(ctx context.Context, host string) ([]ops.Canary, error) {
 	all, err := db.List(ctx, s.db.Reader(), scanCanary, `SELECT `+canaryColumns+` FROM agent_canaries WHERE host = ?
 		ORDER BY at DESC, profile, version`, host)
 	if err != nil {

@@ -20,6 +20,7 @@
 // Writes are serialized (db.Write), with two exceptions. The output of a session, which only its owner writes, locks the row of
 // its session instead, and so does taking over a running cycle (awaitOutput). The lease of a host is a single row.
 //
-// The files are grouped by subject: journal_ is what a worker reads and writes, people_ what people see and answer, watch_ what
-// starts cycles, guard_ what tool calls may do, report_ what pages and metrics show.
+// The database has parts, which the files are named after: journal_ (Journal) is what a worker reads and writes, people_ (People) what people
+// see and answer, watch_ (Watching) what starts cycles, guard_ (Acts) what tool calls and actions may do, report_ (Reports) what pages and
+// metrics show. Each has at most 60 methods; they share a kernel.
 package store

@@ -40,7 +40,7 @@ type ActionFilter struct {
 }
 
 // ActionRuns returns a page of runs, newest first.
-func (s *Store) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun, error) {
+func (s *Acts) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun, error) {
 	var w db.Filter
 	for cond, value := range map[string]string{
 		`r.environment = ?`: f.Environment, `r.service = ?`: f.Service, `r.status = ?`: string(f.Status),
@@ -67,7 +67,7 @@ func (s *Store) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun
 }
 
 // ActionRun returns one run.
-func (s *Store) ActionRun(ctx context.Context, id int64) (ops.ActionRun, error) {
+func (s *Acts) ActionRun(ctx context.Context, id int64) (ops.ActionRun, error) {
 	r, err := actionByID(ctx, s.db.Reader(), id)
 	if err != nil {
 		return ops.ActionRun{}, fmt.Errorf("read action %d: %w", id, err)
@@ -80,7 +80,7 @@ func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, err
 }
 
 // LastVersion returns the newest image that a container of the service had before an action and that is not the current one.
-func (s *Store) LastVersion(ctx context.Context, environment, service, current string) (string, error) {
+func (s *Acts) LastVersion(ctx context.Context, environment, service, current string) (string, error) {
 	v, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT version FROM action_runs
 		WHERE environment = ? AND service = ? AND version <> '' AND version <> ? ORDER BY id DESC LIMIT 1`, environment, service, current)
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
@@ -90,7 +90,7 @@ func (s *Store) LastVersion(ctx context.Context, environment, service, current s
 }
 
 // RequestAction records that a person wants an action to be done, or a run to be undone. The daemon takes it from there.
-func (s *Store) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time) (ops.ActionRun, error) {
+func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time) (ops.ActionRun, error) {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "request_action", func(tx db.Querier) error {
 		if err := requireName(r.Person); err != nil {
@@ -124,7 +124,7 @@ func describeAction(r ops.ActionRun) string {
 }
 
 // RequestedActions returns what people have asked for in these environments, oldest first.
-func (s *Store) RequestedActions(ctx context.Context, environments []string) ([]ops.ActionRun, error) {
+func (s *Acts) RequestedActions(ctx context.Context, environments []string) ([]ops.ActionRun, error) {
 	all, err := db.List(ctx, s.db.Reader(), scanAction, selectActions+` WHERE r.status = ? ORDER BY r.id`, ops.ActionRequested)
 	if err != nil {
 		return nil, fmt.Errorf("list requested actions: %w", err)
@@ -133,7 +133,7 @@ func (s *Store) RequestedActions(ctx context.Context, environments []string) ([]
 }
 
 // RefuseAction ends a request that is not carried out. One that was taken meanwhile is ops.ErrConflict.
-func (s *Store) RefuseAction(ctx context.Context, id int64, reason string, at time.Time) error {
+func (s *Acts) RefuseAction(ctx context.Context, id int64, reason string, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "refuse_action", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = ? WHERE id = ? AND status = ?`,

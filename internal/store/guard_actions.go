@@ -22,7 +22,7 @@ type ActionIntent struct {
 
 // BeginAction records that an action is about to run: the intent, its cooldown, and the approved step that it uses, or nothing of
 // it. A refusal is the reason why it must not run. After an error nothing was written, and nothing may run.
-func (s *Store) BeginAction(ctx context.Context, owner ops.Owner, in ActionIntent) (run ops.ActionRun, refusal string, err error) {
+func (s *Acts) BeginAction(ctx context.Context, owner ops.Owner, in ActionIntent) (run ops.ActionRun, refusal string, err error) {
 	now := s.moment(s.orNow(in.At))
 	err = s.db.Write(ctx, "begin_action", func(tx db.Querier) error {
 		b := beginning{tx: tx, owner: owner, in: in, now: now}
@@ -206,7 +206,7 @@ type ActionResult struct {
 }
 
 // EndAction records how a run ended, with what the probes say. A successful undo also ends what it undid.
-func (s *Store) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) (ops.ActionRun, error) {
+func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) (ops.ActionRun, error) {
 	at := s.orNow(in.At)
 	var out ops.ActionRun
 	err := s.db.Write(ctx, "end_action", func(tx db.Querier) error {
@@ -259,7 +259,7 @@ func recordActionNews(ctx context.Context, tx db.Querier, r ops.ActionRun, event
 }
 
 // InterruptActions ends the runs whose supervisor has ended, and returns them. They are never repeated.
-func (s *Store) InterruptActions(ctx context.Context, owner ops.Owner, at time.Time) ([]ops.ActionRun, error) {
+func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Time) ([]ops.ActionRun, error) {
 	at = s.orNow(at)
 	var out []ops.ActionRun
 	err := s.db.Write(ctx, "interrupt_actions", func(tx db.Querier) error {
@@ -303,7 +303,7 @@ func (s *Store) InterruptActions(ctx context.Context, owner ops.Owner, at time.T
 }
 
 // NoteAction records what probes say after a run that was interrupted.
-func (s *Store) NoteAction(ctx context.Context, owner ops.Owner, id int64, after []ops.ServiceHealth) error {
+func (s *Acts) NoteAction(ctx context.Context, owner ops.Owner, id int64, after []ops.ServiceHealth) error {
 	err := s.db.Write(ctx, "note_action", func(tx db.Querier) error {
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
@@ -344,7 +344,7 @@ func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, e
 }
 
 // RefuseStep records that a step of an approved plan was not run, so that the plan goes no further.
-func (s *Store) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
+func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "refuse_step", func(tx db.Querier) error {
 		if _, err := fenceCycle(ctx, tx, owner, *r.CycleID); err != nil {

@@ -19,7 +19,7 @@ const (
 
 // SeeHead records the commit that is checked out in a repository of this host. Agents says whether agents can change it from now
 // on. A commit that appeared while they could is theirs, and stays theirs until a person approves it.
-func (s *Store) SeeHead(ctx context.Context, host, repo, head string, agents bool, at time.Time) error {
+func (s *Acts) SeeHead(ctx context.Context, host, repo, head string, agents bool, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "see_head", func(tx db.Querier) error {
 		var before string
@@ -50,7 +50,7 @@ func (s *Store) SeeHead(ctx context.Context, host, repo, head string, agents boo
 }
 
 // noteCommit records who made a commit. What is known of it stays; one of the operator's that is checked out again is the newest.
-func (s *Store) noteCommit(ctx context.Context, tx db.Querier, host, repo, commit, origin string, at time.Time) error {
+func (s *Acts) noteCommit(ctx context.Context, tx db.Querier, host, repo, commit, origin string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (host, repo, commit_id) DO UPDATE SET at = CASE WHEN excluded.origin = ? AND repo_commits.origin <> ?
 			THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
@@ -58,7 +58,7 @@ func (s *Store) noteCommit(ctx context.Context, tx db.Querier, host, repo, commi
 }
 
 // TrustedCommit returns the newest commit of a repository that no agent made or that a person approved.
-func (s *Store) TrustedCommit(ctx context.Context, host, repo string) (string, error) {
+func (s *Acts) TrustedCommit(ctx context.Context, host, repo string) (string, error) {
 	c, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT commit_id FROM repo_commits WHERE host = ? AND repo = ? AND origin <> ?
 		ORDER BY at DESC, id DESC LIMIT 1`, host, repo, originAgent)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) TrustedCommit(ctx context.Context, host, repo string) (string, e
 }
 
 // TrustCommit records that a person approves a commit. From now on actions use it.
-func (s *Store) TrustCommit(ctx context.Context, host, repo, commit, by string, at time.Time) error {
+func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "trust_commit", func(tx db.Querier) error {
 		if err := requireName(by); err != nil {

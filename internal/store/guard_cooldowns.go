@@ -96,7 +96,7 @@ func allowed(limits []ops.CooldownLimit, done []done, now moment) allowance {
 
 // Cooldowns returns, for every action done inside a window, how often it is still possible. Where none is left, Until is when the
 // next one is possible, or zero if a limit permits none at all.
-func (s *Store) Cooldowns(ctx context.Context, environment string, limits []ops.CooldownLimit, now time.Time) ([]ops.Cooldown, error) {
+func (s *Acts) Cooldowns(ctx context.Context, environment string, limits []ops.CooldownLimit, now time.Time) ([]ops.Cooldown, error) {
 	out, err := cooldowns(ctx, s.db.Reader(), environment, limits, s.moment(now))
 	if err != nil {
 		return nil, fmt.Errorf("list cooldowns of %s: %w", environment, err)
@@ -132,7 +132,7 @@ func cooldowns(ctx context.Context, q db.Querier, environment string, limits []o
 
 // ClearCooldown makes the past actions on a service no longer count, and records who asked for that and why. An empty action
 // means every action. It needs no owner: a person may do it next to a running daemon.
-func (s *Store) ClearCooldown(ctx context.Context, environment, service, action, reason, by string, at time.Time) (cleared int, err error) {
+func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, reason, by string, at time.Time) (cleared int, err error) {
 	err = s.db.Write(ctx, "clear_cooldown", func(tx db.Querier) error {
 		if strings.TrimSpace(reason) == "" {
 			return errors.New("no reason given: say why it may be done again")

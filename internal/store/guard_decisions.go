@@ -38,7 +38,7 @@ func scanGuard(r db.Row) (ops.GuardRecord, error) {
 // RecordGuard records a judgement and, where it allows something, reserves the wanted actions in the same transaction. The
 // returned record is the answer to give: if a limit is reached it is a refusal, and nothing is reserved. A connection that is cut is
 // replaced and the question asked again until ctx ends. With an error the caller must refuse.
-func (s *Store) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation,
+func (s *Acts) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation,
 	limits []ops.CooldownLimit,
 ) (ops.GuardRecord, error) {
 	now := s.moment(r.At)
@@ -70,7 +70,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // recordGuard is one attempt. A later one first looks whether an earlier one was written although its answer was lost.
-func (s *Store) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit,
+func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit,
 	now moment, again bool,
 ) (ops.GuardRecord, error) {
 	err := s.db.WriteIn(ctx, "record_guard", db.OfSession(r.SessionID), func(tx db.Querier) error {
@@ -136,7 +136,7 @@ func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, 
 }
 
 // GuardDecisions returns the judgements of a session, oldest first.
-func (s *Store) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+func (s *Acts) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? ORDER BY g.id`, session)
 	if err != nil {
 		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
@@ -145,7 +145,7 @@ func (s *Store) GuardDecisions(ctx context.Context, session ops.SessionID) ([]op
 }
 
 // HandoffCalls returns the judgements of the calls of a session that name a handoff file, oldest first.
-func (s *Store) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+func (s *Acts) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? AND g.input LIKE '%handoff.json%'
 		ORDER BY g.id`, session)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.
 const maxDenials = 500
 
 // GuardDenials returns the newest refusals of the guard in a session, oldest first.
-func (s *Store) GuardDenials(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
+func (s *Acts) GuardDenials(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	return s.guardPage(ctx, session, verdictDeny, maxDenials)
 }
 
@@ -169,7 +169,7 @@ type GuardSummary struct {
 }
 
 // guardPage returns the newest judgements of one kind, oldest first.
-func (s *Store) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
+func (s *Acts) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+` WHERE g.session_id = ? AND g.verdict = ?
 		ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, session, verdict, limit)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Store) guardPage(ctx context.Context, session ops.SessionID, verdict st
 }
 
 // GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.
-func (s *Store) GuardSummary(ctx context.Context, session ops.SessionID, limit int) (GuardSummary, error) {
+func (s *Acts) GuardSummary(ctx context.Context, session ops.SessionID, limit int) (GuardSummary, error) {
 	var out GuardSummary
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN verdict = ? THEN 1 ELSE 0 END), 0), COUNT(*)
 		FROM guard_decisions WHERE session_id = ?`, verdictAllow, session).Scan(&out.Allowed, &out.Denied)
@@ -212,7 +212,7 @@ type CycleCalls struct {
 }
 
 // CycleCalls returns what the guard saw of the sessions of a cycle.
-func (s *Store) CycleCalls(ctx context.Context, cycle ops.CycleID) (CycleCalls, error) {
+func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (CycleCalls, error) {
 	out := CycleCalls{Counts: map[ops.SessionID]CallCounts{}}
 	type counted struct {
 		session              ops.SessionID

@@ -28,7 +28,7 @@ type GuardPage struct {
 }
 
 // GuardList returns a page of the guard's decisions in all sessions.
-func (s *Store) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) {
+func (s *Acts) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) {
 	var out GuardPage
 	var w db.Filter
 	if f.Verdict != "" {

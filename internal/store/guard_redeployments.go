@@ -83,7 +83,7 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown
 }
 
 // ServicesLeftDown returns the services that a session has taken down and not brought up again.
-func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
+func (s *Acts) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
 	out, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT service FROM cooldown_actions
 		WHERE session_id = ? AND status = ? ORDER BY service`, session, actionOpen)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]
 
 // ReleaseActions gives back what a tool call reserved, for a call that is known never to have started. Actions that passed the
 // shell gate stay.
-func (s *Store) ReleaseActions(ctx context.Context, owner ops.Owner, session ops.SessionID, toolUseID string) (released int, err error) {
+func (s *Acts) ReleaseActions(ctx context.Context, owner ops.Owner, session ops.SessionID, toolUseID string) (released int, err error) {
 	err = s.db.WriteIn(ctx, "release_actions", db.OfSession(session), func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, session); err != nil {
 			return err

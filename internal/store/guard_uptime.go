@@ -14,7 +14,7 @@ type moment struct {
 }
 
 // moment is the current moment, with the time of day as the caller gives it and the precision of stored times.
-func (s *Store) moment(at time.Time) moment {
+func (s *kernel) moment(at time.Time) moment {
 	boot, up := s.uptime()
 	return moment{at: s.orNow(at).UTC().Truncate(time.Microsecond), boot: boot, up: up.Truncate(time.Microsecond)}
 }

@@ -17,7 +17,7 @@ import (
 // A cycle that waits for a human can be claimed when its time has come, or when its question or all of its incidents are
 // answered. A question whose time is over expires then. ops.ErrSlotBusy means that another cycle of the environment is running,
 // ops.ErrConflict that this one has ended or waits.
-func (s *Store) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
+func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error) {
 	at = s.orNow(at)
 	var out ops.Claimed
 	err := s.db.WriteIn(ctx, "claim", db.OfCycle(id), func(tx db.Querier) error {
@@ -90,7 +90,7 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 }
 
 // Release puts a running cycle back into the queue and gives up its slot; what was recorded stays.
-func (s *Store) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
+func (s *Journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
 	err := s.db.WriteIn(ctx, "release", db.OfCycle(id), func(tx db.Querier) error {
 		cycle, err := fenceCycle(ctx, tx, owner, id)
 		if err != nil {

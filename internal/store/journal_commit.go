@@ -14,7 +14,7 @@ import (
 
 // Commit writes one transition in one transaction, and returns the cycle and its journal as they are afterwards. It leaves out
 // what the journal knows of other cycles (spend, windows): the caller has it from its claim.
-func (s *Store) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
+func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
 	if t.Empty() {
 		return s.Load(ctx, t.Cycle)
 	}

@@ -29,7 +29,7 @@ func scanCycle(r db.Row) (ops.Cycle, error) {
 }
 
 // SubmitCycle queues a cycle and returns its id. It needs no owner.
-func (s *Store) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
+func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
 	if n.Environment == "" {
 		return 0, errors.New("submit cycle: no environment given")
 	}
@@ -84,7 +84,7 @@ func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options str
 
 // RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the
 // cycle.
-func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
+func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := s.db.WriteIn(ctx, "cancel", db.OfCycle(id), func(tx db.Querier) error {
 		var err error
@@ -116,11 +116,11 @@ func (s *Store) RequestCancel(ctx context.Context, id ops.CycleID, reason string
 }
 
 // Unfinished returns the cycles that have not ended, oldest first.
-func (s *Store) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
+func (s *Journal) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
 	return s.openCycles(ctx, "list unfinished cycles", `TRUE`)
 }
 
-func (s *Store) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
+func (s *Journal) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -129,7 +129,7 @@ func (s *Store) openCycles(ctx context.Context, what, cond string, args ...any) 
 }
 
 // Cycle returns one cycle.
-func (s *Store) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
+func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
 	c, err := cycleByID(ctx, s.db.Reader(), id)
 	if err != nil {
 		return ops.Cycle{}, fmt.Errorf("read cycle %d: %w", id, err)
@@ -142,7 +142,7 @@ func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, er
 }
 
 // LastEnded returns when the newest ended cycle of an environment ended; false when none has.
-func (s *Store) LastEnded(ctx context.Context, environment string) (time.Time, bool, error) {
+func (s *Journal) LastEnded(ctx context.Context, environment string) (time.Time, bool, error) {
 	var t *time.Time
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT MAX(ended_at) FROM cycles WHERE environment = ?`, environment).
 		Scan(db.ToOptTime(&t))
@@ -162,7 +162,7 @@ func scanEnding(r db.Row) (ops.Ending, error) {
 }
 
 // Endings are how the environment's last cycles ended, newest first.
-func (s *Store) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
+func (s *Journal) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
 	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read endings of %s: %w", environment, err)

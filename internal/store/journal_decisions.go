@@ -23,7 +23,7 @@ func scanDecision(r db.Row) (ops.Decision, error) {
 }
 
 // Decisions returns the decisions of a cycle, in order.
-func (s *Store) Decisions(ctx context.Context, cycle ops.CycleID) ([]ops.Decision, error) {
+func (s *Journal) Decisions(ctx context.Context, cycle ops.CycleID) ([]ops.Decision, error) {
 	out, err := decisionsOfCycle(ctx, s.db.Reader(), cycle)
 	if err != nil {
 		return nil, fmt.Errorf("list decisions of cycle %d: %w", cycle, err)
@@ -70,7 +70,7 @@ func scanRecovery(r db.Row) (ops.Recovery, error) {
 }
 
 // Recoveries returns the attempts that the ladder ordered in a cycle, in order.
-func (s *Store) Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error) {
+func (s *Journal) Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error) {
 	out, err := recoveriesOfCycle(ctx, s.db.Reader(), cycle)
 	if err != nil {
 		return nil, fmt.Errorf("list recoveries of cycle %d: %w", cycle, err)
@@ -114,7 +114,7 @@ func scanVerification(r db.Row) (ops.Verification, error) {
 }
 
 // Verifications returns what judges made of the claims of a cycle, in order.
-func (s *Store) Verifications(ctx context.Context, cycle ops.CycleID) ([]ops.Verification, error) {
+func (s *Journal) Verifications(ctx context.Context, cycle ops.CycleID) ([]ops.Verification, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanVerification, selectVerifications+` WHERE f.cycle_id = ? ORDER BY f.id`, cycle)
 	if err != nil {
 		return nil, fmt.Errorf("list verifications of cycle %d: %w", cycle, err)

@@ -33,7 +33,7 @@ type EventFilter struct {
 }
 
 // Events returns a page of events, newest first; with After the oldest come first.
-func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) {
+func (s *Journal) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) {
 	var w db.Filter
 	order := `DESC`
 	if f.After > 0 {
@@ -73,7 +73,7 @@ func (s *Store) Events(ctx context.Context, f EventFilter) ([]ops.Event, error) 
 }
 
 // AddEvent records an event outside a transition.
-func (s *Store) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
+func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 	var id int64
 	err := s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) (err error) {
 		if e.Kind == ops.EventAudit {

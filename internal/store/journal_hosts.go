@@ -13,14 +13,14 @@ import (
 )
 
 // RegisterHost begins a new term of the only host of a database. From now on, writes with an older term are refused.
-func (s *Store) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
+func (s *Journal) RegisterHost(ctx context.Context, host string) (ops.Owner, error) {
 	return s.Enlist(ctx, ops.Host{Name: host}, 0)
 }
 
 // Enlist begins a new term of a host, with a lease of the given length; zero means none. A name that a live host on another
 // machine uses is ops.ErrConflict; after a restart on the same machine the host continues at once. Its cycles in environments
 // that it no longer works for go back to the queue.
-func (s *Store) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (ops.Owner, error) {
+func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (ops.Owner, error) {
 	if h.Name == "" {
 		return ops.Owner{}, errors.New("register host: no name given")
 	}
@@ -90,7 +90,7 @@ func leaseEnd(now time.Time, length time.Duration) any {
 
 // Renew extends a host's lease and duties by the length from now. It reports whether the host was asked to take no new work. A
 // host whose work was given to others gets ops.ErrFenced.
-func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration) (draining bool, err error) {
+func (s *Journal) Renew(ctx context.Context, owner ops.Owner, length time.Duration) (draining bool, err error) {
 	err = s.db.WriteUrgent(ctx, "renew", func(tx db.Querier) error {
 		now, err := s.db.Now(ctx, tx)
 		if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) Renew(ctx context.Context, owner ops.Owner, length time.Duration
 }
 
 // Retire ends the lease and the duties of a host that stops.
-func (s *Store) Retire(ctx context.Context, owner ops.Owner) error {
+func (s *Journal) Retire(ctx context.Context, owner ops.Owner) error {
 	err := s.db.Write(ctx, "retire", func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE hosts SET expires_at = NULL WHERE host = ? AND term = ?`, owner.Host, owner.Term); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *Store) Retire(ctx context.Context, owner ops.Owner) error {
 
 // Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. Sessions that ran there are marked
 // as interrupted: they may have taken effect, so they are not simply repeated.
-func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error) {
+func (s *Journal) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error) {
 	var due int64
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		now, err := s.db.Now(ctx, tx)
@@ -179,7 +179,7 @@ func (s *Store) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, error)
 }
 
 // takeOver ends the duties of a host whose term has ended and puts its cycles back into the queue.
-func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now time.Time) ([]ops.CycleID, error) {
+func (s *Journal) takeOver(ctx context.Context, tx db.Querier, host string, now time.Time) ([]ops.CycleID, error) {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ?`, host); err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *Store) takeOver(ctx context.Context, tx db.Querier, host string, now ti
 }
 
 // requeueCycles puts a host's running cycles back into the queue. Sessions that ran there are marked as interrupted.
-func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time,
+func (s *Journal) requeueCycles(ctx context.Context, tx db.Querier, host string, now time.Time,
 	which func(ops.Cycle) bool,
 ) (requeued []ops.CycleID, err error) {
 	held, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.status = 'running' AND c.owner = ? ORDER BY c.id`, host)
@@ -231,7 +231,7 @@ func (s *Store) requeueCycles(ctx context.Context, tx db.Querier, host string, n
 }
 
 // TakeDuty gives a duty to the owner, or reports that another host has it.
-func (s *Store) TakeDuty(ctx context.Context, owner ops.Owner, name string, length time.Duration) (bool, error) {
+func (s *Journal) TakeDuty(ctx context.Context, owner ops.Owner, name string, length time.Duration) (bool, error) {
 	var taken bool
 	err := s.db.WriteUrgent(ctx, "duty", func(tx db.Querier) error {
 		if err := fenceTerm(ctx, tx, owner); err != nil {
@@ -254,7 +254,7 @@ func (s *Store) TakeDuty(ctx context.Context, owner ops.Owner, name string, leng
 }
 
 // Drain asks a host to take no new work, or to work again.
-func (s *Store) Drain(ctx context.Context, host string, draining bool) error {
+func (s *Journal) Drain(ctx context.Context, host string, draining bool) error {
 	err := s.db.Write(ctx, "drain", func(tx db.Querier) error {
 		found, err := db.Changed(tx.ExecContext(ctx, `UPDATE hosts SET draining = ? WHERE host = ?`, draining, host))
 		if err == nil && !found {
@@ -269,7 +269,7 @@ func (s *Store) Drain(ctx context.Context, host string, draining bool) error {
 }
 
 // Hosts returns all hosts that ever used the database, by name.
-func (s *Store) Hosts(ctx context.Context) ([]ops.Host, error) {
+func (s *Journal) Hosts(ctx context.Context) ([]ops.Host, error) {
 	var out []ops.Host
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		now, err := s.db.Now(ctx, tx)

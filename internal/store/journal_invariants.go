@@ -104,7 +104,7 @@ func wrongCosts() string {
 
 // Verify looks for damage and for rows that break a rule of the journal. With full it reads every page and index and counts every
 // line of output.
-func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
+func (s *Journal) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 	out, err := s.db.Flaws(ctx, full)
 	if err != nil || len(out) > 0 {
 		return out, err // the rows of a damaged file prove nothing
@@ -150,7 +150,7 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 }
 
 // damagedBlocks decompresses all output.
-func (s *Store) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, error) {
+func (s *Journal) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, error) {
 	type position struct{ session, last, lines int64 }
 	var out []Flaw
 	for at := (position{}); len(out) < db.MaxFlaws; {
@@ -176,7 +176,7 @@ func (s *Store) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, error
 }
 
 // whole reports whether a block has what its row says.
-func (s *Store) whole(b block, lines int64) bool {
+func (s *Journal) whole(b block, lines int64) bool {
 	raw, err := s.blocks.unpack(b)
 	if err != nil || b.last-b.first+1 != lines {
 		return false

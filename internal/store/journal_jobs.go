@@ -17,7 +17,7 @@ type Jobs interface {
 }
 
 // UseJobs makes every later write that lets a cycle be advanced insert its job. A file needs none: its only host reads the journal.
-func (s *Store) UseJobs(j Jobs) { s.jobs.Store(&j) }
+func (s *Journal) UseJobs(j Jobs) { s.jobs.Store(&j) }
 
 // nextCycle finds the cycle of an environment that can be advanced now: the oldest one that waits for nothing, unless one is running.
 const nextCycle = `SELECT c.id, c.environment, c.wake_seq, c.started_at FROM cycles c WHERE c.ended_at IS NULL AND c.status <> 'running'
@@ -31,16 +31,16 @@ func scanNext(r db.Row) (ops.Cycle, error) {
 }
 
 // offer inserts the job of the environment's next cycle. Whoever frees the slot of an environment, or wakes one of its cycles, calls it.
-func (s *Store) offer(ctx context.Context, tx db.Querier, environment string, at time.Time) error {
+func (s *kernel) offer(ctx context.Context, tx db.Querier, environment string, at time.Time) error {
 	return s.offerWhere(ctx, tx, `c.environment = ?`, environment, at)
 }
 
 // offerBeside is offer for the environment of a cycle.
-func (s *Store) offerBeside(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
+func (s *kernel) offerBeside(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
 	return s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(id), at)
 }
 
-func (s *Store) offerWhere(ctx context.Context, tx db.Querier, cond string, arg any, at time.Time) error {
+func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg any, at time.Time) error {
 	jobs, server := s.jobs.Load(), db.Server(tx)
 	if jobs == nil || server == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *Store) offerWhere(ctx context.Context, tx db.Querier, cond string, arg 
 
 // Rewake raises the wake numbers of cycles whose jobs are lost: their host took them and died before it claimed the cycles. It returns
 // the cycles with their new numbers.
-func (s *Store) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error) {
+func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -88,6 +88,6 @@ func (s *Store) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, err
 }
 
 // Cancelled returns the cycles that a host runs and that somebody wants to end.
-func (s *Store) Cancelled(ctx context.Context, host string) ([]ops.Cycle, error) {
+func (s *Journal) Cancelled(ctx context.Context, host string) ([]ops.Cycle, error) {
 	return s.openCycles(ctx, "list cancelled cycles", `c.status = 'running' AND c.owner = ? AND c.cancel_requested_at IS NOT NULL`, host)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Load returns a cycle with its journal as one snapshot.
-func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
+func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	var out ops.Claimed
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		var err error
@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	return out, nil
 }
 
-func (s *Store) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	var out ops.Claimed
 	var has contents
 	cycle := db.AheadOne(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id)
@@ -85,7 +85,7 @@ func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, h
 }
 
 // loadOthers reads the parts that take more than one query.
-func (s *Store) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, has contents, at time.Time) (err error) {
+func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, has contents, at time.Time) (err error) {
 	c, j := out.Cycle, &out.Journal
 	if has.incidents {
 		if j.Incidents, err = incidentsFor(ctx, q, c.Environment, c.ID); err != nil {
@@ -148,7 +148,7 @@ type longerRow struct {
 func (r longerRow) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.more...)...) }
 
 // loadWhole is loadClaimed with what concerns other cycles, which only a claim needs.
-func (s *Store) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
 	out, err := s.loadClaimed(ctx, q, id, at)
 	if err != nil {
 		return ops.Claimed{}, err

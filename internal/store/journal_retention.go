@@ -30,7 +30,7 @@ const openIncidentEvents = `(kind = '` + kindIncident +
 
 // RemoveOld removes one batch of records of a kind that are older than they should be kept, or beyond the size limit. It returns
 // how many rows were removed, and whether there may be more. Transcripts that are kept are compressed, some lines at a time.
-func (s *Store) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
+func (s *Journal) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
 	var began time.Time
 	err = s.db.WriteUnordered(ctx, "remove_old", func(tx db.Querier) error {
 		began = time.Now() // waiting for other writers does not count

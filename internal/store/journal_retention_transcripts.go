@@ -150,7 +150,7 @@ type Removed struct {
 }
 
 // Removed returns when the output and the judgements of a session were removed.
-func (s *Store) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
+func (s *Journal) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
 	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (Removed, error) {
 		var out Removed
 		err := r.Scan(db.ToOptTime(&out.Transcript), db.ToOptTime(&out.Guard))

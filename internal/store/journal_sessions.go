@@ -41,7 +41,7 @@ func scanSession(r db.Row) (ops.Session, error) {
 }
 
 // Session returns one session.
-func (s *Store) Session(ctx context.Context, id ops.SessionID) (ops.Session, error) {
+func (s *Journal) Session(ctx context.Context, id ops.SessionID) (ops.Session, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
 	if err != nil {
 		return ops.Session{}, fmt.Errorf("read session %d: %w", id, err)
@@ -50,7 +50,7 @@ func (s *Store) Session(ctx context.Context, id ops.SessionID) (ops.Session, err
 }
 
 // Chain returns all sessions of the cycle that a session belongs to, in the order in which they were queued.
-func (s *Store) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, error) {
+func (s *Journal) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+`
 		WHERE s.cycle_id = (SELECT cycle_id FROM sessions WHERE id = ?) ORDER BY s.id`, id)
 	if err == nil && len(out) == 0 {
@@ -63,7 +63,7 @@ func (s *Store) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, err
 }
 
 // RunningSessions returns the sessions whose process may exist.
-func (s *Store) RunningSessions(ctx context.Context) ([]ops.Session, error) {
+func (s *Journal) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.status = ? ORDER BY s.id`, ops.SessionRunning)
 	if err != nil {
 		return nil, fmt.Errorf("list running sessions: %w", err)
@@ -73,7 +73,7 @@ func (s *Store) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 
 // StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
 // and returns it: nil without a limit. With nothing left the error is ops.ErrBudget, and the session stays queued.
-func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
+func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, plannedID string, at time.Time,
 	ask ops.BudgetAsk,
 ) (granted *float64, err error) {
 	at = s.orNow(at)
@@ -100,7 +100,7 @@ func (s *Store) StartSession(ctx context.Context, owner ops.Owner, id ops.Sessio
 
 // NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
 // pid.
-func (s *Store) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
+func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
 	err := s.db.WriteIn(ctx, "note_process", db.OfSession(id), func(tx db.Querier) error {
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
@@ -131,7 +131,7 @@ func mustChange(id ops.SessionID) func(int64, error) error {
 }
 
 // sayMoved explains an errMoved: the state of the session is read after the transaction, which has changed nothing.
-func (s *Store) sayMoved(ctx context.Context, err error) error {
+func (s *Journal) sayMoved(ctx context.Context, err error) error {
 	moved, ok := errors.AsType[*errMoved](err)
 	if !ok {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // AppendTranscript stores lines of a session's output in one transaction. A line number that exists already is ops.ErrConflict.
-func (s *Store) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
+func (s *Journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func insertTranscript(rows int) string {
 }
 
 // Transcript returns the lines of a session that follow the given number.
-func (s *Store) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]ops.Line, error) {
+func (s *Journal) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]ops.Line, error) {
 	var out []ops.Line
 	for want := db.PageSize(limit); want > 0; {
 		lines, more, err := s.readOutput(ctx, id, after, want)
@@ -112,7 +112,7 @@ type stored struct {
 
 // readOutput reads at most limit lines after a number, from rows and from a few blocks, in one statement: lines may be packed at the
 // same time. It reports whether there may be more.
-func (s *Store) readOutput(ctx context.Context, id ops.SessionID, after int64, limit int) (out []ops.Line, more bool, err error) {
+func (s *Journal) readOutput(ctx context.Context, id ops.SessionID, after int64, limit int) (out []ops.Line, more bool, err error) {
 	const linesOfBlock, maxBlocks = 256, 8 // a guess; and blocks in memory at once
 	blocks := min(1+limit/linesOfBlock, maxBlocks)
 	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (stored, error) {
@@ -159,7 +159,7 @@ func scanLine(r db.Row) (ops.Line, error) {
 }
 
 // TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.
-func (s *Store) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, error) {
+func (s *Journal) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT transcript_lines FROM sessions WHERE id = ?`, id)
 	if err != nil {
 		return 0, fmt.Errorf("count transcript of session %d: %w", id, err)
@@ -168,7 +168,7 @@ func (s *Store) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, e
 }
 
 // FindLines returns the lines of a session that contain a text, in upper or lower case.
-func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, limit int) ([]ops.Line, error) {
+func (s *Journal) FindLines(ctx context.Context, id ops.SessionID, text string, limit int) ([]ops.Line, error) {
 	var out []ops.Line
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		found, err := s.findInBlocks(ctx, tx, id, bytes.ToLower([]byte(text)), db.PageSize(limit))
@@ -189,7 +189,7 @@ func (s *Store) FindLines(ctx context.Context, id ops.SessionID, text string, li
 }
 
 // findInBlocks searches the blocks of a session, one at a time.
-func (s *Store) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionID, text []byte, limit int) (out []ops.Line, err error) {
+func (s *Journal) findInBlocks(ctx context.Context, tx db.Querier, id ops.SessionID, text []byte, limit int) (out []ops.Line, err error) {
 	var lower []byte
 	for after := int64(0); len(out) < limit; {
 		b, err := db.One(ctx, tx, scanBlock, selectBlocks+` WHERE session_id = ? AND last_seq > ? ORDER BY last_seq LIMIT 1`, id, after)
@@ -239,7 +239,7 @@ func lowered(to, data, text []byte) []byte {
 
 // AppendSpooled stores output that its host could not store when it was read. Lines that are stored already stay unchanged. Only
 // the host that ran the session has such lines, so they are accepted even if the session has continued elsewhere.
-func (s *Store) AppendSpooled(ctx context.Context, host string, id ops.SessionID, lines []ops.Line) error {
+func (s *Journal) AppendSpooled(ctx context.Context, host string, id ops.SessionID, lines []ops.Line) error {
 	err := s.db.Write(ctx, "spooled", func(tx db.Querier) error {
 		var ran string
 		// The row first, in the same order as AppendTranscript, to avoid a deadlock.

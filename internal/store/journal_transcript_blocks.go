@@ -163,7 +163,7 @@ func runs(lines []ops.Line) [][]ops.Line {
 	return out
 }
 
-func (s *Store) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
+func (s *Journal) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
 	b, err := s.blocks.pack(lines)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Store) insertBlock(ctx context.Context, tx db.Querier, id ops.SessionID
 }
 
 // insertOutput stores lines as blocks where that is worthwhile, and else as rows.
-func (s *Store) insertOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
+func (s *Journal) insertOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
 	inOrder := slices.IsSortedFunc(lines, func(a, b ops.Line) int { return cmp.Compare(a.Seq, b.Seq) })
 	if !inOrder || s.maxOutput > 0 && s.maxOutput < leastLimit || sizeOf(lines) < directBytes {
 		return insertLines(ctx, tx, id, lines)
@@ -211,7 +211,7 @@ func refuseStored(ctx context.Context, tx db.Querier, id ops.SessionID, first, l
 }
 
 // packOutput compresses some lines of an ended session that are stored as rows. It reports whether there may be more.
-func (s *Store) packOutput(ctx context.Context, tx db.Querier, now time.Time) (more bool, err error) {
+func (s *Journal) packOutput(ctx context.Context, tx db.Querier, now time.Time) (more bool, err error) {
 	id, err := unpackedSession(ctx, tx, now.Add(-packAfter))
 	if err != nil || id == 0 {
 		return false, err

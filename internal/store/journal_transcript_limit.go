@@ -56,7 +56,7 @@ func droppedIn(lines []ops.Line) (n int64) {
 
 // limitOutput drops lines in the middle of a session's output when there is more than the limit: the first half of the limit and the
 // newest lines stay. It drops an eighth at a time, so that not every batch has to.
-func (s *Store) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID, size outputSize, last int64) error {
+func (s *Journal) limitOutput(ctx context.Context, tx db.Querier, id ops.SessionID, size outputSize, last int64) error {
 	if s.maxOutput <= 0 || size.bytes <= s.maxOutput {
 		return nil
 	}
@@ -159,7 +159,7 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20
 type Gap struct{ From, To, Bytes int64 }
 
 // Gap returns what was dropped of a session's output; the zero value means nothing.
-func (s *Store) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
+func (s *Journal) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
 	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (Gap, error) {
 		var g Gap
 		err := r.Scan(&g.From, &g.To, &g.Bytes)

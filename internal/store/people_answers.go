@@ -13,18 +13,18 @@ import (
 
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
 // resolved already is an ops.ErrConflict that says by whom and when.
-func (s *Store) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+func (s *People) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	return s.answerIncident(ctx, "acknowledge", id, acknowledging(id, by, reason, s.orNow(at)))
 }
 
 // Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
-func (s *Store) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
+func (s *People) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
 	return s.answerIncident(ctx, "snooze", id, snoozing(id, by, until, reason, s.orNow(at)))
 }
 
 // ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. If its service is still bad, the
 // note of the result says so and what happens next. A resolved one is an ops.ErrConflict that says by whom and when.
-func (s *Store) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+func (s *People) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
 	at = s.orNow(at)
 	var note string
 	out, err := s.answerIncident(ctx, "resolve", id, incidentAnswer{
@@ -89,7 +89,7 @@ func snoozing(id int64, by string, until time.Time, reason string, at time.Time)
 }
 
 // answerIncident changes an incident for a person and records the event, in one transaction.
-func (s *Store) answerIncident(ctx context.Context, verb string, id int64, a incidentAnswer) (ops.Incident, error) {
+func (s *People) answerIncident(ctx context.Context, verb string, id int64, a incidentAnswer) (ops.Incident, error) {
 	var out ops.Incident
 	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) (err error) {
 		out, err = s.answerIncidentIn(ctx, tx, a)
@@ -102,7 +102,7 @@ func (s *Store) answerIncident(ctx context.Context, verb string, id int64, a inc
 }
 
 // answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
-func (s *Store) answerIncidentIn(ctx context.Context, tx db.Querier, a incidentAnswer) (ops.Incident, error) {
+func (s *People) answerIncidentIn(ctx context.Context, tx db.Querier, a incidentAnswer) (ops.Incident, error) {
 	if err := requireName(a.by); err != nil {
 		return ops.Incident{}, err
 	}
@@ -140,7 +140,7 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 }
 
 // DueReminders returns the incidents with a due reminder, longest due first.
-func (s *Store) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
+func (s *People) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
 		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Store) DueReminders(ctx context.Context, now time.Time, limit int) ([]o
 // Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
 // CreatedAt is the time of the reminder. If none is due any more, because of an answer in between, nothing is sent and the error
 // is ops.ErrConflict.
-func (s *Store) Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error {
+func (s *People) Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error {
 	at := s.orNow(notice.CreatedAt)
 	err := s.db.Write(ctx, "reminded", func(tx db.Querier) error {
 		if next != nil && !next.After(at) {

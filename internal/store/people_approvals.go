@@ -51,7 +51,7 @@ type ApprovalFilter struct {
 }
 
 // Approvals returns a page of questions to people, newest first.
-func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval, error) {
+func (s *People) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval, error) {
 	var w db.Filter
 	if f.Status != "" {
 		w.Add(`a.status = ?`, f.Status)
@@ -74,7 +74,7 @@ func (s *Store) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval
 }
 
 // Approval returns one question.
-func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
+func (s *People) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 	a, err := approvalByID(ctx, s.db.Reader(), id)
 	one := []ops.Approval{a}
 	if err == nil {
@@ -87,7 +87,7 @@ func (s *Store) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 }
 
 // ExpiringApprovals returns the pending questions whose time is over, longest over first.
-func (s *Store) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
+func (s *People) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
 		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
 	if err != nil {
@@ -148,7 +148,7 @@ func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at tim
 
 // Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
 // says who answered what and when. A no lasts as long as a no does where nobody says otherwise.
-func (s *Store) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
+func (s *People) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
@@ -170,7 +170,7 @@ type given struct {
 }
 
 // answerIn is Answer within a transaction. A conflict has written nothing.
-func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
+func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
 	if err := checkAnswer(g.status, g.by); err != nil {
 		return ops.Approval{}, err
 	}
@@ -189,7 +189,7 @@ func (s *Store) answerIn(ctx context.Context, tx db.Querier, id int64, g given, 
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
 // an ops.ErrConflict.
-func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
+func (s *People) AnswerPlan(ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
@@ -207,7 +207,7 @@ func (s *Store) AnswerPlan(ctx context.Context, id int64, hash string, steps []i
 }
 
 // answerPlanIn is AnswerPlan within a transaction. A conflict has written nothing.
-func (s *Store) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval, hash string, steps []int, by, reason string,
+func (s *People) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval, hash string, steps []int, by, reason string,
 	at time.Time,
 ) (ops.Approval, error) {
 	if err := requireName(by); err != nil {
@@ -230,7 +230,7 @@ func (s *Store) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval,
 
 // ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
 // none of them.
-func (s *Store) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string,
+func (s *People) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string,
 	at time.Time,
 ) (ops.Approval, error) {
 	if hash == "" {

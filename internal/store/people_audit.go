@@ -167,7 +167,7 @@ func optional(id *int64) any {
 }
 
 // VerifyAudit checks the chain of audit records from the oldest to the newest and stops at the first record that does not fit.
-func (s *Store) VerifyAudit(ctx context.Context) (AuditReport, error) {
+func (s *People) VerifyAudit(ctx context.Context) (AuditReport, error) {
 	var out AuditReport
 	err := s.db.ReadLong(ctx, func(tx db.Querier) error {
 		before, err := readChainLink(ctx, tx, chainAnchor)

@@ -14,7 +14,7 @@ import (
 // Deny answers a pending question with a no that lasts for a time: until then no agent starts for what was wrong when it was asked,
 // unless something else is wrong. Nil means the usual time; 0 answers this question only. A no that was given already gets the time
 // instead of its own, counted from now, so that it can be taken back.
-func (s *Store) Deny(ctx context.Context, id int64, lasts *time.Duration, by, reason string, at time.Time) (ops.Approval, error) {
+func (s *People) Deny(ctx context.Context, id int64, lasts *time.Duration, by, reason string, at time.Time) (ops.Approval, error) {
 	if lasts == nil {
 		return s.Answer(ctx, id, ops.ApprovalDenied, by, reason, at)
 	}
@@ -76,7 +76,7 @@ func keepNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Dura
 }
 
 // Denials returns the questions of an environment to which somebody said no, as long as the no lasts.
-func (s *Store) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
+func (s *People) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectDenials, environment, db.Time(now))
 	if err != nil {
 		return nil, fmt.Errorf("list denials: %w", err)

@@ -17,7 +17,7 @@ const (
 )
 
 // IncidentStory returns everything on record about an incident. Cycles that were removed because of their age are left out.
-func (s *Store) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory, error) {
+func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory, error) {
 	var out ops.IncidentStory
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		var err error
@@ -54,13 +54,13 @@ func (s *Store) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory,
 }
 
 // incidentEvents returns what people did with an incident, oldest first.
-func (s *Store) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
+func (s *People) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	return db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id >= ? AND v.environment = ?
 		AND v.kind = ? AND v.message LIKE ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
 		i.FirstCycle, i.Environment, kindIncident, fmt.Sprintf("%%incident %d (%%", i.ID), maxHistory)
 }
 
-func (s *Store) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
+func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
 	loaded, err := s.loadClaimed(ctx, tx, id, s.clock())
 	if err != nil {
 		return ops.CycleStory{}, err

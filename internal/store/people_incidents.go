@@ -68,7 +68,7 @@ type IncidentFilter struct {
 }
 
 // Incidents returns a page of incidents, newest first.
-func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident, error) {
+func (s *People) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident, error) {
 	var w db.Filter
 	if f.Open {
 		w.Add(`i.resolved_at IS NULL`)
@@ -101,7 +101,7 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Incident
 }
 
 // Incident returns one incident.
-func (s *Store) Incident(ctx context.Context, id int64) (ops.Incident, error) {
+func (s *People) Incident(ctx context.Context, id int64) (ops.Incident, error) {
 	i, err := incidentByID(ctx, s.db.Reader(), id)
 	if err != nil {
 		return ops.Incident{}, fmt.Errorf("read incident %d: %w", id, err)
@@ -114,7 +114,7 @@ func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, er
 }
 
 // Unresolved returns the incidents of an environment that are not resolved, oldest first.
-func (s *Store) Unresolved(ctx context.Context, environment string) ([]ops.Incident, error) {
+func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Incident, error) {
 	out, err := incidentsFor(ctx, s.db.Reader(), environment, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list unresolved incidents: %w", err)
@@ -156,7 +156,7 @@ const maxHistory = 100
 
 // IncidentHistory returns the events of an incident, oldest first: the answers of people, and the questions and decisions of the
 // cycle that opened it and of the last one that reported it.
-func (s *Store) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
+func (s *People) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id BETWEEN ? AND ? AND v.environment = ?
 			AND (v.kind = ? AND v.message LIKE ? OR v.kind IN ('approval', 'escalation') AND v.cycle_id IN (?, ?))
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,

@@ -37,7 +37,7 @@ func scanLogin(r db.Row) (Login, error) {
 }
 
 // AddLogin stores a login and deletes expired ones. A login that it replaces, if any, expires at until.
-func (s *Store) AddLogin(ctx context.Context, l Login, replaces string, until time.Time) error {
+func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until time.Time) error {
 	err := s.db.Write(ctx, "login", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE expires_at <= ?`, db.Time(l.RenewedAt))
 		if err != nil {
@@ -71,7 +71,7 @@ func orConflict(err error) error {
 }
 
 // Login returns a login that has not expired, and whose token or passkey still works.
-func (s *Store) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
+func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
 	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.read_only, l.role, l.name, l.token_id, l.passkey_id,
 		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
 		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))
@@ -84,7 +84,7 @@ func (s *Store) Login(ctx context.Context, digest string, now time.Time) (Login,
 }
 
 // EndLogin deletes a login.
-func (s *Store) EndLogin(ctx context.Context, digest string) error {
+func (s *People) EndLogin(ctx context.Context, digest string) error {
 	err := s.db.Write(ctx, "login", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE digest = ?`, digest)
 		return err

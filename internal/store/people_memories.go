@@ -53,7 +53,7 @@ type MemoryFilter struct {
 }
 
 // Memories returns a page of memories, newest first.
-func (s *Store) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, error) {
+func (s *People) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, error) {
 	var w db.Filter
 	if f.Environment != "" {
 		w.Add(`m.environment = ?`, f.Environment)
@@ -80,7 +80,7 @@ func (s *Store) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, err
 
 // Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
 // service or without an environment apply to all; without services it is everything about the environment.
-func (s *Store) Recall(ctx context.Context, environment string, services []string, now time.Time, limit int) ([]ops.Memory, error) {
+func (s *People) Recall(ctx context.Context, environment string, services []string, now time.Time, limit int) ([]ops.Memory, error) {
 	var w db.Filter
 	w.Add(`m.environment IN (?, '')`, environment)
 	w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(now))
@@ -113,7 +113,7 @@ func strength(m ops.Memory, now time.Time) float64 {
 
 // AddMemory stores an observation and returns its id. If it exists already, its confidence rises instead, and it takes the source
 // and the expiry of the new one.
-func (s *Store) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
+func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 	m.Source = cmp.Or(m.Source, sourceOperator)
 	var id int64
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
@@ -142,7 +142,7 @@ func (s *Store) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 }
 
 // RemoveMemory deletes an observation.
-func (s *Store) RemoveMemory(ctx context.Context, id int64) error {
+func (s *People) RemoveMemory(ctx context.Context, id int64) error {
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id))
 		if err == nil && !ok {

@@ -24,7 +24,7 @@ func scanNotice(r db.Row) (ops.Notice, error) {
 const noticeRepeatAfter = 6 * time.Hour
 
 // DueNotices returns the notices to try now, longest due first.
-func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
+func (s *People) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops.Notice, error) {
 	// The status is in the text and not an argument, so that the partial index is used.
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
 		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
@@ -35,7 +35,7 @@ func (s *Store) DueNotices(ctx context.Context, now time.Time, limit int) ([]ops
 }
 
 // PendingNotices counts the notices that are neither delivered nor given up.
-func (s *Store) PendingNotices(ctx context.Context) (int, error) {
+func (s *People) PendingNotices(ctx context.Context) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) PendingNotices(ctx context.Context) (int, error) {
 }
 
 // AddNotice adds a notice outside a transition to the outbox.
-func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
+func (s *People) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	var id int64
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		var err error
@@ -59,7 +59,7 @@ func (s *Store) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 }
 
 // AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
-func (s *Store) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, since time.Time) (added bool, err error) {
+func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, since time.Time) (added bool, err error) {
 	err = s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		_, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM notifications WHERE dedup_key = ? AND created_at >= ? LIMIT 1`,
 			n.Key, db.Time(since))
@@ -80,7 +80,7 @@ func (s *Store) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, si
 
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
 // is ops.ErrConflict.
-func (s *Store) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
+func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?
 			WHERE id = ? AND status = 'pending'`,
@@ -160,7 +160,7 @@ func noticeValues(n ops.Notice) []any {
 }
 
 // RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.
-func (s *Store) RetryNotice(ctx context.Context, id int64, at time.Time) error {
+func (s *People) RetryNotice(ctx context.Context, id int64, at time.Time) error {
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = 0, next_at = ?, error = ''
 			WHERE id = ? AND status IN (?, ?)`, ops.NoticePending, db.Time(s.orNow(at)), id, ops.NoticeDead, ops.NoticeSkipped))
@@ -183,7 +183,7 @@ type NoticeFilter struct {
 }
 
 // NoticeList returns notices, the newest first.
-func (s *Store) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, error) {
+func (s *People) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, error) {
 	var w db.Filter
 	if f.Status != "" {
 		w.Add(`n.status = ?`, f.Status)

@@ -35,7 +35,7 @@ func scanPasskey(r db.Row) (Passkey, error) {
 }
 
 // AddPasskey stores a passkey. A name or a key that is there already is an ops.ErrConflict.
-func (s *Store) AddPasskey(ctx context.Context, p Passkey) (Passkey, error) {
+func (s *People) AddPasskey(ctx context.Context, p Passkey) (Passkey, error) {
 	p.CreatedAt = s.orNow(p.CreatedAt)
 	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
 		if !tokenName().MatchString(p.Name) || !p.Role.Known() {
@@ -66,7 +66,7 @@ func (s *Store) AddPasskey(ctx context.Context, p Passkey) (Passkey, error) {
 }
 
 // Passkeys lists the passkeys by name.
-func (s *Store) Passkeys(ctx context.Context) ([]Passkey, error) {
+func (s *People) Passkeys(ctx context.Context) ([]Passkey, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` ORDER BY p.name`)
 	if err != nil {
 		return nil, fmt.Errorf("list passkeys: %w", err)
@@ -75,7 +75,7 @@ func (s *Store) Passkeys(ctx context.Context) ([]Passkey, error) {
 }
 
 // Passkey returns a passkey by the id that the device gave it.
-func (s *Store) Passkey(ctx context.Context, credentialID string) (Passkey, error) {
+func (s *People) Passkey(ctx context.Context, credentialID string) (Passkey, error) {
 	p, err := db.One(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` WHERE p.credential_id = ?`, credentialID)
 	if err != nil {
 		return Passkey{}, fmt.Errorf("read passkey: %w", err)
@@ -84,7 +84,7 @@ func (s *Store) Passkey(ctx context.Context, credentialID string) (Passkey, erro
 }
 
 // UsePasskey stores a passkey after a sign-in: its counter has changed.
-func (s *Store) UsePasskey(ctx context.Context, id int64, credential []byte, at time.Time) error {
+func (s *People) UsePasskey(ctx context.Context, id int64, credential []byte, at time.Time) error {
 	err := s.db.WriteUnordered(ctx, "passkey_used", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `UPDATE passkeys SET credential = ?, last_used_at = ? WHERE id = ?`, string(credential), db.Time(at), id)
 		return err
@@ -96,7 +96,7 @@ func (s *Store) UsePasskey(ctx context.Context, id int64, credential []byte, at 
 }
 
 // RemovePasskey deletes a passkey. Logins with it end.
-func (s *Store) RemovePasskey(ctx context.Context, id int64, by string, at time.Time) error {
+func (s *People) RemovePasskey(ctx context.Context, id int64, by string, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
 		if err := requireName(by); err != nil {

@@ -37,7 +37,7 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 }
 
 // OnProbation returns the claims of an environment that are on probation at a time, with the probes that proved them.
-func (s *Store) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
+func (s *People) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
 	for n := 0; err == nil && n < len(out); n++ {
 		c := &out[n]
@@ -59,7 +59,7 @@ func claims(ctx context.Context, q db.Querier, environment string, at time.Time)
 
 // Relapsed opens the incident of a claim again, because its check fails on probation, marks the cycle as refuted and tells people once.
 // It reports whether it did: an incident that is open already stays as it is.
-func (s *Store) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
+func (s *People) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 	r.At = s.orNow(r.At)
 	done := false
 	err := s.db.WriteIn(ctx, "relapsed", db.InEnvironment(r.Claim.Environment), func(tx db.Querier) (err error) {

@@ -26,7 +26,7 @@ const (
 )
 
 // AnswerKey returns the key with which the tokens of answers are signed. The first call makes it.
-func (s *Store) AnswerKey(ctx context.Context) ([]byte, error) {
+func (s *People) AnswerKey(ctx context.Context) ([]byte, error) {
 	text, err := stateOf(ctx, s.db.Reader(), answerKey)
 	if errors.Is(err, ops.ErrNotFound) {
 		text, err = s.makeAnswerKey(ctx)
@@ -42,7 +42,7 @@ func (s *Store) AnswerKey(ctx context.Context) ([]byte, error) {
 }
 
 // makeAnswerKey stores a new key, unless another process was faster, and returns the one that is stored.
-func (s *Store) makeAnswerKey(ctx context.Context) (text string, err error) {
+func (s *People) makeAnswerKey(ctx context.Context) (text string, err error) {
 	fresh := make([]byte, answer.KeySize)
 	if _, err := rand.Read(fresh); err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func stateOf(ctx context.Context, q db.Querier, name string) (string, error) {
 }
 
 // KeepAnswerCodes stores tokens under their short names until they expire.
-func (s *Store) KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error {
+func (s *People) KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error {
 	err := s.db.Write(ctx, "answer_code", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM answer_codes WHERE expires_at <= ?`, db.Time(s.clock().Add(-usedFor)))
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) KeepAnswerCodes(ctx context.Context, tokens []string, expires ti
 }
 
 // AnswerToken returns the token with a short name. An unknown one is ops.ErrNotFound.
-func (s *Store) AnswerToken(ctx context.Context, code string) (string, error) {
+func (s *People) AnswerToken(ctx context.Context, code string) (string, error) {
 	token, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT token FROM answer_codes WHERE code = ?`, code)
 	if err != nil {
 		return "", fmt.Errorf("read code of an answer: %w", err)
@@ -95,7 +95,7 @@ func (s *Store) AnswerToken(ctx context.Context, code string) (string, error) {
 }
 
 // ReplyMark returns how far the messages of a channel were read; empty if none were.
-func (s *Store) ReplyMark(ctx context.Context, channel string) (string, error) {
+func (s *People) ReplyMark(ctx context.Context, channel string) (string, error) {
 	mark, err := stateOf(ctx, s.db.Reader(), replyMark+channel)
 	if errors.Is(err, ops.ErrNotFound) {
 		return "", nil
@@ -107,7 +107,7 @@ func (s *Store) ReplyMark(ctx context.Context, channel string) (string, error) {
 }
 
 // NoticeSubject returns what a person can still answer about a notice.
-func (s *Store) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubject, error) {
+func (s *People) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubject, error) {
 	var out ops.NoticeSubject
 	if n.CycleID == nil {
 		return out, nil
@@ -132,7 +132,7 @@ func (s *Store) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubj
 
 // TakeReply carries out a reply as the API does, uses up its token and records it, in one transaction. A reply that cannot be carried out
 // is recorded too: the result says why. It fails only if the database does; then nothing was done, and the reply can be taken again.
-func (s *Store) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error) {
+func (s *People) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error) {
 	r.At = s.orNow(r.At)
 	var out answer.Result
 	err := s.db.Write(ctx, "reply", func(tx db.Querier) error {
@@ -156,7 +156,7 @@ func (s *Store) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, e
 
 // takenReply is a reply within its transaction.
 type takenReply struct {
-	s *Store
+	s *People
 	answer.Reply
 	tx          db.Querier
 	cycle       ops.CycleID // for the event

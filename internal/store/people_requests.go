@@ -51,7 +51,7 @@ func scanRequest(r db.Row) (knownRequest, error) {
 
 // BeginRequest records that a request is being handled. For one that was answered before it returns that answer. Another request
 // with the same key, or one that is still being handled, is an ops.ErrConflict.
-func (s *Store) BeginRequest(ctx context.Context, r Request) (before *Answer, err error) {
+func (s *People) BeginRequest(ctx context.Context, r Request) (before *Answer, err error) {
 	err = s.db.Write(ctx, "api_request", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE at < ?`, db.Time(r.At.Add(-requestLife)))
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) BeginRequest(ctx context.Context, r Request) (before *Answer, er
 }
 
 // EndRequest stores the answer to a request. One that failed through our own fault is deleted, so that it can be tried again.
-func (s *Store) EndRequest(ctx context.Context, r Request, a Answer) error {
+func (s *People) EndRequest(ctx context.Context, r Request, a Answer) error {
 	err := s.db.Write(ctx, "api_request", func(tx db.Querier) error {
 		if a.Status >= 500 {
 			_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE caller = ? AND key = ?`, r.Caller, r.Key)

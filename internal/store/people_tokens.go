@@ -62,7 +62,7 @@ func tokenDigest(secret string) string {
 }
 
 // AddToken makes a token and returns it with its secret, which is not stored. A name that is in use is an ops.ErrConflict.
-func (s *Store) AddToken(ctx context.Context, t Token) (Token, string, error) {
+func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 	t.CreatedAt = s.orNow(t.CreatedAt)
 	secret := TokenPrefix + rand.Text()
 	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
@@ -114,7 +114,7 @@ func checkToken(t Token) error {
 }
 
 // Tokens lists the tokens by name; all includes the revoked ones.
-func (s *Store) Tokens(ctx context.Context, all bool) ([]Token, error) {
+func (s *People) Tokens(ctx context.Context, all bool) ([]Token, error) {
 	where := ` WHERE t.revoked_at IS NULL`
 	if all {
 		where = ``
@@ -127,7 +127,7 @@ func (s *Store) Tokens(ctx context.Context, all bool) ([]Token, error) {
 }
 
 // RevokeToken ends a token by its name. A name without a working token is ops.ErrNotFound.
-func (s *Store) RevokeToken(ctx context.Context, name, by string, at time.Time) error {
+func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
 		if err := requireName(by); err != nil {
@@ -151,7 +151,7 @@ func (s *Store) RevokeToken(ctx context.Context, name, by string, at time.Time) 
 }
 
 // UseToken returns the token with this secret and notes its use. One that is unknown, revoked or expired is ops.ErrNotFound.
-func (s *Store) UseToken(ctx context.Context, secret string, now time.Time) (Token, error) {
+func (s *People) UseToken(ctx context.Context, secret string, now time.Time) (Token, error) {
 	if !strings.HasPrefix(secret, TokenPrefix) {
 		return Token{}, fmt.Errorf("read token: %w", ops.ErrNotFound)
 	}
@@ -175,7 +175,7 @@ func (s *Store) UseToken(ctx context.Context, secret string, now time.Time) (Tok
 }
 
 // TokenWorks reports whether a token still gives access.
-func (s *Store) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
+func (s *People) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM access_tokens t WHERE t.id = ? AND `+tokenWorks, id, db.Time(now))
 	if err != nil {
 		return false, fmt.Errorf("read token: %w", err)

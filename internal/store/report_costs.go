@@ -153,7 +153,7 @@ func scanCost(r db.Row) (CostRow, error) {
 }
 
 // Costs returns what was spent per day and group, oldest day first. Days on which no session ended have no row.
-func (s *Store) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]CostRow, error) {
+func (s *Reports) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]CostRow, error) {
 	var key string
 	switch by {
 	case CostByTier:
@@ -203,7 +203,7 @@ func byNames(rows []CostRow) ([]CostRow, error) {
 }
 
 // Spending returns what an environment has spent today and in the window before now.
-func (s *Store) Spending(ctx context.Context, environment string, window time.Duration, now time.Time) (ops.Spending, error) {
+func (s *Reports) Spending(ctx context.Context, environment string, window time.Duration, now time.Time) (ops.Spending, error) {
 	var out ops.Spending
 	var err error
 	if out.TodayUSD, _, err = s.CostSince(ctx, environment, now.UTC().Truncate(day)); err == nil {
@@ -214,7 +214,7 @@ func (s *Store) Spending(ctx context.Context, environment string, window time.Du
 
 // CostSince returns what the sessions that ended since then cost, in one environment or, with "", in all. It is not known when
 // sessions ran and none of them reported a cost.
-func (s *Store) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {
+func (s *Reports) CostSince(ctx context.Context, environment string, since time.Time) (total float64, known bool, err error) {
 	query, args := CostFilter{Environment: environment, Since: since}.sums()
 	var cost, ran, reported int64
 	err = s.db.Reader().QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT), CAST(COALESCE(SUM(sessions), 0) AS BIGINT),

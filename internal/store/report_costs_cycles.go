@@ -18,7 +18,7 @@ type ChainCost struct {
 }
 
 // ExpensiveChains returns the cycles that cost the most, of those in which a session ended within the time.
-func (s *Store) ExpensiveChains(ctx context.Context, f CostFilter, limit int) ([]ChainCost, error) {
+func (s *Reports) ExpensiveChains(ctx context.Context, f CostFilter, limit int) ([]ChainCost, error) {
 	var out []ChainCost
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		from, until, parts := f.days()

@@ -26,7 +26,7 @@ type CycleSummary struct {
 }
 
 // Cycles returns a page of cycles with their sessions, newest first.
-func (s *Store) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, error) {
+func (s *Reports) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, error) {
 	var w db.Filter
 	if f.Status != "" {
 		w.Add(`c.status = ?`, f.Status)
@@ -89,7 +89,7 @@ type SessionFilter struct {
 }
 
 // Sessions returns a page of sessions, newest first.
-func (s *Store) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, error) {
+func (s *Reports) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, error) {
 	var w db.Filter
 	if f.Status != "" {
 		w.Add(`s.status = ?`, f.Status)
@@ -174,7 +174,7 @@ func (f ChainFilter) where() db.Filter {
 }
 
 // Chains returns a page of cycles with their sessions, newest first.
-func (s *Store) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
+func (s *Reports) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) {
 	var out ChainPage
 	limit := db.PageSize(f.Limit)
 	w := f.where()
@@ -233,7 +233,7 @@ func (f ChainFilter) setNext(ctx context.Context, q db.Querier, lowest ops.Cycle
 const maxCycleIncidents = 20
 
 // CycleIncidents returns the incidents that a cycle worked on or waited for, newest first.
-func (s *Store) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incident, error) {
+func (s *Reports) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (
 		SELECT incident_id FROM incident_cycles WHERE cycle_id = ?
 			UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
@@ -244,7 +244,7 @@ func (s *Store) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Incid
 }
 
 // CycleApprovals returns the questions to people in a cycle, oldest first.
-func (s *Store) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
+func (s *Reports) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
 	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
 	if err != nil {
 		return nil, fmt.Errorf("list approvals of cycle %d: %w", id, err)

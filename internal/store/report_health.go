@@ -74,7 +74,7 @@ type healthRow struct {
 }
 
 // Health returns the health, in buckets, of every service that was checked within the period; by environment and name.
-func (s *Store) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, error) {
+func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, error) {
 	if f.Bucket <= 0 || f.Bucket%time.Hour != 0 || (f.Bucket > day && f.Bucket%day != 0) {
 		return nil, fmt.Errorf("read health: a bucket of %s is not of whole hours or whole days", f.Bucket)
 	}

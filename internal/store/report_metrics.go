@@ -51,7 +51,7 @@ func (p Span) filter(column string) db.Filter {
 }
 
 // SessionTotals adds up the sessions that ended within a period.
-func (s *Store) SessionTotals(ctx context.Context, p Span, durations, turns []int64) ([]Totals, error) {
+func (s *Reports) SessionTotals(ctx context.Context, p Span, durations, turns []int64) ([]Totals, error) {
 	w := p.filter(`s.ended_at`)
 	scan := func(r db.Row) (Totals, error) {
 		t := Totals{Durations: Distribution{Below: make([]int64, len(durations))}, Turns: Distribution{Below: make([]int64, len(turns))}}
@@ -107,7 +107,7 @@ func counts(ctx context.Context, q db.Querier, n int, query string, args ...any)
 }
 
 // EscalationTotals counts, among the sessions that ended within a period, those that a lower tier escalated to, by both tiers.
-func (s *Store) EscalationTotals(ctx context.Context, p Span) ([]Count, error) {
+func (s *Reports) EscalationTotals(ctx context.Context, p Span) ([]Count, error) {
 	w := p.filter(`s.ended_at`)
 	out, err := counts(ctx, s.db.Reader(), 2, `SELECT CAST(p.tier AS TEXT), CAST(s.tier AS TEXT), COUNT(*) FROM sessions s
 		JOIN sessions p ON p.id = s.parent_session_id`+w.Where()+
@@ -126,7 +126,7 @@ type CycleEnd struct {
 }
 
 // CycleEnds calls each with every cycle that ended within a period.
-func (s *Store) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) error {
+func (s *Reports) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) error {
 	w := p.filter(`c.ended_at`)
 	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
 		var c CycleEnd
@@ -143,7 +143,7 @@ func (s *Store) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) erro
 }
 
 // FirstEnd is when the first session or cycle ended; zero without one.
-func (s *Store) FirstEnd(ctx context.Context) (time.Time, error) {
+func (s *Reports) FirstEnd(ctx context.Context) (time.Time, error) {
 	found, err := db.List(ctx, s.db.Reader(), scanTime, `SELECT at FROM (SELECT MIN(ended_at) AS at FROM sessions WHERE ended_at IS NOT NULL
 		UNION ALL SELECT MIN(ended_at) FROM cycles WHERE ended_at IS NOT NULL) AS ends WHERE at IS NOT NULL ORDER BY at LIMIT 1`)
 	if err != nil {
@@ -162,7 +162,7 @@ type Marks struct {
 }
 
 // FeedTotals counts the rows after the marks: guard decisions by tier, verdict and rule; recoveries by level and error.
-func (s *Store) FeedTotals(ctx context.Context, after Marks) (guard, recoveries []Count, now Marks, err error) {
+func (s *Reports) FeedTotals(ctx context.Context, after Marks) (guard, recoveries []Count, now Marks, err error) {
 	err = s.db.Read(ctx, func(tx db.Querier) error {
 		err := tx.QueryRowContext(ctx, `SELECT (SELECT COALESCE(MAX(id), 0) FROM guard_decisions),
 			(SELECT COALESCE(MAX(id), 0) FROM recoveries)`).
@@ -196,7 +196,7 @@ type Gauges struct {
 }
 
 // Gauges reads the current figures. The environments are those whose last success is wanted.
-func (s *Store) Gauges(ctx context.Context, environments []string) (Gauges, error) {
+func (s *Reports) Gauges(ctx context.Context, environments []string) (Gauges, error) {
 	out := Gauges{LastSuccess: map[string]time.Time{}}
 	err := s.db.Read(ctx, func(tx db.Querier) (err error) {
 		if out.Running, err = counts(ctx, tx, 1, `SELECT CAST(tier AS TEXT), COUNT(*) FROM sessions WHERE status = ? GROUP BY 1`,

@@ -30,7 +30,7 @@ type News struct {
 }
 
 // NewsSince reads the rows about which something may have to be sent. Every time in them is that of a change.
-func (s *Store) NewsSince(ctx context.Context, since time.Time) (News, error) {
+func (s *Reports) NewsSince(ctx context.Context, since time.Time) (News, error) {
 	var out News
 	at := db.Time(since)
 	err := s.db.Read(ctx, func(tx db.Querier) error {
@@ -72,7 +72,7 @@ const (
 
 // BeginEvents records from when on events are sent, and the targets, which get what comes after now. It returns since when changes must
 // be looked for. What is older than oldest is not sent any more.
-func (s *Store) BeginEvents(ctx context.Context, targets []string, oldest time.Time) (floor, mark time.Time, err error) {
+func (s *Reports) BeginEvents(ctx context.Context, targets []string, oldest time.Time) (floor, mark time.Time, err error) {
 	err = s.db.Write(ctx, "events_begin", func(tx db.Querier) error {
 		now := db.Time(s.clock())
 		for _, name := range []string{eventsFloor, eventsMark} {
@@ -111,7 +111,7 @@ func timeOf(ctx context.Context, tx db.Querier, name string) (time.Time, error) 
 }
 
 // UnknownEvents returns which of the ids are not in the table yet.
-func (s *Store) UnknownEvents(ctx context.Context, ids []string) (map[string]bool, error) {
+func (s *Reports) UnknownEvents(ctx context.Context, ids []string) (map[string]bool, error) {
 	unknown := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		unknown[id] = true
@@ -137,7 +137,7 @@ func (s *Store) UnknownEvents(ctx context.Context, ids []string) (map[string]boo
 }
 
 // QueueEvents adds events in this order, and records until when all changes were found.
-func (s *Store) QueueEvents(ctx context.Context, events []OutgoingEvent, mark time.Time) error {
+func (s *Reports) QueueEvents(ctx context.Context, events []OutgoingEvent, mark time.Time) error {
 	err := s.db.Write(ctx, "events_queue", func(tx db.Querier) error {
 		for _, e := range events {
 			_, err := tx.ExecContext(ctx, `INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES (?, ?, ?, ?, ?)
@@ -156,7 +156,7 @@ func (s *Store) QueueEvents(ctx context.Context, events []OutgoingEvent, mark ti
 }
 
 // EventsFor returns the next events that a target has not taken, in order.
-func (s *Store) EventsFor(ctx context.Context, target string, limit int) ([]OutgoingEvent, error) {
+func (s *Reports) EventsFor(ctx context.Context, target string, limit int) ([]OutgoingEvent, error) {
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (OutgoingEvent, error) {
 		var e OutgoingEvent
 		var data string
@@ -172,7 +172,7 @@ func (s *Store) EventsFor(ctx context.Context, target string, limit int) ([]Outg
 }
 
 // EventTaken records that a target has taken an event and all before it.
-func (s *Store) EventTaken(ctx context.Context, target string, id int64) error {
+func (s *Reports) EventTaken(ctx context.Context, target string, id int64) error {
 	err := s.db.WriteUnordered(ctx, "events_taken", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `UPDATE event_targets SET taken = ? WHERE name = ? AND taken < ?`, id, target, id)
 		return err
@@ -185,7 +185,7 @@ func (s *Store) EventTaken(ctx context.Context, target string, id int64) error {
 
 // RemoveEvents removes the events before a time, and the targets that are not configured any more. It returns how many of the events
 // were still to be sent to one of the targets.
-func (s *Store) RemoveEvents(ctx context.Context, targets []string, before time.Time) (lost int64, err error) {
+func (s *Reports) RemoveEvents(ctx context.Context, targets []string, before time.Time) (lost int64, err error) {
 	if len(targets) == 0 {
 		return 0, errors.New("remove events: there are no targets")
 	}

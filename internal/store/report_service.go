@@ -23,7 +23,7 @@ type TimesBucket struct {
 }
 
 // ResponseTimes returns the response times of one service of the filter, in buckets without a gap, oldest first.
-func (s *Store) ResponseTimes(ctx context.Context, environment, service string, f HealthFilter) ([]TimesBucket, error) {
+func (s *Reports) ResponseTimes(ctx context.Context, environment, service string, f HealthFilter) ([]TimesBucket, error) {
 	if f.Bucket <= 0 || f.Bucket%time.Hour != 0 {
 		return nil, fmt.Errorf("read response times: a bucket of %s is not of whole hours", f.Bucket)
 	}
@@ -71,7 +71,7 @@ func (s *Store) ResponseTimes(ctx context.Context, environment, service string, 
 const maxErrors = 2000
 
 // BadChecks returns the newest results of services that were not healthy, newest first: those since a time that are kept.
-func (s *Store) BadChecks(ctx context.Context, environment string, services []string, since time.Time) ([]ops.Check, error) {
+func (s *Reports) BadChecks(ctx context.Context, environment string, services []string, since time.Time) ([]ops.Check, error) {
 	if len(services) == 0 {
 		return nil, nil
 	}
@@ -89,7 +89,7 @@ func (s *Store) BadChecks(ctx context.Context, environment string, services []st
 }
 
 // StatesOf returns the states of the checks of one service.
-func (s *Store) StatesOf(ctx context.Context, environment, service string) ([]health.State, error) {
+func (s *Reports) StatesOf(ctx context.Context, environment, service string) ([]health.State, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ? ORDER BY probe`,
 		environment, service)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) StatesOf(ctx context.Context, environment, service string) ([]he
 }
 
 // WithheldOf returns why no agent is started for a failing service; ops.ErrNotFound if nothing is withheld.
-func (s *Store) WithheldOf(ctx context.Context, environment, service string) (ops.Withheld, error) {
+func (s *Reports) WithheldOf(ctx context.Context, environment, service string) (ops.Withheld, error) {
 	h, err := db.One(ctx, s.db.Reader(), scanWithheld, selectWithheld+` AND service = ?`, environment, service)
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
 		err = fmt.Errorf("read what is withheld of %s: %w", service, err)
@@ -114,7 +114,7 @@ const (
 )
 
 // CyclesOf returns the newest cycles that concerned a service: its incidents, its events, its actions, and what was handed on.
-func (s *Store) CyclesOf(ctx context.Context, environment, service string, limit int) ([]ops.Cycle, error) {
+func (s *Reports) CyclesOf(ctx context.Context, environment, service string, limit int) ([]ops.Cycle, error) {
 	var out []ops.Cycle
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		ids, err := db.List(ctx, tx, db.ScanInt, `SELECT v.cycle_id FROM (SELECT cycle_id, environment FROM events WHERE service = ?

@@ -41,7 +41,7 @@ const needsYou = `(i.resolved_at IS NULL AND (i.status = 'open' OR (i.status = '
 	AND NOT ` + handledAlone + ` AND NOT ` + deniedNow + `)`
 
 // PageState reads the counters. Each is an index lookup; none counts a whole table.
-func (s *Store) PageState(ctx context.Context) (PageState, error) {
+func (s *Reports) PageState(ctx context.Context) (PageState, error) {
 	var p PageState
 	now := db.Time(s.clock())
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT
@@ -87,7 +87,7 @@ type Attention struct {
 func (a Attention) NeedYou() int { return a.Approvals + a.Open }
 
 // Attention counts questions and incidents that are not over.
-func (s *Store) Attention(ctx context.Context, now time.Time) (Attention, error) {
+func (s *Reports) Attention(ctx context.Context, now time.Time) (Attention, error) {
 	var a Attention
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM approvals WHERE status = ?),
 			COALESCE(SUM(CASE WHEN `+needsYou+` THEN 1 ELSE 0 END), 0),
@@ -112,7 +112,7 @@ type Work struct {
 }
 
 // Work reads these figures; none counts a whole table.
-func (s *Store) Work(ctx context.Context) (Work, error) {
+func (s *Reports) Work(ctx context.Context) (Work, error) {
 	var w Work
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		err := tx.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM sessions WHERE status = ?), (SELECT COUNT(*) FROM cycles WHERE status = ?)`,
@@ -143,7 +143,7 @@ type Counts struct {
 }
 
 // Counts counts the journal.
-func (s *Store) Counts(ctx context.Context) (Counts, error) {
+func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 	var c Counts
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		err := tx.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM sessions), (SELECT COUNT(*) FROM cycles),
@@ -193,7 +193,7 @@ const mostOfSituation = 100
 
 // Situation reads what is done about problems, and the states of some services by environment. Every list is short or limited, so
 // that it takes no longer with very many services.
-func (s *Store) Situation(ctx context.Context, services map[string][]string) (Situation, error) {
+func (s *Reports) Situation(ctx context.Context, services map[string][]string) (Situation, error) {
 	var out Situation
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+` WHERE c.ended_at IS NULL ORDER BY c.id DESC LIMIT ?`, mostOfSituation)
@@ -302,7 +302,7 @@ type HourCount struct {
 }
 
 // CyclesPerHour counts the cycles that ended since a time, by hour and status.
-func (s *Store) CyclesPerHour(ctx context.Context, since time.Time) ([]HourCount, error) {
+func (s *Reports) CyclesPerHour(ctx context.Context, since time.Time) ([]HourCount, error) {
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (HourCount, error) {
 		var h HourCount
 		var hour string

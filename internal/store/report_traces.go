@@ -20,7 +20,7 @@ const (
 )
 
 // BeginTraces records after which ids traces are sent. Only the first call does so.
-func (s *Store) BeginTraces(ctx context.Context) error {
+func (s *Reports) BeginTraces(ctx context.Context) error {
 	err := s.db.Write(ctx, "traces", func(tx db.Querier) error {
 		for name, table := range map[string]string{cycleFloor: "cycles", sessionFloor: "sessions"} {
 			_, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value)
@@ -49,7 +49,7 @@ func floorOf(ctx context.Context, tx db.Querier, name string) (int64, error) {
 }
 
 // Untraced returns at most limit sessions and limit cycles that were not sent yet.
-func (s *Store) Untraced(ctx context.Context, limit int) (ops.Untraced, error) {
+func (s *Reports) Untraced(ctx context.Context, limit int) (ops.Untraced, error) {
 	out := ops.Untraced{Of: map[ops.CycleID]ops.Cycle{}}
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		floor, err := floorOf(ctx, tx, sessionFloor)
@@ -80,7 +80,7 @@ func (s *Store) Untraced(ctx context.Context, limit int) (ops.Untraced, error) {
 }
 
 // MarkTraced records that rows were sent to a collector.
-func (s *Store) MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error {
+func (s *Reports) MarkTraced(ctx context.Context, sessions []ops.SessionID, cycles []ops.CycleID, at time.Time) error {
 	err := s.db.Write(ctx, "traced", func(tx db.Querier) error {
 		if err := markTraced(ctx, tx, "sessions", sessions, at); err != nil {
 			return err

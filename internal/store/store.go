@@ -107,8 +107,27 @@ type Options struct {
 	Version string
 }
 
-// Store is an open journal.
+// Store is an open database. Its methods are those of its parts; what spans them is its own.
 type Store struct {
+	*kernel
+	*Journal
+	*People
+	*Watching
+	*Acts
+	*Reports
+}
+
+// The parts, each with the rows of one subject.
+type (
+	Journal  struct{ *kernel } // what a worker reads and writes
+	People   struct{ *kernel } // what people see and answer
+	Watching struct{ *kernel } // what starts cycles
+	Acts     struct{ *kernel } // what tool calls and actions may do
+	Reports  struct{ *kernel } // what pages and metrics show
+)
+
+// kernel is what the parts share.
+type kernel struct {
 	db     *db.DB
 	clock  ops.Clock
 	uptime Uptime
@@ -131,7 +150,7 @@ func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
-	s := &Store{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
+	s := &kernel{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
 	host := o.Host
 	if host == nil {
 		host = time.Now
@@ -155,7 +174,7 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 	if s.clock == nil {
 		s.clock = s.db.Clock
 	}
-	return s, nil
+	return &Store{s, &Journal{s}, &People{s}, &Watching{s}, &Acts{s}, &Reports{s}}, nil
 }
 
 // Close ends all use of the database. After MarkOpen it also records the clean stop.
@@ -181,7 +200,7 @@ func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) 
 func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
 
 // Clock tells the time by which everything stored is compared: the server's, or for a file this machine's.
-func (s *Store) Clock() time.Time { return s.clock() }
+func (s *kernel) Clock() time.Time { return s.clock() }
 
 // Skew is how far this machine's clock is ahead of the database's. It is not known for a file.
 func (s *Store) Skew() (ahead time.Duration, known bool) { return s.db.Skew() }
@@ -193,7 +212,7 @@ func (s *Store) Present() error { return s.db.Present() }
 func (s *Store) Rescue(ctx context.Context, target string) error { return s.db.Rescue(ctx, target) }
 
 // orNow is t, or the store's own time where the caller gave none.
-func (s *Store) orNow(t time.Time) time.Time {
+func (s *kernel) orNow(t time.Time) time.Time {
 	if t.IsZero() {
 		return s.clock()
 	}
