@@ -20,7 +20,7 @@
 // Writes are serialized (db.Write), with two exceptions. The output of a session, which only its owner writes, locks the row of
 // its session instead, and so does taking over a running cycle (awaitOutput). The lease of a host is a single row.
 //
-// The database has parts, which the files are named after: journal_ (Journal) is what a worker reads and writes, people_ (People) what people
-// see and answer, watch_ (Watching) what starts cycles, guard_ (Acts) what tool calls and actions may do, report_ (Reports) what pages and
-// metrics show. Each has at most 60 methods; they share a kernel.
+// The database has parts over one kernel, which the files are named after: journal_ (Journal) is what a worker reads and writes, people_
+// (People) what people see and answer, watch_ (Watch) what starts cycles, guard_ (Acts) what tool calls and actions may do, report_
+// (Reports) what pages and metrics show. Each has at most 60 methods.
 package store

@@ -189,7 +189,9 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given,
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
 // an ops.ErrConflict.
-func (s *People) AnswerPlan(ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time) (ops.Approval, error) {
+func (s *People) AnswerPlan(
+	ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time,
+) (ops.Approval, error) {
 	at = s.orNow(at)
 	var out ops.Approval
 	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {

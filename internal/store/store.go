@@ -112,19 +112,25 @@ type Store struct {
 	*kernel
 	*Journal
 	*People
-	*Watching
+	*Watch
 	*Acts
 	*Reports
 }
 
-// The parts, each with the rows of one subject.
-type (
-	Journal  struct{ *kernel } // what a worker reads and writes
-	People   struct{ *kernel } // what people see and answer
-	Watching struct{ *kernel } // what starts cycles
-	Acts     struct{ *kernel } // what tool calls and actions may do
-	Reports  struct{ *kernel } // what pages and metrics show
-)
+// Journal is what a worker reads and writes.
+type Journal struct{ *kernel }
+
+// People is what people see and answer.
+type People struct{ *kernel }
+
+// Watch is what starts cycles.
+type Watch struct{ *kernel }
+
+// Acts is what tool calls and actions may do.
+type Acts struct{ *kernel }
+
+// Reports is what pages and metrics show.
+type Reports struct{ *kernel }
 
 // kernel is what the parts share.
 type kernel struct {
@@ -174,7 +180,7 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 	if s.clock == nil {
 		s.clock = s.db.Clock
 	}
-	return &Store{s, &Journal{s}, &People{s}, &Watching{s}, &Acts{s}, &Reports{s}}, nil
+	return &Store{s, &Journal{s}, &People{s}, &Watch{s}, &Acts{s}, &Reports{s}}, nil
 }
 
 // Close ends all use of the database. After MarkOpen it also records the clean stop.

@@ -22,7 +22,7 @@ func scanAlert(r db.Row) (ops.Alert, error) {
 }
 
 // AddAlerts records alerts from other systems: all of them or none. An alert that is known already is updated.
-func (s *Watching) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
+func (s *Watch) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 	if len(alerts) == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *Watching) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 
 // AddSignedAlerts records the alerts of signed requests: all of them or none. A request that was received before is not recorded
 // again; the result says which those are. Another host may have received it.
-func (s *Watching) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error) {
+func (s *Watch) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error) {
 	err = s.db.Write(ctx, "signed alerts", func(tx db.Querier) error {
 		replayed = make([]bool, len(requests))
 		if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_receipts WHERE expires_at < ?`, db.Time(s.clock())); err != nil {
@@ -69,7 +69,7 @@ func (s *Watching) AddSignedAlerts(ctx context.Context, requests []ops.SignedAle
 }
 
 // upsertAll records alerts, also when one of them comes twice.
-func (s *Watching) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+func (s *Watch) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
 	type key struct{ environment, fingerprint string }
 	for _, part := range db.Distinct(alerts, func(a ops.Alert) key { return key{a.Environment, a.Fingerprint} }) {
 		if err := s.upsertAlerts(ctx, tx, part); err != nil {
@@ -80,7 +80,7 @@ func (s *Watching) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Al
 }
 
 // upsertAlerts records alerts that are all different.
-func (s *Watching) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
+func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
 	rows := make([][]any, len(alerts))
 	for i, a := range alerts {
 		at := s.orNow(a.LastAt)
@@ -112,7 +112,7 @@ func (s *Watching) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops
 }
 
 // PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
-func (s *Watching) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
+func (s *Watch) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.pending ORDER BY a.id LIMIT ?`, db.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list pending alerts: %w", err)
@@ -121,7 +121,7 @@ func (s *Watching) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, e
 }
 
 // CountPendingAlerts counts them, up to most.
-func (s *Watching) CountPendingAlerts(ctx context.Context, most int) (int, error) {
+func (s *Watch) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM alerts WHERE pending LIMIT ?) p`, most).Scan(&n)
 	if err != nil {
@@ -149,7 +149,7 @@ type AlertFilter struct {
 }
 
 // Alerts returns a page of alerts, newest first.
-func (s *Watching) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) {
+func (s *Watch) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) {
 	var w db.Filter
 	if f.Environment != "" {
 		w.Add(`a.environment = ?`, f.Environment)
@@ -172,7 +172,7 @@ func (s *Watching) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, erro
 }
 
 // FiringAlerts returns every firing alert of an environment.
-func (s *Watching) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
+func (s *Watch) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
 		environment, ops.AlertFiring)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Watching) FiringAlerts(ctx context.Context, environment string) ([]ops.
 }
 
 // ExpireAlerts ends the firing alerts that were last received before a time, and returns how many there were.
-func (s *Watching) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error) {
+func (s *Watch) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, error) {
 	var n int64
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
 		result, err := tx.ExecContext(ctx, `UPDATE alerts SET status = ?, ends_at = ?, seq = seq + 1, pending = TRUE,

@@ -25,7 +25,7 @@ func scanCause(r db.Row) (ops.Cause, error) {
 }
 
 // Causes returns the open causes of an environment, and those that started their cycle or were over since a time.
-func (s *Watching) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
+func (s *Watch) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
 		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Watching) Causes(ctx context.Context, environment string, since time.Ti
 
 // OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
 // time, and started an agent for it, that cycle is used instead; then no cycle is submitted and no notice is sent.
-func (s *Watching) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check,
+func (s *Watch) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check,
 	notice *ops.Notice, since time.Time,
 ) (ops.Cause, bool, error) {
 	started := false
@@ -88,7 +88,7 @@ func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.
 	return 0, ops.ErrNotFound
 }
 
-func (s *Watching) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
+func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
 	options, err := db.JSON(n.Options)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 
 // ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
 // sent already.
-func (s *Watching) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
+func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := releaseCause(ctx, tx, c.ID, at)
@@ -207,7 +207,7 @@ func (s *Watching) ResolveCause(ctx context.Context, c ops.Cause, how string, no
 }
 
 // resolveAll resolves incidents of one environment, each with its event.
-func (s *Watching) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
 	for _, i := range rows {
 		if err := resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at); err != nil {
 			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
@@ -228,7 +228,7 @@ func (s *Watching) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Inc
 
 // ServiceRecovered closes the incidents of a service that were opened, or whose check failed again, since its failure began, with one
 // notice for those about which a human was called. It returns how many it closed.
-func (s *Watching) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
+func (s *Watch) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	at = s.orNow(at)
 	closed := 0
 	err := s.db.WriteIn(ctx, "service_recovered", db.InEnvironment(environment), func(tx db.Querier) error {

@@ -29,7 +29,7 @@ func scanCheck(r db.Row) (ops.Check, error) {
 }
 
 // AddChecks records probe results outside a transition.
-func (s *Watching) AddChecks(ctx context.Context, checks []ops.Check) error {
+func (s *Watch) AddChecks(ctx context.Context, checks []ops.Check) error {
 	if len(checks) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ const newestFirst = ` ORDER BY n.environment, n.service, n.probe, n.id DESC LIMI
 // LatestChecks returns the newest result of every probe, in one environment or, with "", in all. Of results that change nothing only
 // few are rows; the time of the last one is in the state of its check.
 // A list of very many is read at most every few seconds.
-func (s *Watching) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
+func (s *Watch) LatestChecks(ctx context.Context, environment string) ([]ops.Check, error) {
 	s.latest.mu.Lock()
 	defer s.latest.mu.Unlock()
 	if kept := s.latest.lists[environment]; time.Now().Before(kept.until) {
@@ -107,7 +107,7 @@ type keptChecks struct {
 	checks []ops.Check
 }
 
-func (s *Watching) readLatest(ctx context.Context, environment string) ([]ops.Check, error) {
+func (s *Watch) readLatest(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
 	// service, else of the next environment. GROUP BY would read every result ever recorded.
 	const of = `SELECT n.id FROM checks n WHERE n.purpose <> 'running'`
@@ -136,7 +136,7 @@ func (s *Watching) readLatest(ctx context.Context, environment string) ([]ops.Ch
 }
 
 // ChecksOf returns the newest result of every probe of one service.
-func (s *Watching) ChecksOf(ctx context.Context, environment, service string) ([]ops.Check, error) {
+func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]ops.Check, error) {
 	const of = `SELECT n.id FROM checks n WHERE n.environment = ? AND n.service = ? AND n.purpose <> 'running'`
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, `WITH RECURSIVE latest (id) AS (
 			SELECT (`+of+newestFirst+`)
@@ -196,7 +196,7 @@ func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time
 }
 
 // refreshTimes gives each result the time of the last equal one, and says how far its probe is from failing or recovery.
-func (s *Watching) refreshTimes(ctx context.Context, environment, service string, checks []ops.Check) error {
+func (s *Watch) refreshTimes(ctx context.Context, environment, service string, checks []ops.Check) error {
 	type key struct{ environment, service, probe string }
 	type stored struct {
 		environment string

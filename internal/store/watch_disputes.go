@@ -16,7 +16,7 @@ import (
 // Dispute records that people are told of alerts that fire on although their cycle has ended. The marks, the notice and the incident are
 // one transaction, so that nobody is told twice. If one of the alerts ended or was told of in between, nothing is written and the error
 // is ops.ErrConflict.
-func (s *Watching) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error {
+func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "dispute", db.InEnvironment(d.Environment), func(tx db.Querier) error {
 		if err := markDisputed(ctx, tx, d, at); err != nil {
@@ -69,7 +69,7 @@ func markDisputed(ctx context.Context, tx db.Querier, d ops.Dispute, at time.Tim
 }
 
 // closeDisputes closes the incidents about alerts that fired on and have ended.
-func (s *Watching) closeDisputes(ctx context.Context, tx db.Querier, environment string, at time.Time) error {
+func (s *Watch) closeDisputes(ctx context.Context, tx db.Querier, environment string, at time.Time) error {
 	over, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.class = ? AND i.resolved_at IS NULL
 		AND NOT EXISTS (SELECT 1 FROM alerts a WHERE a.environment = i.environment AND a.status = ? AND a.disputes > 0
 			AND (a.service = i.service OR i.service = '')) ORDER BY i.last_cycle_id, i.id`, environment, ops.ClassAlert, ops.AlertFiring)
@@ -96,7 +96,7 @@ func (s *Watching) closeDisputes(ctx context.Context, tx db.Querier, environment
 
 // ReleaseCause records that a cause is over although its services are still bad: it covers them no longer, and after the pause between two
 // cycles they start another one. Why is the event.
-func (s *Watching) ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error {
+func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error {
 	err := s.db.WriteIn(ctx, "release_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := releaseCause(ctx, tx, c.ID, at)
 		if err != nil || !ok {
@@ -117,7 +117,7 @@ func releaseCause(ctx context.Context, tx db.Querier, id int64, at time.Time) (b
 }
 
 // LeftWrong says what is still wrong with the service of an incident that a person resolved, and what happens next; empty: nothing is.
-func (s *Watching) LeftWrong(ctx context.Context, i ops.Incident) (string, error) {
+func (s *Watch) LeftWrong(ctx context.Context, i ops.Incident) (string, error) {
 	left, err := leftWrong(ctx, s.db.Reader(), i)
 	if err != nil {
 		return "", fmt.Errorf("read what incident %d leaves: %w", i.ID, err)

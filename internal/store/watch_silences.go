@@ -27,7 +27,7 @@ func scanSilence(r db.Row) (ops.Silence, error) {
 }
 
 // AddSilence records a silence together with its event.
-func (s *Watching) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, error) {
+func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, error) {
 	q.CreatedAt = s.orNow(q.CreatedAt)
 	if q.From.IsZero() {
 		q.From = q.CreatedAt
@@ -96,7 +96,7 @@ func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did s
 }
 
 // EndSilence ends a silence now. One that has ended is ops.ErrConflict.
-func (s *Watching) EndSilence(ctx context.Context, id int64, by string, at time.Time) (ops.Silence, error) {
+func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Time) (ops.Silence, error) {
 	at = s.orNow(at)
 	var q ops.Silence
 	err := s.db.Write(ctx, "silence", func(tx db.Querier) error {
@@ -130,7 +130,7 @@ type SilenceFilter struct {
 }
 
 // Silences returns silences, newest first. With Active only those that have not ended by then.
-func (s *Watching) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, error) {
+func (s *Watch) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, error) {
 	var w db.Filter
 	if f.Environment != "" {
 		w.Add(`(q.environment = ? OR q.environment = '')`, f.Environment)
@@ -153,7 +153,7 @@ func (s *Watching) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence
 const maxSilences = 1000
 
 // SilencesSince returns the silences of an environment that are active at a time or later.
-func (s *Watching) SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error) {
+func (s *Watch) SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error) {
 	return s.Silences(ctx, SilenceFilter{Environment: environment, Active: since, Limit: maxSilences})
 }
 

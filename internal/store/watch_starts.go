@@ -18,7 +18,7 @@ const (
 )
 
 // ChecksSince returns the results of the probes of one service since a time, the oldest first.
-func (s *Watching) ChecksSince(ctx context.Context, environment, service string, since time.Time) ([]ops.Check, error) {
+func (s *Watch) ChecksSince(ctx context.Context, environment, service string, since time.Time) ([]ops.Check, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
 		AND k.purpose NOT IN (?, ?) ORDER BY k.at, k.id`, environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Watching) ChecksSince(ctx context.Context, environment, service string,
 }
 
 // StartsSince returns when services were last started, or changed by an action, by the supervisor or an agent since a time.
-func (s *Watching) StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error) {
+func (s *Watch) StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error) {
 	type start struct {
 		service string
 		at      time.Time
@@ -53,7 +53,7 @@ func (s *Watching) StartsSince(ctx context.Context, environment string, since ti
 
 // StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
 // left out.
-func (s *Watching) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {
+func (s *Watch) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {
 	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (time.Time, error) {
 		var at time.Time
 		err := r.Scan(db.ToTime(&at))

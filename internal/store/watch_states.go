@@ -17,7 +17,7 @@ func scanState(r db.Row) (health.State, error) {
 }
 
 // States returns the state of every check of an environment.
-func (s *Watching) States(ctx context.Context, environment string) ([]health.State, error) {
+func (s *Watch) States(ctx context.Context, environment string) ([]health.State, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
 		environment)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Watching) States(ctx context.Context, environment string) ([]health.Sta
 
 // RecordResults writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
 // are only counted, the changed states, the events, and the alerts that were handled.
-func (s *Watching) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+func (s *Watch) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
 	alerts []ops.Alert,
 ) error {
 	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
@@ -82,7 +82,7 @@ func saveStates(ctx context.Context, tx db.Querier, environment string, states [
 }
 
 // ForgetStates removes the states of checks that no longer exist.
-func (s *Watching) ForgetStates(ctx context.Context, environment string, states []health.State) error {
+func (s *Watch) ForgetStates(ctx context.Context, environment string, states []health.State) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *Watching) ForgetStates(ctx context.Context, environment string, states 
 }
 
 // SaveWithheld replaces the list of failing services of an environment for which no agent is started.
-func (s *Watching) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
+func (s *Watch) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
 	err := s.db.WriteIn(ctx, "withheld", db.InEnvironment(environment), func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (s *Watching) SaveWithheld(ctx context.Context, environment string, held []
 }
 
 // Withheld returns the failing services of an environment for which no agent is started now, and why.
-func (s *Watching) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
+func (s *Watch) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
 	out, err := withheldOf(ctx, s.db.Reader(), environment)
 	if err != nil {
 		return nil, fmt.Errorf("list what is withheld: %w", err)
