@@ -89,9 +89,22 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("--%s is %q: use %s", f.Name, invalid.GetValue(), kindOf(f.Value.Type())))
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		name := "--" + unknown.GetSpecifiedName()
+		if instead := removed(c.CommandPath() + " " + name); instead != "" {
+			return usage(errors.New(instead))
+		}
 		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(name, flagNames(c)), c.CommandPath()))
 	}
 	return usage(err)
+}
+
+// removed says what replaces a command or flag of the last version, or nothing.
+func removed(name string) string {
+	switch name {
+	case "claudeops demo --docker":
+		return "demo --docker was removed: 'claudeops demo' plays an incident on a small process; " +
+			"for your own containers run 'claudeops init' and then 'claudeops once --dry-run'"
+	}
+	return ""
 }
 
 // kindOf names the values that a flag takes.
