@@ -137,8 +137,6 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /cycles/{id}", s.cycle)
 	pages.HandleFunc("POST /cycles/{id}/stop", s.stopCycle)
 	pages.HandleFunc("POST /cycles/{id}/run", s.runAgain)
-	pages.HandleFunc("POST "+viewsPath, s.saveView)
-	pages.HandleFunc("POST "+viewsPath+"/remove", s.removeView)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
 	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
 	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
