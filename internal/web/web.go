@@ -92,7 +92,6 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
-	forecast *forecastCache
 	day      *dayCache
 	actors   *actors
 	markdown *markdown
@@ -110,7 +109,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, forecast: &forecastCache{}, day: &dayCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
