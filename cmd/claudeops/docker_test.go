@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -65,37 +64,4 @@ func TestRealCLI_RepairsAContainerBehindWalls(t *testing.T) {
 		t.Errorf("a container outside the incident was restarted: %+v", got)
 	}
 	b.nothingLeft()
-}
-
-func TestTheDemoRepairsARealContainer(t *testing.T) {
-	t.Parallel()
-	d := dockertest.Shared(t)
-	b := &box{t: t, state: privateFolder(t), env: []string{
-		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0", "DOCKER_HOST=unix://" + d.Socket,
-	}}
-	r := b.run("demo", "--docker", "--once")
-	if r.code != 0 {
-		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)
-	}
-	contains(t, "the chain", r.stdout, "Tier 3", "Total: $1.53", "resolved", "confirmed by our own probes", "restart of library", "by session #2", "failed",
-		"recreate of library", "by session #3", "library: down → healthy")
-	if left := d.Docker(t, "ps", "-a", "--format", "{{.Names}}"); strings.Contains(left, "claudeops-demo") {
-		t.Errorf("left: %s", left)
-	}
-	if left := d.Docker(t, "images", "--format", "{{.Repository}}"); strings.Contains(left, "claudeops-demo") {
-		t.Errorf("left: %s", left)
-	}
-}
-
-func TestTheDemoOnContainersNeedsAnEngine(t *testing.T) {
-	t.Parallel()
-	b := &box{t: t, state: privateFolder(t), env: []string{quickExit, "PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t)}}
-	for host, want := range map[string]string{
-		"unix:///nonexistent/docker.sock": "reach the Docker engine (is it running?",
-		"tcp://192.0.2.1:2375":            "the demo needs an engine on a Unix socket",
-	} {
-		if r := b.runWith([]string{"DOCKER_HOST=" + host}, "demo", "--docker", "--once"); r.code != 1 || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: exits %d: %s", host, r.code, r.stderr)
-		}
-	}
 }

@@ -45,7 +45,7 @@ type Operation string
 // The operations.
 const (
 	Look        Operation = "look"        // read pages and rows
-	Personal    Operation = "personal"    // change the visitor's own settings: theme, saved views, login
+	Personal    Operation = "personal"    // change the visitor's own settings: theme, login
 	Acknowledge Operation = "acknowledge" // say that somebody takes care of an incident
 	Snooze      Operation = "snooze"      // postpone the reminders of an incident
 	Deny        Operation = "deny"        // refuse a question of a cycle

@@ -23,8 +23,6 @@ func routes() []route {
 		{post, "/logout", Personal},
 		{post, "/login/passkey/begin", Personal},
 		{post, "/login/passkey", Personal},
-		{post, "/cycles/views", Personal},
-		{post, "/cycles/views/remove", Personal},
 
 		{post, "/mcp", Look},                // each tool is a request of its own, which is checked like any other
 		{post, "/answer/{token}", Personal}, // the token of the link says what it may do

@@ -6,7 +6,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -38,43 +37,6 @@ type Costs struct {
 	Sessions     int       `json:"sessions"`
 	UnknownCosts int       `json:"unknown_costs"`
 	BudgetDayUSD float64   `json:"budget_day_usd" doc:"Sum over the environments; 0 means no limit."`
-
-	Forecasts []Forecast `json:"forecasts" doc:"For each environment with a daily budget."`
-}
-
-// Forecast says what the present rate of spending means for the daily budget of an environment.
-type Forecast struct {
-	Environment  string     `json:"environment"`
-	BudgetDayUSD float64    `json:"budget_day_usd"`
-	SpentUSD     float64    `json:"spent_today_usd"`
-	PerHourUSD   float64    `json:"per_hour_usd" doc:"Over the last three hours."`
-	GoneAt       *time.Time `json:"gone_at" doc:"When the budget is used up at this rate; null if it lasts the day or is used up."`
-	Text         string     `json:"text" doc:"The same as a sentence, with the time in UTC; empty if the budget lasts."`
-}
-
-// Sentence is the text with the time in the zone of now.
-func (f Forecast) Sentence(now time.Time) string {
-	return spend.Forecast{BudgetUSD: f.BudgetDayUSD, SpentUSD: f.SpentUSD, PerHourUSD: f.PerHourUSD, GoneAt: f.GoneAt}.Sentence(now)
-}
-
-// Forecasts reads what the rate of spending means for the budgets.
-func Forecasts(ctx context.Context, journal *store.Store, environments []ops.Environment, now time.Time) ([]Forecast, error) {
-	out := []Forecast{}
-	for _, e := range environments {
-		if e.Policy.BudgetDayUSD <= 0 {
-			continue
-		}
-		spent, err := journal.Spending(ctx, e.Name, spend.Window, now)
-		if err != nil {
-			return nil, err
-		}
-		f := spend.Of(e.Policy.BudgetDayUSD, spent, now)
-		out = append(out, Forecast{
-			Environment: e.Name, BudgetDayUSD: f.BudgetUSD, SpentUSD: f.SpentUSD, PerHourUSD: f.PerHourUSD, GoneAt: f.GoneAt,
-			Text: f.Sentence(now.UTC()),
-		})
-	}
-	return out, nil
 }
 
 // CycleCost is the cost of one whole cycle.
@@ -146,11 +108,7 @@ func (s *server) costs(ctx context.Context, q *costsQuery) (*body[Costs], error)
 	if f.Until.IsZero() {
 		f.Until = s.Clock()
 	}
-	out := CostsOf(rows, q.By, f, DayBudget(asked))
-	if out.Forecasts, err = Forecasts(ctx, s.Store, asked, s.Clock()); err != nil {
-		return nil, s.problem("forecast costs", err)
-	}
-	return &body[Costs]{out}, nil
+	return &body[Costs]{CostsOf(rows, q.By, f, DayBudget(asked))}, nil
 }
 
 // DayBudget is the sum of the daily budgets; 0 if one environment has no limit.
@@ -167,9 +125,7 @@ func DayBudget(environments []ops.Environment) float64 {
 
 // CostsOf adds up the rows of a time range.
 func CostsOf(rows []store.CostRow, by string, f store.CostFilter, budget float64) Costs {
-	out := Costs{
-		Items: make([]Cost, 0, len(rows)), By: by, Since: f.Since, Until: f.Until, BudgetDayUSD: budget, Forecasts: []Forecast{},
-	}
+	out := Costs{Items: make([]Cost, 0, len(rows)), By: by, Since: f.Since, Until: f.Until, BudgetDayUSD: budget}
 	var all store.Cost
 	for _, r := range rows {
 		all = all.Add(r.Cost)

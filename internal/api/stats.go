@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/api/situation"
+	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -153,14 +154,21 @@ func (c counter) costs(ctx context.Context, now time.Time, out *Stats) error {
 
 // forecast adds what the rate of spending means for the budgets.
 func (c counter) forecast(ctx context.Context, now time.Time, out *Stats) error {
-	found, err := Forecasts(ctx, c.store, c.environments, now)
-	for _, f := range found {
+	for _, e := range c.environments {
+		if e.Policy.BudgetDayUSD <= 0 {
+			continue
+		}
+		spent, err := c.store.Spending(ctx, e.Name, spend.Window, now)
+		if err != nil {
+			return err
+		}
+		f := spend.Of(e.Policy.BudgetDayUSD, spent, now)
 		out.SpendPerHourUSD += f.PerHourUSD
 		if f.GoneAt != nil && (out.BudgetGoneAt == nil || f.GoneAt.Before(*out.BudgetGoneAt)) {
-			out.BudgetGoneAt, out.BudgetForecast = f.GoneAt, text(f.Text)
+			out.BudgetGoneAt, out.BudgetForecast = f.GoneAt, text(f.Sentence(now.UTC()))
 		}
 	}
-	return err
+	return nil
 }
 
 func seconds(d time.Duration) *int64 {

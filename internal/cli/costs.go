@@ -83,7 +83,6 @@ func printCosts(w io.Writer, c api.Costs, days int, expensive []api.CycleCost) {
 	if c.BudgetDayUSD > 0 {
 		fmt.Fprintf(w, "Budget per day: %s\n", money(&c.BudgetDayUSD))
 	}
-	printForecasts(w, c.Forecasts)
 	if len(expensive) > 0 {
 		fmt.Fprintln(w, "\nMost expensive cycles:")
 	}
@@ -92,20 +91,6 @@ func printCosts(w io.Writer, c api.Costs, days int, expensive []api.CycleCost) {
 			d.CycleID, money(d.CostUSD), d.Status, plural(d.Sessions, "session", "sessions"), stamp(&d.CreatedAt))
 	}
 	fmt.Fprintln(w, "\nFigures are list-price estimates from the agent CLI, not a bill.")
-}
-
-// printForecasts says which budgets will not last.
-func printForecasts(w io.Writer, all []api.Forecast) {
-	for _, f := range all {
-		text := f.Sentence(time.Now())
-		switch {
-		case text == "":
-		case len(all) > 1:
-			fmt.Fprintf(w, "%s: %s\n", clean(f.Environment), text)
-		default:
-			fmt.Fprintln(w, text)
-		}
-	}
 }
 
 func costKey(by, key string) string {

@@ -58,7 +58,7 @@ services:
 `
 
 func (a *app) demoCommand() *cobra.Command {
-	var once, keep, docker bool
+	var once, keep bool
 	var addr string
 	c := &cobra.Command{
 		Use:   "demo",
@@ -66,26 +66,21 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem and asks the
 supervisor for an action that makes it worse. The supervisor undoes that action. Tier 3 repairs the service with another one.
 Everything happens in a temporary folder. Costs and turns of the agent are made up; processes, commands, actions, probes and decisions
-are real.
-
-With --docker the incident happens on two containers. Their image is made on the engine (DOCKER_HOST, or /var/run/docker.sock) without
-a registry, and image and containers are removed at the end.`,
+are real.`,
 		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
-  claudeops demo --once    without web pages; prints sessions and actions, exits 0
-  claudeops demo --docker  on real containers`,
+  claudeops demo --once    without web pages; prints sessions and actions, exits 0`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.demo(c.Context(), addr, once, keep, docker)
+			return a.demo(c.Context(), addr, once, keep)
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print sessions and actions, exit")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
 	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the web pages; if the port is taken, the next free one is used")
-	c.Flags().BoolVar(&docker, "docker", false, "run the incident on two real containers instead; needs a Docker engine and a static busybox")
-	c.AddCommand(a.demoService(), a.demoCtl(), a.demoRecreate())
+	c.AddCommand(a.demoService(), a.demoCtl())
 	return c
 }
 
-func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (err error) {
+func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		return fmt.Errorf("start demo: its agent runs commands, and there is no shell here; use the full container image: %w", ops.ErrNotFound)
 	}
@@ -102,16 +97,11 @@ func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (e
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	begin := a.processDemo
-	if docker {
-		begin = a.dockerDemo
-	}
-	i, err := begin(ctx, dir, self)
+	o, end, err := a.brokenService(ctx, dir, self)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, i.end()) }()
-	o := i.options
+	defer func() { err = errors.Join(err, end()) }()
 	if once {
 		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0); err != nil {
 			return err
@@ -136,38 +126,30 @@ func (a *app) demo(ctx context.Context, addr string, once, keep, docker bool) (e
 	})
 }
 
-// incident is a demo that is ready: something is broken. End removes what was made for it.
-type incident struct {
-	options daemon.Options
-	end     func() error
-}
-
-// processDemo starts a small service and breaks it.
-func (a *app) processDemo(ctx context.Context, dir, self string) (i incident, err error) {
+// brokenService starts a small service and breaks it. End stops it.
+func (a *app) brokenService(ctx context.Context, dir, self string) (o daemon.Options, end func() error, err error) {
 	service, bin, rules := filepath.Join(dir, "mediabox"), filepath.Join(dir, "bin"), filepath.Join(dir, "guard.yaml")
 	if err := os.Mkdir(service, 0o700); err != nil {
-		return i, fmt.Errorf("create service folder: %w", err)
+		return o, nil, fmt.Errorf("create service folder: %w", err)
 	}
 	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
 	if err != nil {
-		return i, fmt.Errorf("start demo service: %w", err)
+		return o, nil, fmt.Errorf("start demo service: %w", err)
 	}
-	i.end = keeper.Close
 	if err := demo.InstallCtl(bin, self); err != nil {
-		return i, errors.Join(err, i.end())
+		return o, nil, errors.Join(err, keeper.Close())
 	}
-	i.options, err = a.demoOptions(dir, demoFiles{
-		config: fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL()), rules: demo.Rules,
-	}, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	text := fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL())
+	o, err = a.demoOptions(dir, text, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
 	if err != nil {
-		return i, errors.Join(err, i.end())
+		return o, nil, errors.Join(err, keeper.Close())
 	}
-	i.options.Self = self
+	o.Self = self
 	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", keeper.URL())
 	if _, err := keeper.Do(ctx, demo.Break); err != nil {
-		return i, errors.Join(fmt.Errorf("break demo service: %w", err), i.end())
+		return o, nil, errors.Join(fmt.Errorf("break demo service: %w", err), keeper.Close())
 	}
-	return i, nil
+	return o, keeper.Close, nil
 }
 
 // printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.
@@ -217,12 +199,9 @@ func healthChanges(before, after []ops.ServiceHealth) string {
 	return strings.Join(out, ", ")
 }
 
-// demoFiles are the texts of a demo's configuration files.
-type demoFiles struct{ config, rules string }
-
-func (a *app) demoOptions(dir string, files demoFiles, variables ...string) (daemon.Options, error) {
+func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
-	for name, text := range map[string]string{filepath.Join(dir, "guard.yaml"): files.rules, file: files.config} {
+	for name, text := range map[string]string{filepath.Join(dir, "guard.yaml"): demo.Rules, file: text} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
 		}

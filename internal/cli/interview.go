@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"strings"
 
 	"claudeops/internal/agent/claude"
-	"claudeops/internal/cli/demo"
+	"claudeops/internal/config"
 	"claudeops/internal/watch/survey"
 )
 
@@ -55,12 +56,12 @@ type surroundings struct {
 func (a *app) lookAround(ctx context.Context, p *prompter) (out surroundings) {
 	var containers []survey.Container
 	p.step("containers of the Docker engine", func() (int, error) {
-		socket, err := demo.DockerSocket(a.variable("DOCKER_HOST"))
-		if err != nil {
+		socket, ok := strings.CutPrefix(cmp.Or(a.variable("DOCKER_HOST"), "unix://"+config.DefaultDockerSocket), "unix://")
+		if !ok || !filepath.IsAbs(socket) {
 			return 0, errors.New("DOCKER_HOST is not a Unix socket")
 		}
-		containers, err = survey.Containers(ctx, socket)
-		if usual, _ := demo.DockerSocket(""); err == nil && socket != usual {
+		var err error
+		if containers, err = survey.Containers(ctx, socket); err == nil && socket != config.DefaultDockerSocket {
 			out.socket = socket
 		}
 		return len(containers), err

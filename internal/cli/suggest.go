@@ -89,9 +89,32 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("--%s is %q: use %s", f.Name, invalid.GetValue(), kindOf(f.Value.Type())))
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		name := "--" + unknown.GetSpecifiedName()
+		if instead := removedFlag(c.CommandPath() + " " + name); instead != "" {
+			return usage(errors.New(instead))
+		}
 		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(name, flagNames(c)), c.CommandPath()))
 	}
 	return usage(err)
+}
+
+// removedCommand is a command of the last version; it says what replaces it.
+func removedCommand(name, instead string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: "Removed", Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usage(fmt.Errorf("%s was removed: %s", c.CommandPath(), instead))
+		},
+	}
+}
+
+// removedFlag says what replaces a flag of the last version, or nothing.
+func removedFlag(name string) string {
+	switch name {
+	case "claudeops demo --docker":
+		return "demo --docker was removed: 'claudeops demo' plays an incident on a small process; " +
+			"for your own containers run 'claudeops init' and then 'claudeops once --dry-run'"
+	}
+	return ""
 }
 
 // kindOf names the values that a flag takes.

@@ -249,7 +249,7 @@ func (c *Config) agentSettings() []field {
 			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
 				"`auto` does so for agents without a shell gate (Codex, ACP, command). `off` passes the key to the agent.").or("auto"),
 		value("scenario", &a.Scenario, scenarioKind(),
-			"Scenario for the scripted agent: a built-in one (`builtin:demo`, `builtin:demo-docker`), or the path of a file."),
+			"Scenario for the scripted agent: a built-in one (`builtin:demo`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
 		value("api_key", &a.APIKey, tokenKind(), "API key, passed only to the agent CLI.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
 		value("oauth_token", &a.OAuthToken, tokenKind(),

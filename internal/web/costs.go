@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -55,7 +54,6 @@ type budgetView struct {
 	Share       string // percent of the bar
 	Percent     string
 	Reached     bool
-	Forecast    *forecastView
 }
 
 type legendEntry struct {
@@ -189,11 +187,6 @@ func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
 // addBudgets adds today's budgets.
 func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
 	today := costQuery{days: 1}.since(m.now)
-	forecasts, err := api.Forecasts(ctx, s.Store, s.Environments, m.now)
-	if err != nil {
-		return err
-	}
-	ends := m.forecasts(forecasts)
 	for _, e := range s.Environments {
 		if e.Policy.BudgetDayUSD == 0 || q.environment != "" && q.environment != e.Name {
 			continue
@@ -210,9 +203,6 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 			if spent == 0 {
 				b.Spent = figure{Text: "Nothing spent"}
 			}
-		}
-		if i := slices.IndexFunc(ends, func(f forecastView) bool { return f.Environment == e.Name }); i >= 0 {
-			b.Forecast = &ends[i]
 		}
 		view.Budgets = append(view.Budgets, b)
 	}

@@ -55,22 +55,6 @@ func TestCostsSayThatTheBudgetIsReached(t *testing.T) {
 	mustContain(t, s.page("/costs"), "Daily budget reached", "until 00:00 UTC", `<a href="/config?q=budget">Raise limit</a>`, "104 %")
 }
 
-func TestPagesSayWhenTheBudgetIsGoneAtThisRate(t *testing.T) {
-	s := newSite(t, func(o *web.Options) { o.Environments[0].Policy.BudgetDayUSD = 2 })
-	mustNotContain(t, content(s.page("/costs")), "At this rate")
-	s.threeTiers()
-	for _, path := range []string{"/costs", "/"} {
-		mustContain(t, content(s.page(path)), "At this rate ($0.28 per hour) the day's budget is gone at <time")
-	}
-	s.Now = s.Now.Add(4 * time.Hour) // nothing was spent lately
-	for _, path := range []string{"/costs", "/"} {
-		mustNotContain(t, content(s.page(path)), "At this rate")
-	}
-	lasting := newSite(t, func(o *web.Options) { o.Environments[0].Policy.BudgetDayUSD = 50 })
-	lasting.threeTiers()
-	mustNotContain(t, content(lasting.page("/costs")), "At this rate")
-}
-
 func TestManyGroupsBecomeAllOthers(t *testing.T) {
 	s := newSite(t)
 	for n, model := range strings.Fields("a b c d e f g h") {

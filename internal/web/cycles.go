@@ -39,9 +39,6 @@ type cyclesView struct {
 	Older        string
 	Newest       string
 	Searched     *stamp // how far back the search went, if there is more
-	Views        []savedView
-	Saved        bool   // the current filters are one of the views
-	Filters      string // the current filters as a URL query
 	Set          int    // number of filters, without the search text
 }
 
@@ -154,7 +151,6 @@ func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 	}
 	view := s.cyclesView(m, r.URL.Path, asked, found)
 	view.Paged = before > 0
-	view.addViews(savedViews(r))
 	s.render(w, r, http.StatusOK, "cycles", page{Title: "Cycles", Nav: navCycles, Body: view})
 }
 
@@ -195,6 +191,11 @@ func (s *server) cyclesView(m moment, base string, asked cyclesQuery, found stor
 		}
 		view.Environments = choose(asked.Environment, view.Environments...)
 	}
+	for _, set := range []string{string(asked.Status), asked.Tier, string(asked.Trigger), asked.Service, asked.Range, asked.Environment} {
+		if set != "" {
+			view.Set++
+		}
+	}
 	for _, c := range found.Chains {
 		view.Cycles = append(view.Cycles, m.cycleRow(c))
 	}
@@ -208,22 +209,6 @@ func (s *server) cyclesView(m moment, base string, asked cyclesQuery, found stor
 		view.Searched = &stamp{}
 	}
 	return view
-}
-
-// addViews adds the saved views of the visitor.
-func (v *cyclesView) addViews(all []savedView) {
-	_, v.Filters, _ = strings.Cut(v.Query.path(cyclesURL, 0), "?")
-	for i := range all {
-		all[i].Current = all[i].Query == v.Filters
-		v.Saved = v.Saved || all[i].Current
-	}
-	v.Views = all
-	q := v.Query
-	for _, set := range []string{string(q.Status), q.Tier, string(q.Trigger), q.Service, q.Range, q.Environment} {
-		if set != "" {
-			v.Set++
-		}
-	}
 }
 
 func triggerChoices() []choice {

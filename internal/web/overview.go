@@ -49,8 +49,7 @@ type overviewView struct {
 	Summary  *summaryView
 	Today    figure
 	Budget   string
-	Share    string         // percent of the daily budget spent; empty without a budget
-	Gone     []forecastView // the budgets that do not last
+	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
 	Failing  []serviceView
 	// Folded are those after the first few; a long list would hide everything below it.
@@ -308,11 +307,6 @@ func (s *server) addCost(ctx context.Context, m moment, view *overviewView, coun
 	if known {
 		view.Today = dollars(&spent)
 	}
-	forecasts, err := s.forecast.read(ctx, s, counts.SessionEnded, m.now)
-	if err != nil {
-		return err
-	}
-	view.Gone = m.forecasts(forecasts)
 	var budget float64
 	for _, e := range s.Environments {
 		if e.Policy.BudgetDayUSD == 0 {

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -129,45 +128,6 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "Transcript removed by retention on "+at.Format(time.DateOnly)+" "+want)
-	}
-}
-
-func TestFiltersAreSavedAsViews(t *testing.T) {
-	s := newSite(t)
-	s.threeTiers()
-	mustNotContain(t, s.page("/sessions"), "Save view")
-	mustContain(t, s.page("/sessions?status=failed&tier=2"), "Save view", `name="query" value="status=failed&amp;tier=2"`, "Filters (2)")
-	got := s.do(form(t, "/cycles/views", url.Values{"name": {" Failed <b> "}, "query": {"status=failed&tier=2&cursor=9&evil=1"}}))
-	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/cycles?status=failed&tier=2" || len(got.Cookies()) != 1 {
-		t.Fatalf("%d to %s", got.StatusCode, got.Header.Get("Location"))
-	}
-	cookie := got.Cookies()[0]
-	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
-		t.Errorf("cookie %+v", cookie)
-	}
-	body := s.with("GET", "/sessions?tier=2&status=failed", "", cookie).body
-	mustContain(t, body, "Failed &lt;b&gt;", `href="/cycles?status=failed&amp;tier=2" aria-current="page"`, "Remove view")
-	mustNotContain(t, body, "commandfor=\"save-view\"", "evil")
-	remove := form(t, "/cycles/views/remove", url.Values{"name": {"Failed <b>"}})
-	remove.AddCookie(cookie)
-	if cookies := s.do(remove).Cookies(); len(cookies) != 1 || cookies[0].MaxAge >= 0 {
-		t.Errorf("cookies %v", cookies)
-	}
-	for _, bad := range []url.Values{
-		{"name": {""}, "query": {"tier=2"}},
-		{"name": {"x"}, "query": {"evil=1"}},
-		{"name": {"x"}, "query": {"q=" + strings.Repeat("y", 500)}},
-	} {
-		if got := s.do(form(t, "/cycles/views", bad)).StatusCode; got != http.StatusUnprocessableEntity {
-			t.Errorf("%v: %d", bad, got)
-		}
-	}
-	junk := s.with("GET", "/sessions", "", &http.Cookie{Name: "claudeops_views", Value: "%%%"})
-	if junk.StatusCode != http.StatusOK {
-		t.Errorf("a cookie that is no view: %d", junk.StatusCode)
-	}
-	if got := s.audits(); len(got) != 0 {
-		t.Errorf("a visitor's own matter was recorded: %q", got)
 	}
 }
 

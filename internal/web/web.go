@@ -92,7 +92,6 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
-	forecast *forecastCache
 	day      *dayCache
 	actors   *actors
 	markdown *markdown
@@ -110,7 +109,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, forecast: &forecastCache{}, day: &dayCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
@@ -137,8 +136,6 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /cycles/{id}", s.cycle)
 	pages.HandleFunc("POST /cycles/{id}/stop", s.stopCycle)
 	pages.HandleFunc("POST /cycles/{id}/run", s.runAgain)
-	pages.HandleFunc("POST "+viewsPath, s.saveView)
-	pages.HandleFunc("POST "+viewsPath+"/remove", s.removeView)
 	pages.HandleFunc("GET /sessions/{id}", s.session)
 	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
 	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)

@@ -19,7 +19,7 @@ func sights(f *fixture) []sight {
 	return []sight{
 		{name: "overview", path: "/"},
 		{name: "sessions", path: "/sessions"},
-		{name: "filtered sessions", path: "/sessions?status=resolved&tier=2", then: `document.querySelector('#save-view').showModal()`},
+		{name: "filtered sessions", path: "/sessions?status=resolved&tier=2"},
 		{name: "sessions without match", path: "/sessions?q=nothing-like-this"},
 		{
 			name: "session with all records", path: path("/sessions/%d", f.repaired[6]),

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // Fault is one folder of faults/: a machine, what breaks on it, and how it should end.

@@ -48,7 +48,7 @@ func TestTheDemoScenarioIsCompleteAndEscalatesOneTierAtATime(t *testing.T) {
 
 func TestAnUnknownBuiltinScenarioNamesTheKnownOnes(t *testing.T) {
 	_, err := Builtin("../demo")
-	if err == nil || err.Error() != `find built-in scenario "../demo": there is none, only: demo, demo-docker` {
+	if err == nil || err.Error() != `find built-in scenario "../demo": there is none, only: demo` {
 		t.Errorf("got %v", err)
 	}
 }

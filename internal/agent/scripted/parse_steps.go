@@ -3,7 +3,7 @@ package scripted
 import (
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // stepKinds names the kinds of step by the key that marks them.

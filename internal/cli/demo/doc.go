@@ -4,6 +4,4 @@
 // 502 otherwise. Its page /player comes from a cache, which is emptied before it is filled again. A
 // Keeper owns its process: it starts the process, restarts it on request through a socket in the demo's folder, and stops
 // it when the demo ends. So a restart never leaves a process behind.
-//
-// Docker is the same on a Docker engine: two containers, one of which is broken.
 package demo
