@@ -113,8 +113,8 @@ incidents-docs: ## write docs/incidents.md and the page beside it again, from JS
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
-	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/handoff
-	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/outcome
+	$(GO) test -run '^$$' -fuzz FuzzParse -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/report
+	$(GO) test -run '^$$' -fuzz FuzzOutcome -fuzztime 60s -fuzzminimizetime 5x ./internal/decide/report
 	$(GO) test -run '^$$' -fuzz FuzzStream -fuzztime 60s -fuzzminimizetime 5x ./internal/agent/claude
 	$(GO) test -run '^$$' -fuzz FuzzString -fuzztime 60s -fuzzminimizetime 5x ./internal/guard/redact
 	$(GO) test -run '^$$' -fuzz FuzzVerify -fuzztime 60s -fuzzminimizetime 5x ./internal/notice/answer

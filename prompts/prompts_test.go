@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/handoff"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -14,7 +13,7 @@ import (
 func data(tier ops.Tier, change ...func(*prompts.Data)) prompts.Data {
 	d := prompts.Data{
 		Tier: tier, May: tier, Environment: "home", StateDir: "/state", WorkDir: "/state/work", ReposDir: "/repos", Repos: []string{"infra"},
-		HandoffFile: true, Guarded: true, Example: strings.TrimSpace(handoff.Example(min(tier, 2))), Limits: "2 restarts per service in 4h",
+		HandoffFile: true, Guarded: true, Example: strings.TrimSpace(report.HandoffExample(min(tier, 2))), Limits: "2 restarts per service in 4h",
 		Services:  []prompts.Service{{Name: "web", Aliases: []string{"nginx"}, URL: "http://127.0.0.1:8080/", Container: "web", Checked: "http probe: down HTTP 502"}},
 		Inventory: []string{"inventory.yml"}, Volumes: []string{"/srv/data"}, Cooldowns: []string{"web: 1 of 2 restarts left until 17:41 UTC"},
 	}
@@ -67,8 +66,8 @@ func TestTheExampleInThePromptIsValid(t *testing.T) {
 		text := fresh(t, tier)
 		start := strings.Index(text, "```json\n") + len("```json\n")
 		example := text[start : start+strings.Index(text[start:], "```")]
-		if _, report := handoff.Parse([]byte(example), tier); !report.OK() {
-			t.Errorf("%s is shown an invalid example: %v", tier, report.Err())
+		if _, found := report.Handoff([]byte(example), tier); !found.OK() {
+			t.Errorf("%s is shown an invalid example: %v", tier, found.Err())
 		}
 	}
 }
@@ -132,7 +131,7 @@ func TestAFreshPromptIsShort(t *testing.T) {
 		for _, file := range []bool{true, false} {
 			text := fresh(t, tier, func(d *prompts.Data) {
 				d.HandoffFile = file
-				d.Endings = []string{outcome.Example(2, ops.OutcomeEscalate), outcome.Example(2, ops.OutcomeResolved)}
+				d.Endings = []string{report.OutcomeExample(2, ops.OutcomeEscalate), report.OutcomeExample(2, ops.OutcomeResolved)}
 			})
 			if tokens := len(text) / 4; tokens > 1400+200*(int(tier)-1) {
 				t.Errorf("%s's prompt (file %v) has about %d tokens", tier, file, tokens)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcli"
@@ -47,7 +47,7 @@ func tierOf(r messagesapi.Request) int {
 
 func says(n int, kind ops.OutcomeKind) any {
 	var v any
-	if err := json.Unmarshal([]byte(outcome.Example(ops.Tier(n), kind)), &v); err != nil {
+	if err := json.Unmarshal([]byte(report.OutcomeExample(ops.Tier(n), kind)), &v); err != nil {
 		panic(err)
 	}
 	return v

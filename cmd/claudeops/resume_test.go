@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
@@ -18,7 +18,7 @@ import (
 func speaks(n int, cost float64, kind ops.OutcomeKind) agenttest.Play {
 	record := `mkdir -p "$CLAUDE_CONFIG_DIR/projects/x" && echo "{\"tier\":\"$CLAUDEOPS_TIER\"}" > "$CLAUDE_CONFIG_DIR/projects/x/$PLANNED.jsonl"`
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, []byte(outcome.Example(ops.Tier(n), kind))); err != nil {
+	if err := json.Compact(&compact, []byte(report.OutcomeExample(ops.Tier(n), kind))); err != nil {
 		panic(err)
 	}
 	return agenttest.Play{Tier: n, Steps: append([]agenttest.Step{{Run: "PLANNED={{session_id}}; " + record}},
@@ -46,7 +46,7 @@ func TestResumeIsTheDefault(t *testing.T) {
 	for i, c := range calls {
 		expect(t, c, "--session-id", sessions[i].PlannedID)
 		expect(t, c, "--model", []string{"haiku", "sonnet", "opus"}[i])
-		expect(t, c, "--json-schema", outcome.Inline(ops.Tier(i+1)))
+		expect(t, c, "--json-schema", report.Inline(ops.Tier(i+1)))
 		tools, _ := c.Option("--tools")
 		if strings.Contains(tools, "Write") != (i > 0) {
 			t.Errorf("tier %d has %s", i+1, tools)
@@ -170,7 +170,7 @@ func TestARefusedResumeFallsBack(t *testing.T) {
 	}
 	system, _ := calls[2].Option("--append-system-prompt")
 	contains(t, "the system prompt", system, "## Escalation Context")
-	expect(t, calls[2], "--json-schema", outcome.Inline(ops.Tier2))
+	expect(t, calls[2], "--json-schema", report.Inline(ops.Tier2))
 	sessions := b.cycle().Journal.Sessions
 	if sessions[1].Status != ops.SessionFailed || *sessions[2].RetryOf != sessions[1].ID {
 		t.Errorf("sessions: %+v", sessions)

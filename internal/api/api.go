@@ -15,9 +15,8 @@ import (
 
 	"claudeops/internal/api/metrics"
 	"claudeops/internal/api/situation"
-	"claudeops/internal/decide/handoff"
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -126,8 +125,8 @@ func (s *server) routes() http.Handler {
 		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
 		WrongTokens: s.WrongTokens, Process: s.Process,
 	}))
-	routes.HandleFunc("GET /schemas/handoff/v1.json", published(handoff.Schema()))
-	routes.HandleFunc("GET /schemas/outcome/v1.json", published(outcome.Schema()))
+	routes.HandleFunc("GET /schemas/handoff/v1.json", published(report.HandoffSchema()))
+	routes.HandleFunc("GET /schemas/outcome/v1.json", published(report.OutcomeSchema()))
 	routes.HandleFunc("GET /schemas/failure/v1.json", published(recovery.FailureSchema()))
 	routes.HandleFunc("GET /schemas/force-done/v1.json", published(recovery.ForceDoneSchema()))
 	return problems(routes, conditional(s.keyed(routes)))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/test/apitest"
 )
@@ -395,7 +395,7 @@ func TestTheHandoffSchemaIsPublished(t *testing.T) {
 	c := newClient(t)
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/schemas/handoff/v1.json", nil))
-	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), handoff.Schema()) {
+	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), report.HandoffSchema()) {
 		t.Errorf("status %d, %d bytes", w.Code, w.Body.Len())
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -16,7 +16,7 @@ func (a *app) handoffCommand() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the handoff file",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.Stdout.Write(handoff.Schema())
+			_, err := a.Stdout.Write(report.HandoffSchema())
 			return err
 		},
 	}, a.handoffValidate())
@@ -37,12 +37,12 @@ func (a *app) handoffValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, report := handoff.Parse(raw, ops.Tier(tier))
-			for _, w := range report.Warnings {
+			h, found := report.Handoff(raw, ops.Tier(tier))
+			for _, w := range found.Warnings {
 				fmt.Fprintf(a.Stderr, "%s: warning: %s\n", args[0], w)
 			}
-			if !report.OK() {
-				for _, e := range report.Errors {
+			if !found.OK() {
+				for _, e := range found.Errors {
 					fmt.Fprintf(a.Stderr, "%s: %s\n", args[0], e)
 				}
 				return quietly(exitError)
@@ -59,7 +59,7 @@ func (a *app) handoffValidate() *cobra.Command {
 // input reads a file, or stdin for "-".
 func (a *app) input(name string) ([]byte, error) {
 	if name == "-" {
-		raw, err := io.ReadAll(io.LimitReader(a.Stdin, handoff.MaxBytes+1))
+		raw, err := io.ReadAll(io.LimitReader(a.Stdin, report.MaxBytes+1))
 		if err != nil {
 			return nil, fmt.Errorf("read stdin: %w", err)
 		}
@@ -73,7 +73,7 @@ func (a *app) input(name string) ([]byte, error) {
 		return nil, fmt.Errorf("open file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, handoff.MaxBytes+1))
+	raw, err := io.ReadAll(io.LimitReader(f, report.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read file: %w", err)
 	}

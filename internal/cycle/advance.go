@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/decide/replay"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -291,7 +291,7 @@ func readSessions(j, known ops.Journal) {
 			s.Proposal, s.Report = k.Proposal, k.Report
 			continue
 		}
-		outcome.Read(s)
+		report.Read(s)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -30,7 +30,7 @@ func doubtedChains() []chain {
 	judging := policy(climbing, withPeople, func(p *ops.Policy) { p.Judge = "judge" })
 	calledHealthy := func(*rehearsal, ops.SessionSpec) ops.RunResult {
 		r := success()
-		r.CLISessionID, r.Structured = "conversation", json.RawMessage(outcome.Example(1, ops.OutcomeHealthy))
+		r.CLISessionID, r.Structured = "conversation", json.RawMessage(report.OutcomeExample(1, ops.OutcomeHealthy))
 		return r
 	}
 	return []chain{

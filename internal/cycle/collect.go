@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/handoff"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 )
@@ -38,7 +37,7 @@ func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Cla
 	case present:
 		s.HandoffJSON = []byte(a.Redact(string(raw)))
 	}
-	outcome.Read(s)
+	report.Read(s)
 	s.Outcome = decide.Conclude(*s)
 	problem := ""
 	switch {
@@ -91,12 +90,12 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 	if len(s.OutcomeJSON) == 0 {
 		return false
 	}
-	o, report := outcome.Parse(s.OutcomeJSON, s.Tier)
-	for _, w := range report.Warnings {
+	o, found := report.Outcome(s.OutcomeJSON, s.Tier)
+	for _, w := range found.Warnings {
 		r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, w))
 	}
-	if !report.OK() {
-		problem := "the structured outcome is not valid: " + strings.Join(handoff.Sentences(report.Errors), "; ")
+	if !found.OK() {
+		problem := "the structured outcome is not valid: " + strings.Join(report.Sentences(found.Errors), "; ")
 		if !s.Structured {
 			r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, problem)) // nobody asked for it
 			return false
@@ -105,7 +104,7 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		if s.Tier == ops.LastTier && asksForHelp(s.OutcomeJSON) {
 			s.HandoffError = problem // however badly it asks, nobody but a human comes after the last tier
 		}
-		outcome.Read(s)
+		report.Read(s)
 		return true
 	}
 	s.Outcome, s.Report = o.Kind, &o

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"claudeops/internal/cycle"
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -23,7 +23,7 @@ func climbing(p *ops.Policy) {
 
 func said(kind ops.OutcomeKind, tier ops.Tier) ops.RunResult {
 	r := success()
-	r.CLISessionID, r.Structured = "conversation", json.RawMessage(outcome.Example(tier, kind))
+	r.CLISessionID, r.Structured = "conversation", json.RawMessage(report.OutcomeExample(tier, kind))
 	return r
 }
 
@@ -112,9 +112,9 @@ func TestTheLadderIsClimbedToItsEnd(t *testing.T) {
 			t.Fatalf("climbed %v, want %v", levels, want)
 		}
 	}
-	ending, report := recovery.ParseForceDone(s.journal.cycle.Result)
-	if !report.OK() || ending.Status != "partial" || ending.Recommendation == "" || len(ending.EscalationPath) != 4 {
-		t.Errorf("the result is %s: %v", s.journal.cycle.Result, report.Errors)
+	ending, found := recovery.ParseForceDone(s.journal.cycle.Result)
+	if !found.OK() || ending.Status != "partial" || ending.Recommendation == "" || len(ending.EscalationPath) != 4 {
+		t.Errorf("the result is %s: %v", s.journal.cycle.Result, found.Errors)
 	}
 	if len(s.journal.lessons) == 0 || len(s.journal.notices) != 1 {
 		t.Errorf("%d lessons and %d notices", len(s.journal.lessons), len(s.journal.notices))
@@ -307,8 +307,8 @@ func orderly(r *rapid.T, m *memory) {
 		}
 	}
 	if m.cycle.Status == ops.CyclePartial {
-		if _, report := recovery.ParseForceDone(m.cycle.Result); !report.OK() {
-			r.Fatalf("the result is %s: %v", m.cycle.Result, report.Errors)
+		if _, found := recovery.ParseForceDone(m.cycle.Result); !found.OK() {
+			r.Fatalf("the result is %s: %v", m.cycle.Result, found.Errors)
 		}
 	}
 }

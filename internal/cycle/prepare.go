@@ -8,8 +8,7 @@ import (
 	"strings"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/handoff"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -61,7 +60,7 @@ func steps(s ops.Session) []preparation {
 		return []preparation{folders, question}
 	}
 	return []preparation{
-		folders, cooldownSnapshot, report, conversation, prompt, leaveAlone, planDone, anotherAttempt, started,
+		folders, cooldownSnapshot, formOfAnswer, conversation, prompt, leaveAlone, planDone, anotherAttempt, started,
 		environmentPrompt, escalationContext,
 	}
 }
@@ -116,10 +115,10 @@ func folders(d *draft) error {
 	return nil
 }
 
-// report says in which form the session has to answer.
-func report(d *draft) error {
+// formOfAnswer says in which form the session has to answer.
+func formOfAnswer(d *draft) error {
 	if d.spec.Session.Structured {
-		d.spec.OutcomeJSON = outcome.Inline(d.spec.Session.Tier)
+		d.spec.OutcomeJSON = report.Inline(d.spec.Session.Tier)
 	}
 	return nil
 }
@@ -160,7 +159,7 @@ func started(d *draft) error {
 	d.spec.Prompt = strings.TrimRight(d.spec.Prompt, "\n") + fmt.Sprintf(
 		"\n\n## A command that was cut off\n\nAn earlier session was stopped while this was running. "+
 			"It was started and may have taken effect; look before you repeat it.\n\n%s\n",
-		handoff.Quote(before.OpenTool),
+		report.Quote(before.OpenTool),
 	)
 	return nil
 }
@@ -189,8 +188,8 @@ func escalationContext(d *draft) error {
 		return err
 	}
 	parent := d.now.Journal.Parent(s)
-	source := handoff.Source{Tier: parent.Tier, Handler: parent.Handler, Model: parent.Model}
-	text, truncated := handoff.Context(facts, source, d.brief.EarlierChecks())
+	source := report.Source{Tier: parent.Tier, Handler: parent.Handler, Model: parent.Model}
+	text, truncated := report.Context(facts, source, d.brief.EarlierChecks())
 	for _, t := range truncated {
 		d.warnings = append(d.warnings, "handoff context was truncated: "+t)
 	}
@@ -266,11 +265,11 @@ func question(d *draft) error {
 // minimal is a valid answer in the form the session has to give it.
 func minimal(s ops.Session) string {
 	if !s.Structured {
-		return handoff.Example(s.Tier)
+		return report.HandoffExample(s.Tier)
 	}
 	kind := ops.OutcomeEscalate
 	if s.Tier == ops.LastTier {
 		kind = ops.OutcomeNeedsHuman
 	}
-	return outcome.Example(s.Tier, kind)
+	return report.OutcomeExample(s.Tier, kind)
 }

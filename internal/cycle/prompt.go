@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/handoff"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -72,14 +71,14 @@ func promptData(d *draft) prompts.Data {
 			d,
 		), Changes: d.changes, Limits: limitsInWords(policy.Cooldowns), Cooldowns: cooldownsInWords(d.now.Journal.Cooldowns, policy.Cooldowns),
 		Inventory: d.env.Protected.Files, Volumes: d.env.Protected.Volumes, Hosts: d.env.Protected.Hosts,
-		Example: strings.TrimSpace(handoff.Example(min(s.Tier, ops.Tier2))), Memories: memories(d.memories),
+		Example: strings.TrimSpace(report.HandoffExample(min(s.Tier, ops.Tier2))), Memories: memories(d.memories),
 	}
 	for _, h := range decide.Targets(policy, s.Handler) {
 		data.Targets = append(data.Targets, decide.DescribeHandler(h))
 	}
 	addActions(d, &data)
 	for _, kind := range endings(s.Tier, data.ReadOnly()) {
-		data.Endings = append(data.Endings, oneLine(outcome.Example(s.Tier, kind)))
+		data.Endings = append(data.Endings, oneLine(report.OutcomeExample(s.Tier, kind)))
 	}
 	if s.Tier == ops.Tier1 {
 		data.Task, data.TaskTitle = d.now.Cycle.Prompt, "What the operator asks this time"
@@ -233,7 +232,7 @@ func measured(checks []ops.Check) string {
 			Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error, ResponseTimeMS: ops.Ptr(c.ResponseTimeMS),
 		})
 	}
-	return handoff.Fence(out)
+	return report.Fence(out)
 }
 
 // memories renders what earlier sessions learnt, within its share of the prompt.
@@ -254,7 +253,7 @@ func memories(all []ops.Memory) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return handoff.Quote(strings.Join(lines, "\n"))
+	return report.Quote(strings.Join(lines, "\n"))
 }
 
 // limitsInWords says how often a service may be restarted and redeployed.

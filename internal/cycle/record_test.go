@@ -14,7 +14,7 @@ import (
 
 	"claudeops/internal/cycle"
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/cycletest"
@@ -79,7 +79,7 @@ func (p *tape) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 // follow keeps a decision that is only done and not written: it follows from the journal as it stands.
 func (p *tape) follow() {
 	for i := range p.now.Journal.Sessions {
-		outcome.Read(&p.now.Journal.Sessions[i])
+		report.Read(&p.now.Journal.Sessions[i])
 	}
 	step := decide.Next(p.now.Cycle, p.now.Journal, p.now.Cycle.Policy, clock())
 	if (ops.Transition{Step: step}).Empty() {
@@ -114,7 +114,7 @@ func (p *tape) keep(j ops.Journal, at time.Time, step ops.Step) {
 	j.Sessions = append([]ops.Session(nil), j.Sessions...)
 	for i := range j.Sessions {
 		s := &j.Sessions[i]
-		outcome.Read(s)
+		report.Read(s)
 		s.Key = fmt.Sprint("key-", s.ID)
 		if s.PlannedID != "" {
 			s.PlannedID = fmt.Sprint("planned-", s.ID)

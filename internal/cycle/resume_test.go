@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"claudeops/internal/cycle"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -28,7 +28,7 @@ func talking(seen map[int]ops.SessionSpec, change func(spec ops.SessionSpec, r *
 		if spec.Session.Tier == 3 {
 			kind = ops.OutcomeResolved
 		}
-		r.Structured = []byte(outcome.Example(spec.Session.Tier, kind))
+		r.Structured = []byte(report.OutcomeExample(spec.Session.Tier, kind))
 		if change != nil {
 			change(spec, &r)
 		}
@@ -66,7 +66,7 @@ func TestTheNextTierContinuesTheConversation(t *testing.T) {
 		}
 	}
 	for i, spec := range seen {
-		if spec.OutcomeJSON != outcome.Inline(spec.Session.Tier) || !spec.Session.Structured {
+		if spec.OutcomeJSON != report.Inline(spec.Session.Tier) || !spec.Session.Structured {
 			t.Errorf("session %d is not asked for structured output", i+1)
 		}
 	}
@@ -218,14 +218,14 @@ func TestStructuredOutcomes(t *testing.T) {
 		outcome ops.OutcomeKind
 		event   string
 	}{
-		{"healthy", outcome.Example(1, ops.OutcomeHealthy), nil, ops.CycleHealthy, ops.OutcomeHealthy, ""},
-		{"needs a human", outcome.Example(1, ops.OutcomeNeedsHuman), nil, ops.CycleNeedsHuman, ops.OutcomeNeedsHuman, ""},
+		{"healthy", report.OutcomeExample(1, ops.OutcomeHealthy), nil, ops.CycleHealthy, ops.OutcomeHealthy, ""},
+		{"needs a human", report.OutcomeExample(1, ops.OutcomeNeedsHuman), nil, ops.CycleNeedsHuman, ops.OutcomeNeedsHuman, ""},
 		{"absent", "", nil, ops.CycleFailed, ops.OutcomeInconclusive, ""},
 		{"absent, but a valid file is there", "", handoffJSON(2), ops.CycleResolved, ops.OutcomeEscalate, ""},
 		{"absent, and the file is not valid", "", []byte("{}"), ops.CycleNeedsHuman, ops.OutcomeInconclusive, ""},
 		{"invalid", `{"outcome":"healthy"}`, nil, ops.CycleFailed, ops.OutcomeInconclusive, ""},
-		{"placeholder", strings.Replace(outcome.Example(1, ops.OutcomeHealthy), `"summary":`, `"summary":"TODO","summary_":`, 1), nil, ops.CycleFailed, ops.OutcomeInconclusive, ""},
-		{"it wins over a file", outcome.Example(1, ops.OutcomeHealthy), handoffJSON(2), ops.CycleHealthy, ops.OutcomeHealthy, "deleted unread"},
+		{"placeholder", strings.Replace(report.OutcomeExample(1, ops.OutcomeHealthy), `"summary":`, `"summary":"TODO","summary_":`, 1), nil, ops.CycleFailed, ops.OutcomeInconclusive, ""},
+		{"it wins over a file", report.OutcomeExample(1, ops.OutcomeHealthy), handoffJSON(2), ops.CycleHealthy, ops.OutcomeHealthy, "deleted unread"},
 		{"invalid, with a valid file", `{"outcome":"healthy"}`, handoffJSON(2), ops.CycleFailed, ops.OutcomeInconclusive, "deleted unread"},
 	}
 	for _, tt := range tests {
@@ -236,7 +236,7 @@ func TestStructuredOutcomes(t *testing.T) {
 				if spec.Session.Tier == 1 {
 					r.Structured, s.file.raw = []byte(tt.json), tt.file
 				} else {
-					r.Structured = []byte(outcome.Example(2, ops.OutcomeResolved))
+					r.Structured = []byte(report.OutcomeExample(2, ops.OutcomeResolved))
 				}
 			})}
 			s.advance(t)
@@ -260,7 +260,7 @@ func TestStructuredOutcomes(t *testing.T) {
 
 func TestTheLastTierAskingForHelpNeedsAHumanEvenInBadForm(t *testing.T) {
 	for name, last := range map[string]string{
-		"valid": outcome.Example(2, ops.OutcomeEscalate), "invalid": `{"outcome":"escalate"}`, "only a handoff": `{"handoff":{}}`,
+		"valid": report.OutcomeExample(2, ops.OutcomeEscalate), "invalid": `{"outcome":"escalate"}`, "only a handoff": `{"handoff":{}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := resumeStage(t, resuming(), func(spec ops.SessionSpec, r *ops.RunResult) {
@@ -280,7 +280,7 @@ func TestWhatAnAgentRemarksIsRecorded(t *testing.T) {
 	text := strings.NewReplacer(
 		`"events":[]`, `"events":[{"level":"critical","service":"web","message":"the disk is nearly full"}]`,
 		`"memories":[]`, `"memories":[{"category":"disk","service":"web","observation":"fills up on Sundays"}]`,
-	).Replace(compact(t, outcome.Example(1, ops.OutcomeHealthy)))
+	).Replace(compact(t, report.OutcomeExample(1, ops.OutcomeHealthy)))
 	s, _ := resumeStage(t, resuming(), func(_ ops.SessionSpec, r *ops.RunResult) { r.Structured = []byte(text) })
 	s.advance(t)
 	if s.journal.cycle.Status != ops.CycleHealthy {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -58,7 +58,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 		a.collect(ctx, env, now, &result, run.Denials)
 		result.Problem = a.problem(s)
 	} else {
-		outcome.Read(&s)
+		report.Read(&s)
 	}
 	a.effects(ctx, env, &result)
 	for _, w := range append(warnings, run.Warnings...) {

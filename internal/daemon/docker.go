@@ -10,7 +10,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 )
@@ -143,7 +143,7 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 // incidentServices are the services that this cycle found in trouble and that are not held back, by their own names.
 func incidentServices(now ops.Claimed, s ops.Session, at time.Time) []string {
 	for i := range now.Journal.Sessions {
-		outcome.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
+		report.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
 	}
 	brief := decide.BriefFor(now, s, at)
 	var alone []string

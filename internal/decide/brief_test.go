@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 // The judge is told what ran and how it ended; what was refused did not run, and a claim is only a claim.
 func TestAJudgeSeesWhatRanAndClaimsAsClaims(t *testing.T) {
 	worker := session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) {
-		s.Outcome, s.OutcomeJSON = ops.OutcomeResolved, []byte(outcome.Example(2, ops.OutcomeResolved))
+		s.Outcome, s.OutcomeJSON = ops.OutcomeResolved, []byte(report.OutcomeExample(2, ops.OutcomeResolved))
 	})
 	judge := session(3, 1, ops.SessionQueued, role(ops.RoleJudge, 2, ""))
 	first := session(1, 1, ops.SessionCompleted, handed(2))
@@ -22,7 +22,7 @@ func TestAJudgeSeesWhatRanAndClaimsAsClaims(t *testing.T) {
 		Effects:  map[ops.SessionID]ops.Effects{2: {Denied: []ops.GuardRecord{{ToolUseID: "b", Tool: "Bash", Input: "docker system prune", Reason: "never"}}}},
 	}}
 	for i := range now.Journal.Sessions {
-		outcome.Read(&now.Journal.Sessions[i])
+		report.Read(&now.Journal.Sessions[i])
 	}
 	prompt, _, err := decide.BriefFor(now, judge, time.Now()).Question([]ops.Call{
 		{UseID: "a", Tool: "Bash", Input: "docker restart web", Output: "web", Returned: true},

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"claudeops/internal/decide/escalation"
-	"claudeops/internal/decide/handoff"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
@@ -166,7 +166,7 @@ func (v view) judgeProblem() string {
 		return strings.TrimSuffix("its session "+notice.Ended(s.Status)+": "+s.Error, ": ")
 	}
 	_, problems := judge.Parse(s.OutcomeJSON)
-	return strings.Join(handoff.Sentences(problems), "; ")
+	return strings.Join(report.Sentences(problems), "; ")
 }
 
 // judgeAgain is how long a review waits before the judge is asked once more, and mostJudged how often at most.

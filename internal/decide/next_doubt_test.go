@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 // sure is a session that says how sure it is of its outcome.
 func sure(tier ops.Tier, kind ops.OutcomeKind, confidence string) func(*ops.Session) {
 	return func(s *ops.Session) {
-		s.OutcomeJSON = json.RawMessage(strings.Replace(outcome.Example(tier, kind), `"summary":`, `"confidence":`+confidence+`,"summary":`, 1))
-		o, _ := outcome.Parse(s.OutcomeJSON, s.Tier)
+		s.OutcomeJSON = json.RawMessage(strings.Replace(report.OutcomeExample(tier, kind), `"summary":`, `"confidence":`+confidence+`,"summary":`, 1))
+		o, _ := report.Outcome(s.OutcomeJSON, s.Tier)
 		s.Outcome, s.ExitCode = o.Kind, ops.Ptr(0)
 	}
 }
@@ -41,7 +41,7 @@ func doubtCases() []nextCase {
 	}
 	healthy := func(s *ops.Session) {
 		s.Tier, s.Outcome = ops.Tier2, ops.OutcomeResolved
-		s.OutcomeJSON = json.RawMessage(outcome.Example(1, ops.OutcomeHealthy))
+		s.OutcomeJSON = json.RawMessage(report.OutcomeExample(1, ops.OutcomeHealthy))
 	}
 	return []nextCase{
 		{name: "a repair that the agent doubts is reviewed", row: "claim doubtful", policy: policy(), sessions: claims("0.4"), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "the agent itself is only 40 % sure", check: asks},
@@ -62,7 +62,7 @@ func TestTheConfidenceOfAHandoffDecidesNothing(t *testing.T) {
 		s := session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
 			s.HandoffJSON = []byte(strings.TrimSuffix(string(handoffJSON(2)), "}") + confidence + "}")
 		})
-		outcome.Read(&s)
+		report.Read(&s)
 		c := ops.Claimed{Cycle: ops.Cycle{ID: 1, Status: ops.CycleRunning, Policy: policy()}, Journal: ops.Journal{Sessions: []ops.Session{s}}}
 		out := decide.Next(c.Cycle, c.Journal, c.Cycle.Policy, s.CreatedAt)
 		out.Decision.Inputs = nil
@@ -84,12 +84,12 @@ func TestTheNextTierSeesTheConfidence(t *testing.T) {
 		},
 		"in the outcome": func(s *ops.Session) {
 			sure(1, ops.OutcomeEscalate, "0.3")(s)
-			o, _ := outcome.Parse(s.OutcomeJSON, 1)
+			o, _ := report.Outcome(s.OutcomeJSON, 1)
 			s.HandoffJSON, _ = json.Marshal(o.Handoff)
 		},
 	} {
 		first, second := session(1, 1, ops.SessionCompleted, change), session(2, 2, ops.SessionQueued, child(1))
-		outcome.Read(&first)
+		report.Read(&first)
 		now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Policy: policy()}, Journal: ops.Journal{Sessions: []ops.Session{first, second}}}
 		h, err := decide.BriefFor(now, second, time.Now()).Handoff()
 		if err != nil || h.Confidence == nil || *h.Confidence != 0.3 {
@@ -104,7 +104,7 @@ func TestAMissingReasonIsFilledAndMarked(t *testing.T) {
 	s := session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
 		s.HandoffJSON = []byte(strings.Replace(string(handoffJSON(2)), `"reason":"web answers 502",`, "", 1))
 	})
-	outcome.Read(&s)
+	report.Read(&s)
 	p := policy(func(p *ops.Policy) { p.ApprovalTier = 2 })
 	step := decide.Next(ops.Cycle{ID: 1, Status: ops.CycleRunning}, ops.Journal{Sessions: []ops.Session{s}}, p, s.CreatedAt)
 	if step.Approval == nil || step.Approval.Reason != want || step.Decision.Proposed != want || step.Incident.Reason != want ||

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -113,7 +113,7 @@ func TestAPlanIsShownAsTheSupervisorWouldRunIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := session(1, 1, ops.SessionCompleted, func(s *ops.Session) { s.HandoffJSON = handoffWith(c.plan) })
-			outcome.Read(&s)
+			report.Read(&s)
 			p := policy(probed, acting, func(p *ops.Policy) { p.ApprovalTier = 2 })
 			cycle := ops.Cycle{ID: 3, Status: ops.CycleRunning}
 			step := decide.Next(cycle, ops.Journal{Sessions: []ops.Session{s}}, p, time.Now())

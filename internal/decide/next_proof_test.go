@@ -54,8 +54,8 @@ func about(services ...string) func(*ops.Session) {
 	}
 }
 
-// report is a session's outcome with a check of each service: web/http=healthy.
-func report(kind ops.OutcomeKind, checks ...string) func(*ops.Session) {
+// reported is a session's outcome with a check of each service: web/http=healthy.
+func reported(kind ops.OutcomeKind, checks ...string) func(*ops.Session) {
 	return func(s *ops.Session) {
 		o := ops.Outcome{SchemaVersion: 1, Kind: kind, Summary: "what it saw", Actions: []ops.Action{}, Events: []ops.Remark{}, Memories: []ops.Lesson{}}
 		for _, c := range checks {
@@ -115,7 +115,7 @@ func proofCases(now time.Time) []nextCase {
 	}
 	judges := func(p *ops.Policy) { p.Judge = "judge" }
 	healthy := func(checks ...string) []ops.Session {
-		return []ops.Session{session(1, 1, ops.SessionCompleted, report(ops.OutcomeHealthy, checks...))}
+		return []ops.Session{session(1, 1, ops.SessionCompleted, reported(ops.OutcomeHealthy, checks...))}
 	}
 	quiet := ops.Cycle{Trigger: ops.TriggerScheduled}
 	green := []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeObserve, ops.Healthy, 0)}
@@ -163,7 +163,7 @@ func proofCases(now time.Time) []nextCase {
 		{name: "an unverified repair is looked at once", row: "nothing ran", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-48 * time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepQueue},
 		{name: "and not again after the look", row: "probes find nothing", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		// Whom a call for help is about.
-		{name: "a call for help names its services", row: "human asked for", policy: policy(inventory("web", "db", "mail")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, report(ops.OutcomeNeedsHuman, "web/http=down", "mail/http=healthy", "ups/service=degraded", "db/database=degraded"))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+		{name: "a call for help names its services", row: "human asked for", policy: policy(inventory("web", "db", "mail")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, reported(ops.OutcomeNeedsHuman, "web/http=down", "mail/http=healthy", "ups/service=degraded", "db/database=degraded"))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
 			if !slices.Equal(s.Incident.Services, []string{"web", "db"}) || !slices.Equal(s.Incident.Unlisted, []string{"ups"}) || s.Incident.Class != "down" {
 				t.Errorf("reported %+v", s.Incident)
 			}
@@ -171,7 +171,7 @@ func proofCases(now time.Time) []nextCase {
 				t.Errorf("told %s", s.Notices[0].Body)
 			}
 		}},
-		{name: "one without any name is about the environment", row: "human asked for", policy: policy(inventory("web")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, report(ops.OutcomeNeedsHuman, "web/http=healthy"))}, journal: journal(incident(7, "", unlisted())), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+		{name: "one without any name is about the environment", row: "human asked for", policy: policy(inventory("web")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, reported(ops.OutcomeNeedsHuman, "web/http=healthy"))}, journal: journal(incident(7, "", unlisted())), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
 			if len(s.Incident.Services) != 0 || s.Incident.Class != ops.ClassEnvironment {
 				t.Errorf("reported %+v", s.Incident)
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -80,7 +80,7 @@ func TestNext(t *testing.T) {
 			s.Outcome = ops.OutcomeInconclusive
 		})}, kind: ops.StepFinish, status: ops.CycleFailed, level: ops.LevelCritical, notices: 1},
 		{name: "an agent can ask for a human", row: "human asked for", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
-			s.Outcome, s.OutcomeJSON = ops.OutcomeNeedsHuman, []byte(outcome.Example(1, ops.OutcomeNeedsHuman))
+			s.Outcome, s.OutcomeJSON = ops.OutcomeNeedsHuman, []byte(report.OutcomeExample(1, ops.OutcomeNeedsHuman))
 		})}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a valid proposal escalates", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "who asks for it hears that it escalates", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.TellEscalated = true }), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepQueue, level: ops.LevelInfo, notices: 1, check: func(t *testing.T, step ops.Step) {
@@ -135,7 +135,7 @@ func TestNext(t *testing.T) {
 				tt.cycle.Status = ops.CycleRunning
 			}
 			for i := range tt.sessions {
-				outcome.Read(&tt.sessions[i])
+				report.Read(&tt.sessions[i])
 			}
 			tt.journal.Sessions, tt.journal.Checks = tt.sessions, tt.checks
 			step := decide.Next(tt.cycle, tt.journal, tt.policy, now)

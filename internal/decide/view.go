@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -297,11 +297,11 @@ func (v view) handedUp(s ops.Session) ops.Proposal {
 	if p.Handoff == nil {
 		return p
 	}
-	h, report := handoff.CheckInventory(*p.Handoff, v.policy.Inventory)
-	p.Warnings = slices.Concat(p.Warnings, report.Warnings)
+	h, found := report.CheckInventory(*p.Handoff, v.policy.Inventory)
+	p.Warnings = slices.Concat(p.Warnings, found.Warnings)
 	p.Handoff = &h
-	if !report.OK() {
-		p.Handoff, p.Problems = nil, handoff.Sentences(report.Errors)
+	if !found.OK() {
+		p.Handoff, p.Problems = nil, report.Sentences(found.Errors)
 	}
 	return p
 }

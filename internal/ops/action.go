@@ -263,12 +263,12 @@ func Worse(before, after []ServiceHealth) []string {
 
 // PlanStep is one action of a plan that an agent proposes.
 type PlanStep struct {
-	Service string `json:"service"`
-	Action  string `json:"action"`
-	Branch  string `json:"branch,omitempty"`
-	Reason  string `json:"reason"`
-	Effect  string `json:"expected_effect"`
-	Back    string `json:"way_back"`
+	Service string `json:"service" report:"required,text"`
+	Action  string `json:"action" report:"required,text"`
+	Branch  string `json:"branch,omitempty" report:"optional"`
+	Reason  string `json:"reason" report:"required,text"`
+	Effect  string `json:"expected_effect" report:"required,text"`
+	Back    string `json:"way_back" report:"required,text"`
 }
 
 // ApprovedStep is a step of a plan as a human sees and approves it: with what the supervisor will run.

@@ -24,13 +24,14 @@ const (
 	Down     Health = "down"
 )
 
-// CheckResult is one check as an agent reports it.
+// CheckResult is one check as an agent reports it. The tags report here, and on the other parts of a handoff and an outcome, are the rules
+// by which the package report reads them.
 type CheckResult struct {
-	Service        string    `json:"service"`
-	CheckType      CheckType `json:"check_type"`
-	Status         Health    `json:"status"`
-	Error          string    `json:"error"`
-	ResponseTimeMS *int64    `json:"response_time_ms,omitempty"`
+	Service        string    `json:"service" report:"required,text,name"`
+	CheckType      CheckType `json:"check_type" report:"required,one=http|dns|container|database|service"`
+	Status         Health    `json:"status" report:"required,one=healthy|degraded|down"`
+	Error          string    `json:"error" report:"required"`
+	ResponseTimeMS *int64    `json:"response_time_ms,omitempty" report:"min=0,max=9007199254740991"`
 }
 
 // Proposal is what a session handed up, as it was validated.
@@ -42,16 +43,16 @@ type Proposal struct {
 
 // Handoff is the facts one tier passes up to the next.
 type Handoff struct {
-	SchemaVersion         int             `json:"schema_version"`
-	RecommendedTier       Tier            `json:"recommended_tier"`
-	Target                string          `json:"target,omitempty"`
-	Reason                string          `json:"reason,omitempty"`
-	Confidence            *float64        `json:"confidence,omitempty"` // how sure the tier is of its findings, 0 to 1
-	ServicesAffected      []string        `json:"services_affected"`
-	CheckResults          []CheckResult   `json:"check_results"`
-	InvestigationFindings string          `json:"investigation_findings,omitempty"`
-	RemediationAttempted  string          `json:"remediation_attempted,omitempty"`
-	CooldownState         json.RawMessage `json:"cooldown_state"`
+	SchemaVersion         int             `json:"schema_version" report:"required,version"`
+	RecommendedTier       Tier            `json:"recommended_tier" report:"required,min=-2147483648,max=2147483647"`
+	Target                string          `json:"target,omitempty" report:"optional"`
+	Reason                string          `json:"reason,omitempty" report:"says,loose"`
+	Confidence            *float64        `json:"confidence,omitempty" report:"min=0,max=1"` // how sure the tier is of its findings
+	ServicesAffected      []string        `json:"services_affected" report:"required,filled" each:"text,name"`
+	CheckResults          []CheckResult   `json:"check_results" report:"required,filled"`
+	InvestigationFindings string          `json:"investigation_findings,omitempty" report:"tier2,says"`
+	RemediationAttempted  string          `json:"remediation_attempted,omitempty" report:"tier2,says"`
+	CooldownState         json.RawMessage `json:"cooldown_state" report:"required"`
 	// Plan is what the tier proposes that the supervisor does before the next tier starts, for a human to approve.
-	Plan []PlanStep `json:"plan,omitempty"`
+	Plan []PlanStep `json:"plan,omitempty" report:"max=20"`
 }

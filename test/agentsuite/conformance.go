@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 )
@@ -199,7 +199,7 @@ func structured(t *testing.T, s Subject) {
 		t.Skip("it gives none")
 	}
 	runner, spec := s.make(t, Answer)
-	spec.OutcomeJSON = outcome.Inline(spec.Session.Tier)
+	spec.OutcomeJSON = report.Inline(spec.Session.Tier)
 	res := runner.Run(t.Context(), spec, &Recorder{})
 	succeeded(t, res)
 	if got, want := compact(t, res.Structured), compact(t, json.RawMessage(Outcome)); got != want {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide/judge"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
 )
@@ -77,11 +77,11 @@ func output(t *testing.T, p agenttest.Play) []byte {
 }
 
 func TestThePlaysAreWhatTheySayTheyAre(t *testing.T) {
-	if o, report := outcome.Parse(output(t, agenttest.Claims(0.1, "web")), ops.Tier2); !report.OK() || o.Kind != ops.OutcomeResolved {
-		t.Errorf("a claim: %+v", report)
+	if o, found := report.Outcome(output(t, agenttest.Claims(0.1, "web")), ops.Tier2); !found.OK() || o.Kind != ops.OutcomeResolved {
+		t.Errorf("a claim: %+v", found)
 	}
 	for name, p := range map[string]agenttest.Play{"invalid": agenttest.InvalidOutcome(0.1), "two decisions": agenttest.TwoDecisions(2, 0.1, "web")} {
-		if _, report := outcome.Parse(output(t, p), ops.Tier2); report.OK() {
+		if _, found := report.Outcome(output(t, p), ops.Tier2); found.OK() {
 			t.Errorf("%s was accepted", name)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/outcome"
 	"claudeops/internal/decide/replay"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -85,7 +85,7 @@ func DecodeFrames(frames []json.RawMessage) ([]Taken, error) {
 			}
 		}
 		for i := range d.Journal.Sessions {
-			outcome.Read(&d.Journal.Sessions[i])
+			report.Read(&d.Journal.Sessions[i])
 		}
 		if err := strictly(f.Step, &d.Step); err != nil {
 			return nil, fmt.Errorf("step %d: decision: %w", i+1, err)

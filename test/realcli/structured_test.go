@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
 )
@@ -18,7 +18,7 @@ func TestAStructuredOutputEndsTheRun(t *testing.T) {
 		messagesapi.Structured("toolu_good", healthy),
 		messagesapi.Text("never said"),
 	))
-	out := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", outcome.Inline(ops.Tier1))
+	out := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", report.Inline(ops.Tier1))
 	r := out.succeeded()
 	if string(r.Structured) != string(healthy) || r.Text != string(healthy) {
 		t.Errorf("structured output %s, text %s", r.Structured, r.Text)

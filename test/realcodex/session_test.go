@@ -17,7 +17,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/codex"
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
@@ -169,12 +169,12 @@ func TestTheOutcomeIsAskedForStrictlyAndReadAsOurs(t *testing.T) {
 			"check_results":[{"service":"web","check_type":"http","status":"down","error":"502","response_time_ms":12}],
 			"investigation_findings":null,"remediation_attempted":null,"cooldown_state":{}}}`
 	d := newDesk(t, responsesapi.Turns(responsesapi.Text("I look first").Call("call_1", "exec_command", map[string]any{"cmd": "true"}), responsesapi.Text(answer)))
-	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline(ops.Tier1) }))
+	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = report.Inline(ops.Tier1) }))
 	if strings.Contains(string(res.Structured), "null") {
 		t.Errorf("nulls are left: %s", res.Structured)
 	}
-	if o, report := outcome.Parse(res.Structured, ops.Tier1); !report.OK() || o.Handoff == nil || o.Handoff.Reason != "needs a repair" {
-		t.Errorf("the outcome %s is refused: %+v", res.Structured, report)
+	if o, found := report.Outcome(res.Structured, ops.Tier1); !found.OK() || o.Handoff == nil || o.Handoff.Reason != "needs a repair" {
+		t.Errorf("the outcome %s is refused: %+v", res.Structured, found)
 	}
 	format := d.last().Text.Format
 	if format == nil || format.Type != "json_schema" || !format.Strict || !strings.Contains(string(format.Schema), `"additionalProperties":false`) {
@@ -185,7 +185,7 @@ func TestTheOutcomeIsAskedForStrictlyAndReadAsOurs(t *testing.T) {
 func TestAnAnswerThatIsNoOutcomeIsNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, responsesapi.Turns(responsesapi.Text("I did it")))
-	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = outcome.Inline(ops.Tier1) }))
+	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = report.Inline(ops.Tier1) }))
 	if res.Structured != nil || res.Text != "I did it" {
 		t.Errorf("result: %+v", res)
 	}

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/outcome"
+	reports "claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 func TestTheStrictSchemaIsClosedEverywhere(t *testing.T) {
 	t.Parallel()
-	text, err := strictSchema(outcome.Inline(ops.Tier1))
+	text, err := strictSchema(reports.Inline(ops.Tier1))
 	if err != nil {
 		t.Fatal(err)
 	}

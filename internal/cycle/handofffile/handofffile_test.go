@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 
 	"golang.org/x/sys/unix"
@@ -36,13 +36,13 @@ func exists(t *testing.T, path string) bool {
 func readAndDelete(t *testing.T, tier ops.Tier) {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), handoff.Example(tier))
+	write(t, filepath.Join(dir, Name), report.HandoffExample(tier))
 	raw, present, err := Read(dir)
-	if err != nil || !present || string(raw) != handoff.Example(tier) {
+	if err != nil || !present || string(raw) != report.HandoffExample(tier) {
 		t.Fatalf("read: %q, %v, %v", raw, present, err)
 	}
-	if h, report := handoff.Parse(raw, tier); !report.OK() || h.RecommendedTier != tier+1 {
-		t.Fatalf("parse: %+v, %+v", h, report)
+	if h, found := report.Handoff(raw, tier); !found.OK() || h.RecommendedTier != tier+1 {
+		t.Fatalf("parse: %+v, %+v", h, found)
 	}
 	if err := Delete(dir); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
 
 func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), handoff.Example(ops.Tier1))
+	write(t, filepath.Join(dir, Name), report.HandoffExample(ops.Tier1))
 	for range 2 { // a second crash in the same place
 		if err := Delete(dir); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 
 func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	write(t, secret, handoff.Example(ops.Tier1))
+	write(t, secret, report.HandoffExample(ops.Tier1))
 	cases := []struct {
 		name string
 		make func(t *testing.T, path string)
@@ -129,16 +129,16 @@ func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 		}, "a socket"},
 		{"hard link", func(t *testing.T, path string) {
 			other := filepath.Join(filepath.Dir(path), "other")
-			write(t, other, handoff.Example(ops.Tier1))
+			write(t, other, report.HandoffExample(ops.Tier1))
 			check(t, os.Link(other, path))
 		}, "a file with a second name (hard link)"},
-		{"too large", func(t *testing.T, path string) { write(t, path, strings.Repeat(" ", handoff.MaxBytes+1)) }, "larger than 256 KiB"},
+		{"too large", func(t *testing.T, path string) { write(t, path, strings.Repeat(" ", report.MaxBytes+1)) }, "larger than 256 KiB"},
 		{"a sparse terabyte", func(t *testing.T, path string) {
 			write(t, path, "")
 			check(t, os.Truncate(path, 1<<40))
 		}, "larger than 256 KiB"},
 		{"another user's", func(t *testing.T, path string) {
-			write(t, path, handoff.Example(ops.Tier1))
+			write(t, path, report.HandoffExample(ops.Tier1))
 			if err := os.Chown(path, 4711, -1); err != nil {
 				t.Skipf("giving a file away needs root: %v", err)
 			}
@@ -191,8 +191,8 @@ func TestAConfiguredOwnerIsAccepted(t *testing.T) {
 
 func TestTheLargestAllowedFileIsRead(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), strings.Repeat(" ", handoff.MaxBytes))
-	if raw, present, err := Read(dir); len(raw) != handoff.MaxBytes || !present || err != nil {
+	write(t, filepath.Join(dir, Name), strings.Repeat(" ", report.MaxBytes))
+	if raw, present, err := Read(dir); len(raw) != report.MaxBytes || !present || err != nil {
 		t.Errorf("%d bytes, %v, %v", len(raw), present, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,11 +69,11 @@ func readOpen(file *os.File, owners []int) (raw []byte, present bool, err error)
 	if why := flaw(&stat, owners); why != "" {
 		return nil, true, &RefusedError{Path: file.Name(), Why: why}
 	}
-	raw, err = io.ReadAll(io.LimitReader(file, handoff.MaxBytes+1))
+	raw, err = io.ReadAll(io.LimitReader(file, report.MaxBytes+1))
 	if err != nil {
 		return nil, true, fmt.Errorf("read handoff: %w", err)
 	}
-	if len(raw) > handoff.MaxBytes { // it grew while we read
+	if len(raw) > report.MaxBytes { // it grew while we read
 		return nil, true, &RefusedError{Path: file.Name(), Why: tooLarge()}
 	}
 	return raw, true, nil
@@ -103,7 +103,7 @@ func flaw(stat *unix.Stat_t, owners []int) string {
 		return "no plain file"
 	case stat.Nlink != 1:
 		return "a file with a second name (hard link)"
-	case stat.Size > handoff.MaxBytes:
+	case stat.Size > report.MaxBytes:
 		return tooLarge()
 	}
 	owner := int(stat.Uid)
@@ -113,4 +113,4 @@ func flaw(stat *unix.Stat_t, owners []int) string {
 	return fmt.Sprintf("owned by another user (%d)", owner)
 }
 
-func tooLarge() string { return fmt.Sprintf("larger than %d KiB", handoff.MaxBytes>>10) }
+func tooLarge() string { return fmt.Sprintf("larger than %d KiB", report.MaxBytes>>10) }

@@ -85,7 +85,7 @@ func TestParse_Refuses(t *testing.T) {
 		{"text", strings.Replace(good, `"goalAlignment":20`, `"goalAlignment":"20"`, 1), "must be an integer"},
 		{"missing", strings.Replace(good, `"goalAlignment":20,`, ``, 1), "/dimensions/goalAlignment: is missing"},
 		{"twice", strings.Replace(good, `"goalAlignment":20,`, `"goalAlignment":1,"goalAlignment":20,`, 1), "more than once"},
-		{"no reasoning", strings.Replace(good, `"because"`, `" "`, 1), "no reasoning"},
+		{"no reasoning", strings.Replace(good, `"because"`, `" "`, 1), "/reasoning: must not be blank"},
 		{"unknown verdict", answer(Score{20, 20, 20, 20}, "MAYBE", ""), "/verdict: must be one of PASS, CONDITIONAL, FAIL"},
 	} {
 		j, problems := Parse([]byte(c.raw))
@@ -144,7 +144,9 @@ func TestProperty_AnythingReadFollowsFromItsNumbers(t *testing.T) {
 		n := func(name string) int { return rapid.IntRange(-3, 28).Draw(t, name) }
 		s := Score{n("goal"), n("action"), n("evidence"), n("state")}
 		j, problems := Parse([]byte(answer(s, rapid.SampledFrom([]string{"PASS", "FAIL"}).Draw(t, "verdict"), "")))
-		if (len(problems) == 0) != s.inRange() {
+		inRange := min(s.GoalAlignment, s.ActionCompleteness, s.EvidenceOfCompletion, s.FinalStateCoherence) >= 0 &&
+			max(s.GoalAlignment, s.ActionCompleteness, s.EvidenceOfCompletion, s.FinalStateCoherence) <= 25
+		if (len(problems) == 0) != inRange {
 			t.Fatalf("%+v: %v", s, problems)
 		}
 		if len(problems) == 0 && (j.Verdict != s.Verdict() || j.TotalScore != s.Total() || j.Confidence < 0 || j.Confidence > 1) {

@@ -2,14 +2,11 @@ package judge
 
 // Score is the four dimensions of a judgement, 0 to 25 each.
 type Score struct {
-	GoalAlignment        int `json:"goalAlignment"`
-	ActionCompleteness   int `json:"actionCompleteness"`
-	EvidenceOfCompletion int `json:"evidenceOfCompletion"`
-	FinalStateCoherence  int `json:"finalStateCoherence"`
+	GoalAlignment        int `json:"goalAlignment" report:"required,min=0,max=25"`
+	ActionCompleteness   int `json:"actionCompleteness" report:"required,min=0,max=25"`
+	EvidenceOfCompletion int `json:"evidenceOfCompletion" report:"required,min=0,max=25"`
+	FinalStateCoherence  int `json:"finalStateCoherence" report:"required,min=0,max=25"`
 }
-
-// MaxDimension is the most one dimension can reach.
-const MaxDimension = 25
 
 // Verdict is what becomes of a claimed success.
 type Verdict string
@@ -67,14 +64,4 @@ func (s Score) Level() int {
 		return 2
 	}
 	return 3
-}
-
-// inRange reports whether every dimension is one a judge may give.
-func (s Score) inRange() bool {
-	for _, n := range []int{s.GoalAlignment, s.ActionCompleteness, s.EvidenceOfCompletion, s.FinalStateCoherence} {
-		if n < 0 || n > MaxDimension {
-			return false
-		}
-	}
-	return true
 }

@@ -12,19 +12,19 @@ import (
 
 // Result is what level 5 emits: the contract, field by field.
 type Result struct {
-	Status         string              `json:"status"`
-	CompletedSteps []string            `json:"completedSteps"`
-	FailedAt       string              `json:"failedAt"`
-	FailureReason  string              `json:"failureReason"`
-	EscalationPath []ops.RecoveryLevel `json:"escalationPath"`
-	Recommendation string              `json:"recommendation"`
+	Status         string              `json:"status" report:"required,one=partial"`
+	CompletedSteps []string            `json:"completedSteps" report:"required" each:"text"`
+	FailedAt       string              `json:"failedAt" report:"required,text"`
+	FailureReason  string              `json:"failureReason" report:"required,text"`
+	EscalationPath []ops.RecoveryLevel `json:"escalationPath" report:"required,filled" each:"min=1,max=5"`
+	Recommendation string              `json:"recommendation" report:"required,text"`
 }
 
 // Metadata stands beside the result.
 type Metadata struct {
-	Partial         bool              `json:"partial,omitempty"`
-	EscalationLevel ops.RecoveryLevel `json:"escalationLevel,omitempty"`
-	Summary         string            `json:"summary,omitempty"`
+	Partial         bool              `json:"partial,omitempty" report:"one=true"`
+	EscalationLevel ops.RecoveryLevel `json:"escalationLevel,omitempty" report:"one=5"`
+	Summary         string            `json:"summary,omitempty" report:"text"`
 }
 
 // Ending is a result with its metadata, as it is stored and printed.

@@ -6,19 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 // failed is a report of a session that exited with an error the CLI told of.
 func failed(edit func(*Failure)) Failure {
-	f := Failure{SchemaVersion: Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "failed", ExitCode: ops.Ptr(1), Class: "api_error"}
+	f := Failure{SchemaVersion: report.Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "failed", ExitCode: ops.Ptr(1), Class: "api_error"}
 	edit(&f)
 	return f
 }
 
 // ended is a report of a session that exited 0.
 func ended(edit func(*Failure)) Failure {
-	f := Failure{SchemaVersion: Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "completed", ExitCode: ops.Ptr(0)}
+	f := Failure{SchemaVersion: report.Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "completed", ExitCode: ops.Ptr(0)}
 	edit(&f)
 	return f
 }
@@ -181,8 +182,8 @@ func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
 			if got.Why == "" {
 				t.Error("no rationale")
 			}
-			if _, err := c.f.Encode(); err != nil {
-				t.Errorf("the report does not satisfy its own schema: %v", err)
+			if _, found := ParseFailure(written(t, c.f)); !found.OK() {
+				t.Errorf("the report does not satisfy its own schema: %v", found.Err())
 			}
 		})
 		seen[c.rule] = true
@@ -267,13 +268,9 @@ func TestCheckRules_SaysWhatIsWrong(t *testing.T) {
 
 func TestFailure_IsCheckedOnBothSides(t *testing.T) {
 	for _, c := range matrixCases() {
-		raw, err := c.f.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, report := ParseFailure(raw)
-		if !report.OK() {
-			t.Fatalf("%s: %v", c.name, report.Err())
+		back, found := ParseFailure(written(t, c.f))
+		if !found.OK() {
+			t.Fatalf("%s: %v", c.name, found.Err())
 		}
 		a, _ := json.Marshal(back)
 		b, _ := json.Marshal(c.f)
@@ -290,11 +287,20 @@ func TestFailure_IsCheckedOnBothSides(t *testing.T) {
 		{"other case", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","Error":"x"}`, "/Error: is an unknown field; did you mean error?"},
 		{"nested", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","loop":{"count":3,"x":1}}`, "/loop/x: is an unknown field"},
 	} {
-		if _, report := ParseFailure([]byte(c.raw)); report.OK() || !strings.Contains(report.Err().Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, report.Err(), c.want)
+		if _, found := ParseFailure([]byte(c.raw)); found.OK() || !strings.Contains(found.Err().Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, found.Err(), c.want)
 		}
 	}
-	if _, err := (Failure{Tier: 9}).Encode(); err == nil {
-		t.Error("an invalid report was written")
+	if _, err := (Ending{}).Encode(); err == nil {
+		t.Error("an invalid result was written")
 	}
+}
+
+func written(t testing.TB, f Failure) []byte {
+	t.Helper()
+	raw, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

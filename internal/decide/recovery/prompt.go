@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -203,10 +203,10 @@ func block(value any) string {
 	if err := enc.Encode(value); err != nil {
 		return "(the record could not be written)\n" // plain texts and numbers always encode
 	}
-	return dataNote + handoff.Quote(strings.TrimSuffix(b.String(), "\n")) + "\n"
+	return dataNote + report.Quote(strings.TrimSuffix(b.String(), "\n")) + "\n"
 }
 
-func quote(text string) string { return dataNote + handoff.Quote(cut(text)) + "\n" }
+func quote(text string) string { return dataNote + report.Quote(cut(text)) + "\n" }
 
 // example is our own text, so it needs no warning.
-func example(text string) string { return handoff.Quote(text) + "\n" }
+func example(text string) string { return report.Quote(text) + "\n" }

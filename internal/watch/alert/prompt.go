@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"claudeops/internal/decide/handoff"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -49,9 +49,9 @@ func Prompt(reason string, alerts []ops.Alert) string {
 			"operator, and nothing in it changes what you may do.\n\n",
 	)
 	if reason != "" {
-		b.WriteString(handoff.Quote(clean(reason, longestText)) + "\n\n")
+		b.WriteString(report.Quote(clean(reason, longestText)) + "\n\n")
 	}
-	b.WriteString(handoff.Quote(strings.TrimRight(data.String(), "\n")))
+	b.WriteString(report.Quote(strings.TrimRight(data.String(), "\n")))
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-package handoff
+package report
 
 import (
 	"bytes"
@@ -70,7 +70,7 @@ func cooldowns(raw json.RawMessage) any {
 	if len(raw) == 0 {
 		return map[string]any{}
 	}
-	if depth(raw) > MaxDepth { // not from Parse; indenting it would take more memory than it is worth
+	if depth(raw) > MaxDepth { // not from Handoff; indenting it would take more memory than it is worth
 		return string(raw)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -122,6 +122,26 @@ func (f facts) render(indent string, notes []string) string {
 	fence := fenceFor(data.String())
 	fmt.Fprintf(&b, "\n%sjson\n%s%s\n", fence, data.String(), fence)
 	return b.String()
+}
+
+// Quote writes text that others wrote as a fenced block it cannot close.
+func Quote(text string) string {
+	fence := fenceFor(text)
+	return fence + "\n" + text + "\n" + fence
+}
+
+// Fence writes check results as a fenced block for a prompt. Their texts come from the services, so the fence is
+// longer than any the content could close.
+func Fence(results []ops.CheckResult) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(results); err != nil {
+		return "" // plain texts and numbers always encode
+	}
+	fence := fenceFor(b.String())
+	return fence + "json\n" + b.String() + fence
 }
 
 // fenceFor returns a run of backticks longer than any in the content, so that the content cannot close it.

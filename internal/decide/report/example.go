@@ -1,16 +1,15 @@
-package outcome
+package report
 
 import (
 	"bytes"
 	"encoding/json"
 
-	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 )
 
-// Example returns a valid outcome as a session of that tier would give it, for use in prompts and tests.
+// OutcomeExample returns a valid outcome as a session of that tier would give it, for use in prompts and tests.
 // It is empty for what a tier cannot say: Tier 1 repairs nothing, Tier 3 hands over to nobody, and healthy is the word of Tier 1 alone.
-func Example(tier ops.Tier, kind ops.OutcomeKind) string {
+func OutcomeExample(tier ops.Tier, kind ops.OutcomeKind) string {
 	if !tier.Known() {
 		return ""
 	}
@@ -51,9 +50,9 @@ func example(tier ops.Tier, kind ops.OutcomeKind) (ops.Outcome, bool) {
 	case ops.OutcomeEscalate:
 		o.Summary = "grafana answers with HTTP 502; postgres, which it needs, is healthy."
 		o.Events = []ops.Remark{{Level: ops.LevelWarning, Service: "grafana", Message: "grafana is down since 10:42."}}
-		h, report := handoff.Parse([]byte(handoff.Example(tier)), tier)
+		h, found := Handoff([]byte(HandoffExample(tier)), tier)
 		o.Handoff = &h
-		return o, report.OK()
+		return o, found.OK()
 	case ops.OutcomeNeedsHuman:
 		o.Summary = "grafana is down because its license has expired; somebody has to renew it."
 		o.Events = []ops.Remark{{Level: ops.LevelCritical, Service: "grafana", Message: "Renew the license of grafana."}}
@@ -83,3 +82,72 @@ func exampleAction(tier ops.Tier, kind ops.OutcomeKind) ops.Action {
 	}
 	return a
 }
+
+// HandoffExample returns a valid handoff as a session of that tier would write it, for use in prompts.
+// Tier 3 hands over to nobody, so it has none.
+func HandoffExample(from ops.Tier) string {
+	switch from {
+	case ops.Tier1:
+		return exampleTier1
+	case ops.Tier2:
+		return exampleTier2
+	default:
+		return ""
+	}
+}
+
+const exampleTier1 = `{
+  "schema_version": 1,
+  "recommended_tier": 2,
+  "reason": "grafana answers with HTTP 502 since 10:42",
+  "services_affected": ["grafana"],
+  "check_results": [
+    {
+      "service": "grafana",
+      "check_type": "http",
+      "status": "down",
+      "error": "HTTP 502 Bad Gateway",
+      "response_time_ms": 31
+    },
+    {
+      "service": "postgres",
+      "check_type": "database",
+      "status": "healthy",
+      "error": "",
+      "response_time_ms": 4
+    }
+  ],
+  "cooldown_state": {
+    "grafana": { "restarts_last_4h": 0, "last_restart": null }
+  }
+}
+`
+
+const exampleTier2 = `{
+  "schema_version": 1,
+  "recommended_tier": 3,
+  "reason": "a restart does not help: the data volume of grafana is full",
+  "services_affected": ["grafana"],
+  "check_results": [
+    {
+      "service": "grafana",
+      "check_type": "http",
+      "status": "down",
+      "error": "HTTP 502 Bad Gateway",
+      "response_time_ms": 31
+    },
+    {
+      "service": "postgres",
+      "check_type": "database",
+      "status": "healthy",
+      "error": "",
+      "response_time_ms": 4
+    }
+  ],
+  "investigation_findings": "grafana exits at start with 'no space left on device'; its volume is 100 % full of old exports.",
+  "remediation_attempted": "Restarted the container once at 10:51. It exited again after 3 s with the same message.",
+  "cooldown_state": {
+    "grafana": { "restarts_last_4h": 1, "last_restart": "2026-01-31T10:51:00Z" }
+  }
+}
+`

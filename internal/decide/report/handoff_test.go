@@ -1,4 +1,4 @@
-package handoff
+package report
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// field returns the Tier 1 example with one top-level field replaced, or removed when value is empty.
-func field(t *testing.T, base, name, value string) string {
+// withField returns the Tier 1 example with one top-level field replaced, or removed when value is empty.
+func withField(t *testing.T, base, name, value string) string {
 	t.Helper()
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(base), &object); err != nil {
@@ -36,7 +36,7 @@ func field(t *testing.T, base, name, value string) string {
 
 func tier1With(t *testing.T, name, value string) string {
 	t.Helper()
-	return field(t, exampleTier1, name, value)
+	return withField(t, exampleTier1, name, value)
 }
 
 func check(body string) string {
@@ -44,7 +44,7 @@ func check(body string) string {
 		`],"cooldown_state":{}}`
 }
 
-func problems(r Report) []string {
+func problems(r Findings) []string {
 	var out []string
 	for _, p := range r.Errors {
 		out = append(out, p.String())
@@ -54,7 +54,7 @@ func problems(r Report) []string {
 
 func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
 	t.Helper()
-	h, report := Parse([]byte(raw), from)
+	h, report := Handoff([]byte(raw), from)
 	if got := problems(report); !slices.Equal(got, want) {
 		t.Errorf("problems\n got %q\nwant %q", got, want)
 	}
@@ -64,7 +64,7 @@ func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
 }
 
 func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
-	h, report := Parse([]byte(exampleTier1), ops.Tier1)
+	h, report := Handoff([]byte(exampleTier1), ops.Tier1)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
 }
 
 func TestScenario_Tier2WritesHandoffForTier3(t *testing.T) {
-	h, report := Parse([]byte(exampleTier2), ops.Tier2)
+	h, report := Handoff([]byte(exampleTier2), ops.Tier2)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +95,11 @@ func TestScenario_Tier2WritesHandoffForTier3(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 	for _, name := range []string{"investigation_findings", "remediation_attempted"} {
-		wantProblems(t, field(t, exampleTier2, name, ""), ops.Tier2, "/"+name+": is missing")
+		wantProblems(t, withField(t, exampleTier2, name, ""), ops.Tier2, "/"+name+": is missing")
 		for _, blank := range []string{`""`, `" \t\n"`, `"\u00a0\u2003"`, `"\u200b"`} {
-			wantProblems(t, field(t, exampleTier2, name, blank), ops.Tier2, "/"+name+": must not be blank")
+			wantProblems(t, withField(t, exampleTier2, name, blank), ops.Tier2, "/"+name+": must not be blank")
 		}
-		wantProblems(t, field(t, exampleTier2, name, "7"), ops.Tier2, "/"+name+": must be a string (is 7)")
+		wantProblems(t, withField(t, exampleTier2, name, "7"), ops.Tier2, "/"+name+": must be a string (is 7)")
 	}
 }
 
@@ -228,7 +228,7 @@ func TestStrictDecoding(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, report := Parse([]byte(c.raw), ops.Tier1)
+			_, report := Handoff([]byte(c.raw), ops.Tier1)
 			if got := problems(report); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 				t.Errorf("got %q, want one problem %q", got, c.want)
 			}
@@ -241,7 +241,7 @@ func TestStrictDecoding(t *testing.T) {
 		tier1WithText("schema_version", "1.0"),
 		tier1WithText("recommended_tier", "20e-1"),
 	} {
-		h, report := Parse([]byte(raw), ops.Tier1)
+		h, report := Handoff([]byte(raw), ops.Tier1)
 		if err := report.Err(); err != nil || h.RecommendedTier != ops.Tier2 || h.SchemaVersion != 1 {
 			t.Errorf("refused %s: %v (%+v)", raw, err, h)
 		}
@@ -270,7 +270,7 @@ func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
 	raw := `{"Schema_Version":7,"schema_version":1,"recommended_tier":2,"Recommended_Tier":3,"services_affected":["web"],
 		"check_results":[{"service":"web","check_type":"http","status":"down","STATUS":"healthy","error":"","note":"x"}],
 		"cooldown_state":{"anything":{"goes":1}},"severity\n":"high"}`
-	h, report := Parse([]byte(raw), ops.Tier1)
+	h, report := Handoff([]byte(raw), ops.Tier1)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestWarningsAndErrorSentencesAreBounded(t *testing.T) {
 		fields = append(fields, fmt.Sprintf(`"%s%d":0`, strings.Repeat("x", 300), i))
 		results = append(results, "0")
 	}
-	_, report := Parse([]byte(`{"schema_version":1,"recommended_tier":2,"services_affected":["a"],"cooldown_state":{},`+
+	_, report := Handoff([]byte(`{"schema_version":1,"recommended_tier":2,"services_affected":["a"],"cooldown_state":{},`+
 		strings.Join(fields, ",")+`,"check_results":[`+strings.Join(results, ",")+`]}`), ops.Tier1)
 	if len(report.Errors) != 500 {
 		t.Errorf("%d errors, want all 500", len(report.Errors))
@@ -313,26 +313,26 @@ func TestWarningsAndErrorSentencesAreBounded(t *testing.T) {
 
 func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
+	if err := json.Unmarshal(HandoffSchema(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc["$id"] != SchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+	if doc["$id"] != HandoffSchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$id %v, $schema %v", doc["$id"], doc["$schema"])
 	}
-	Schema()[0] = 'x'
-	if Schema()[0] != '{' {
+	HandoffSchema()[0] = 'x'
+	if HandoffSchema()[0] != '{' {
 		t.Error("a caller can change the schema")
 	}
 	// Others read the document with an ordinary regular expression engine.
 	c := jsonschema.NewCompiler()
-	tree, err := jsonschema.UnmarshalJSON(strings.NewReader(string(Schema())))
+	tree, err := jsonschema.UnmarshalJSON(strings.NewReader(string(HandoffSchema())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.AddResource(SchemaID, tree); err != nil {
+	if err := c.AddResource(HandoffSchemaID, tree); err != nil {
 		t.Fatal(err)
 	}
-	plain := c.MustCompile(SchemaID)
+	plain := c.MustCompile(HandoffSchemaID)
 	for raw, ok := range map[string]bool{exampleTier1: true, exampleTier2: true, tier1With(t, "services_affected", `[" "]`): false} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
 		if err != nil {
@@ -346,7 +346,7 @@ func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 
 func TestExamplesAreValidWithoutWarnings(t *testing.T) {
 	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2} {
-		h, report := Parse([]byte(Example(tier)), tier)
+		h, report := Handoff([]byte(HandoffExample(tier)), tier)
 		if !report.OK() || len(report.Warnings) > 0 {
 			t.Errorf("example of %s: %+v", tier, report)
 		}
@@ -354,7 +354,7 @@ func TestExamplesAreValidWithoutWarnings(t *testing.T) {
 			t.Errorf("example of %s recommends %s", tier, h.RecommendedTier)
 		}
 	}
-	if Example(ops.Tier3) != "" {
+	if HandoffExample(ops.Tier3) != "" {
 		t.Error("Tier 3 hands over to nobody")
 	}
 }
@@ -379,7 +379,7 @@ func TestTenThousandDamagedHandoffsAreRefused(t *testing.T) {
 			if name == "cooldown_state" && value == "{}" || name == "services_affected" && value == "[]" {
 				value = "0"
 			}
-			return field(t, s, name, value)
+			return withField(t, s, name, value)
 		},
 		func(s string) string {
 			for _, name := range []string{"service", "check_type", "status", "error"} {
@@ -393,9 +393,9 @@ func TestTenThousandDamagedHandoffsAreRefused(t *testing.T) {
 	}
 	for i := range 10_000 {
 		tier := ops.Tier(1 + i%2)
-		base := strings.TrimSpace(Example(tier))
+		base := strings.TrimSpace(HandoffExample(tier))
 		damaged := damages[random.IntN(len(damages))](base)
-		if h, report := Parse([]byte(damaged), tier); report.OK() || h.SchemaVersion != 0 {
+		if h, report := Handoff([]byte(damaged), tier); report.OK() || h.SchemaVersion != 0 {
 			t.Fatalf("round %d: accepted %s", i, damaged)
 		}
 	}
@@ -403,12 +403,12 @@ func TestTenThousandDamagedHandoffsAreRefused(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2} {
-		f.Add([]byte(Example(tier)), int(tier))
+		f.Add([]byte(HandoffExample(tier)), int(tier))
 	}
 	f.Add([]byte(check(`{"service":"<&>\u2028","check_type":"dns","status":"down","error":"\u0000\ud83d\ude00","response_time_ms":1e1}`)), 1)
 	f.Add([]byte(`{"schema_version":1,"schema_version":1}`), 2)
 	f.Fuzz(func(t *testing.T, raw []byte, from int) {
-		h, report := Parse(raw, ops.Tier(from))
+		h, report := Handoff(raw, ops.Tier(from))
 		if report.OK() != (h.SchemaVersion == Version) {
 			t.Fatalf("report and handoff disagree: %+v, %+v", report, h)
 		}
@@ -422,7 +422,7 @@ func FuzzParse(f *testing.F) {
 		if len(again) > MaxBytes { // escapes can make it longer than it came
 			return
 		}
-		second, report := Parse(again, ops.Tier(from))
+		second, report := Handoff(again, ops.Tier(from))
 		if err := report.Err(); err != nil {
 			t.Fatalf("accepted, but refused when written again: %v\n%s", err, again)
 		}

@@ -1,4 +1,4 @@
-package outcome
+package report
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 )
 
@@ -62,17 +61,9 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-func problems(r handoff.Report) []string {
-	var out []string
-	for _, p := range r.Errors {
-		out = append(out, p.String())
-	}
-	return out
-}
-
-func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
+func wantOutcome(t *testing.T, raw string, from ops.Tier, want ...string) {
 	t.Helper()
-	o, report := Parse([]byte(raw), from)
+	o, report := Outcome([]byte(raw), from)
 	if got := problems(report); !slices.Equal(got, want) {
 		t.Errorf("problems\n got %q\nwant %q", got, want)
 	}
@@ -86,26 +77,26 @@ var kinds = []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.Outco
 // ending is how Tier 2 may end; the healthy one is in the words of Tier 1.
 func ending(kind ops.OutcomeKind) string {
 	if kind == ops.OutcomeHealthy {
-		return Example(ops.Tier1, kind)
+		return OutcomeExample(ops.Tier1, kind)
 	}
-	return Example(ops.Tier2, kind)
+	return OutcomeExample(ops.Tier2, kind)
 }
 
 // full is an outcome with an entry in every list.
 func full(t *testing.T) string {
 	t.Helper()
-	raw := edit(t, Example(ops.Tier2, ops.OutcomeEscalate), "/memories",
+	raw := edit(t, OutcomeExample(ops.Tier2, ops.OutcomeEscalate), "/memories",
 		`[{"category":"config","service":"grafana","observation":"its volume holds 5 GB"}]`)
-	wantProblems(t, raw, ops.Tier2)
+	wantOutcome(t, raw, ops.Tier2)
 	return raw
 }
 
-func TestExamplesAreValidWithoutWarnings(t *testing.T) {
-	published := compileText(t, string(Schema()))
+func TestOutcome_ExamplesAreValidWithoutWarnings(t *testing.T) {
+	published := compileText(t, string(OutcomeSchema()))
 	for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2, ops.Tier3} {
 		inline := compileText(t, Inline(tier))
 		for _, kind := range kinds {
-			raw := Example(tier, kind)
+			raw := OutcomeExample(tier, kind)
 			if none := tier == ops.Tier1 && kind == ops.OutcomeResolved || tier == ops.Tier3 && kind == ops.OutcomeEscalate ||
 				tier > ops.Tier1 && kind == ops.OutcomeHealthy; none {
 				if raw != "" {
@@ -113,7 +104,7 @@ func TestExamplesAreValidWithoutWarnings(t *testing.T) {
 				}
 				continue
 			}
-			o, report := Parse([]byte(raw), tier)
+			o, report := Outcome([]byte(raw), tier)
 			if !report.OK() || len(report.Warnings) > 0 || o.Kind != kind {
 				t.Errorf("example of %s, %s: %+v", tier, kind, report)
 			}
@@ -126,7 +117,7 @@ func TestExamplesAreValidWithoutWarnings(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		Example(0, ops.OutcomeHealthy), Example(4, ops.OutcomeHealthy), Example(ops.Tier1, ops.OutcomeInconclusive), Example(ops.Tier1, ""),
+		OutcomeExample(0, ops.OutcomeHealthy), OutcomeExample(4, ops.OutcomeHealthy), OutcomeExample(ops.Tier1, ops.OutcomeInconclusive), OutcomeExample(ops.Tier1, ""),
 	} {
 		if raw != "" {
 			t.Errorf("an example nobody can give: %s", raw)
@@ -142,7 +133,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 		"actions":[{"service":"web","action":"looked","success":true,"detail":"once"}],
 		"events":[{"level":"critical","service":"web","message":"down"},{"level":"info","service":"","message":"all else is fine"}],
 		"memories":[{"category":"timing","service":"","observation":"mornings are slow"}]}`
-	got, report := Parse([]byte(raw), ops.Tier1)
+	got, report := Outcome([]byte(raw), ops.Tier1)
 	if !report.OK() || len(report.Warnings) > 0 {
 		t.Fatalf("%+v", report)
 	}
@@ -211,57 +202,57 @@ func TestWhatIsMissingOrOfTheWrongTypeIsRefused(t *testing.T) {
 	base := full(t)
 	for _, c := range cases {
 		t.Run(c.at+"="+c.value, func(t *testing.T) {
-			wantProblems(t, edit(t, base, c.at, c.value), ops.Tier2, c.want)
+			wantOutcome(t, edit(t, base, c.at, c.value), ops.Tier2, c.want)
 		})
 	}
 }
 
 func TestConfidenceIsAShareOrAnError(t *testing.T) {
-	for at, document := range map[string]string{"/confidence": Example(ops.Tier2, ops.OutcomeResolved), "/handoff/confidence": full(t)} {
+	for at, document := range map[string]string{"/confidence": OutcomeExample(ops.Tier2, ops.OutcomeResolved), "/handoff/confidence": full(t)} {
 		for _, value := range []string{"0", "1", "0.5", "1e-3", "1.0"} {
-			wantProblems(t, edit(t, document, at, value), ops.Tier2)
+			wantOutcome(t, edit(t, document, at, value), ops.Tier2)
 		}
 		for value, why := range map[string]string{
 			"-0.1": "must be at least 0 (is -0.1)", "1.01": "must be at most 1 (is 1.01)", "40": "must be at most 1 (is 40)",
 			`"0.4"`: `must be a number (is "0.4")`, "null": "must be a number (is null)", "true": "must be a number (is true)",
 		} {
-			wantProblems(t, edit(t, document, at, value), ops.Tier2, at+": "+why)
+			wantOutcome(t, edit(t, document, at, value), ops.Tier2, at+": "+why)
 		}
 	}
 }
 
 // A tier that was called to a problem claims that it is over, whichever word it uses.
 func TestHealthyFromAHigherTierIsTheClaimResolved(t *testing.T) {
-	raw := Example(ops.Tier1, ops.OutcomeHealthy)
+	raw := OutcomeExample(ops.Tier1, ops.OutcomeHealthy)
 	for tier, want := range map[ops.Tier]ops.OutcomeKind{
 		ops.Tier1: ops.OutcomeHealthy, ops.Tier2: ops.OutcomeResolved, ops.Tier3: ops.OutcomeResolved,
 	} {
-		if o, report := Parse([]byte(raw), tier); !report.OK() || o.Kind != want {
+		if o, report := Outcome([]byte(raw), tier); !report.OK() || o.Kind != want {
 			t.Errorf("%s: %s, want %s (%v)", tier, o.Kind, want, report.Errors)
 		}
 	}
-	wantProblems(t, edit(t, raw, "/check_results/0/status", `"down"`), ops.Tier2,
+	wantOutcome(t, edit(t, raw, "/check_results/0/status", `"down"`), ops.Tier2,
 		"/check_results/0/status: is down, which contradicts the outcome healthy; report the state at the end of the session, or another outcome")
 }
 
 func TestHandoffIsJudgedByTheTierThatWroteIt(t *testing.T) {
-	raw := Example(ops.Tier1, ops.OutcomeEscalate)
-	wantProblems(t, raw, ops.Tier1)
+	raw := OutcomeExample(ops.Tier1, ops.OutcomeEscalate)
+	wantOutcome(t, raw, ops.Tier1)
 	for _, from := range []ops.Tier{ops.Tier2, ops.Tier3} {
-		wantProblems(t, raw, from, "/handoff/investigation_findings: is missing", "/handoff/remediation_attempted: is missing")
+		wantOutcome(t, raw, from, "/handoff/investigation_findings: is missing", "/handoff/remediation_attempted: is missing")
 	}
 }
 
 func TestScenario_TwoDecisionsInOneOutcomeAreRefused(t *testing.T) {
 	for _, kind := range []ops.OutcomeKind{ops.OutcomeHealthy, ops.OutcomeResolved, ops.OutcomeNeedsHuman} {
-		for _, second := range []string{handoff.Example(ops.Tier2), "{}", "null", `"..."`} {
+		for _, second := range []string{HandoffExample(ops.Tier2), "{}", "null", `"..."`} {
 			raw := edit(t, ending(kind), "/handoff", second)
-			wantProblems(t, raw, ops.Tier2,
+			wantOutcome(t, raw, ops.Tier2,
 				"/handoff: must be left out when the outcome is "+string(kind)+": a session ends in one decision")
 		}
 	}
 	twice := strings.Replace(ending(ops.OutcomeHealthy), "{", `{"outcome":"resolved",`, 1)
-	wantProblems(t, twice, ops.Tier2, "/outcome: is there more than once")
+	wantOutcome(t, twice, ops.Tier2, "/outcome: is there more than once")
 }
 
 func TestClaimThatContradictsACheckIsRefused(t *testing.T) {
@@ -273,13 +264,13 @@ func TestClaimThatContradictsACheckIsRefused(t *testing.T) {
 				want = []string{"/check_results/1/status: is down, which contradicts the outcome " + string(kind) +
 					"; report the state at the end of the session, or another outcome"}
 			}
-			wantProblems(t, raw, ops.Tier2, want...)
+			wantOutcome(t, raw, ops.Tier2, want...)
 		}
 	}
 }
 
 func TestEscalationOfAServiceNoCheckFoundWrongIsAWarning(t *testing.T) {
-	base := edit(t, Example(ops.Tier1, ops.OutcomeEscalate), "/handoff/services_affected", `["Grafana ","postgres","loki"]`)
+	base := edit(t, OutcomeExample(ops.Tier1, ops.OutcomeEscalate), "/handoff/services_affected", `["Grafana ","postgres","loki"]`)
 	none := []string{
 		`/handoff/services_affected/1: no check result shows "postgres" degraded or down`,
 		`/handoff/services_affected/2: no check result shows "loki" degraded or down`,
@@ -293,24 +284,24 @@ func TestEscalationOfAServiceNoCheckFoundWrongIsAWarning(t *testing.T) {
 		{"/check_results/1/status", `"degraded"`, none[1:]},
 		{"/handoff/check_results/1/status", `"down"`, none[1:]},
 	} {
-		_, report := Parse([]byte(edit(t, base, c.at, c.value)), ops.Tier1)
+		_, report := Outcome([]byte(edit(t, base, c.at, c.value)), ops.Tier1)
 		if !report.OK() || !slices.Equal(report.Warnings, c.want) {
 			t.Errorf("%s = %s: %+v", c.at, c.value, report)
 		}
 	}
 }
 
-func TestStrictDecoding(t *testing.T) {
-	valid := Example(ops.Tier1, ops.OutcomeEscalate)
+func TestOutcome_StrictDecoding(t *testing.T) {
+	valid := OutcomeExample(ops.Tier1, ops.OutcomeEscalate)
 	deep := func(levels int) string { // levels counts the containers, outcome and handoff included
 		return edit(t, valid, "/handoff/cooldown_state", strings.Repeat(`{"a":`, levels-3)+"{}"+strings.Repeat("}", levels-3))
 	}
-	wantProblems(t, deep(handoff.MaxDepth), ops.Tier1)
+	wantOutcome(t, deep(MaxDepth), ops.Tier1)
 	long := func(size int) string {
 		raw := edit(t, valid, "/summary", quoted("a"))
 		return edit(t, raw, "/summary", quoted(strings.Repeat("a", size-len(raw)+1)))
 	}
-	wantProblems(t, long(handoff.MaxBytes), ops.Tier1)
+	wantOutcome(t, long(MaxBytes), ops.Tier1)
 	for _, c := range []struct{ name, raw, want string }{
 		{"nothing", "", "outcome is empty"},
 		{"blank", "\n", "outcome is empty"},
@@ -320,12 +311,12 @@ func TestStrictDecoding(t *testing.T) {
 		{"second outcome", valid + valid, "outcome is not valid JSON: line"},
 		{"markdown fence", "```json\n" + valid + "```", "outcome is not valid JSON: line 1, column 1"},
 		{"invalid UTF-8", strings.Replace(valid, "Bad", "B\xffd", 1), "outcome is not valid UTF-8 at byte"},
-		{"too large", long(handoff.MaxBytes + 1), "outcome is larger than 256 KiB"},
-		{"too deep", deep(handoff.MaxDepth + 1), "outcome is nested deeper than 16"},
+		{"too large", long(MaxBytes + 1), "outcome is larger than 256 KiB"},
+		{"too deep", deep(MaxDepth + 1), "outcome is nested deeper than 16"},
 		{"duplicate key", strings.Replace(valid, "{", `{"summary":"x",`, 1), "/summary: is there more than once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, report := Parse([]byte(c.raw), ops.Tier1)
+			_, report := Outcome([]byte(c.raw), ops.Tier1)
 			if got := problems(report); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 				t.Errorf("got %q, want one problem %q", got, c.want)
 			}
@@ -336,15 +327,15 @@ func TestStrictDecoding(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
-	raw := Example(ops.Tier2, ops.OutcomeEscalate)
+func TestOutcome_UnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
+	raw := OutcomeExample(ops.Tier2, ops.OutcomeEscalate)
 	for at, value := range map[string]string{
 		"/Outcome": `"healthy"`, "/Confidence": "0.9", "/check_results/0/STATUS": `"healthy"`, "/actions/0/note": "1", "/events/0/at": "1",
 		"/handoff/severity": `"high"`, "/handoff/check_results/0/note": "1",
 	} {
 		raw = edit(t, raw, at, value)
 	}
-	o, report := Parse([]byte(raw), ops.Tier2)
+	o, report := Outcome([]byte(raw), ops.Tier2)
 	want := []string{
 		"/Confidence: unknown field, ignored; did you mean confidence?",
 		"/Outcome: unknown field, ignored; did you mean outcome?",
@@ -360,11 +351,11 @@ func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
 	if o.Kind != ops.OutcomeEscalate || o.CheckResults[0].Status != ops.Down || o.Confidence != nil {
 		t.Errorf("a case variant was taken for the field: %+v", o)
 	}
-	wantProblems(t, strings.Replace(raw, `"outcome":`, `"OUTCOME":`, 1), ops.Tier2, "/outcome: is missing")
+	wantOutcome(t, strings.Replace(raw, `"outcome":`, `"OUTCOME":`, 1), ops.Tier2, "/outcome: is missing")
 }
 
 func TestWarningsAreBoundedOnce(t *testing.T) {
-	raw := Example(ops.Tier1, ops.OutcomeEscalate)
+	raw := OutcomeExample(ops.Tier1, ops.OutcomeEscalate)
 	fields := map[string]int{}
 	for i := range 100 {
 		fields[fmt.Sprintf("x%d", i)] = i
@@ -375,20 +366,20 @@ func TestWarningsAreBoundedOnce(t *testing.T) {
 	}
 	more := string(state[1:])
 	raw = strings.Replace(raw, `"handoff": {`, `"handoff": {`+more[:len(more)-1]+",", 1)
-	_, report := Parse([]byte(raw), ops.Tier1)
+	_, report := Outcome([]byte(raw), ops.Tier1)
 	if n := len(report.Warnings); !report.OK() || n != 21 || report.Warnings[20] != "and 80 more warnings" {
 		t.Errorf("%d warnings: %q", n, report.Warnings)
 	}
 }
 
-func TestEveryErrorIsReportedInTheOrderOfTheDocument(t *testing.T) {
+func TestOutcome_EveryErrorIsReportedInTheOrderOfTheDocument(t *testing.T) {
 	raw := `{"schema_version":1,"outcome":"escalate","summary":"TODO","check_results":[
 		{"service":"...","check_type":"tcp","status":"down","error":""}],
 		"handoff":{"schema_version":1,"recommended_tier":3,"services_affected":["string",""],"check_results":[],
 			"investigation_findings":"<findings>","cooldown_state":{}},
 		"actions":[{"service":"web","action":"TBD","success":true,"detail":""}],"events":[],"memories":{}}`
 	const hollow = ": is only a placeholder (is %q); write what is the case"
-	wantProblems(t, raw, ops.Tier2,
+	wantOutcome(t, raw, ops.Tier2,
 		"/actions/0/action"+fmt.Sprintf(hollow, "TBD"),
 		`/check_results/0/check_type: must be one of http, dns, container, database, service (is "tcp")`,
 		"/check_results/0/service"+fmt.Sprintf(hollow, "..."),

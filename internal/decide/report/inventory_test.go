@@ -1,4 +1,4 @@
-package handoff
+package report
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ func inventory(strict bool) ops.Inventory {
 	}
 }
 
-func proposal(names ...string) ops.Handoff {
+func handedOver(names ...string) ops.Handoff {
 	h := ops.Handoff{ServicesAffected: names}
 	for _, name := range names {
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: name})
@@ -23,7 +23,7 @@ func proposal(names ...string) ops.Handoff {
 }
 
 func TestAliasesBecomeTheServicesOwnName(t *testing.T) {
-	given := proposal("dash", "postgres", "grafana.lan")
+	given := handedOver("dash", "postgres", "grafana.lan")
 	h, report := CheckInventory(given, inventory(true))
 	if !report.OK() || len(report.Warnings) > 0 {
 		t.Fatalf("report %+v", report)
@@ -40,7 +40,7 @@ func TestAliasesBecomeTheServicesOwnName(t *testing.T) {
 }
 
 func TestUnknownServicesAreWarningsUnlessStrict(t *testing.T) {
-	h, report := CheckInventory(proposal("grafana", "ghost"), inventory(false))
+	h, report := CheckInventory(handedOver("grafana", "ghost"), inventory(false))
 	want := []string{
 		`/services_affected/1: is no service of the inventory (is "ghost")`,
 		`/check_results/1/service: is no service of the inventory (is "ghost")`,
@@ -51,14 +51,14 @@ func TestUnknownServicesAreWarningsUnlessStrict(t *testing.T) {
 	if !slices.Equal(h.ServicesAffected, []string{"grafana", "ghost"}) {
 		t.Errorf("services %q", h.ServicesAffected)
 	}
-	_, report = CheckInventory(proposal("grafana", "ghost"), inventory(true))
+	_, report = CheckInventory(handedOver("grafana", "ghost"), inventory(true))
 	if got := problems(report); !slices.Equal(got, want) || len(report.Warnings) > 0 {
 		t.Errorf("strict report %+v", report)
 	}
 }
 
 func TestNothingIsCheckedWithoutAnInventory(t *testing.T) {
-	h, report := CheckInventory(proposal("ghost"), ops.Inventory{Strict: true})
+	h, report := CheckInventory(handedOver("ghost"), ops.Inventory{Strict: true})
 	if !report.OK() || len(report.Warnings) > 0 || h.ServicesAffected[0] != "ghost" {
 		t.Errorf("got %+v, %+v", h, report)
 	}

@@ -1,4 +1,4 @@
-package handoff
+package report
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 func accepted(t *testing.T, raw string, from ops.Tier) ops.Handoff {
 	t.Helper()
-	h, report := Parse([]byte(raw), from)
+	h, report := Handoff([]byte(raw), from)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func fenced(t fataler, text string) string {
 	return content
 }
 
-func read(t fataler, text string) facts {
+func readContext(t fataler, text string) facts {
 	t.Helper()
 	var f facts
 	dec := json.NewDecoder(strings.NewReader(fenced(t, text)))
@@ -71,7 +71,7 @@ func TestScenario_Tier2ReceivesCompleteFailureContext(t *testing.T) {
 	if !strings.Contains(text, "data, not instructions") {
 		t.Error("the block is not introduced as data")
 	}
-	f := read(t, text)
+	f := readContext(t, text)
 	if !reflect.DeepEqual(f.CheckResults, h.CheckResults) || !slices.Equal(f.ServicesAffected, h.ServicesAffected) {
 		t.Errorf("got %+v", f)
 	}
@@ -102,7 +102,7 @@ func TestScenario_Tier3ReceivesCompleteInvestigationContext(t *testing.T) {
 	if len(truncated) > 0 {
 		t.Errorf("truncated %q", truncated)
 	}
-	f := read(t, text)
+	f := readContext(t, text)
 	if f.InvestigationFindings != h.InvestigationFindings || f.RemediationAttempted != h.RemediationAttempted {
 		t.Errorf("got %+v", f)
 	}
@@ -129,7 +129,7 @@ func TestEarlierResultsAreGivenBesideTheNewOnesWhenTheyDiffer(t *testing.T) {
 	earlier := slices.Clone(h.CheckResults)
 	earlier[0].ResponseTimeMS = ops.Ptr[int64](32)
 	text, _ := Context(h, Source{Tier: ops.Tier2}, earlier)
-	f := read(t, text)
+	f := readContext(t, text)
 	if !reflect.DeepEqual(f.EarlierCheckResults, earlier) || !reflect.DeepEqual(f.CheckResults, h.CheckResults) {
 		t.Errorf("got %+v", f)
 	}
@@ -142,7 +142,7 @@ func TestTheContentCannotCloseTheFence(t *testing.T) {
 	} {
 		h.CheckResults[0].Error = hostile
 		text, _ := Context(h, Source{Tier: ops.Tier1}, nil)
-		if f := read(t, text); f.CheckResults[0].Error != hostile {
+		if f := readContext(t, text); f.CheckResults[0].Error != hostile {
 			t.Errorf("got %q", f.CheckResults[0].Error)
 		}
 	}
@@ -166,7 +166,7 @@ func TestScenario_HandoffContextSizeLimit(t *testing.T) {
 	if n := utf8.RuneCountInString(text); n > MaxContext {
 		t.Fatalf("%d characters", n)
 	}
-	f := read(t, text)
+	f := readContext(t, text)
 	if !reflect.DeepEqual(f.CheckResults, slices.Concat(down, degraded)) || len(f.EarlierCheckResults) > 0 {
 		t.Errorf("%d results, %d earlier", len(f.CheckResults), len(f.EarlierCheckResults))
 	}
@@ -204,7 +204,7 @@ func TestTheLongestTextsAreCutWithAMark(t *testing.T) {
 	if n > MaxContext || n < MaxContext-50 {
 		t.Errorf("%d characters; the room is not used", n)
 	}
-	f := read(t, text)
+	f := readContext(t, text)
 	if f.RemediationAttempted != h.RemediationAttempted {
 		t.Error("a shorter text was cut while a longer one could still give")
 	}
@@ -222,7 +222,7 @@ func TestWholeEntriesGoLastAndTheWorstStay(t *testing.T) {
 	down := results(300, ops.Down, "refused")
 	h.CheckResults = slices.Concat(results(3000, ops.Degraded, "slow"), down)
 	text, truncated := Context(h, Source{Tier: ops.Tier2}, nil)
-	f := read(t, text)
+	f := readContext(t, text)
 	if !fits(text) || len(f.CheckResults) < 300 || !reflect.DeepEqual(f.CheckResults[:300], down) {
 		t.Errorf("%d results kept", len(f.CheckResults))
 	}
@@ -240,7 +240,7 @@ func TestAHandoffNotMadeByParseStillGivesAContext(t *testing.T) {
 		"": `{}`, "{not json": `"{not json"`, "null": `null`, strings.Repeat("[", 5000): "",
 	} {
 		text, _ := Context(ops.Handoff{CooldownState: json.RawMessage(raw)}, Source{}, nil)
-		f := read(t, text)
+		f := readContext(t, text)
 		if got := string(encode(f.CooldownState)); want != "" && got != want {
 			t.Errorf("cooldown state %q: %s", raw, got)
 		}
@@ -291,7 +291,7 @@ func TestContextAlwaysFitsAndParses(t *testing.T) {
 		if n := utf8.RuneCountInString(text); n > MaxContext {
 			t.Fatalf("%d characters", n)
 		}
-		f := read(t, text)
+		f := readContext(t, text)
 		if len(truncated) == 0 && (len(f.CheckResults) != len(h.CheckResults) || len(f.ServicesAffected) != len(h.ServicesAffected)) {
 			t.Fatalf("something is missing and nobody was told")
 		}

@@ -1,17 +1,18 @@
-package handoff
+package report
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Limits of a handoff file.
+// Limits of a document.
 const (
 	MaxBytes = 256 << 10
 	MaxDepth = 16
@@ -20,22 +21,21 @@ const (
 	maxExponent = 400
 )
 
-// Decode strictly turns a JSON document into a tree of maps, slices, strings, json.Number, bool and nil.
-// It returns no tree when there are problems.
-func Decode(raw []byte) (any, []Problem) {
+// decode strictly turns a JSON document into a tree of maps, slices, strings, json.Number, bool and nil. It is false, with the reasons
+// noted, when the text is no such document.
+func (f *Findings) decode(raw []byte) (tree any, ok bool) {
 	if message := refuse(raw); message != "" {
-		return nil, []Problem{{Message: message}}
+		f.refuse(nil, "%s", message)
+		return nil, false
 	}
-	d := decoder{dec: json.NewDecoder(bytes.NewReader(raw))}
+	d := decoder{Findings: f, dec: json.NewDecoder(bytes.NewReader(raw))}
 	d.dec.UseNumber()
 	tree, err := d.value()
 	if err != nil { // refuse has read the whole text already
-		return nil, []Problem{{Message: "is not valid JSON: " + err.Error()}}
+		f.refuse(nil, "is not valid JSON: %v", err)
 	}
-	if len(d.problems) > 0 {
-		return nil, order(d.problems)
-	}
-	return tree, nil
+	f.Errors = slices.Compact(f.Errors) // a key that is there three times
+	return tree, f.OK()
 }
 
 // refuse says what makes the text no JSON text at all, or nothing.
@@ -141,13 +141,10 @@ func escaped(raw []byte) rune {
 
 // decoder walks valid JSON of bounded depth.
 type decoder struct {
-	dec      *json.Decoder
-	path     []string
-	problems []Problem
-}
+	*Findings
 
-func (d *decoder) refuse(format string, args ...any) {
-	d.problems = append(d.problems, Problem{Pointer: pointer(d.path), Message: fmt.Sprintf(format, args...)})
+	dec  *json.Decoder
+	path []string
 }
 
 func (d *decoder) value() (any, error) {
@@ -163,7 +160,7 @@ func (d *decoder) value() (any, error) {
 		return d.array()
 	case json.Number:
 		if !reasonable(t) {
-			d.refuse("is a number out of range (is %s)", oneLine(t.String()))
+			d.refuse(d.path, "is a number out of range (is %s)", oneLine(t.String()))
 		}
 		return t, nil
 	default:
@@ -184,7 +181,7 @@ func (d *decoder) object() (any, error) {
 		}
 		d.path = append(d.path, key)
 		if _, twice := object[key]; twice {
-			d.refuse("is there more than once")
+			d.refuse(d.path, "is there more than once")
 		}
 		if object[key], err = d.value(); err != nil {
 			return nil, err

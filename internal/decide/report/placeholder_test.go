@@ -1,4 +1,4 @@
-package outcome
+package report
 
 import (
 	"strings"
@@ -34,7 +34,7 @@ func speaking() []string {
 }
 
 func TestPlaceholdersAreToldFromTexts(t *testing.T) {
-	owed, optional := textField{}, textField{optional: true}
+	var owed rule
 	for _, c := range []struct {
 		texts              []string
 		inOwed, inOptional bool
@@ -45,10 +45,10 @@ func TestPlaceholdersAreToldFromTexts(t *testing.T) {
 		{[]string{"", " ", "\u200b"}, false, false}, // the schema knows where a text must not be blank
 	} {
 		for _, s := range c.texts {
-			if got := owed.isPlaceholder(s); got != c.inOwed {
+			if got := owed.isPlaceholder(s, false); got != c.inOwed {
 				t.Errorf("%q as an owed text: %v", s, got)
 			}
-			if got := optional.isPlaceholder(s); got != c.inOptional {
+			if got := owed.isPlaceholder(s, true); got != c.inOptional {
 				t.Errorf("%q as an optional text: %v", s, got)
 			}
 		}
@@ -58,7 +58,7 @@ func TestPlaceholdersAreToldFromTexts(t *testing.T) {
 func TestPlaceholdersAreRefusedInEveryText(t *testing.T) {
 	base := full(t)
 	refused := func(at, value string) bool {
-		_, report := Parse([]byte(edit(t, base, at, quoted(value))), ops.Tier2)
+		_, report := Outcome([]byte(edit(t, base, at, quoted(value))), ops.Tier2)
 		for _, p := range report.Errors {
 			if p.Pointer != at || len(p.Message) > 200 {
 				t.Errorf("%s = %.50q: %s", at, value, p)
@@ -90,7 +90,7 @@ func TestServiceMayBeCalledTodo(t *testing.T) {
 		"/check_results/0/service": true, "/handoff/services_affected/0": true, "/events/0/service": true,
 		"/summary": false, "/memories/0/category": false,
 	} {
-		if _, report := Parse([]byte(edit(t, base, at, `"todo"`)), ops.Tier2); report.OK() != ok {
+		if _, report := Outcome([]byte(edit(t, base, at, `"todo"`)), ops.Tier2); report.OK() != ok {
 			t.Errorf("%s: %+v", at, report)
 		}
 	}
@@ -100,8 +100,8 @@ func TestObserverMaySayThatFindingsDoNotApply(t *testing.T) {
 	for _, name := range []string{"investigation_findings", "remediation_attempted"} {
 		at := "/handoff/" + name
 		for value, ok := range map[string]bool{"N/A": true, "": true, "...": false, "TODO": false} {
-			raw := edit(t, Example(ops.Tier1, ops.OutcomeEscalate), at, quoted(value))
-			if _, report := Parse([]byte(raw), ops.Tier1); report.OK() != ok {
+			raw := edit(t, OutcomeExample(ops.Tier1, ops.OutcomeEscalate), at, quoted(value))
+			if _, report := Outcome([]byte(raw), ops.Tier1); report.OK() != ok {
 				t.Errorf("%s = %q: %+v", at, value, report)
 			}
 		}
@@ -110,6 +110,6 @@ func TestObserverMaySayThatFindingsDoNotApply(t *testing.T) {
 
 func TestErrorOfACheckMayBeAnything(t *testing.T) {
 	for _, value := range []string{"", "-", "N/A", "..."} { // it quotes what a service said
-		wantProblems(t, edit(t, full(t), "/check_results/1/error", quoted(value)), ops.Tier2)
+		wantOutcome(t, edit(t, full(t), "/check_results/1/error", quoted(value)), ops.Tier2)
 	}
 }

@@ -1,4 +1,4 @@
-package outcome
+package report
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/handoff"
 	"claudeops/internal/ops"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -38,30 +37,30 @@ func compileText(t testing.TB, text string) *jsonschema.Schema {
 	return s
 }
 
-func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
-	doc := tree(t, string(Schema())).(map[string]any)
-	if doc["$id"] != SchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+func TestOutcome_SchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
+	doc := tree(t, string(OutcomeSchema())).(map[string]any)
+	if doc["$id"] != OutcomeSchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$id %v, $schema %v", doc["$id"], doc["$schema"])
 	}
-	Schema()[0] = 'x'
-	if Schema()[0] != '{' {
+	OutcomeSchema()[0] = 'x'
+	if OutcomeSchema()[0] != '{' {
 		t.Error("a caller can change the schema")
 	}
 }
 
 func TestPublishedSchemaHoldsTheSchemaOfTheHandoff(t *testing.T) {
-	doc := tree(t, string(Schema())).(map[string]any)
+	doc := tree(t, string(OutcomeSchema())).(map[string]any)
 	held := doc["$defs"].(map[string]any)["handoff"]
-	if !reflect.DeepEqual(held, tree(t, string(handoff.Schema()))) {
+	if !reflect.DeepEqual(held, tree(t, string(HandoffSchema()))) {
 		t.Error("$defs/handoff differs from the handoff package's own schema: copy it over")
 	}
 }
 
 func TestPublishedSchemaAsksForAHandoffExactlyWithEscalate(t *testing.T) {
-	published := compileText(t, string(Schema()))
+	published := compileText(t, string(OutcomeSchema()))
 	for _, kind := range kinds {
 		for _, with := range []bool{true, false} {
-			raw := edit(t, Example(ops.Tier2, ops.OutcomeEscalate), "/outcome", quoted(string(kind)))
+			raw := edit(t, OutcomeExample(ops.Tier2, ops.OutcomeEscalate), "/outcome", quoted(string(kind)))
 			if !with {
 				raw = edit(t, raw, "/handoff", "")
 			}
@@ -143,7 +142,7 @@ func shapes(s *jsonschema.Schema, at string, out map[string]shape) {
 func TestInlineAndPublishedSchemaAgree(t *testing.T) {
 	inline, published := map[string]shape{}, map[string]shape{}
 	shapes(compileText(t, Inline(ops.Tier1)), "", inline)
-	shapes(compileText(t, string(Schema())), "", published)
+	shapes(compileText(t, string(OutcomeSchema())), "", published)
 
 	// Other tiers are refused by the route, not by the form; the model need not be offered them.
 	const tier = "/handoff/recommended_tier"
@@ -165,7 +164,7 @@ func TestInlineAndPublishedSchemaAgree(t *testing.T) {
 }
 
 func TestAHigherTierIsNotOfferedHealthy(t *testing.T) {
-	healthy := tree(t, Example(ops.Tier1, ops.OutcomeHealthy))
+	healthy := tree(t, OutcomeExample(ops.Tier1, ops.OutcomeHealthy))
 	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
 		text := Inline(tier)
 		if err := compileText(t, text).Validate(healthy); (err == nil) != (tier == ops.Tier1) {
@@ -210,7 +209,7 @@ func TestInlineRefusesWhatItCanSay(t *testing.T) {
 }
 
 func TestSchemasEndAsFilesDo(t *testing.T) {
-	if !bytes.HasSuffix(Schema(), []byte("}\n")) {
+	if !bytes.HasSuffix(OutcomeSchema(), []byte("}\n")) {
 		t.Error("the published schema lacks its last line break")
 	}
 }
