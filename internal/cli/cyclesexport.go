@@ -31,12 +31,12 @@ tool calls, results and figures. Secrets are removed as in the transcript.`,
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				x, err := s.cycles.Cycle(c.Context(), ops.CycleID(n))
+			return a.read(c.Context(), func(s *client) error {
+				x, err := s.Cycle(c.Context(), ops.CycleID(n))
 				if err != nil {
 					return err
 				}
-				story, err := storyOf(c.Context(), s.sessions, x, a.Version)
+				story, err := storyOf(c.Context(), s, x, a.Version)
 				if err != nil {
 					return err
 				}
@@ -51,8 +51,13 @@ tool calls, results and figures. Secrets are removed as in the transcript.`,
 	return c
 }
 
+// transcriptReader reads the lines of a session.
+type transcriptReader interface {
+	Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error)
+}
+
 // storyOf reads everything that the document of a cycle is made from.
-func storyOf(ctx context.Context, s sessionReader, x api.CycleReport, version string) (atif.Cycle, error) {
+func storyOf(ctx context.Context, s transcriptReader, x api.CycleReport, version string) (atif.Cycle, error) {
 	out := atif.Cycle{
 		ID: x.ID, Environment: x.Environment, Title: x.Title, Trigger: x.Trigger, Status: string(x.Status), Reason: value(x.Reason),
 		Prompt: value(x.Prompt), Created: x.CreatedAt, Ended: x.EndedAt, SupervisorVersion: version,

@@ -8,15 +8,11 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/transcript/atif"
 )
 
 // recorded has a transcript that is read in pages.
-type recorded struct {
-	sessionReader
-	lines int
-}
+type recorded struct{ lines int }
 
 func (r recorded) Transcript(_ context.Context, _ ops.SessionID, after int64, limit int) ([]api.Line, error) {
 	var out []api.Line
@@ -24,10 +20,6 @@ func (r recorded) Transcript(_ context.Context, _ ops.SessionID, after int64, li
 		out = append(out, api.Line{Seq: seq, At: time.Unix(seq, 0), Line: "line"})
 	}
 	return out, nil
-}
-
-func (recorded) Sessions(context.Context, store.SessionFilter) ([]api.Session, error) {
-	return nil, nil
 }
 
 func TestAnExportHasTheWholeTranscript(t *testing.T) {
