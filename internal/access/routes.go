@@ -41,6 +41,7 @@ func routes() []route {
 		{post, "/actions/{id}/undo", Run},
 		{post, apiPrefix + "/actions/runs", Run},
 		{post, apiPrefix + "/actions/runs/{id}/undo", Run},
+		{post, apiPrefix + "/actions/runs/{id}/withdraw", Run},
 
 		{post, "/cycles/{id}/stop", Stop},
 		{post, apiPrefix + "/cycles/{id}/cancel", Stop},

@@ -109,6 +109,32 @@ func (s *server) registerActions(api huma.API) {
 		"The daemon checks it and runs it; the run tells how it goes. Cooldowns apply.", http.StatusNotFound), s.runAction)
 	huma.Register(api, start("undo-action", "/actions/runs/{id}/undo", "Undo a run of an action", "actions",
 		"Only if it has a way back. The answer is the run of the undo.", http.StatusNotFound), s.undoAction)
+	huma.Register(api, act("withdraw-action", "/actions/runs/{id}/withdraw", "Take back a request", "actions",
+		"Only while no daemon has taken it; then it is a conflict.", http.StatusNotFound), s.withdrawAction)
+}
+
+type withdrawActionInput struct {
+	RowPath
+	Keyed
+	Body struct {
+		Why string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is taken back, for the record."`
+	}
+}
+
+func (s *server) withdrawAction(ctx context.Context, in *withdrawActionInput) (*body[ActionRun], error) {
+	what := fmt.Sprintf("action %d", in.ID)
+	r, err := s.Store.ActionRun(ctx, in.ID)
+	if err == nil {
+		err = s.Store.RefuseAction(ctx, in.ID, in.Body.Why, s.Clock())
+	}
+	if err == nil {
+		r, err = s.Store.ActionRun(ctx, in.ID)
+	}
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	s.changed()
+	return &body[ActionRun]{ActionRunRow(r)}, nil
 }
 
 func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {

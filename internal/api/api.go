@@ -21,7 +21,8 @@ import (
 	"claudeops/internal/store"
 )
 
-const prefix = "/api/v1"
+// Prefix is where the API begins.
+const Prefix = "/api/v1"
 
 // maxBody is far above the longest prompt that is accepted.
 const maxBody = 64 << 10
@@ -58,6 +59,8 @@ type Options struct {
 	WrongTokens func() int64
 	// Guard says what the guard thinks of a shell command, without running or recording it; nil if the guard is off.
 	Guard Explainer
+	// Trusted is true if only this process asks. It is told the whole of an error instead of being sent to the log.
+	Trusted bool
 	// CheckConfig checks the configuration as it is now; nil if it cannot be checked here.
 	CheckConfig func(ctx context.Context) ConfigCheck
 }
@@ -100,7 +103,7 @@ func New(o Options) http.Handler {
 // routes makes everything except the checks of health.
 func (s *server) routes() http.Handler {
 	routes := http.NewServeMux()
-	described := humago.NewWithPrefix(routes, prefix, describe(s.Version))
+	described := humago.NewWithPrefix(routes, Prefix, describe(s.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory,
@@ -110,7 +113,7 @@ func (s *server) routes() http.Handler {
 		register(described)
 	}
 	text := sync.OnceValues(func() ([]byte, error) { return json.Marshal(described.OpenAPI()) })
-	routes.HandleFunc("GET "+prefix+"/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+	routes.HandleFunc("GET "+Prefix+"/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := text()
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "cannot describe the API", "error", err)

@@ -10,7 +10,7 @@ import (
 // conditional adds an ETag to every answer, and answers 304 to a caller that already has it.
 func conditional(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || !strings.HasPrefix(r.URL.Path, prefix+"/") {
+		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || !strings.HasPrefix(r.URL.Path, Prefix+"/") {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -178,7 +178,7 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 // queued answers with a cycle that was queued, and with what agents leave alone in its environment. The cycle is queued whatever that is.
 func (s *server) queued(ctx context.Context, id ops.CycleID, environment string) (*submitOutput, error) {
 	out := &submitOutput{
-		Location: fmt.Sprintf("%s/cycles/%d", prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}},
+		Location: fmt.Sprintf("%s/cycles/%d", Prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}},
 	}
 	e, err := s.environment(environment)
 	if err != nil {

@@ -123,7 +123,7 @@ func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutp
 	if err != nil {
 		return nil, err
 	}
-	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", prefix, id), Body: MemoryRow(m)}, nil
+	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", Prefix, id), Body: MemoryRow(m)}, nil
 }
 
 func (s *server) forget(ctx context.Context, in *RowPath) (*struct{}, error) {

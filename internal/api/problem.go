@@ -21,6 +21,8 @@ func (s *server) problem(what string, err error) error {
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.Canceled):
 		return huma.Error503ServiceUnavailable("the request was cancelled")
+	case s.Trusted:
+		return huma.Error500InternalServerError(err.Error())
 	case store.Unavailable(err):
 		s.Logger.Warn("the database cannot be used for an API request", "request", what, "error", err)
 		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(what+": "+databaseAway), http.Header{"Retry-After": {retryAfter}})

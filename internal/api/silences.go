@@ -139,7 +139,7 @@ func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutp
 		return nil, s.problem("add silence", err)
 	}
 	s.changed()
-	location := fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", prefix, added.ID+1)
+	location := fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", Prefix, added.ID+1)
 	return &silenceOutput{Location: location, Body: SilenceRow(added, now)}, nil
 }
 

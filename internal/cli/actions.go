@@ -39,8 +39,8 @@ func (a *app) actionsList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the actions of the services",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.actions.Actions(c.Context(), environment, service)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Actions(c.Context(), environment, service)
 				if err != nil {
 					return err
 				}
@@ -65,8 +65,8 @@ func (a *app) actionsHistory() *cobra.Command {
 	c := &cobra.Command{
 		Use: "history", Short: "List runs of actions, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.actions.ActionRuns(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.ActionRuns(c.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -101,8 +101,8 @@ func (a *app) actionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				x, err := s.actions.ActionRun(c.Context(), id)
+			return a.read(c.Context(), func(s *client) error {
+				x, err := s.ActionRun(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -159,8 +159,8 @@ func (a *app) actionsRun() *cobra.Command {
 		Use: "run SERVICE ACTION", Short: "Run an action now; the daemon checks and runs it", Args: cobra.ExactArgs(2),
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.request(c.Context(), why, func(s source) (api.ActionRun, error) {
-				return s.actions.RunAction(c.Context(), environment, args[0], args[1], branch, why)
+			return a.request(c.Context(), why, func(s *client) (api.ActionRun, error) {
+				return s.RunAction(c.Context(), environment, args[0], args[1], branch, why)
 			})
 		},
 	}
@@ -179,7 +179,7 @@ func (a *app) actionsUndo() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.request(c.Context(), why, func(s source) (api.ActionRun, error) { return s.actions.UndoAction(c.Context(), id, why) })
+			return a.request(c.Context(), why, func(s *client) (api.ActionRun, error) { return s.UndoAction(c.Context(), id, why) })
 		},
 	}
 	c.Flags().StringVar(&why, "why", "", "why it is undone, for the record (required)")
@@ -187,12 +187,12 @@ func (a *app) actionsUndo() *cobra.Command {
 }
 
 // request asks the daemon for a run and waits for its end.
-func (a *app) request(ctx context.Context, why string, ask func(source) (api.ActionRun, error)) error {
+func (a *app) request(ctx context.Context, why string, ask func(*client) (api.ActionRun, error)) error {
 	if strings.TrimSpace(why) == "" {
 		return usage(errors.New("--why is missing: say why, for the record"))
 	}
 	var run api.ActionRun
-	err := a.change(ctx, func(s source) error {
+	err := a.change(ctx, func(s *client) error {
 		var err error
 		if run, err = ask(s); err != nil {
 			return err
@@ -220,12 +220,12 @@ func (a *app) request(ctx context.Context, why string, ask func(source) (api.Act
 }
 
 // follow waits until a run has ended. A request that no daemon takes is withdrawn: it must not run at an unexpected time.
-func follow(ctx context.Context, s source, run api.ActionRun) (api.ActionRun, error) {
+func follow(ctx context.Context, s *client, run api.ActionRun) (api.ActionRun, error) {
 	tick := time.NewTicker(actionPoll)
 	defer tick.Stop()
 	late := time.NewTimer(takenWithin)
 	defer late.Stop()
-	known, err := s.actions.Actions(ctx, run.Environment, run.Service)
+	known, err := s.Actions(ctx, run.Environment, run.Service)
 	if err != nil {
 		return run, err
 	}
@@ -241,12 +241,12 @@ func follow(ctx context.Context, s source, run api.ActionRun) (api.ActionRun, er
 			if run.Status != ops.ActionRequested {
 				continue
 			}
-			if err := s.actions.WithdrawAction(ctx, run.ID); err == nil {
+			if err := s.WithdrawAction(ctx, run.ID, "no daemon took the request"); err == nil {
 				return run, errors.New("no daemon took the request: start it with 'claudeops serve' and ask again")
 			}
 		case <-tick.C:
 		}
-		if run, err = s.actions.ActionRun(ctx, run.ID); err != nil {
+		if run, err = s.ActionRun(ctx, run.ID); err != nil {
 			return run, err
 		}
 	}

@@ -78,7 +78,7 @@ func statuses(c *cobra.Command) []string {
 }
 
 // lister lists words, each with a description behind a tab.
-type lister func(ctx context.Context, s source) ([]string, error)
+type lister func(ctx context.Context, s *client) ([]string, error)
 
 // arguments is what the first argument of a command can be; nil if that is not known.
 func arguments(c *cobra.Command) lister {
@@ -124,7 +124,7 @@ func (a *app) proposing(list lister) cobra.CompletionFunc {
 		if a.chooseServer(c) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		err := a.read(ctx, func(s source) (err error) {
+		err := a.read(ctx, func(s *client) (err error) {
 			out, err = list(ctx, s)
 			return err
 		})

@@ -20,8 +20,8 @@ func (a *app) cooldownsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List services that were restarted or redeployed recently, with how often it is still allowed",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.cooldowns.Cooldowns(c.Context(), "")
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Cooldowns(c.Context(), "")
 				if err != nil {
 					return err
 				}
@@ -47,8 +47,8 @@ func (a *app) cooldownsClear() *cobra.Command {
 			if reason == "" {
 				return usage(errors.New("--reason is missing: say why, for the record"))
 			}
-			return a.change(c.Context(), func(s source) error {
-				n, err := s.cooldowns.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
+			return a.change(c.Context(), func(s *client) error {
+				n, err := s.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
 				if err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&environment, "environment", "default", "environment of the service")
+	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")
 	return c
 }

@@ -32,8 +32,8 @@ func (a *app) costsCommand() *cobra.Command {
 				return usage(fmt.Errorf("--cycles is %d: use 0 to 200", most))
 			}
 			f := store.CostFilter{Environment: environment, Since: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)}
-			return a.read(c.Context(), func(s source) error {
-				sum, err := s.costs.Costs(c.Context(), by, f)
+			return a.read(c.Context(), func(s *client) error {
+				sum, err := s.Costs(c.Context(), by, f)
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ func (a *app) costsCommand() *cobra.Command {
 				}
 				var expensive []api.CycleCost
 				if most > 0 {
-					if expensive, err = s.costs.ExpensiveCycles(c.Context(), f, most); err != nil {
+					if expensive, err = s.ExpensiveCycles(c.Context(), f, most); err != nil {
 						return err
 					}
 				}

@@ -39,8 +39,8 @@ func (a *app) cyclesList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.read(c.Context(), func(s source) error {
-				cycles, err := s.cycles.Cycles(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				cycles, err := s.Cycles(c.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -81,16 +81,16 @@ func (a *app) cyclesShow() *cobra.Command {
 			if (len(args) == 1) == (session != 0) {
 				return usage(errors.New("give the id of a cycle, or --session with the id of a session"))
 			}
-			return a.read(c.Context(), func(s source) error {
-				id, err := cycleID(c.Context(), s.sessions, args, session)
+			return a.read(c.Context(), func(s *client) error {
+				id, err := cycleID(c.Context(), s, args, session)
 				if err != nil {
 					return err
 				}
-				x, err := s.cycles.Cycle(c.Context(), id)
+				x, err := s.Cycle(c.Context(), id)
 				if err != nil {
 					return err
 				}
-				events, err := s.events.Events(c.Context(), store.EventFilter{CycleID: &id, Limit: 200})
+				events, err := s.Events(c.Context(), store.EventFilter{CycleID: &id, Limit: 200})
 				if err != nil {
 					return err
 				}
@@ -115,7 +115,7 @@ func (a *app) cyclesShow() *cobra.Command {
 }
 
 // cycleID is the cycle a command line names, by its own id or by that of one of its sessions.
-func cycleID(ctx context.Context, s sessionReader, args []string, session int64) (ops.CycleID, error) {
+func cycleID(ctx context.Context, s *client, args []string, session int64) (ops.CycleID, error) {
 	if session == 0 {
 		n, err := number(args[0])
 		return ops.CycleID(n), err
@@ -136,7 +136,7 @@ func (a *app) cyclesCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error { return a.cancel(c.Context(), s.cycles, ops.CycleID(n), why) })
+			return a.change(c.Context(), func(s *client) error { return a.cancel(c.Context(), s, ops.CycleID(n), why) })
 		},
 	}
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")
@@ -144,7 +144,7 @@ func (a *app) cyclesCancel() *cobra.Command {
 }
 
 // cancel records the request and wakes the daemon. Without a daemon the next start ends the cycle.
-func (a *app) cancel(ctx context.Context, s cycleSource, id ops.CycleID, why string) error {
+func (a *app) cancel(ctx context.Context, s *client, id ops.CycleID, why string) error {
 	if err := s.CancelCycle(ctx, id, why); err != nil {
 		return err
 	}

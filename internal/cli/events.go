@@ -42,13 +42,13 @@ func (a *app) eventsCommand() *cobra.Command {
 			if limit < 1 || limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", limit))
 			}
-			return a.read(c.Context(), func(s source) error {
-				events, err := s.events.Events(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				events, err := s.Events(c.Context(), f)
 				if err != nil {
 					return err
 				}
 				if follow {
-					return a.followEvents(c.Context(), s.events, f, events)
+					return a.followEvents(c.Context(), s, f, events)
 				}
 				return a.printEvents(events, true)
 			})
@@ -80,7 +80,7 @@ func (a *app) printEvents(events []api.Event, header bool) error {
 }
 
 // followEvents prints the newest events, oldest first, and then each new one.
-func (a *app) followEvents(ctx context.Context, s eventReader, f store.EventFilter, batch []api.Event) error {
+func (a *app) followEvents(ctx context.Context, s *client, f store.EventFilter, batch []api.Event) error {
 	if a.output != asTable {
 		a.output = asLines // a list without an end is not one document
 	}

@@ -44,8 +44,8 @@ func (a *app) hostsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the hosts that use, or used, this database",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.hosts.Hosts(c.Context())
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Hosts(c.Context())
 				if err != nil {
 					return err
 				}
@@ -201,6 +201,9 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 
 // othersAlive reports whether a host is alive that takes new cycles.
 func (a *app) othersAlive(ctx context.Context, cfg *config.Config) (bool, error) {
+	if cfg.DatabaseURL == "" {
+		return false, nil // nobody shares it
+	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
 		return false, nil

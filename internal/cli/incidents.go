@@ -25,11 +25,11 @@ func (a *app) incidentsCommand() *cobra.Command {
 	}
 	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
 		a.incidentChange("ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop",
-			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
+			func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error) {
 				return s.Acknowledge(ctx, id, reason)
 			}),
 		a.incidentChange("resolve ID", "Close an incident; a cycle that waits for it ends as resolved",
-			func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error) {
+			func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error) {
 				return s.Resolve(ctx, id, reason)
 			}))
 	return c
@@ -42,8 +42,8 @@ func (a *app) incidentsList() *cobra.Command {
 		Use: "list", Short: "List open incidents, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.Open = !all
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.incidents.Incidents(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Incidents(c.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -72,8 +72,8 @@ func (a *app) incidentsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				i, err := s.incidents.Incident(c.Context(), id)
+			return a.read(c.Context(), func(s *client) error {
+				i, err := s.Incident(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -94,8 +94,8 @@ The report is made from the records alone; no model is asked.`,
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				text, err := s.incidents.IncidentReport(c.Context(), id)
+			return a.read(c.Context(), func(s *client) error {
+				text, err := s.IncidentReport(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -113,13 +113,13 @@ func (a *app) incidentsRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
-				i, err := s.incidents.Incident(c.Context(), id)
+			return a.change(c.Context(), func(s *client) error {
+				i, err := s.Incident(c.Context(), id)
 				if err != nil {
 					return err
 				}
-				a.tellHeld(c.Context(), s.held, i.Environment)
-				cycle, err := s.changes.RunAgain(c.Context(), id)
+				a.tellHeld(c.Context(), s, i.Environment)
+				cycle, err := s.RunAgain(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -184,7 +184,7 @@ func printIncident(w io.Writer, i api.Incident) {
 
 // incidentChange is a command that changes one incident.
 func (a *app) incidentChange(
-	use, short string, change func(ctx context.Context, s incidentChanger, id int64, reason string) (api.Incident, error),
+	use, short string, change func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error),
 ) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
@@ -194,8 +194,8 @@ func (a *app) incidentChange(
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
-				i, err := change(c.Context(), s.changes, id, reason)
+			return a.change(c.Context(), func(s *client) error {
+				i, err := change(c.Context(), s, id, reason)
 				if err != nil {
 					return err
 				}
@@ -230,8 +230,8 @@ func (a *app) incidentsSnooze() *cobra.Command {
 			if span <= 0 {
 				return usage(errors.New("--for is missing: give a duration such as 2h"))
 			}
-			return a.change(c.Context(), func(s source) error {
-				i, err := s.changes.Snooze(c.Context(), id, s.clock().Add(span), reason)
+			return a.change(c.Context(), func(s *client) error {
+				i, err := s.Snooze(c.Context(), id, span, reason)
 				if err != nil {
 					return err
 				}
@@ -261,8 +261,8 @@ func (a *app) approvalsList() *cobra.Command {
 			if !all {
 				f.Status = ops.ApprovalPending
 			}
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.approvals.Approvals(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Approvals(c.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -289,15 +289,15 @@ func (a *app) approvalsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				x, err := s.approvals.Approval(c.Context(), id)
+			return a.read(c.Context(), func(s *client) error {
+				x, err := s.Approval(c.Context(), id)
 				if err != nil {
 					return err
 				}
 				if a.output != asTable {
 					return a.printOne(x, nil)
 				}
-				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
+				cycle, err := s.Cycle(c.Context(), ops.CycleID(x.CycleID))
 				if err != nil {
 					return err
 				}
@@ -369,7 +369,7 @@ func (a *app) approveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
+			return a.change(c.Context(), func(s *client) error {
 				x, err := a.approve(c.Context(), s, id, reason, steps)
 				if err != nil {
 					return err
@@ -406,8 +406,8 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 			if !c.Flags().Changed("for") {
 				lasts = nil
 			}
-			return a.change(c.Context(), func(s source) error {
-				x, err := s.approvals.Deny(c.Context(), id, lasts, reason)
+			return a.change(c.Context(), func(s *client) error {
+				x, err := s.Deny(c.Context(), id, lasts, reason)
 				if err != nil {
 					return err
 				}
@@ -422,11 +422,11 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 }
 
 // approve approves a step. What is approved of a plan is printed first, and approved exactly as it was printed.
-func (a *app) approve(ctx context.Context, s source, id int64, reason, steps string) (api.Approval, error) {
+func (a *app) approve(ctx context.Context, s *client, id int64, reason, steps string) (api.Approval, error) {
 	if steps == "none" {
-		return s.approvals.Approve(ctx, id, "", nil, reason)
+		return s.Approve(ctx, id, "", nil, reason)
 	}
-	x, err := s.approvals.Approval(ctx, id)
+	x, err := s.Approval(ctx, id)
 	if err != nil || x.PlanHash == nil {
 		if err == nil && steps != "all" {
 			return x, usage(fmt.Errorf("--steps is %q, and approval %d has no plan", steps, id))
@@ -434,7 +434,7 @@ func (a *app) approve(ctx context.Context, s source, id int64, reason, steps str
 		if err != nil {
 			return x, err
 		}
-		return s.approvals.Approve(ctx, id, "", nil, reason)
+		return s.Approve(ctx, id, "", nil, reason)
 	}
 	var chosen []int
 	for word := range strings.SplitSeq(steps, ",") {
@@ -452,7 +452,7 @@ func (a *app) approve(ctx context.Context, s source, id int64, reason, steps str
 			fmt.Fprintf(a.Stderr, "step %d: %s of %s: %s\n", i+1, p.Action, p.Service, clean(p.Does))
 		}
 	}
-	return s.approvals.Approve(ctx, id, *x.PlanHash, chosen, reason)
+	return s.Approve(ctx, id, *x.PlanHash, chosen, reason)
 }
 
 // wake tells a running daemon that a row has changed. Without one, the next start reads it.

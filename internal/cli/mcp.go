@@ -3,22 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/agent/process"
-	"claudeops/internal/api"
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
-	"claudeops/internal/daemon"
-	"claudeops/internal/guard"
-	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -57,19 +48,10 @@ func (a *app) serveMCP(ctx context.Context, write bool) error {
 		return mcpserver.Serve(ctx, mcpserver.Options{API: asked, Write: write, Version: a.Version}, a.Stdin, a.Stdout)
 	}
 	if a.remote != nil {
-		return serve(a.remote)
+		return serve(a.remote.tools())
 	}
-	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error {
-		envs, err := trusting(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		judge := sync.OnceValues(func() (*guard.Guard, error) { return daemon.NewJudge(cfg) })
-		return serve(onlyReads{mcpserver.Direct{Handler: api.New(api.Options{
-			Store: s, Control: noDaemon{}, Logger: slog.New(slog.DiscardHandler), Clock: s.Clock, Version: a.Version, Environments: envs,
-			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
-		})}})
-	})
+	a.quiet = true
+	return a.read(ctx, func(c *client) error { return serve(onlyReads{c.tools()}) })
 }
 
 // onlyReads refuses to change anything: there is no daemon that would check and record it.
@@ -82,30 +64,7 @@ func (o onlyReads) Ask(ctx context.Context, r mcpserver.Request) ([]byte, error)
 	return o.API.Ask(ctx, r)
 }
 
-// noDaemon is the control of a supervisor that does not run.
-type noDaemon struct{}
-
-func (noDaemon) Submit(context.Context, ops.NewCycle) (ops.CycleID, error) { return 0, errNoWrite }
-func (noDaemon) Cancel(context.Context, ops.CycleID, string) error         { return errNoWrite }
-func (noDaemon) Wake(ops.CycleID)                                          {}
-
-// Ask sends the request of a tool to the server.
-func (c *client) Ask(ctx context.Context, r mcpserver.Request) ([]byte, error) {
-	q, err := mcpserver.NewRequest(ctx, c.base, r)
-	if err != nil {
-		return nil, err
-	}
-	if c.token != "" {
-		q.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	answer, err := c.http.Do(q)
-	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
-	}
-	return mcpserver.Answer(answer.StatusCode, text)
+// tools is the API as the tools of an agent ask it.
+func (c *client) tools() mcpserver.Remote {
+	return mcpserver.Remote{Base: c.base, Token: c.token, Client: c.http, Most: mostAnswer}
 }

@@ -23,8 +23,8 @@ func (a *app) memoryList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List memories, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.memories.Memories(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Memories(c.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ func (a *app) memoryList() *cobra.Command {
 }
 
 func (a *app) memoryAdd() *cobra.Command {
-	m := ops.Memory{Source: "operator"}
+	var m ops.Memory
 	var keep time.Duration
 	c := &cobra.Command{
 		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
@@ -58,11 +58,11 @@ func (a *app) memoryAdd() *cobra.Command {
 				return usage(errors.New("the text is empty"))
 			}
 			m.Observation = args[0]
-			return a.change(c.Context(), func(s source) error {
-				if m.CreatedAt = s.clock(); keep > 0 {
-					m.ExpiresAt = ops.Ptr(m.CreatedAt.Add(keep))
+			return a.change(c.Context(), func(s *client) error {
+				if keep > 0 {
+					m.ExpiresAt = ops.Ptr(time.Now().Add(keep))
 				}
-				id, err := s.memories.AddMemory(c.Context(), m)
+				id, err := s.AddMemory(c.Context(), m)
 				if err != nil {
 					return err
 				}
@@ -71,7 +71,7 @@ func (a *app) memoryAdd() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&m.Environment, "environment", "default", "environment it is about")
+	c.Flags().StringVar(&m.Environment, "environment", "", "environment it is about (default: the first one configured)")
 	c.Flags().StringVar(&m.Service, "service", "", "service it is about")
 	c.Flags().StringVar(&m.Category, "category", "note", "kind of knowledge, one word")
 	c.Flags().Float64Var(&m.Confidence, "confidence", 0.9, "confidence, 0 to 1")
@@ -87,8 +87,8 @@ func (a *app) memoryRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
-				if err := s.memories.RemoveMemory(c.Context(), id); err != nil {
+			return a.change(c.Context(), func(s *client) error {
+				if err := s.RemoveMemory(c.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
@@ -102,11 +102,11 @@ func (a *app) memoryExport() *cobra.Command {
 	return &cobra.Command{
 		Use: "export", Short: "Print all memories as JSON lines",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
+			return a.read(c.Context(), func(s *client) error {
 				a.output = asLines
 				const page = 200
 				for before := int64(0); ; {
-					found, err := s.memories.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: page})
+					found, err := s.Memories(c.Context(), store.MemoryFilter{All: true, Before: before, Limit: page})
 					if err != nil {
 						return err
 					}

@@ -22,8 +22,8 @@ func (a *app) notifyList() *cobra.Command {
 			default:
 				return usage(fmt.Errorf("--status is %q: use pending, sent, dead or skipped", status))
 			}
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.notifications.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
 				if err != nil {
 					return err
 				}
@@ -55,9 +55,9 @@ func (a *app) notifyRetry() *cobra.Command {
 				}
 				ids = append(ids, id)
 			}
-			return a.change(c.Context(), func(s source) error {
+			return a.change(c.Context(), func(s *client) error {
 				if dead {
-					found, err := s.notifications.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 200})
+					found, err := s.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 200})
 					if err != nil {
 						return err
 					}
@@ -66,7 +66,7 @@ func (a *app) notifyRetry() *cobra.Command {
 					}
 				}
 				for _, id := range ids {
-					if err := s.notifications.RetryNotification(c.Context(), id); err != nil {
+					if err := s.RetryNotification(c.Context(), id); err != nil {
 						return err
 					}
 				}

@@ -55,11 +55,15 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	if line != nil {
 		o.Logger = a.quietLogger() // the status line shows the steps
 	}
+	var rows *client
 	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) {
-		if l := (&local{store: s, cfg: o.Config}); id == 0 {
-			a.tellHeld(ctx, l, n.Environment)
+		if rows == nil {
+			rows = a.direct(s, o.Config, o.Config.Environments())
+		}
+		if id == 0 {
+			a.tellHeld(ctx, rows, n.Environment)
 		} else {
-			line.show(ctx, l, id)
+			line.show(ctx, rows, id)
 		}
 	})
 	line.clear()

@@ -38,7 +38,7 @@ func (a *app) statusCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			daemon, walls := a.surroundings(ctx)
-			return a.read(ctx, func(s source) error {
+			return a.read(ctx, func(s *client) error {
 				o, err := overviewOf(ctx, s)
 				if err != nil {
 					return err
@@ -72,25 +72,25 @@ func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding)
 // mostShown is how many rows of each kind fit on the screen.
 const mostShown = 5
 
-func overviewOf(ctx context.Context, s source) (o overview, err error) {
-	if o.Stats, err = s.stats.Stats(ctx); err != nil {
+func overviewOf(ctx context.Context, s *client) (o overview, err error) {
+	if o.Stats, err = s.Stats(ctx); err != nil {
 		return o, err
 	}
-	if o.Situation, err = s.stats.Situation(ctx); err != nil {
+	if o.Situation, err = s.Situation(ctx); err != nil {
 		return o, err
 	}
-	if o.Services, err = s.services.Services(ctx, ""); err != nil {
+	if o.Services, err = s.Services(ctx, ""); err != nil {
 		return o, err
 	}
 	slices.SortStableFunc(o.Services, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
-	if o.Cycles, err = unfinished(ctx, s.cycles); err != nil {
+	if o.Cycles, err = unfinished(ctx, s); err != nil {
 		return o, err
 	}
 	o.Cycles = append([]api.Cycle{}, o.Cycles...)
-	if o.Incidents, err = s.incidents.Incidents(ctx, store.IncidentFilter{NeedsYou: true, Limit: 50}); err != nil {
+	if o.Incidents, err = s.Incidents(ctx, store.IncidentFilter{NeedsYou: true, Limit: 50}); err != nil {
 		return o, err
 	}
-	o.Approvals, err = s.approvals.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
+	o.Approvals, err = s.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
 	return o, err
 }
 

@@ -11,10 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/config"
-	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -35,7 +33,7 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 				return usage(errors.New("the prompt is empty: say what Tier 1 should check"))
 			}
 			if a.remote != nil {
-				return a.runAtServer(c.Context(), ops.NewCycle{
+				return a.queue(c.Context(), ops.NewCycle{
 					Environment: environment, Prompt: args[0], Options: ops.CycleOptions{DryRun: dryRun},
 				}, detach, timeout)
 			}
@@ -54,15 +52,14 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 			if err := a.useDaemon(c.Context()); err != nil {
 				return err
 			}
-			if a.remote != nil {
-				return a.runAtServer(c.Context(), n, detach, timeout)
-			}
-			if o.Config.DatabaseURL != "" {
-				if alive, err := a.othersAlive(c.Context(), o.Config); err != nil {
+			others := a.remote != nil
+			if !others {
+				if others, err = a.othersAlive(c.Context(), o.Config); err != nil {
 					return err
-				} else if alive {
-					return a.runAtDaemon(c.Context(), o.Config, n, detach, timeout)
 				}
+			}
+			if others {
+				return a.queue(c.Context(), n, detach, timeout)
 			}
 			if detach {
 				return fmt.Errorf("detach: %w; start it with 'claudeops serve'", control.ErrNoDaemon)
@@ -77,40 +74,22 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 	return a.withFlags(c, config.StateFlags)
 }
 
-// runAtServer queues a cycle at the server and waits for its end.
-func (a *app) runAtServer(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
-	a.tellHeld(ctx, a.remote, n.Environment)
-	id, err := a.remote.SubmitCycle(ctx, n)
+// queue queues a cycle for a daemon, here or on another host of the same database, and waits for its end.
+func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
+	var id ops.CycleID
+	err := a.change(ctx, func(s *client) (err error) {
+		a.tellHeld(ctx, s, n.Environment)
+		id, err = s.SubmitCycle(ctx, n)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return a.queued(ctx, a.remote, id, detach, timeout)
-}
-
-// runAtDaemon queues the cycle for a daemon on another host of the same database and waits for its end.
-func (a *app) runAtDaemon(ctx context.Context, cfg *config.Config, n ops.NewCycle, detach bool, timeout time.Duration) error {
-	s, err := store.Open(ctx, a.storeOptions(cfg))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Close() }() // nothing is written after the row
-	if err := daemon.UseJobs(ctx, s, cfg); err != nil {
-		return err
-	}
-	a.tellHeld(ctx, &local{store: s, cfg: cfg}, n.Environment)
-	id, err := s.SubmitCycle(ctx, n)
-	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
-		return err
-	}
-	// On a shared database every host hears of the row itself.
-	if _, err := control.Wake(ctx, cfg.StateDir); err != nil && cfg.DatabaseURL == "" {
-		return fmt.Errorf("wake daemon: %w", err)
-	}
-	return a.queued(ctx, &local{store: s, cfg: cfg}, id, detach, timeout)
+	return a.read(ctx, func(s *client) error { return a.queued(ctx, s, id, detach, timeout) })
 }
 
 // tellHeld says what agents leave alone in an environment, before a cycle is paid. A server that is older than this program does not know.
-func (a *app) tellHeld(ctx context.Context, s heldReader, environment string) {
+func (a *app) tellHeld(ctx context.Context, s *client, environment string) {
 	held, err := s.Held(ctx, environment)
 	if err != nil {
 		a.logger().DebugContext(ctx, "what is held back could not be read", "error", err)
@@ -125,7 +104,7 @@ func (a *app) tellHeld(ctx context.Context, s heldReader, environment string) {
 }
 
 // queued reports a cycle that was queued and, unless detached, waits for its end.
-func (a *app) queued(ctx context.Context, s cycleFollower, id ops.CycleID, detach bool, timeout time.Duration) error {
+func (a *app) queued(ctx context.Context, s *client, id ops.CycleID, detach bool, timeout time.Duration) error {
 	fmt.Fprintf(a.Stderr, "cycle %d is queued; stop it with 'claudeops cycles cancel %d'\n", id, id)
 	if detach {
 		return a.printOne(map[string]any{"id": id, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, id) })
@@ -139,7 +118,7 @@ func (a *app) queued(ctx context.Context, s cycleFollower, id ops.CycleID, detac
 }
 
 // follow waits for the end of a cycle that a daemon runs. An interrupt ends the waiting, not the cycle.
-func (a *app) follow(ctx context.Context, s cycleFollower, id ops.CycleID) error {
+func (a *app) follow(ctx context.Context, s *client, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
 	tick := time.NewTicker(200 * time.Millisecond)

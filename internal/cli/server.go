@@ -115,9 +115,9 @@ func (c *client) Resolve(ctx context.Context, id int64, reason string) (api.Inci
 	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/resolve", because(reason))
 }
 
-// Snooze mutes an incident until a time.
-func (c *client) Snooze(ctx context.Context, id int64, until time.Time, reason string) (api.Incident, error) {
-	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/snooze", map[string]any{"until": until, "reason": reason})
+// Snooze mutes an incident for a time.
+func (c *client) Snooze(ctx context.Context, id int64, span time.Duration, reason string) (api.Incident, error) {
+	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/snooze", map[string]any{"for": span.String(), "reason": reason})
 }
 
 // Approvals returns a page of approvals.
@@ -184,8 +184,14 @@ func (c *client) UndoAction(ctx context.Context, id int64, why string) (api.Acti
 	return post[api.ActionRun](ctx, c, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": why})
 }
 
-// WithdrawAction leaves the request to the server, which drops it by itself.
-func (c *client) WithdrawAction(context.Context, int64) error { return nil }
+// WithdrawAction takes back a request that nobody has taken. An older server drops it by itself.
+func (c *client) WithdrawAction(ctx context.Context, id int64, why string) error {
+	err := c.ask(ctx, http.MethodPost, "/actions/runs/"+digits(id)+"/withdraw", map[string]any{"why": why}, nil)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil
+	}
+	return err
+}
 
 // Events returns a page of events.
 func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {

@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -183,6 +184,49 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 			t.Errorf("%v %s: exit %d, want %d\n%s", tc.args, tc.environ, code, tc.code, errs)
 		}
 	}
+}
+
+// Without a daemon the same handler answers in the process of the command: what is refused is refused alike, under the name of the user.
+func TestCommandsWithoutADaemonAskTheSameHandler(t *testing.T) {
+	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
+	e.chain()
+	server := e.environ
+	local := []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path)}
+	for _, args := range [][]string{
+		{"sessions", "show", "99"},
+		{"cycles", "cancel", "99"},
+		{"cycles", "cancel", "1"},
+		{"sessions", "stop", "1"},
+		{"incidents", "ack", "99"},
+		{"incidents", "report", "99"},
+		{"approvals", "approve", "99"},
+		{"memory", "rm", "99"},
+		{"memory", "add", "x", "--environment", "nowhere"},
+		{"memory", "add", strings.Repeat("x", 2001)},
+		{"silences", "rm", "9"},
+		{"silences", "add", "--service", "x", "--environment", "nowhere", "--for", "2h", "--reason", "y"},
+		{"cooldowns", "clear", "web", "invented", "--reason", "y"},
+		{"actions", "run", "web", "restart", "--why", "y"},
+		{"services", "show", "nothing"},
+		{"costs", "--environment", "nowhere"},
+	} {
+		e.environ = server
+		code, _, says := e.run(args...)
+		e.environ = local
+		localCode, _, localSays := e.run(args...)
+		if code == exitOK || localCode != code || localSays != says {
+			t.Errorf("%v: exit %d here, %d at the server\n%s%s", args, localCode, code, localSays, says)
+		}
+	}
+	e.environ = local
+	e.must("silences", "add", "--service", "jellyfin", "--for", "2h", "--reason", "new disk")
+	e.must("memory", "add", "starts slowly")
+	kept, err := e.Store.Silences(t.Context(), store.SilenceFilter{})
+	if err != nil || len(kept) != 1 || kept[0].Author != person() {
+		t.Errorf("kept %+v, %v", kept, err)
+	}
+	e.shows("memory list", "starts slowly", "operator")
+	e.shows("events --kind audit", person()+" from command line: claudeops memory add starts slowly (done)")
 }
 
 func TestARedirectDoesNotGetTheToken(t *testing.T) {

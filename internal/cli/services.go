@@ -30,8 +30,8 @@ func (a *app) servicesList() *cobra.Command {
 			if _, err := oneOf("state", state, states()); err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.services.Services(c.Context(), environment)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Services(c.Context(), environment)
 				if err != nil {
 					return err
 				}
@@ -54,19 +54,19 @@ func (a *app) servicesShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.read(c.Context(), func(s source) error {
-				x, err := s.services.Service(c.Context(), args[0], environment)
+			return a.read(c.Context(), func(s *client) error {
+				x, err := s.Service(c.Context(), args[0], environment)
 				if err != nil {
-					return noService(c.Context(), s.services, args[0], environment, err)
+					return noService(c.Context(), s, args[0], environment, err)
 				}
 				if a.output != asTable {
 					return a.printOne(x, nil)
 				}
-				past, err := s.services.History(c.Context(), x, shownDays)
+				past, err := s.History(c.Context(), x, shownDays)
 				if err != nil {
 					return err
 				}
-				cooldowns, err := s.cooldowns.Cooldowns(c.Context(), x.Environment)
+				cooldowns, err := s.Cooldowns(c.Context(), x.Environment)
 				if err != nil {
 					return err
 				}
@@ -80,7 +80,7 @@ func (a *app) servicesShow() *cobra.Command {
 }
 
 // noService proposes a service that exists.
-func noService(ctx context.Context, s serviceReader, name, environment string, err error) error {
+func noService(ctx context.Context, s *client, name, environment string, err error) error {
 	if !errors.Is(err, ops.ErrNotFound) {
 		return err
 	}

@@ -42,14 +42,14 @@ func (a *app) sessionsList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.read(c.Context(), func(s source) error {
-				sessions, err := s.sessions.Sessions(c.Context(), f)
+			return a.read(c.Context(), func(s *client) error {
+				sessions, err := s.Sessions(c.Context(), f)
 				if err != nil {
 					return err
 				}
 				titles := map[int64]string{}
 				if a.output == asTable {
-					if titles, err = cycleTitles(c.Context(), s.cycles, sessions); err != nil {
+					if titles, err = cycleTitles(c.Context(), s, sessions); err != nil {
 						return err
 					}
 				}
@@ -75,7 +75,7 @@ func (a *app) sessionsList() *cobra.Command {
 const mostTitlePages = 5
 
 // cycleTitles returns the titles of the cycles of sessions.
-func cycleTitles(ctx context.Context, s cycleSource, sessions []api.Session) (map[int64]string, error) {
+func cycleTitles(ctx context.Context, s *client, sessions []api.Session) (map[int64]string, error) {
 	titles := map[int64]string{}
 	if len(sessions) == 0 {
 		return titles, nil
@@ -109,16 +109,16 @@ func (a *app) sessionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error {
-				x, err := s.sessions.Session(c.Context(), id)
+			return a.read(c.Context(), func(s *client) error {
+				x, err := s.Session(c.Context(), id)
 				if err != nil {
 					return err
 				}
-				cycle, err := s.cycles.Cycle(c.Context(), ops.CycleID(x.CycleID))
+				cycle, err := s.Cycle(c.Context(), ops.CycleID(x.CycleID))
 				if err != nil {
 					return err
 				}
-				decided, err := s.sessions.GuardDecisions(c.Context(), id)
+				decided, err := s.GuardDecisions(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -219,7 +219,7 @@ were recorded.`,
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s source) error { return a.logs(c.Context(), s.sessions, id, follow, raw) })
+			return a.read(c.Context(), func(s *client) error { return a.logs(c.Context(), s, id, follow, raw) })
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the session ends")
@@ -227,7 +227,7 @@ were recorded.`,
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s sessionReader, id ops.SessionID, follow, raw bool) error {
+func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw bool) error {
 	var after int64
 	rows := []api.Line{} // of one JSON document
 	for {
@@ -289,15 +289,15 @@ func (a *app) sessionsStop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
-				x, err := s.sessions.Session(c.Context(), id)
+			return a.change(c.Context(), func(s *client) error {
+				x, err := s.Session(c.Context(), id)
 				if err != nil {
 					return err
 				}
 				if x.Status.Ended() {
 					return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, x.Status, ops.ErrConflict)
 				}
-				return a.cancel(c.Context(), s.cycles, ops.CycleID(x.CycleID), fmt.Sprintf("session %d was stopped from the command line", id))
+				return a.cancel(c.Context(), s, ops.CycleID(x.CycleID), fmt.Sprintf("session %d was stopped from the command line", id))
 			})
 		},
 	}

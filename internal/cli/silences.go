@@ -43,8 +43,8 @@ func (a *app) silencesList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List silences that have not ended",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s source) error {
-				found, err := s.silences.Silences(c.Context(), environment, all)
+			return a.read(c.Context(), func(s *client) error {
+				found, err := s.Silences(c.Context(), environment, all)
 				if err != nil {
 					return err
 				}
@@ -83,8 +83,8 @@ func (a *app) silencesAdd() *cobra.Command {
 			if q.From, q.Until, err = times(from, until, span, time.Now()); err != nil {
 				return usage(err)
 			}
-			return a.change(c.Context(), func(s source) error {
-				added, err := s.silences.AddSilence(c.Context(), q, span)
+			return a.change(c.Context(), func(s *client) error {
+				added, err := s.AddSilence(c.Context(), q, span)
 				if err != nil {
 					return err
 				}
@@ -160,8 +160,8 @@ func (a *app) silencesRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s source) error {
-				q, err := s.silences.EndSilence(c.Context(), id)
+			return a.change(c.Context(), func(s *client) error {
+				q, err := s.EndSilence(c.Context(), id)
 				if err != nil {
 					return err
 				}

@@ -38,7 +38,7 @@ func (a *app) newStatus() *status {
 }
 
 // show rewrites the line from the rows of the cycle.
-func (s *status) show(ctx context.Context, st cycleFollower, id ops.CycleID) {
+func (s *status) show(ctx context.Context, st *client, id ops.CycleID) {
 	if s == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func lastWorking(sessions []api.Session) *api.Session {
 }
 
 // follow reads the lines that were added to a transcript.
-func (s *status) follow(ctx context.Context, st cycleFollower, id int64) progress {
+func (s *status) follow(ctx context.Context, st *client, id int64) progress {
 	p := s.lines[id]
 	lines, err := st.Transcript(ctx, ops.SessionID(id), p.after, 500)
 	if err != nil {

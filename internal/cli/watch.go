@@ -23,7 +23,7 @@ has not ended is watched. Ctrl-C ends the watching, not the cycle. Exit codes ar
 		Example: `  claudeops cycles watch
   claudeops cycles watch 42`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.read(c.Context(), func(s source) error {
+			return a.read(c.Context(), func(s *client) error {
 				id, err := watched(c.Context(), s, args)
 				if err != nil {
 					return err
@@ -35,12 +35,12 @@ has not ended is watched. Ctrl-C ends the watching, not the cycle. Exit codes ar
 }
 
 // watched is the cycle to watch: the named one or the newest that has not ended.
-func watched(ctx context.Context, s source, args []string) (ops.CycleID, error) {
+func watched(ctx context.Context, s *client, args []string) (ops.CycleID, error) {
 	if len(args) == 1 {
 		n, err := number(args[0])
 		return ops.CycleID(n), err
 	}
-	open, err := unfinished(ctx, s.cycles)
+	open, err := unfinished(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,7 @@ func watched(ctx context.Context, s source, args []string) (ops.CycleID, error) 
 }
 
 // unfinished lists the cycles that run, wait for a human or are queued.
-func unfinished(ctx context.Context, s cycleSource) ([]api.Cycle, error) {
+func unfinished(ctx context.Context, s *client) ([]api.Cycle, error) {
 	var out []api.Cycle
 	for _, status := range []ops.CycleStatus{ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleQueued} {
 		found, err := s.Cycles(ctx, store.CycleFilter{Status: status, Limit: 20})
@@ -64,18 +64,18 @@ func unfinished(ctx context.Context, s cycleSource) ([]api.Cycle, error) {
 }
 
 // watchCycle prints changes of a cycle. The rows of the cycle are read first, so that the events before its end are found below.
-func (a *app) watchCycle(ctx context.Context, s source, id ops.CycleID) error {
+func (a *app) watchCycle(ctx context.Context, s *client, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
 	seen := map[int64]ops.SessionStatus{}
 	events := store.EventFilter{CycleID: &id, Limit: 200}
 	var last int64
 	for {
-		x, err := s.cycles.Cycle(ctx, id)
+		x, err := s.Cycle(ctx, id)
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		found, err := s.events.Events(ctx, events)
+		found, err := s.Events(ctx, events)
 		if err != nil {
 			return stopped(ctx, err)
 		}
@@ -90,7 +90,7 @@ func (a *app) watchCycle(ctx context.Context, s source, id ops.CycleID) error {
 			a.printAdvice(adviceOfReport(x))
 			return quietly(exitOf(x.Status))
 		}
-		line.show(ctx, watching{s}, id)
+		line.show(ctx, s, id)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -105,19 +105,6 @@ func stopped(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// watching gives the status line the rows of a source.
-type watching struct{ source }
-
-// Cycle returns one cycle.
-func (w watching) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error) {
-	return w.cycles.Cycle(ctx, id)
-}
-
-// Transcript returns the lines after a given one.
-func (w watching) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error) {
-	return w.sessions.Transcript(ctx, id, after, limit)
 }
 
 // printNews prints sessions whose status changed and events that were not seen, and returns the newest event.

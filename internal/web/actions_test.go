@@ -104,7 +104,7 @@ func TestActionsAreShownRunAndUndone(t *testing.T) {
 
 func TestAReadOnlyVisitorRunsNoAction(t *testing.T) {
 	s := newSite(t, withActions, withReadToken("full", "reader"))
-	for _, path := range []string{"/actions", "/actions/1/undo", "/api/v1/actions/runs", "/api/v1/actions/runs/1/undo"} {
+	for _, path := range []string{"/actions", "/actions/1/undo", "/api/v1/actions/runs", "/api/v1/actions/runs/1/undo", "/api/v1/actions/runs/1/withdraw"} {
 		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
 			t.Errorf("POST %s: %d", path, got)
 		}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"sync"
 
@@ -10,7 +9,11 @@ import (
 	"claudeops/internal/api/mcpserver"
 )
 
-const mcpPath = "/mcp"
+const (
+	mcpPath = "/mcp"
+	// mostMCP is far above the longest answer, which is cut for the agent.
+	mostMCP = 256 << 20
+)
 
 // isMCP reports whether a path is that of the MCP server, which only programs use.
 func isMCP(path string) bool { return path == mcpPath }
@@ -32,9 +35,9 @@ func (s *server) serveMCP(machine http.Handler) http.Handler {
 			by := caller(r)
 			by.Via = mcpserver.Client
 			return mcpserver.Options{
-				API: mcpserver.Direct{
-					Handler: checked, From: r.RemoteAddr,
-					Context: func(ctx context.Context) context.Context { return api.WithCaller(ctx, by) },
+				API: mcpserver.Remote{
+					Base: "http://localhost" + api.Prefix, Most: mostMCP,
+					Client: &http.Client{Transport: api.Direct{Handler: checked, Caller: by, From: r.RemoteAddr}},
 				},
 				Write: s.MCP == mcpWrite && by.May(access.Acknowledge), Version: s.Version,
 			}

@@ -13,9 +13,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Prefix is where the API begins.
-const Prefix = "/api/v1"
-
 // NewHandler serves the tools over HTTP. Every request stands alone: it gets a server made for its caller, and no session is kept.
 func NewHandler(serverFor func(*http.Request) Options) http.Handler {
 	schemas := sdk.NewSchemaCache()
@@ -30,32 +27,35 @@ func NewHandler(serverFor func(*http.Request) Options) http.Handler {
 	})
 }
 
-// Direct asks the handler of the API in this process.
-type Direct struct {
-	Handler http.Handler
-	// Context adds the caller to the context of a request; nil adds nothing.
-	Context func(context.Context) context.Context
-	From    string // the address that the caller has
+// Remote asks the API over HTTP.
+type Remote struct {
+	Base   string // the address of the API
+	Token  string // empty if the client needs none
+	Client *http.Client
+	Most   int64 // bytes of an answer
 }
 
-// Ask asks the handler.
-func (d Direct) Ask(ctx context.Context, r Request) ([]byte, error) {
-	if d.Context != nil {
-		ctx = d.Context(ctx)
-	}
-	q, err := NewRequest(ctx, "http://localhost"+Prefix, r)
+// Ask sends the request of a tool.
+func (s Remote) Ask(ctx context.Context, r Request) ([]byte, error) {
+	q, err := s.request(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	q.RemoteAddr = d.From
-	answer := &recorded{header: http.Header{}, status: http.StatusOK}
-	d.Handler.ServeHTTP(answer, q)
-	return Answer(answer.status, answer.body.Bytes())
+	answer, err := s.Client.Do(q)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, s.Most))
+	if err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	return Answer(answer.StatusCode, text)
 }
 
-// NewRequest makes the HTTP request of a tool. base is the address of the API.
-func NewRequest(ctx context.Context, base string, r Request) (*http.Request, error) {
-	address, err := url.Parse(base + r.Path)
+// request makes the HTTP request of a tool.
+func (s Remote) request(ctx context.Context, r Request) (*http.Request, error) {
+	address, err := url.Parse(s.Base + r.Path)
 	if err != nil {
 		return nil, fmt.Errorf("write request: %w", err)
 	}
@@ -74,6 +74,9 @@ func NewRequest(ctx context.Context, base string, r Request) (*http.Request, err
 	}
 	if r.Body != nil {
 		q.Header.Set("Content-Type", "application/json")
+	}
+	if s.Token != "" {
+		q.Header.Set("Authorization", "Bearer "+s.Token)
 	}
 	q.Header.Set(ClientHeader, Client)
 	return q, nil
@@ -98,25 +101,4 @@ func Answer(status int, text []byte) ([]byte, error) {
 		problem.Detail += fmt.Sprintf("; %s: %s", e.Location, e.Message)
 	}
 	return nil, errors.New(problem.Detail)
-}
-
-// recorded keeps an answer.
-type recorded struct {
-	header http.Header
-	status int
-	wrote  bool
-	body   bytes.Buffer
-}
-
-func (r *recorded) Header() http.Header { return r.header }
-
-func (r *recorded) WriteHeader(status int) {
-	if !r.wrote {
-		r.status, r.wrote = status, true
-	}
-}
-
-func (r *recorded) Write(b []byte) (int, error) {
-	r.wrote = true
-	return r.body.Write(b)
 }
