@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/api/situation"
-	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -158,11 +157,11 @@ func (c counter) forecast(ctx context.Context, now time.Time, out *Stats) error 
 		if e.Policy.BudgetDayUSD <= 0 {
 			continue
 		}
-		spent, err := c.store.Spending(ctx, e.Name, spend.Window, now)
+		spent, err := c.store.Spending(ctx, e.Name, ops.SpendWindow, now)
 		if err != nil {
 			return err
 		}
-		f := spend.Of(e.Policy.BudgetDayUSD, spent, now)
+		f := ops.ForecastOf(e.Policy.BudgetDayUSD, spent, now)
 		out.SpendPerHourUSD += f.PerHourUSD
 		if f.GoneAt != nil && (out.BudgetGoneAt == nil || f.GoneAt.Before(*out.BudgetGoneAt)) {
 			out.BudgetGoneAt, out.BudgetForecast = f.GoneAt, text(f.Sentence(now.UTC()))

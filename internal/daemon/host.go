@@ -34,7 +34,6 @@ import (
 	"claudeops/internal/store/spool"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/web"
-	"claudeops/internal/web/live"
 )
 
 // settleTime is how long a claimed repair may take to show in our own probes.
@@ -79,7 +78,7 @@ type Host struct {
 	engine     engine.Engine
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
-	hub        *live.Hub
+	hub        *web.Hub
 	hook       *webhook.Hook
 	redact     func(string) string // removes secrets; build sets it
 	control    *control.Server
@@ -145,7 +144,7 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	sandboxes := newSandboxes(o, envs)
 	askWhereUnwalled(o.Config, envs, sandboxes)
 	return &Host{
-		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: live.NewHub(),
+		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: web.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 		codes: web.NewSignInCodes(o.Clock),

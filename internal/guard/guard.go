@@ -9,7 +9,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/place"
 	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
@@ -21,8 +20,8 @@ const maxCommands = 2000
 type Guard struct {
 	tables    *tables
 	variables variableTable
-	secrets   place.Table
-	owned     place.Table
+	secrets   nameTable
+	owned     nameTable
 	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
@@ -50,7 +49,7 @@ func New(rules []Rule) (*Guard, error) {
 	g := &Guard{
 		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: place.New(places["secret"]), owned: place.New(places["own"]),
+		secrets: newNameTable(places["secret"]), owned: newNameTable(places["own"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
 	g.secrets.Broad = true

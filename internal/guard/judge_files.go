@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
@@ -117,7 +116,7 @@ func (c *call) landing(source, target field) {
 		c.j.write(c.s, target, c.name+" to")
 	}
 	if source.glob || source.dyn || base == "." || base == "/" || base == ".." {
-		if source.dyn || source.glob && !place.IsBroad(base) {
+		if source.dyn || source.glob && !IsBroad(base) {
 			c.runTime("")
 		}
 		return

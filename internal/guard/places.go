@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"claudeops/internal/guard/place"
 	"claudeops/internal/ops"
 )
 
@@ -114,7 +113,7 @@ func (j *judge) protected(p string, glob bool) bool {
 			continue
 		}
 		for part := range strings.SplitSeq(base, "/") {
-			if part == f || (glob && strings.ContainsAny(part, "*?[") && place.Hits(part, f)) {
+			if part == f || (glob && strings.ContainsAny(part, "*?[") && Hits(part, f)) {
 				return true
 			}
 		}

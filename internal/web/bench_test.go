@@ -19,7 +19,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
-	"claudeops/internal/web/live"
 	"claudeops/test/apitest"
 	"claudeops/test/testtoken"
 )
@@ -190,7 +189,7 @@ func BenchmarkReaders(b *testing.B) {
 	const readers, rounds, batches = 1000, 4, 200
 	j := apitest.Open(b, benchNow())
 	_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	hub := live.NewHub()
+	hub := web.NewHub()
 	server := httptest.NewServer(web.New(web.Options{Store: j.Store, Hub: hub, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Token: apitest.Token}))
 	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	for b.Loop() {
@@ -217,7 +216,7 @@ func BenchmarkReaders(b *testing.B) {
 }
 
 // paced stores batches at the pace of a session, nudges as the supervisor does, and returns how long each took.
-func paced(j *apitest.Journal, hub *live.Hub, id ops.SessionID, batches int) []time.Duration {
+func paced(j *apitest.Journal, hub *web.Hub, id ops.SessionID, batches int) []time.Duration {
 	took := make([]time.Duration, 0, batches)
 	every := time.NewTicker(10 * time.Millisecond)
 	defer every.Stop()

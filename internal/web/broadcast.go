@@ -3,14 +3,12 @@ package web
 import (
 	"sync"
 	"time"
-
-	"claudeops/internal/web/live"
 )
 
 // broadcaster passes changes on to all streams. It is one subscriber of the hub, however many streams are open: it collects
 // changes for a moment, and then wakes all streams by closing one channel.
 type broadcaster struct {
-	hub *live.Hub // nil: streams only poll
+	hub *Hub // nil: streams only poll
 
 	mu      sync.Mutex
 	readers int

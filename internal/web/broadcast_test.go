@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"claudeops/internal/web/live"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -20,7 +18,7 @@ func closed(c <-chan struct{}) bool {
 
 func TestChangesCloseTogetherWakeEveryReaderOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := live.NewHub()
+		hub := NewHub()
 		b := &broadcaster{hub: hub}
 		leaveFirst, leaveSecond := b.join(), b.join()
 		first, second := b.next(), b.next()

@@ -13,7 +13,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
-	"claudeops/internal/web/live"
 	"claudeops/test/apitest"
 )
 
@@ -206,7 +205,7 @@ func TestListsAreToldOnceWhenRowsChange(t *testing.T) {
 }
 
 func TestANudgeIsFasterThanLooking(t *testing.T) {
-	hub := live.NewHub()
+	hub := web.NewHub()
 	s := newSite(t, func(o *web.Options) { o.Hub = hub })
 	stream := follow(t, served(t, s), "/stream", "")
 	stream.until("rail-count")

@@ -11,7 +11,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
-	"claudeops/internal/web/live"
 )
 
 func (s *site) silences() []ops.Silence {
@@ -24,7 +23,7 @@ func (s *site) silences() []ops.Silence {
 }
 
 func TestASilenceIsAddedAndEnded(t *testing.T) {
-	hub := live.NewHub()
+	hub := web.NewHub()
 	s := newSite(t, func(o *web.Options) { o.Hub = hub })
 	nudges, unsubscribe := hub.Subscribe()
 	defer unsubscribe()

@@ -11,7 +11,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web/live"
 	"claudeops/internal/web/oidc"
 )
 
@@ -57,7 +56,7 @@ type Options struct {
 	// NextCheck returns the time of the next check of each environment.
 	NextCheck func() map[string]time.Time
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.
-	Hub *live.Hub
+	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
 	// Trace returns the trace id of a cycle; nil if tracing is off.

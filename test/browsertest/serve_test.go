@@ -12,7 +12,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
-	"claudeops/internal/web/live"
 	"claudeops/test/testtoken"
 )
 
@@ -45,7 +44,7 @@ func serve(t testing.TB, s *store.Store, change ...func(*web.Options)) *site {
 	w := &site{t: t, address: "127.0.0.1:0", options: web.Options{
 		Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().UTC() },
 		Version: "test", Token: testtoken.Token,
-		Environments: environments(), Settings: settings(), Hub: live.NewHub(),
+		Environments: environments(), Settings: settings(), Hub: web.NewHub(),
 		NextCheck: func() map[string]time.Time { return map[string]time.Time{"default": time.Now().Add(17 * time.Minute)} },
 	}}
 	for _, c := range change {

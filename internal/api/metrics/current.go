@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -131,12 +130,12 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 				limit.add(usd, e.Name, window)
 			}
 		}
-		costs, err := h.Store.Spending(ctx, e.Name, spend.Window, now)
+		costs, err := h.Store.Spending(ctx, e.Name, ops.SpendWindow, now)
 		if err != nil {
 			return nil, err
 		}
 		spent.add(costs.TodayUSD, e.Name, "day")
-		f := spend.Of(e.Policy.BudgetDayUSD, costs, now)
+		f := ops.ForecastOf(e.Policy.BudgetDayUSD, costs, now)
 		rate.add(f.PerHourUSD, e.Name)
 		if f.GoneAt != nil {
 			gone.add(unix(*f.GoneAt), e.Name)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"claudeops/internal/decide/spend"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
@@ -54,11 +53,11 @@ func (s *Spending) Look(ctx context.Context) error {
 		if e.Policy.BudgetDayUSD <= 0 {
 			continue
 		}
-		spent, err := s.Costs.Spending(ctx, e.Name, spend.Window, now)
+		spent, err := s.Costs.Spending(ctx, e.Name, ops.SpendWindow, now)
 		if err != nil {
 			return fmt.Errorf("read costs of %s: %w", e.Name, err)
 		}
-		f := spend.Of(e.Policy.BudgetDayUSD, spent, now)
+		f := ops.ForecastOf(e.Policy.BudgetDayUSD, spent, now)
 		if f.GoneAt == nil {
 			continue
 		}
@@ -76,7 +75,7 @@ func (s *Spending) Look(ctx context.Context) error {
 	return nil
 }
 
-func (s *Spending) tell(ctx context.Context, environment string, f spend.Forecast, now time.Time) error {
+func (s *Spending) tell(ctx context.Context, environment string, f ops.Forecast, now time.Time) error {
 	sentence := f.Sentence(now.UTC())
 	text := notice.SpendingFast(environment, sentence, f.SpentUSD)
 	added, err := s.Costs.AddNoticeOnce(ctx, ops.Notice{

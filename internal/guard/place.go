@@ -1,6 +1,4 @@
-// Package place finds files by the names in their path: those that hold secrets, and those that steer a program. A path may be a
-// pattern that a shell would expand.
-package place
+package guard
 
 import (
 	"path"
@@ -8,8 +6,8 @@ import (
 	"strings"
 )
 
-// Table finds files by the names in their path.
-type Table struct {
+// nameTable finds files by the names in their path.
+type nameTable struct {
 	exact    map[string]bool
 	patterns []string   // one component with * or ?
 	pairs    [][]string // two components in a row
@@ -17,9 +15,9 @@ type Table struct {
 	Broad    bool       // patterns such as * and *.yml do not count as naming one of these files
 }
 
-// New makes a table of the names of a list.
-func New(names []string) Table {
-	t := Table{exact: map[string]bool{}}
+// newNameTable makes a table of the names of a list.
+func newNameTable(names []string) nameTable {
+	t := nameTable{exact: map[string]bool{}}
 	for _, n := range names {
 		n = strings.ToLower(n)
 		switch {
@@ -37,7 +35,7 @@ func New(names []string) Table {
 }
 
 // Match reports whether a clean path names such a file or lies below one. With glob the path is a pattern itself.
-func (t Table) Match(p string, glob bool) bool {
+func (t nameTable) Match(p string, glob bool) bool {
 	parts := strings.Split(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
 	if len(parts) > 64 {
 		return true // nobody writes such paths
@@ -104,7 +102,7 @@ func resembles(part, secret string) bool {
 }
 
 // Personal reports a place below a folder of keys and passwords in somebody's home, such as .ssh.
-func (t Table) Personal(p string) bool {
+func (t nameTable) Personal(p string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(p), "/") {
 		if strings.HasPrefix(part, ".") && t.exact[part] {
 			return true
@@ -114,7 +112,7 @@ func (t Table) Personal(p string) bool {
 }
 
 // Names reports text that names such a file outright, or is the pattern for such files itself.
-func (t Table) Names(text string) bool {
+func (t nameTable) Names(text string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(text), "/") {
 		if t.exact[part] || slices.Contains(t.patterns, part) {
 			return true
@@ -137,7 +135,7 @@ func IsBroad(part string) bool {
 }
 
 // Holds reports whether a folder may have such files somewhere below it.
-func (t Table) Holds(dir string) bool {
+func (t nameTable) Holds(dir string) bool {
 	if dir == "/" || strings.HasPrefix(dir, "~") && !strings.Contains(dir, "/") || dir == "/root" || dir == "/home" ||
 		path.Dir(dir) == "/home" {
 		return true

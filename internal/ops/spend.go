@@ -1,22 +1,18 @@
-// Package spend decides from what was spent whether the budget of the day will be used up before the day is over, and whether people are
-// told. It is pure: no clock, no store.
-package spend
+package ops
 
 import (
 	"fmt"
 	"time"
-
-	"claudeops/internal/ops"
 )
 
-// Window is the time over which the rate is measured: long enough for several scheduled cycles, short enough to show a change.
-const Window = 3 * time.Hour
+// SpendWindow is the time over which the rate is measured: long enough for several scheduled cycles, short enough to show a change.
+const SpendWindow = 3 * time.Hour
 
 // alarmShare is the share of the budget that must be spent before people are told: early in the day one repair looks like a high rate.
 const alarmShare = 0.25
 
-// Service is the name under which a silence mutes the notice.
-const Service = "budget"
+// BudgetService is the name under which a silence mutes the notice.
+const BudgetService = "budget"
 
 // Forecast is what the rate of the last hours means for the budget of the day.
 type Forecast struct {
@@ -27,9 +23,9 @@ type Forecast struct {
 	GoneAt *time.Time
 }
 
-// Of is the forecast for an environment.
-func Of(budgetUSD float64, s ops.Spending, now time.Time) Forecast {
-	f := Forecast{BudgetUSD: budgetUSD, SpentUSD: s.TodayUSD, PerHourUSD: s.RecentUSD / Window.Hours()}
+// ForecastOf is the forecast for an environment.
+func ForecastOf(budgetUSD float64, s Spending, now time.Time) Forecast {
+	f := Forecast{BudgetUSD: budgetUSD, SpentUSD: s.TodayUSD, PerHourUSD: s.RecentUSD / SpendWindow.Hours()}
 	left := budgetUSD - s.TodayUSD
 	if budgetUSD <= 0 || left <= 0 || f.PerHourUSD <= 0 {
 		return f
@@ -55,12 +51,12 @@ func (f Forecast) Sentence(now time.Time) string {
 
 // Alarm reports whether people are told: the budget will be used up, a good part of it is spent, the environment is not in dry run and no
 // silence covers the notice.
-func (f Forecast) Alarm(environment string, dryRun bool, silences []ops.Silence, now time.Time) bool {
+func (f Forecast) Alarm(environment string, dryRun bool, silences []Silence, now time.Time) bool {
 	if f.GoneAt == nil || f.SpentUSD < alarmShare*f.BudgetUSD || dryRun {
 		return false
 	}
 	for _, q := range silences {
-		if q.Active(now) && q.Covers(environment, Service, "", "") {
+		if q.Active(now) && q.Covers(environment, BudgetService, "", "") {
 			return false
 		}
 	}

@@ -1,10 +1,9 @@
-package spend_test
+package ops_test
 
 import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide/spend"
 	"claudeops/internal/ops"
 )
 
@@ -26,7 +25,7 @@ func TestForecast(t *testing.T) {
 		"nothing spent lately":      {25, 24, 0, at(12, 0), ""},
 		"only yesterday, just over": {25, 0, 300, at(0, 5), "00:20"},
 	} {
-		f := spend.Of(c.budget, ops.Spending{TodayUSD: c.today, RecentUSD: c.recent}, c.now)
+		f := ops.ForecastOf(c.budget, ops.Spending{TodayUSD: c.today, RecentUSD: c.recent}, c.now)
 		got := ""
 		if f.GoneAt != nil {
 			got = f.GoneAt.Format("15:04")
@@ -38,7 +37,7 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%s: %q", name, f.Sentence(c.now))
 		}
 	}
-	f := spend.Of(25, ops.Spending{TodayUSD: 10, RecentUSD: 12}, at(11, 55))
+	f := ops.ForecastOf(25, ops.Spending{TodayUSD: 10, RecentUSD: 12}, at(11, 55))
 	if got := f.Sentence(at(11, 55)); got != "At this rate ($4.00 per hour) the day's budget of $25.00 is gone at 15:40 UTC." {
 		t.Error(got)
 	}
@@ -71,11 +70,11 @@ func TestPeopleAreToldOnlyWhenItMatters(t *testing.T) {
 		"a silence that has just ended":  {high, false, over, true},
 		"a silence of a group or probes": {high, false, silence(ops.Silence{Group: "media"}), true},
 	} {
-		if got := spend.Of(25, c.spending, now).Alarm("home", c.dryRun, c.silences, now); got != c.want {
+		if got := ops.ForecastOf(25, c.spending, now).Alarm("home", c.dryRun, c.silences, now); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	one, other := spend.Of(25, high, now), spend.Of(30, high, now)
+	one, other := ops.ForecastOf(25, high, now), ops.ForecastOf(30, high, now)
 	if one.Key("home", now) == other.Key("home", now) || one.Key("home", now) == one.Key("home", now.AddDate(0, 0, 1)) ||
 		one.Key("home", now) != one.Key("home", now.Add(time.Hour)) {
 		t.Error("a crossing is not told apart by its day and its budget")

@@ -1,10 +1,8 @@
-// Package live tells readers that rows changed. It carries no data: the database is the source of truth, and a reader
-// continues from the last row it read, even if it missed a signal.
-package live
+package web
 
 import "sync"
 
-// Hub tells subscribers that something changed.
+// Hub tells subscribers that rows changed. It carries no data: a reader continues from the last row it read, even if it missed a signal.
 type Hub struct {
 	mu   sync.Mutex
 	subs map[chan struct{}]struct{}

@@ -1,13 +1,13 @@
-package live_test
+package web_test
 
 import (
 	"testing"
 
-	"claudeops/internal/web/live"
+	"claudeops/internal/web"
 )
 
 func TestANudgeNeverWaitsAndIsNeverLost(t *testing.T) {
-	h := live.NewHub()
+	h := web.NewHub()
 	slow, endSlow := h.Subscribe()
 	quick, endQuick := h.Subscribe()
 	for range 1000 {
