@@ -111,18 +111,18 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	if o.Config.Listen, err = freeAddress(ctx, addr, a.Stderr); err != nil {
 		return err
 	}
+	o.Ended = func(c store.CycleSummary) {
+		printChain(a.Stderr, api.CycleRow(c))
+		if err := a.printDemoActions(ctx, a.Stderr, o.Config); err != nil {
+			fmt.Fprintf(a.Stderr, "error: %v\n", err)
+		}
+	}
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
 		link, err := h.SignInLink(person())
 		if err != nil {
 			link = "http://" + addr
 		}
 		fmt.Fprintf(a.Stderr, "\n  Open %s to watch.\n  The link works once, within ten minutes. Ctrl-C ends the demo.\n\n", link)
-		h.OnEnd(func(c store.CycleSummary) {
-			printChain(a.Stderr, api.CycleRow(c))
-			if err := a.printDemoActions(ctx, a.Stderr, o.Config); err != nil {
-				fmt.Fprintf(a.Stderr, "error: %v\n", err)
-			}
-		})
 	})
 }
 

@@ -309,7 +309,7 @@ func (h *Host) works(name string) (ops.Environment, bool) {
 }
 
 // takeRequests does what people ask for, until ctx ends.
-func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) {
+func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 	var names []string
 	for _, e := range h.mine {
 		names = append(names, e.Name)
@@ -326,7 +326,7 @@ func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-nudges:
 		case <-tick.C:
 		}

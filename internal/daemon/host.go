@@ -53,6 +53,8 @@ type Options struct {
 	Lock *control.Lock
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	// Ended is told of every cycle that ends while the daemon runs; nil if nobody wants to know.
+	Ended func(store.CycleSummary)
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
 	patience time.Duration
 }
@@ -99,9 +101,6 @@ type Host struct {
 	descriptors *descriptors
 	// loops must keep running, or systemd is asked to restart the daemon.
 	loops loops
-	// life ends when the work is stopped; watchers run until then.
-	life     context.Context //nolint:containedctx // it is the lifetime of the host, not of a call
-	watchers sync.WaitGroup
 }
 
 // cleanup undoes one step of open; the last one is undone first.

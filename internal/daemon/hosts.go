@@ -150,7 +150,7 @@ func labelled(envs []ops.Environment, labels []string) []ops.Environment {
 // advance advances a cycle as far as possible while this host holds its lease.
 func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) error {
 	if h.lease == nil {
-		ctx, free := h.readiness.bound(ctx)
+		ctx, free := h.readiness.Bound(ctx)
 		defer free()
 		err := h.advancer.Advance(ctx, id, environment)
 		if store.Damaged(err) {
@@ -164,14 +164,6 @@ func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) 
 	ctx, free := h.lease.Bound(ctx)
 	defer free()
 	return h.advancer.Advance(ctx, id, environment)
-}
-
-// onOneHost runs a duty that only one of the hosts may have: here, unless another host has it.
-func (h *Host) onOneHost(ctx context.Context, duty string, f func(ctx context.Context) error) error {
-	if h.lease == nil {
-		return f(ctx)
-	}
-	return h.lease.Duty(ctx, duty, f)
 }
 
 // drain stops taking cycles, or takes them again; running ones are handed over when their session ends.

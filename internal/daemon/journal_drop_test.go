@@ -74,7 +74,7 @@ func TestAGoneDatabaseEndsWhatRuns(t *testing.T) {
 	s := readinessOf(1 << 40)
 	var gone error
 	s.present = func() error { return gone }
-	running, free := s.bound(t.Context())
+	running, free := s.Bound(t.Context())
 	defer free()
 	gone = fmt.Errorf("%w: it does not exist", store.ErrReplaced)
 	err := s.trouble()
@@ -89,7 +89,7 @@ func TestAGoneDatabaseEndsWhatRuns(t *testing.T) {
 	<-running.Done()
 	gone = nil
 	s.follow(s.trouble())
-	again, freeAgain := s.bound(t.Context())
+	again, freeAgain := s.Bound(t.Context())
 	defer freeAgain()
 	if again.Err() != nil {
 		t.Error("with the file back, nothing may run")

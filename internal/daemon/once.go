@@ -31,8 +31,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
 		return result, err
 	}
-	h.life = ctx
-	site := sync.OnceValue(func() http.Handler { return h.site(nil, nil, nil, nil) }) // most cycles end before anybody asks
+	site := sync.OnceValue(func() http.Handler { return h.site(nil, nil, nil, ctx.Done(), nil) }) // most cycles end before anybody asks
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		api := func(user string) http.Handler { return localAPI(site())(user) }

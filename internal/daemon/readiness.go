@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -29,17 +29,12 @@ type readiness struct {
 	damage  atomic.Pointer[error]
 	also    []func() error // further reasons why no session may start
 
-	mu   sync.Mutex
-	life context.Context //nolint:containedctx // what may run only while the database file is in its place
-	end  context.CancelCauseFunc
+	// A session ends when the database file is gone: what it does then cannot be recorded.
+	supervisor.Leash
 }
 
 func newReadiness(dir string, reserve int64) *readiness {
-	s := &readiness{
-		dir: dir, reserve: reserve, free: freeSpace, checked: make(chan struct{}),
-	}
-	s.life, s.end = context.WithCancelCause(context.Background())
-	return s
+	return &readiness{dir: dir, reserve: reserve, free: freeSpace, checked: make(chan struct{})}
 }
 
 // freeSpace is how much a program without privileges can still write.
@@ -124,27 +119,13 @@ func (s *readiness) scarce() bool {
 	return err == nil && free < s.reserve/2
 }
 
-// bound returns a context that also ends when the database file is gone: what a session does then cannot be recorded.
-func (s *readiness) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	s.mu.Lock()
-	life := s.life
-	s.mu.Unlock()
-	ctx, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
-	return ctx, func() { stop(); end(nil) }
-}
-
 // follow ends what runs when the database file is gone, and lets new work run when it is back.
 func (s *readiness) follow(trouble error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	gone := errors.Is(trouble, store.ErrReplaced)
-	switch ended := s.life.Err() != nil; {
-	case gone && !ended:
-		s.end(ops.Stop(ops.StopLease, "the database file was removed or replaced"))
-	case !gone && ended:
-		s.life, s.end = context.WithCancelCause(context.Background())
+	if errors.Is(trouble, store.ErrReplaced) {
+		s.Pull(ops.Stop(ops.StopLease, "the database file was removed or replaced"))
+		return
 	}
+	s.Loosen()
 }
 
 // hold returns why a session of the tier must not start. A session that may change something first waits for the check of the

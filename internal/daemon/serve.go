@@ -15,7 +15,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
-	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
@@ -65,84 +64,37 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 
 	// Everything below runs until the work is stopped, not until ctx ends: the web pages stay up while agents end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	h.life = life
 	var ready atomic.Bool
-	server := h.pages(conns, &ready)
+	server := h.pages(conns, &ready, life.Done())
 	h.pagesAddress.Store(new(h.pagesAt(ln)))
-	var running sync.WaitGroup
-	fail := make(chan error, 4)
-	run := func(what string, f func() error) {
-		running.Go(func() {
-			if err := f(); err != nil && !errors.Is(err, context.Canceled) {
-				fail <- fmt.Errorf("%s: %w", what, err)
-			}
-		})
-	}
-	run("serve pages", func() error { return ignore(server.Serve(conns), http.ErrServerClosed) })
-	run("serve control socket", func() error { return h.control.Serve(localAPI(server.Handler)) })
-	wake, unsubscribe := h.hub.Subscribe()
-	defer unsubscribe()
-	defer h.sendOutward(ctx, life, run)()
-	run("deliver notices", func() error {
-		return h.onOneHost(life, "notices", func(ctx context.Context) error { return h.outbox.Run(ctx, wake) })
-	})
-	run("store kept output", func() error { h.journal.run(life); return nil })
-	asked, stopAsking := h.hub.Subscribe()
-	defer stopAsking()
-	run("do what people ask for", func() error { h.takeRequests(life, asked); return nil })
-	run("watch readiness", func() error {
-		h.readiness.watch(life, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(life, trouble) })
-		return nil
-	})
-	run("compare clocks", func() error { h.watchSkew(life); return nil })
-
+	running, stopped := newServices(ctx, h.Logger)
+	running.start(life, h.attending(ctx, server, conns)...)
 	if err = h.prepare(ctx); err == nil {
 		err = h.engine.Start(life)
 	}
+	var work []service
 	if err == nil {
-		err = h.startWatching(life, run)
+		work, err = h.working(life)
 	}
 	if err == nil {
-		h.startRoutine(life, run)
+		running.start(life, work...)
 		ready.Store(true)
 		o.Service.ready("running; pages on http://" + ln.Addr().String())
 		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
 		h.endStart()
-		run("try walls", func() error { h.tellWalls(ctx); return nil })
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
 		settle()
-		select {
-		case <-ctx.Done():
-		case err = <-fail:
+		if <-stopped.Done(); ctx.Err() == nil {
+			err = context.Cause(stopped)
 		}
 	}
 	ready.Store(false)
 	if !errors.Is(context.Cause(ctx), ErrReload) {
 		o.Service.stopping()
 	}
-	return errors.Join(err, h.shutdown(ctx, server, end, &running))
-}
-
-// startRoutine starts what the daemon does by itself: the schedule, answers from phones, reminders, retention and signs of life.
-func (h *Host) startRoutine(life context.Context, run func(what string, f func() error)) {
-	run("keep schedule", func() error { return h.supervisor.Run(life) })
-	if replies := h.replies(); replies.Needed() {
-		run("read answers", func() error { return h.onOneHost(life, "answers", replies.Run) })
-	}
-	run("remind people", func() error {
-		return h.onOneHost(life, "people", func(ctx context.Context) error { h.keeper().Run(ctx); return nil })
-	})
-	if spending := h.spending(); spending != nil {
-		run("watch spending", func() error {
-			return h.onOneHost(life, "spending", func(ctx context.Context) error { spending.Run(ctx); return nil })
-		})
-	}
-	run("remove old records", func() error {
-		return h.onOneHost(life, "retention", func(ctx context.Context) error { h.retention().Run(ctx); return nil })
-	})
-	run("tell systemd", func() error { h.Service.watch(life, &h.loops); return nil })
+	return errors.Join(err, h.shutdown(ctx, server, end, running))
 }
 
 // traces returns an exporter if traces are configured. A collector that cannot be reached does not stop the host.
@@ -158,10 +110,12 @@ func (h *Host) traces(ctx context.Context) *trace.Exporter {
 	return exporter
 }
 
-// shutdown ends agents first, then the web pages.
-func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.CancelCauseFunc, running *sync.WaitGroup) error {
+// shutdown ends agents first, then the web pages and the other services.
+func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.CancelCauseFunc, running *services) error {
 	h.Logger.InfoContext(context.WithoutCancel(ctx), "stopping", "cause", context.Cause(ctx))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	all, cancelAll := context.WithTimeout(context.WithoutCancel(ctx), stopWithin+time.Second)
+	defer cancelAll()
+	ctx, cancel := context.WithTimeout(all, stopWithin)
 	defer cancel()
 	err := h.engine.Stop(ctx)
 	end(ops.Stop(ops.StopShutdown, "the supervisor is shutting down"))
@@ -170,15 +124,12 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 	if server.Shutdown(quick) != nil {
 		err = errors.Join(err, server.Close()) // an open connection does not delay the shutdown
 	}
-	err = errors.Join(err, h.closeControl())
-	running.Wait()
-	h.watchers.Wait()
-	return err
+	return errors.Join(err, h.closeControl(), running.wait(all))
 }
 
-func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
+func (h *Host) pages(ln *connections, ready *atomic.Bool, done <-chan struct{}) *http.Server {
 	return &http.Server{
-		Handler: h.site(ln, h.names(ln), h.webhooks(), func() error {
+		Handler: h.site(ln, h.names(ln), h.webhooks(), done, func() error {
 			if !ready.Load() {
 				return errors.New("starting or stopping")
 			}
@@ -197,14 +148,16 @@ func (h *Host) pages(ln *connections, ready *atomic.Bool) *http.Server {
 }
 
 // site is the handler of the pages and the API.
-func (h *Host) site(conns *connections, names []string, webhooks http.Handler, ready func() error) http.Handler {
+func (h *Host) site(
+	conns *connections, names []string, webhooks http.Handler, done <-chan struct{}, ready func() error,
+) http.Handler {
 	return web.New(web.Options{
 		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
 		ReadToken: h.Config.APIReadToken, OIDC: h.provider(), SignIn: h.codes, Refuse: refuseConnection,
 		StrictApprovals: !AgentsSeparated(h.Config),
 		Version:         h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
 		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),
-		Hub: h.hub, Webhooks: webhooks, Done: h.life.Done(), KeepTranscripts: h.Config.Retention.Transcripts,
+		Hub: h.hub, Webhooks: webhooks, Done: done, KeepTranscripts: h.Config.Retention.Transcripts,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain,
 		MCP:        h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
@@ -281,9 +234,4 @@ func settings(c *config.Config) []web.Setting {
 		out = append(out, web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc})
 	}
 	return out
-}
-
-// retention removes what is older than the operator wants it kept.
-func (h *Host) retention() *supervisor.Retention {
-	return &supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
 }

@@ -2,10 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/ops"
@@ -33,41 +33,24 @@ func (h *Host) webhooks() http.Handler {
 	return h.hook
 }
 
-// startWatching starts the probes and the alerts of other systems. Run owns each part until life ends.
-func (h *Host) startWatching(life context.Context, run func(what string, f func() error)) error {
-	run("take alerts", func() error { return h.hook.Run(life) })
+// watchServices are the services that probe. Their states are read before the first one runs.
+func (h *Host) watchServices(ctx context.Context) ([]service, error) {
+	var list []service
 	for duty, envs := range h.watched() {
-		w, err := h.newWatching(envs)
+		w, err := h.newWatching(ctx, envs)
 		if err != nil {
-			return fmt.Errorf("start watching: %w", err)
+			return nil, err
 		}
-		if err := w.watch.Load(life); err != nil {
-			return fmt.Errorf("start watching: %w", err)
-		}
-		run("watch services", func() error {
-			return h.onOneHost(life, duty, func(ctx context.Context) error {
-				if h.lease == nil {
-					return w.run(ctx)
-				}
-				// Another host may have watched since: the states are read again.
-				w, err := h.newWatching(envs)
-				if err != nil {
+		list = append(list, service{name: "watch services", duty: duty, run: func(ctx context.Context) error {
+			if h.lease != nil { // another host may have watched since: the states are read again
+				if w, err = h.newWatching(ctx, envs); err != nil {
 					return err
 				}
-				if err := w.watch.Load(ctx); err != nil {
-					return fmt.Errorf("read stored states: %w", err)
-				}
-				return w.run(ctx)
-			})
-		})
+			}
+			return w.run(ctx)
+		}})
 	}
-	dead := h.deadMan()
-	run("watch the schedule", func() error {
-		nudges, unsubscribe := h.hub.Subscribe()
-		defer unsubscribe()
-		return h.onOneHost(life, "schedule", func(ctx context.Context) error { return dead.Run(ctx, nudges) })
-	})
-	return nil
+	return list, nil
 }
 
 // watched groups the environments: all are watched by one host, or each by one of the hosts that work for it.
@@ -90,7 +73,8 @@ type watching struct {
 	probes    int
 }
 
-func (h *Host) newWatching(envs []ops.Environment) (*watching, error) {
+// newWatching reads the stored states of the services.
+func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watching, error) {
 	w, err := watch.New(watch.Options{
 		Store: h.store, Environments: envs, Describe: probe.Describe, Start: h.supervisor.Wake, Cancel: h.supervisor.Cancel, Clock: h.Clock,
 		Logger: h.Logger, Changed: h.hub.Nudge, Expire: h.Config.Edges.AlertsExpire,
@@ -110,40 +94,34 @@ func (h *Host) newWatching(envs []ops.Environment) (*watching, error) {
 		}
 	}
 	scheduler.Watch(watched)
+	if err := w.Load(ctx); err != nil {
+		return nil, fmt.Errorf("read stored states: %w", err)
+	}
 	return &watching{h: h, watch: w, scheduler: scheduler, probes: len(watched)}, nil
 }
 
 // run watches until ctx ends.
 func (w *watching) run(ctx context.Context) error {
-	var parts sync.WaitGroup
-	errs := make(chan error, 3)
-	parts.Go(func() { errs <- w.watch.Run(ctx) })
-	parts.Go(func() { errs <- w.h.forward(ctx, w.watch.Wake) })
+	var parts errgroup.Group
+	parts.Go(func() error { return w.watch.Run(ctx) })
+	parts.Go(func() error { return w.h.nudged(w.forward)(ctx) })
 	if w.probes > 0 {
-		parts.Go(func() {
+		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
-			errs <- w.scheduler.Run(ctx)
+			return w.scheduler.Run(ctx)
 		})
 	}
-	parts.Wait()
-	close(errs)
-	var all error
-	for err := range errs {
-		all = errors.Join(all, err)
-	}
-	return all
+	return parts.Wait()
 }
 
 // forward passes nudges on: there may be a new silence or answer.
-func (h *Host) forward(life context.Context, wake func()) error {
-	nudges, unsubscribe := h.hub.Subscribe()
-	defer unsubscribe()
+func (w *watching) forward(ctx context.Context, nudges <-chan struct{}) error {
 	for {
 		select {
-		case <-life.Done():
+		case <-ctx.Done():
 			return nil
 		case <-nudges:
-			wake()
+			w.watch.Wake()
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // repair is one. Its session touches nothing; its answer is only a proposal.
 
 // consult queues a question about the last session.
-func (v view) consult(role ops.Role, handler ops.Handler, reason string) ops.Step {
+func consult(v view, role ops.Role, handler ops.Handler, reason string) ops.Step {
 	return ops.Step{
 		Kind:    ops.StepQueue,
 		Reason:  reason,
@@ -39,7 +39,7 @@ func askAgain(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.newest.Handler)
 	handler.Tier = v.newest.Tier
 	reason := notice.AskAgain(*v.newest)
-	step := v.consult(v.newest.Role, handler, reason)
+	step := consult(v, v.newest.Role, handler, reason)
 	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
 	return step
 }
@@ -63,7 +63,7 @@ func askManager(v view) ops.Step {
 	for _, h := range v.permitted() {
 		among = append(among, h.ID)
 	}
-	return v.consult(ops.RoleManager, manager, notice.AsksManager(manager.ID, among))
+	return consult(v, ops.RoleManager, manager, notice.AsksManager(manager.ID, among))
 }
 
 // choice is what the manager said, or nil where none was asked.
@@ -146,7 +146,7 @@ func (v view) judgeSilent() bool {
 func withoutJudge(v view) ops.Step {
 	why := notice.JudgeSilent(*v.answerOf(ops.RoleJudge), v.judgeProblem())
 	if !v.allProven(ops.ProbeVerify) {
-		return v.askReview(notice.JudgeSilentReview(*v.last, why))
+		return askReview(v, notice.JudgeSilentReview(*v.last, why))
 	}
 	step := resolved(v)
 	p := problem{kind: ops.ProblemJudge, level: ops.LevelWarning, reason: why, todo: notice.Advice(ops.ProblemJudge, nil, ops.Handler{})}
@@ -156,7 +156,7 @@ func withoutJudge(v view) ops.Step {
 	step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventVerify, why))
 	told := v.told(p)
 	told.Services, told.What = nil, why
-	return v.notifyOnce(step, v.notice(ops.NoticeFailed, ops.LevelWarning, notice.NoJudge(told)))
+	return notifyOnce(v, step, v.notice(ops.NoticeFailed, ops.LevelWarning, notice.NoJudge(told)))
 }
 
 // judgeProblem says why the judge's answer cannot be used.
@@ -198,7 +198,7 @@ func (v view) judgedMeanwhile() bool {
 
 func askJudge(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.policy.Judge)
-	return v.consult(ops.RoleJudge, handler, notice.AsksJudge(handler.ID, *v.last))
+	return consult(v, ops.RoleJudge, handler, notice.AsksJudge(handler.ID, *v.last))
 }
 
 // verdict is what the judge's numbers say of the claim; false where there is no usable answer.
@@ -229,16 +229,16 @@ func judged(v view) ops.Step {
 	r, _ := v.verdict()
 	var step ops.Step
 	if r.Verdict == judge.Conditional {
-		step = v.askReview(notice.JudgeDoubts(*v.last, r.TotalScore))
+		step = askReview(v, notice.JudgeDoubts(*v.last, r.TotalScore))
 	} else {
-		step = v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
+		step = nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
 	}
 	step.Verified = v.verification(r)
 	return step
 }
 
 // askReview asks a human whether the claimed repair is good enough.
-func (v view) askReview(reason string) ops.Step {
+func askReview(v view, reason string) ops.Step {
 	target := v.worker()
 	p := v.problem(ops.ProblemReview, ops.LevelCritical, reason)
 	report := v.report(p)

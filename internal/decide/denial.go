@@ -149,5 +149,5 @@ func finishRefused(v view) ops.Step {
 		why = append(why, h.Service+": "+h.Why)
 	}
 	reason := notice.Withheld(strings.Join(why, "; "))
-	return v.finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 }

@@ -19,5 +19,5 @@ func (v view) doubtful() bool {
 }
 
 func reviewDoubtful(v view) ops.Step {
-	return v.askReview(notice.Doubtful(*v.last, *v.last.Report.Confidence))
+	return askReview(v, notice.Doubtful(*v.last, *v.last.Report.Confidence))
 }

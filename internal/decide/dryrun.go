@@ -10,13 +10,13 @@ import (
 
 // dryRun ends a cycle that would have repaired something. The outage is an incident all the same, and people are told of it once:
 // nobody else will do anything about it.
-func (v view) dryRun(d ops.Decision, h *ops.Handoff) ops.Step {
+func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	facts := *h
 	facts.ServicesAffected = d.Services
 	p := v.problemOf(ops.ProblemDryRun, ops.LevelWarning, d, &facts)
 	p.todo = notice.AllowRepair(d.Services, v.cycle.Options.DryRun)
 	would := v.would(facts)
-	step := v.finishForHuman(ops.CycleSuppressed, p)
+	step := finishForHuman(v, ops.CycleSuppressed, p)
 	step.Incident.DryRun = true
 	step.Incident.Recommendation = notice.WithoutDryRun(p.todo, would)
 	switch {
@@ -26,7 +26,7 @@ func (v view) dryRun(d ops.Decision, h *ops.Handoff) ops.Step {
 	case v.cycle.Options.DryRun:
 		step.Incident.Handled = true // nobody is called: whoever asked for this one look sees what it found
 	case !v.watchTold(d.Services):
-		step = v.notifyOnce(step, v.notice(ops.NoticeBlocked, p.level, notice.DryRun(v.told(p), would)))
+		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, notice.DryRun(v.told(p), would)))
 	}
 	return step
 }

@@ -16,7 +16,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	effects, known := v.journal.Effects[s.ID]
 	f := recovery.Failure{
 		SchemaVersion: 1, Cycle: int64(v.cycle.ID), Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
-		Status: string(s.Status), ExitCode: s.ExitCode, StopCause: string(s.StopCause), Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
+		Status: s.Status, ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
 		OpenTool: s.OpenTool, Interrupted: s.Status == ops.SessionInterrupted,
 		// Without a record of what it was allowed, a tier that may repair may have repaired.
 		Mutating: effects.Mutating || (!known && s.May() > ops.Tier1 && (s.ExitCode != nil || s.Status == ops.SessionInterrupted)),

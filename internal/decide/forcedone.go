@@ -9,7 +9,7 @@ import (
 )
 
 // forceDone ends the cycle with what there is, and says what a human should do about the rest.
-func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
 		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
@@ -20,7 +20,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 		level = ops.LevelCritical
 	}
 	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
-	step := v.finishForHuman(ops.CyclePartial, p)
+	step := finishForHuman(v, ops.CyclePartial, p)
 	r := v.row(f, class, move, history)
 	step.Recovery = &r
 	step.Lessons = v.lessonOf(f, class)
@@ -30,7 +30,7 @@ func (v view) forceDone(f recovery.Failure, class recovery.Class, move recovery.
 	}
 	step.Result = raw
 	if level == ops.LevelCritical || !v.failedBefore() {
-		step = v.notifyOnce(step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
+		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
 	}
 	return step
 }
@@ -46,8 +46,8 @@ func (v view) unseen() bool {
 
 // recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
 // once that the agents fail.
-func (v view) recoveredUnseen(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
-	step := v.forceDone(f, class, move, history)
+func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	step := forceDone(v, f, class, move, history)
 	reason := notice.RecoveredUnseen(v.ours(), step.Reason)
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}

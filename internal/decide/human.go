@@ -30,12 +30,12 @@ func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h
 }
 
 // finishForHuman ends a cycle that a human has to finish.
-func (v view) finishForHuman(status ops.CycleStatus, p problem) ops.Step {
+func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
 	kind := ops.EventCycle
 	if v.last.Proposed() {
 		kind = ops.EventEscalation // it is what became of a proposal
 	}
-	step := v.finish(status, p.reason, v.event(p.level, kind, p.reason))
+	step := finish(status, p.reason, v.event(p.level, kind, p.reason))
 	report := v.report(p)
 	step.Incident = &report
 	return step
@@ -187,7 +187,7 @@ func (v view) advice(d ops.Decision) string {
 }
 
 // notifyOnce adds a notice unless people know about the problem already: what is open is reminded of, not repeated.
-func (v view) notifyOnce(step ops.Step, n ops.Notice) ops.Step {
+func notifyOnce(v view, step ops.Step, n ops.Notice) ops.Step {
 	if !v.known(step.Incident) {
 		step.Notices = append(step.Notices, n)
 	}

@@ -18,35 +18,35 @@ type attempt struct {
 }
 
 func recoverInterrupted(v view) ops.Step {
-	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.interruptedWithoutRecovery() }})
+	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return interruptedWithoutRecovery(v) }})
 }
 
 func recoverFailed(v view) ops.Step {
-	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.failedWithoutRecovery() }})
+	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return failedWithoutRecovery(v) }})
 }
 
 func recoverInconclusive(v view) ops.Step {
-	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.inconclusiveWithoutRecovery() }})
+	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return inconclusiveWithoutRecovery(v) }})
 }
 
 func recoverRefuted(v view) ops.Step {
-	return v.nextAttempt(attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
+	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
 }
 
 // refused asks the same tier for a proposal that can be accepted; when it has had its chances, a human is called.
-func (v view) refused(d ops.Decision, h *ops.Handoff) ops.Step {
+func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
 	end := func() ops.Step {
 		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
-		return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 	}
-	return v.nextAttempt(attempt{failure: f, withoutRecovery: end, last: end})
+	return nextAttempt(v, attempt{failure: f, withoutRecovery: end, last: end})
 }
 
 // nextAttempt orders the next attempt at the tier's work, or ends the cycle with what there is.
-func (v view) nextAttempt(s attempt) ops.Step {
+func nextAttempt(v view, s attempt) ops.Step {
 	if !v.policy.Recovery.Enabled {
 		return s.withoutRecovery()
 	}
@@ -61,15 +61,15 @@ func (v view) nextAttempt(s attempt) ops.Step {
 	var step ops.Step
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
-		step = v.attemptAgain(f, class, move, history)
+		step = attemptAgain(v, f, class, move, history)
 	case v.mayEscalateRefuted():
-		step = v.escalateRefuted()
+		step = escalateRefuted(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):
-		step = v.recoveredUnseen(f, class, move, history)
+		step = recoveredUnseen(v, f, class, move, history)
 	default:
-		step = v.forceDone(f, class, move, history)
+		step = forceDone(v, f, class, move, history)
 	}
 	for _, p := range move.Passed {
 		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, notice.Passed(p.Level, p.Reason)))
@@ -78,7 +78,7 @@ func (v view) nextAttempt(s attempt) ops.Step {
 }
 
 // attemptAgain queues the attempt that the ladder orders: at the same tier, with the same permissions.
-func (v view) attemptAgain(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	handler := v.worker()
 	session := &ops.NewSession{
 		ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),

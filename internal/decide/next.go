@@ -69,7 +69,7 @@ func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
 	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
 	for _, r := range table() {
 		if r.when(v) {
-			step := v.leavePlan(v.closeAgentIncidents(r.then(v)))
+			step := leavePlan(v, closeAgentIncidents(v, r.then(v)))
 			step.Row = r.name
 			return step
 		}

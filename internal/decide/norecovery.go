@@ -6,7 +6,7 @@ import (
 )
 
 // interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
-func (v view) interruptedWithoutRecovery() ops.Step {
+func interruptedWithoutRecovery(v view) ops.Step {
 	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
 		reason := notice.Interrupted(*v.last, true)
 		return ops.Step{
@@ -18,40 +18,40 @@ func (v view) interruptedWithoutRecovery() ops.Step {
 			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventSession, reason)},
 		}
 	}
-	return v.giveUp(notice.Interrupted(*v.last, false), ops.LevelCritical)
+	return giveUp(v, notice.Interrupted(*v.last, false), ops.LevelCritical)
 }
 
-func (v view) failedWithoutRecovery() ops.Step {
+func failedWithoutRecovery(v view) ops.Step {
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
 		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
 		level = ops.LevelCritical
 	}
-	return v.giveUp(notice.Failed(*v.last), level)
+	return giveUp(v, notice.Failed(*v.last), level)
 }
 
-func (v view) inconclusiveWithoutRecovery() ops.Step {
+func inconclusiveWithoutRecovery(v view) ops.Step {
 	level := ops.LevelWarning
 	if v.last.Tier > ops.Tier1 {
 		level = ops.LevelCritical
 	}
-	return v.giveUp(notice.Inconclusive(*v.last), level)
+	return giveUp(v, notice.Inconclusive(*v.last), level)
 }
 
-func (v view) giveUp(reason string, level ops.Level) ops.Step {
+func giveUp(v view, reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical {
-		step := v.finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
+		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
 			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
 		}
 		return step
 	}
 	p := v.problem(ops.ProblemUnfinished, level, reason)
-	return v.notifyOnce(v.finishForHuman(ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
+	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
-func (v view) refutedWithoutRecovery() ops.Step {
+func refutedWithoutRecovery(v view) ops.Step {
 	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, notice.RefutedBy(*v.last, v.badAfter(*v.last)))
-	return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
 }

@@ -109,7 +109,7 @@ func (v view) allClosed() bool {
 func withdraw(v view) ops.Step {
 	q := v.question()
 	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
-	step := v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	step := finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
 	if q.Status == ops.ApprovalPending {
 		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
 	}
@@ -129,7 +129,7 @@ func (v view) expiry() time.Time {
 }
 
 // askApproval stops before a tier starts until a human has answered.
-func (v view) askApproval(d ops.Decision, h *ops.Handoff) ops.Step {
+func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
 	p := v.problemOf(ops.ProblemApproval, ops.LevelCritical, d, h)
 	report := v.report(p)
@@ -180,7 +180,7 @@ func (v view) toldOf(reason string) notice.Problem {
 }
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
-func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
+func toHuman(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	p := v.problemOf(ops.ProblemTakeOver, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
@@ -188,7 +188,7 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 	if d.Verdict == ops.VerdictNeedsHuman {
 		level = ops.LevelWarning
 	}
-	return v.notifyOnce(
+	return notifyOnce(v,
 		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
 		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))),
 	)
@@ -196,7 +196,7 @@ func (v view) toHuman(d ops.Decision, h *ops.Handoff) ops.Step {
 
 func closedByHuman(v view) ops.Step {
 	reason := notice.Closed(v.awaited())
-	return v.finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	return finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 }
 
 func denied(v view) ops.Step {
@@ -205,7 +205,7 @@ func denied(v view) ops.Step {
 	if q.Kind == ops.ApprovalReview {
 		status = ops.CycleNeedsHuman
 	}
-	return v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	return finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 }
 
 func unanswered(v view) ops.Step {
@@ -213,7 +213,7 @@ func unanswered(v view) ops.Step {
 	if v.policy.Approval.OnExpiry == ops.OnExpiryDeny {
 		status = ops.CycleBlocked
 	}
-	step := v.finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	step := finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 	told := v.toldOf(reason)
 	told.Todo = notice.AfterSilence(v.affected())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
@@ -228,7 +228,7 @@ func lookAgain(v view) ops.Step {
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	step := v.finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
+	step := finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
 	return step
 }
@@ -263,7 +263,7 @@ func (v view) affected() []string {
 }
 
 // closeAgentIncidents closes the incidents about the agent or the judge itself, such as a wrong key, once it has done its work again.
-func (v view) closeAgentIncidents(step ops.Step) ops.Step {
+func closeAgentIncidents(v view, step ops.Step) ops.Step {
 	if !step.Kind.Leaves() || step.Kind == ops.StepRest {
 		return step
 	}

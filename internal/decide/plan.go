@@ -187,13 +187,13 @@ func (v view) planHelped() bool {
 
 func planResolved(v view) ops.Step {
 	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
-	step := v.finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.repaired(ops.ProbePlan, ops.ProofPlan, notice.In(v.cycle.ID, reason))
 	return step
 }
 
 // leavePlan records that approved steps are not carried out any more, and why, where the cycle ends or a tier takes over.
-func (v view) leavePlan(step ops.Step) ops.Step {
+func leavePlan(v view, step ops.Step) ops.Step {
 	if step.Kind != ops.StepFinish && step.Kind != ops.StepQueue {
 		return step
 	}

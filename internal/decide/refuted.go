@@ -32,7 +32,7 @@ func (v view) refusedCalls(s ops.Session) []ops.GuardRecord {
 func recoverRefused(v view) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeMissing
-	return v.nextAttempt(attempt{failure: f, withoutRecovery: func() ops.Step { return v.refutedWithoutRecovery() }})
+	return nextAttempt(v, attempt{failure: f, withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
 }
 
 // mayEscalateRefuted: repairs that do not hold count toward escalation, where there is a tier above.
@@ -47,11 +47,11 @@ func (v view) mayEscalateRefuted() bool {
 
 // escalateRefuted hands up what a tier says it repaired and did not, with the facts of probes, judge or guard: the tier itself
 // does not see that it needs help.
-func (v view) escalateRefuted() ops.Step {
+func escalateRefuted(v view) ops.Step {
 	h := v.refutedHandoff(*v.last)
 	d := escalation.Decide(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: h}, v.facts())
 	d.At = v.now
-	step := v.decided(d, h)
+	step := decided(v, d, h)
 	if step.Session != nil {
 		step.Session.ContextMode = ops.ContextHandoff // the conversation believes that all is well
 	}

@@ -22,7 +22,7 @@ func interrupt(v view) ops.Step {
 
 func cancel(v view) ops.Step {
 	why := notice.Cancelled(v.cycle.CancelReason)
-	return v.finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
+	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
 }
 
 func observe(v view) ops.Step {
@@ -39,10 +39,10 @@ func finishQuiet(v view) ops.Step {
 			continue
 		}
 		if why, held := v.withheld(c); held {
-			return v.finish(ops.CycleSuppressed, notice.Withheld(why))
+			return finish(ops.CycleSuppressed, notice.Withheld(why))
 		}
 	}
-	step := v.finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
+	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
 	step.Recovered = v.foundWell()
 	return step
 }
@@ -51,7 +51,7 @@ func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
 		reason := notice.NoEntry(v.policy.Entry)
-		return v.finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
+		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
 	}
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: notice.Starts(entry),
@@ -70,11 +70,11 @@ func run(v view) ops.Step {
 func budgetSpent(v view) ops.Step {
 	p := v.unpayable(ops.ProblemUnpaid)
 	p.reason = notice.Unpaid(*v.last, *p.budget)
-	step := v.finishForHuman(ops.CycleBlocked, p)
+	step := finishForHuman(v, ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return v.notifyOnce(step, v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
+	return notifyOnce(v, step, v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -116,7 +116,7 @@ func route(v view) ops.Step {
 	d := escalation.Decide(v.policy, v.path(),
 		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	step := v.decided(d, p.Handoff)
+	step := decided(v, d, p.Handoff)
 	step.Decision = &d
 	for _, w := range p.Warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
@@ -124,54 +124,54 @@ func route(v view) ops.Step {
 	return step
 }
 
-func (v view) decided(d ops.Decision, h *ops.Handoff) ops.Step {
+func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	target, _ := v.policy.Handler(d.TargetHandler)
 	switch d.Verdict {
 	case ops.VerdictEscalate:
 		if target.Human() {
-			return v.toHuman(d, h)
+			return toHuman(v, d, h)
 		}
-		return v.escalateTo(target, d, h)
+		return escalateTo(v, target, d, h)
 	case ops.VerdictRefused:
-		step := v.refused(d, h)
+		step := refused(v, d, h)
 		if step.Kind != ops.StepFinish {
 			step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventEscalation, d.Reason))
 		}
 		return step
 	case ops.VerdictNeedsHuman:
 		if target.Human() {
-			return v.toHuman(d, h)
+			return toHuman(v, d, h)
 		}
 		p := v.problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
-		step := v.finishForHuman(ops.CycleNeedsHuman, p)
-		return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+		step := finishForHuman(v, ops.CycleNeedsHuman, p)
+		return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 	case ops.VerdictApproval:
-		return v.askApproval(d, h)
+		return askApproval(v, d, h)
 	case ops.VerdictSuppressed:
 		if d.Check == ops.ObjectionDryRun {
-			return v.dryRun(d, h)
+			return dryRun(v, d, h)
 		}
 		if d.Check == ops.ObjectionHeld && v.flaps() {
 			p := v.problem(ops.ProblemFlapping, ops.LevelWarning, d.Reason)
 			p.facts = h
-			return v.notifyOnce(v.finishForHuman(ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 		}
-		return v.suppressed(d, h)
+		return suppressed(v, d, h)
 	case ops.VerdictBlocked:
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		if d.Check != ops.ObjectionBudget {
-			return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, notice.Blocked(v.told(p))))
+			return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, notice.Blocked(v.told(p))))
 		}
 		spent := v.unpayable(ops.ProblemBudget)
 		p.kind, p.budget, p.todo = spent.kind, spent.budget, spent.todo
-		return v.notifyOnce(v.finishForHuman(ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
+		return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 	}
-	return v.finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
+	return finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
 
 // suppressed ends the cycle. Whoever approved the escalation before is told: the answer said that the cycle continues.
-func (v view) suppressed(d ops.Decision, h *ops.Handoff) ops.Step {
-	step := v.finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
+func suppressed(v view, d ops.Decision, h *ops.Handoff) ops.Step {
+	step := finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p))))
@@ -179,7 +179,7 @@ func (v view) suppressed(d ops.Decision, h *ops.Handoff) ops.Step {
 	return step
 }
 
-func (v view) escalateTo(target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {
+func escalateTo(v view, target ops.Handler, d ops.Decision, h *ops.Handoff) ops.Step {
 	mode, why := v.contextFor(target)
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: d.Reason,
@@ -242,8 +242,8 @@ func askHuman(v view) ops.Step {
 	}
 	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
 	p.todo = why
-	step := v.finishForHuman(ops.CycleNeedsHuman, p)
-	return v.notifyOnce(step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
 }
 
 func verify(v view) ops.Step {
@@ -255,7 +255,7 @@ func verify(v view) ops.Step {
 }
 
 func healthy(v view) ops.Step {
-	step := v.finish(ops.CycleHealthy, notice.NothingFound)
+	step := finish(ops.CycleHealthy, notice.NothingFound)
 	step.Recovered = v.foundWell()
 	return step
 }
@@ -274,7 +274,7 @@ func resolved(v view) ops.Step {
 	case judged && verdict.Verdict == judge.Pass:
 		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}
-	step := v.finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
 	if judged {
 		step.Verified = v.verification(verdict)
@@ -299,13 +299,13 @@ func (v view) unconfirmed() string {
 }
 
 // finishResolved ends a cycle with who says that its problem is over.
-func (v view) finishResolved(proof ops.Proof, reason string, events ...ops.Event) ops.Step {
-	step := v.finish(ops.CycleResolved, reason, events...)
+func finishResolved(proof ops.Proof, reason string, events ...ops.Event) ops.Step {
+	step := finish(ops.CycleResolved, reason, events...)
 	step.Confirmed, step.ConfirmedBy = ops.Ptr(proof != ops.ProofNone), proof
 	return step
 }
 
-func (v view) finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step {
+func finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step {
 	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
 }
 

@@ -32,12 +32,12 @@ var (
 type Lease struct {
 	LeaseOptions
 
+	Leash // what may run only while the lease is held; it ends with cause lease when the agents must be stopped
+
 	mu    sync.Mutex
-	fault error           // why nothing may be changed now; nil while the lease is held
-	sent  time.Duration   // when the last renewal that succeeded was sent, by Uptime
-	since time.Duration   // when the current unbroken lease began, by Uptime
-	life  context.Context //nolint:containedctx // what may run only while the lease is held
-	end   context.CancelCauseFunc
+	fault error         // why nothing may be changed now; nil while the lease is held
+	sent  time.Duration // when the last renewal that succeeded was sent, by Uptime
+	since time.Duration // when the current unbroken lease began, by Uptime
 }
 
 // LeaseOptions are what a Lease works with.
@@ -62,9 +62,7 @@ func NewLease(o LeaseOptions) *Lease {
 		start := time.Now()
 		o.Uptime = func() time.Duration { return time.Since(start) }
 	}
-	l := &Lease{LeaseOptions: o, sent: o.Uptime(), since: o.Uptime()}
-	l.life, l.end = context.WithCancelCause(context.Background())
-	return l
+	return &Lease{LeaseOptions: o, sent: o.Uptime(), since: o.Uptime()}
 }
 
 // Held is nil while this host may change something.
@@ -79,16 +77,6 @@ func (l *Lease) Held() error {
 
 // stopAfter is when the agents are stopped.
 func (l *Lease) stopAfter() time.Duration { return l.Length * 2 / 3 }
-
-// Bound returns a context that also ends, with cause lease, when the agents must be stopped.
-func (l *Lease) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	l.mu.Lock()
-	life := l.life
-	l.mu.Unlock()
-	ctx, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
-	return ctx, func() { stop(); end(nil) }
-}
 
 // Run renews the lease until ctx ends, and takes over the cycles of hosts whose lease has ended.
 func (l *Lease) Run(ctx context.Context) {
@@ -163,9 +151,7 @@ func (l *Lease) held(sent time.Duration) {
 	if gap {
 		l.since = sent
 	}
-	if l.life.Err() != nil {
-		l.life, l.end = context.WithCancelCause(context.Background())
-	}
+	l.Loosen()
 	l.mu.Unlock()
 	if gap {
 		l.Logger.Info("the database is reachable again; work continues")
@@ -189,8 +175,7 @@ func (l *Lease) lost(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = why
-	if l.life.Err() == nil {
-		l.end(ops.Stop(ops.StopLease, why.Error()))
+	if l.Pull(ops.Stop(ops.StopLease, why.Error())) {
 		l.Logger.Error("stopping agents", "reason", why)
 	}
 }

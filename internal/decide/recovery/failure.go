@@ -6,32 +6,35 @@ import (
 	"claudeops/internal/ops"
 )
 
-// The states of an outcome that cannot be used.
+// Unusable is why an outcome cannot be used; empty when it can, or none was due.
+type Unusable string
+
+// The reasons.
 const (
-	OutcomeMissing = "missing"
-	OutcomeInvalid = "invalid"
+	OutcomeMissing Unusable = "missing"
+	OutcomeInvalid Unusable = "invalid"
 )
 
 // Failure is the report that enters the ladder: what is known of one failed session, from the agent's side alone.
 type Failure struct {
-	SchemaVersion int              `json:"schema_version" report:"required,version"`
-	Cycle         int64            `json:"cycle_id,omitempty" report:"min=0,max=9007199254740991"`
-	Session       int64            `json:"session_id" report:"required,min=0,max=9007199254740991"`
-	Tier          int              `json:"tier" report:"required,min=1,max=3"`
-	Handler       string           `json:"handler" report:"required,text"`
-	Family        string           `json:"family,omitempty" report:"optional"`
-	Model         string           `json:"model,omitempty" report:"optional"`
-	Status        string           `json:"status" report:"required,one=completed|failed|timed_out|cancelled|interrupted|partial"`
-	ExitCode      *int             `json:"exit_code,omitempty" report:"min=-2147483648,max=2147483647"` // absent: never started
-	StopCause     string           `json:"stop_cause,omitempty" report:"optional"`
-	Class         ops.FailureClass `json:"failure,omitempty" report:"optional"`         // class of the failure as the runner names it
-	APIStatus     *int             `json:"api_status,omitempty" report:"min=0,max=999"` // HTTP status of the model API
-	APIError      string           `json:"api_error,omitempty" report:"optional"`       // class of the API's error, such as overloaded
-	ResultSubtype string           `json:"result_subtype,omitempty" report:"optional"`  // such as error_max_turns
-	StopReason    string           `json:"stop_reason,omitempty" report:"optional"`     // of the model, such as refusal
+	SchemaVersion int               `json:"schema_version" report:"required,version"`
+	Cycle         int64             `json:"cycle_id,omitempty" report:"min=0,max=9007199254740991"`
+	Session       int64             `json:"session_id" report:"required,min=0,max=9007199254740991"`
+	Tier          int               `json:"tier" report:"required,min=1,max=3"`
+	Handler       string            `json:"handler" report:"required,text"`
+	Family        string            `json:"family,omitempty" report:"optional"`
+	Model         string            `json:"model,omitempty" report:"optional"`
+	Status        ops.SessionStatus `json:"status" report:"required,one=completed|failed|timed_out|cancelled|interrupted|partial"`
+	ExitCode      *int              `json:"exit_code,omitempty" report:"min=-2147483648,max=2147483647"` // absent: never started
+	StopCause     ops.StopCause     `json:"stop_cause,omitempty" report:"optional"`
+	Class         ops.FailureClass  `json:"failure,omitempty" report:"optional"`         // class of the failure as the runner names it
+	APIStatus     *int              `json:"api_status,omitempty" report:"min=0,max=999"` // HTTP status of the model API
+	APIError      string            `json:"api_error,omitempty" report:"optional"`       // class of the API's error, such as overloaded
+	ResultSubtype string            `json:"result_subtype,omitempty" report:"optional"`  // such as error_max_turns
+	StopReason    string            `json:"stop_reason,omitempty" report:"optional"`     // of the model, such as refusal
 	// Error is the error text of the CLI. Text of a monitored service must never get here.
-	Error   string `json:"error,omitempty" report:"optional"`
-	Outcome string `json:"outcome,omitempty" report:"one=|missing|invalid"` // missing or invalid; empty when it was usable or none was due
+	Error   string   `json:"error,omitempty" report:"optional"`
+	Outcome Unusable `json:"outcome,omitempty" report:"one=|missing|invalid"`
 	// OutcomeProblems are what validation found, by JSON pointer.
 	OutcomeProblems []Problem   `json:"outcome_problems,omitempty" report:"optional"`
 	Denials         []Denial    `json:"guard_denials,omitempty" report:"optional"`
@@ -98,7 +101,7 @@ func (f Failure) wait() time.Duration {
 // loopLevel is the level of a loop. A report that gives the count alone is read with the default thresholds.
 func (f Failure) loopLevel() ops.RecoveryLevel {
 	switch {
-	case f.StopCause != string(ops.StopLoop):
+	case f.StopCause != ops.StopLoop:
 		return ops.RecoveryNone
 	case f.Loop == nil:
 		return ops.RecoveryReplan

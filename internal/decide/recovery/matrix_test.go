@@ -25,7 +25,7 @@ func ended(edit func(*Failure)) Failure {
 }
 
 // stopped is a report of a session the supervisor ended.
-func stopped(cause string, edit func(*Failure)) Failure {
+func stopped(cause ops.StopCause, edit func(*Failure)) Failure {
 	f := failed(func(f *Failure) { f.StopCause, f.Class, f.Status = cause, ops.FailureClass(cause), "timed_out" })
 	edit(&f)
 	return f

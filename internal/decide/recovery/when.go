@@ -29,7 +29,7 @@ func (e evidence) holds(f Failure) bool {
 		among(e.apiErrors, f.APIError) &&
 		among(e.subtypes, f.ResultSubtype) &&
 		among(e.stopReasons, f.StopReason) &&
-		among(e.stopCauses, ops.StopCause(f.StopCause)) &&
+		among(e.stopCauses, f.StopCause) &&
 		among(e.tiers, f.Tier) &&
 		amongPtr(e.apiStatus, f.APIStatus) &&
 		amongPtr(e.exitCodes, f.ExitCode) &&
@@ -58,8 +58,8 @@ func mentions(text string, wanted []string) bool {
 func noStatus(f Failure) bool { return f.APIStatus == nil }
 
 func interrupted(f Failure) bool {
-	return f.Interrupted || f.StopCause == string(ops.StopShutdown) || f.StopCause == string(ops.StopCrash) ||
-		f.StopCause == string(ops.StopLease)
+	return f.Interrupted || f.StopCause == ops.StopShutdown || f.StopCause == ops.StopCrash ||
+		f.StopCause == ops.StopLease
 }
 
 func harmless(f Failure) bool { return !f.Mutating }

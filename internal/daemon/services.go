@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"claudeops/internal/daemon/cloudevents"
+	"claudeops/internal/daemon/supervisor"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// service is one thing that the daemon does until its context ends.
+type service struct {
+	name string
+	duty string // what only one of the hosts of a database does at a time; empty: every host does it
+	run  func(ctx context.Context) error
+}
+
+// services run side by side. One that fails stops none of the others: the daemon is told and ends them in order.
+type services struct {
+	log   *slog.Logger
+	group *errgroup.Group
+
+	mu      sync.Mutex
+	running []string
+}
+
+// newServices returns services that have not begun, and a context that ends with ctx or, with its error as the cause, when one fails.
+func newServices(ctx context.Context, log *slog.Logger) (*services, context.Context) {
+	group, stopped := errgroup.WithContext(ctx)
+	return &services{log: log, group: group}, stopped
+}
+
+// start runs services until life ends.
+func (s *services) start(life context.Context, list ...service) {
+	for _, one := range list {
+		s.note(func(running []string) []string { return append(running, one.name) })
+		s.group.Go(func() error {
+			defer s.note(func(running []string) []string {
+				i := slices.Index(running, one.name)
+				return slices.Delete(running, i, i+1)
+			})
+			err := one.run(life)
+			if err == nil || errors.Is(err, context.Canceled) || life.Err() != nil {
+				return nil
+			}
+			s.log.ErrorContext(life, "a service of the daemon failed", "service", one.name, "error", err)
+			return fmt.Errorf("%s: %w", one.name, err)
+		})
+	}
+}
+
+func (s *services) note(change func(running []string) []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = change(s.running)
+}
+
+// wait returns when all services have ended. When ctx ends first, it names those that have not: they cannot keep the daemon from ending.
+func (s *services) wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.group.Wait() // the context of newServices has told of it
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Errorf("stopping without services that do not end: %s", strings.Join(s.running, ", "))
+}
+
+// endless makes a service of something that does not fail.
+func endless(f func(ctx context.Context)) func(ctx context.Context) error {
+	return func(ctx context.Context) error { f(ctx); return nil }
+}
+
+// nudged makes a service of something that looks again when something changed.
+func (h *Host) nudged(f func(ctx context.Context, nudges <-chan struct{}) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		nudges, unsubscribe := h.hub.Subscribe()
+		defer unsubscribe()
+		return f(ctx, nudges)
+	}
+}
+
+// shareDuties lets a service that only one of the hosts may run wait until it is this one's turn.
+func (h *Host) shareDuties(list []service) []service {
+	if h.lease == nil {
+		return list
+	}
+	for i, s := range list {
+		if s.duty != "" {
+			list[i].run = func(ctx context.Context) error { return h.lease.Duty(ctx, s.duty, s.run) }
+		}
+	}
+	return list
+}
+
+// attending are the services that answer and record, also while the daemon starts and ends.
+func (h *Host) attending(ctx context.Context, server *http.Server, conns *connections) []service {
+	list := []service{
+		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
+		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
+		{name: "deliver notices", duty: "notices", run: h.nudged(h.outbox.Run)},
+		{name: "store kept output", run: endless(h.journal.run)},
+		{name: "do what people ask for", run: h.nudged(h.takeRequests)},
+		{name: "watch readiness", run: endless(func(ctx context.Context) {
+			h.readiness.watch(ctx, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(ctx, trouble) })
+		})},
+		{name: "compare clocks", run: endless(h.watchSkew)},
+	}
+	if exporter := h.traces(ctx); exporter != nil {
+		list = append(list, service{name: "send traces", duty: "traces", run: h.nudged(exporter.Run)})
+	}
+	if sender := h.eventSender(); sender != nil {
+		list = append(list, service{name: "send events", duty: "events", run: h.nudged(sender.Run)})
+	}
+	return h.shareDuties(list)
+}
+
+// working are the services that start work or speak to people: what the daemon does once its engine runs.
+func (h *Host) working(ctx context.Context) ([]service, error) {
+	list, err := h.watchServices(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("start watching: %w", err)
+	}
+	retention := supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
+	list = append(
+		list,
+		service{name: "take alerts", run: h.hook.Run},
+		service{name: "watch the schedule", duty: "schedule", run: h.nudged(h.deadMan().Run)},
+		service{name: "keep schedule", run: h.supervisor.Run},
+		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
+		service{name: "remove old records", duty: "retention", run: endless(retention.Run)},
+		service{name: "tell systemd", run: endless(func(ctx context.Context) { h.Service.watch(ctx, &h.loops) })},
+		service{name: "try walls", run: endless(h.tellWalls)},
+	)
+	if replies := h.replies(); replies.Needed() {
+		list = append(list, service{name: "read answers", duty: "answers", run: replies.Run})
+	}
+	if slices.ContainsFunc(h.envs, func(e ops.Environment) bool { return e.Policy.BudgetDayUSD > 0 }) {
+		spending := supervisor.Spending{Costs: h.store, Environments: h.envs, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger}
+		list = append(list, service{name: "watch spending", duty: "spending", run: endless(spending.Run)})
+	}
+	if h.Ended != nil {
+		list = append(list, service{name: "tell of ended cycles", run: h.nudged(h.tellEnded)})
+	}
+	return h.shareDuties(list), nil
+}
+
+// tellEnded tells of every cycle that ends, until ctx ends.
+func (h *Host) tellEnded(ctx context.Context, changed <-chan struct{}) error {
+	told := map[ops.CycleID]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		cycles, err := h.store.Cycles(ctx, store.CycleFilter{Limit: 10})
+		if err != nil {
+			continue // the next change reads again
+		}
+		for _, c := range slices.Backward(cycles) {
+			if c.Status.Ended() && !told[c.ID] {
+				told[c.ID] = true
+				h.Ended(c)
+			}
+		}
+	}
+}
+
+// eventSender sends events to the programs that are configured; nil if there are none.
+func (h *Host) eventSender() *cloudevents.Sender {
+	if len(h.Config.EventTargets) == 0 {
+		return nil
+	}
+	o := cloudevents.Options{
+		Journal: h.store, Queue: h.store, Clock: h.store.Clock, Logger: h.Logger, Version: h.Version,
+		Source: cmp.Or(h.Config.Edges.EventSource, h.Config.Edges.PublicURL, "/claudeops"),
+	}
+	for _, t := range h.Config.EventTargets {
+		o.Targets = append(o.Targets, cloudevents.Target{
+			Name: t.Name, URL: t.URL, Secret: t.Secret, Kinds: t.Kinds, Environment: t.Environment,
+		})
+	}
+	return cloudevents.New(o)
+}
