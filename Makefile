@@ -35,9 +35,9 @@ demo: build ## watch a three-tier incident on a small real service (no API key, 
 WORLDS   := incidents|imagetest|packagetest
 without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
 KILLS    := Kill|Hit|TheEnvironment
-# What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a middleman or a CLI does that the other tests do
+# What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
 # with ours, and the same once more through the browser.
-LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|BehindPgBouncer|OpenCode|ClaudeAgentACP|RealACP|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
+LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|OpenCode|ClaudeAgentACP|RealACP|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
 
 .NOTPARALLEL:
 

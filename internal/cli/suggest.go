@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"claudeops/internal/config"
 )
 
 // didYouMean proposes the known word that is most like a wrong one, or nothing.
@@ -89,7 +91,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("--%s is %q: use %s", f.Name, invalid.GetValue(), kindOf(f.Value.Type())))
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		name := "--" + unknown.GetSpecifiedName()
-		if instead := removedFlag(c.CommandPath() + " " + name); instead != "" {
+		if instead := removedFlag(c.CommandPath(), name); instead != "" {
 			return usage(errors.New(instead))
 		}
 		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(name, flagNames(c)), c.CommandPath()))
@@ -108,13 +110,13 @@ func removedCommand(name, instead string) *cobra.Command {
 }
 
 // removedFlag says what replaces a flag of the last version, or nothing.
-func removedFlag(name string) string {
-	switch name {
+func removedFlag(command, flag string) string {
+	switch command + " " + flag {
 	case "claudeops demo --docker":
 		return "demo --docker was removed: 'claudeops demo' plays an incident on a small process; " +
 			"for your own containers run 'claudeops init' and then 'claudeops once --dry-run'"
 	}
-	return ""
+	return config.RemovedFlag(strings.TrimPrefix(flag, "--"))
 }
 
 // kindOf names the values that a flag takes.

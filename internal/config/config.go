@@ -150,19 +150,17 @@ type Config struct {
 	AppriseAPI   string
 	Retention    ops.Retention
 	DatabaseURL  string // empty: SQLite in the state folder
-	// DatabaseDirectURL leads to the same database without PgBouncer; empty without one.
-	DatabaseDirectURL string
-	Host              Host
-	Listen            string
-	APIToken          string
-	APIReadToken      string // empty: there is no read-only token
-	Traces            bool   // the environment names a collector of traces
-	Edges             Edges
-	OIDC              OIDC
-	NoticeRoutes      []ops.NoticeRoute
-	EventTargets      []EventTarget
-	Notices           []string // what the operator is told at start
-	Secrets           []string // what is removed from everything stored or shown
+	Host         Host
+	Listen       string
+	APIToken     string
+	APIReadToken string // empty: there is no read-only token
+	Traces       bool   // the environment names a collector of traces
+	Edges        Edges
+	OIDC         OIDC
+	NoticeRoutes []ops.NoticeRoute
+	EventTargets []EventTarget
+	Notices      []string // what the operator is told at start
+	Secrets      []string // what is removed from everything stored or shown
 
 	ownPrices    ops.Prices    // those of Prices that the operator set
 	handlers     []ops.Handler // nil: the built-in ones

@@ -43,10 +43,8 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	}
 	addCredentials(c.AppriseAPI, add)
 	// The user of a database is not a secret. It is often claudeops, which would then be removed from every text.
-	for _, u := range []string{c.DatabaseURL, c.DatabaseDirectURL} {
-		_, password := userinfo(u)
-		addPart(password, shortestPassword, add)
-	}
+	_, password := userinfo(c.DatabaseURL)
+	addPart(password, shortestPassword, add)
 	for _, e := range c.environments {
 		for _, p := range e.inventory.probes {
 			addProbe(p, add)

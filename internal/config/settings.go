@@ -330,10 +330,6 @@ func (c *Config) hostSettings() []field {
 		value("database_url", &c.DatabaseURL, databaseKind(),
 			"URL of a PostgreSQL database (13 or later), for several hosts. Each host still needs its own state folder.").
 			byEnv("CLAUDEOPS_DATABASE_URL").hiddenValue().orElse("SQLite in the state folder"),
-		value("database_direct_url", &c.DatabaseDirectURL, databaseKind(),
-			"URL of the same database without PgBouncer, if `database_url` leads through PgBouncer in transaction mode. "+
-				"Used to listen for notifications, to migrate, and for long reads.").
-			byEnv("CLAUDEOPS_DATABASE_DIRECT_URL").hiddenValue(),
 	}, under(
 		"host",
 		value("name", &h.Name, hostKind(), "Name of this host. Must be unique among the hosts that share the database.").

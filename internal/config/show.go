@@ -58,19 +58,19 @@ var allFlags = sync.OnceValue(func() []Flag { return flags(options().table) })
 // StateFlags are the flags that say where the database is, for commands that only use it.
 func StateFlags() []Flag {
 	c := options()
-	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.DatabaseDirectURL)
+	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
 }
 
 // RetentionFlags are the flags of commands that remove old records.
 func RetentionFlags() []Flag {
 	c := options()
-	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.DatabaseDirectURL), flags(c.retentionSettings())...)
+	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
 }
 
 // DiscoveryFlags are the flags of commands that look for services in repositories.
 func DiscoveryFlags() []Flag {
 	c := options()
-	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.DatabaseDirectURL, &c.ReposDir, &c.Discovery)
+	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.ReposDir, &c.Discovery)
 }
 
 // ListenFlags are the flags that say where the daemon answers.

@@ -318,7 +318,7 @@ func (h *Host) build(ctx context.Context) error {
 func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) {
 	if h.shared() {
 		e, err := river.New(river.Options{
-			Pool: h.store.Pool(), Direct: h.store.Direct(), Journal: h.store, Advance: h.advance,
+			Pool: h.store.Pool(), Journal: h.store, Advance: h.advance,
 			Environments: labelsOf(h.envs), Mine: slices.Sorted(maps.Keys(envs)), Host: h.Config.Host.Name,
 			Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions, Ready: func(j *river.Jobs) { h.store.UseJobs(j) },
 		})

@@ -21,7 +21,7 @@ import (
 // StoreOptions say where the database of a configuration is.
 func StoreOptions(c *config.Config) store.Options {
 	if c.DatabaseURL != "" {
-		return store.Options{URL: c.DatabaseURL, DirectURL: c.DatabaseDirectURL}
+		return store.Options{URL: c.DatabaseURL}
 	}
 	return store.Options{Path: DatabasePath(c)}
 }

@@ -29,7 +29,7 @@ type Pending = db.Pending
 // FindPending tells what Open would migrate, and changes nothing.
 func FindPending(ctx context.Context, o Options) (Pending, error) {
 	return db.FindPending(ctx, db.Options{
-		Path: o.Path, URL: o.URL, DirectURL: o.DirectURL, Schema: schema(), Clock: time.Now,
+		Path: o.Path, URL: o.URL, Schema: schema(), Clock: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Version: o.Version,
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/store/db"
 	"claudeops/test/pgtest"
 	"claudeops/test/storetest"
@@ -80,29 +79,4 @@ func TestEnvironmentsDoNotWaitForEachOther(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-}
-
-// The whole suite runs through PgBouncer in transaction mode. What listens and migrates uses the direct address.
-func TestConformanceBehindPgBouncer(t *testing.T) {
-	address := pgtest.URL(t)
-	pooled := pgtest.Bouncer(t, address)
-	open := func(t *testing.T) *store.Store {
-		t.Helper()
-		s, err := store.Open(t.Context(), store.Options{
-			URL: pooled, DirectURL: address, Clock: func() time.Time { return storetest.Start },
-			Uptime: func() (string, time.Duration) { return "", 0 },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { closeStore(t, s) })
-		return s
-	}
-	closeStore(t, open(t)) // migrates it
-	beside := connect(t, address)
-	storetest.Run(t, func(t *testing.T) storetest.Database {
-		t.Helper()
-		emptyDatabase(t, beside)
-		return open
-	})
 }

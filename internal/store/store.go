@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/klauspost/compress/zstd"
 
@@ -93,14 +92,12 @@ func unpackEmpty() ([]byte, error) {
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
-	Path string
-	URL  string // postgres://user:password@host:5432/name; then Path is empty
-	// DirectURL leads to the same database without the PgBouncer that URL leads to; empty without one.
-	DirectURL string
-	Clock     ops.Clock    // nil: the database's time; see Store.Clock
-	Host      ops.Clock    // this machine's clock; nil: the system's
-	Uptime    Uptime       // nil: the system's
-	Logger    *slog.Logger // nil: no log
+	Path   string
+	URL    string       // postgres://user:password@host:5432/name; then Path is empty
+	Clock  ops.Clock    // nil: the database's time; see Store.Clock
+	Host   ops.Clock    // this machine's clock; nil: the system's
+	Uptime Uptime       // nil: the system's
+	Logger *slog.Logger // nil: no log
 	// MaxOutput is how many bytes of a session's output are kept: the beginning and the end. 0 means all of it.
 	MaxOutput int64
 	// Version is that of this program; see db.Options.
@@ -172,7 +169,7 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 	}
 	var err error
 	s.db, err = connect(ctx, db.Options{
-		Path: o.Path, URL: o.URL, DirectURL: o.DirectURL, Schema: schema(), Clock: host, Logger: o.Logger, Version: o.Version,
+		Path: o.Path, URL: o.URL, Schema: schema(), Clock: host, Logger: o.Logger, Version: o.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -189,9 +186,6 @@ func (s *Store) Close() error { return s.db.Close() }
 // Pool returns the connections to the PostgreSQL server, for other users of the same database; nil on SQLite. They must be done
 // with it before Close.
 func (s *Store) Pool() *pgxpool.Pool { return s.db.Pool() }
-
-// Direct says how to connect to the PostgreSQL server itself where Pool leads through PgBouncer; nil otherwise.
-func (s *Store) Direct() *pgx.ConnConfig { return s.db.Direct() }
 
 // Listen calls changed after other processes wrote to the database, and once after each connect, because a change may have been
 // missed before. It returns when ctx ends.

@@ -24,7 +24,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"claudeops/internal/engine"
@@ -46,9 +45,7 @@ type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 // Options are what an engine works with.
 type Options struct {
 	// Pool is shared with the store.
-	Pool *pgxpool.Pool
-	// Direct leads to the server itself, for one connection that listens and for migrations; nil if Pool does.
-	Direct  *pgx.ConnConfig
+	Pool    *pgxpool.Pool
 	Journal Journal
 	Advance Advance
 	// Environments are all that are configured, with their labels; this host works for Mine.
@@ -102,7 +99,6 @@ type Engine struct {
 	loop    sync.WaitGroup
 	workers sync.WaitGroup
 	closing sync.WaitGroup // of clients that were told to stop
-	direct  *pgxpool.Pool  // nil: without a pooler
 
 	gate   sync.Mutex // held while a client starts or is told to stop
 	client *river.Client[pgx.Tx]
@@ -154,17 +150,6 @@ func orElse(d, other time.Duration) time.Duration {
 	return d
 }
 
-// driver listens on a connection of its own where the others lead through PgBouncer.
-type driver struct {
-	*riverpgxv5.Driver
-	direct *riverpgxv5.Driver
-}
-
-// GetListener returns a listener on the direct connection.
-func (d driver) GetListener(params *riverdriver.GetListenenerParams) riverdriver.Listener {
-	return d.direct.GetListener(params)
-}
-
 // newClient returns what fetches jobs. There is a new one after every drain: one that was told to stop ends only with its last job.
 func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
@@ -195,12 +180,7 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 		CancelledJobRetentionPeriod: time.Hour,
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 	}
-	pool := riverpgxv5.New(e.o.Pool)
-	direct := pool
-	if e.direct != nil {
-		direct = riverpgxv5.New(e.direct)
-	}
-	client, err := river.NewClient(driver{pool, direct}, config)
+	client, err := river.NewClient(riverpgxv5.New(e.o.Pool), config)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
@@ -263,21 +243,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the tables; session locks and notifications need a connection without a pooler.
+// prepare makes the tables.
 func (e *Engine) prepare(ctx context.Context) error {
-	pool := e.o.Pool
-	if e.o.Direct != nil {
-		config, err := pgxpool.ParseConfig("")
-		if err != nil {
-			return fmt.Errorf("prepare direct connection: %w", err)
-		}
-		config.ConnConfig, config.MaxConns, config.MinIdleConns = e.o.Direct.Copy(), 3, 0
-		if e.direct, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
-			return fmt.Errorf("prepare direct connection: %w", err)
-		}
-		pool = e.direct
-	}
-	if err := migrate(ctx, pool, e.o.Logger); err != nil {
+	if err := migrate(ctx, e.o.Pool, e.o.Logger); err != nil {
 		return err
 	}
 	if e.o.Ready != nil {
@@ -366,8 +334,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if within(ctx, &e.closing) != nil {
 		// It waits for a database that does not answer; it ends with the pool.
 		e.o.Logger.WarnContext(ctx, "the queue did not close in time")
-	} else if e.direct != nil {
-		e.direct.Close()
 	}
 	return nil
 }

@@ -92,31 +92,6 @@ func TestConformance(t *testing.T) {
 	}.Run(t)
 }
 
-// The engine's jobs go through PgBouncer in transaction mode; it listens and migrates on a direct connection.
-func TestConformanceBehindPgBouncer(t *testing.T) {
-	t.Parallel()
-	enginetest.Harness{
-		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); t.Parallel(); f(t) },
-		Open: func(t *testing.T) func(h *enginetest.Host) enginetest.Engine {
-			url := pgtest.URL(t)
-			pooled := pgtest.Bouncer(t, url)
-			explain(t, url)
-			return func(h *enginetest.Host) enginetest.Engine {
-				o := options(t, url, h)
-				c, err := pgxpool.ParseConfig(pooled + "&pool_max_conns=10")
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-				o.Pool, o.Direct = poolOf(t, c), o.Pool.Config().ConnConfig
-				return start(t, o)
-			}
-		},
-		Several: true,
-		Later:   700 * time.Millisecond, Pause: 50 * time.Millisecond, Patience: 10 * time.Second, Quiet: 300 * time.Millisecond,
-	}.Run(t)
-}
-
 // explain shows the queue when a test fails.
 func explain(t testing.TB, url string) {
 	t.Helper()

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"claudeops/internal/ops"
@@ -50,13 +49,11 @@ type Table struct {
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
 type Options struct {
-	Path string
-	URL  string // postgres://user:password@host:5432/name; then Path is empty
-	// DirectURL leads to the same database without the PgBouncer that URL leads to; empty without one.
-	DirectURL string
-	Schema    Schema
-	Clock     ops.Clock // this machine's
-	Logger    *slog.Logger
+	Path   string
+	URL    string // postgres://user:password@host:5432/name; then Path is empty
+	Schema Schema
+	Clock  ops.Clock // this machine's
+	Logger *slog.Logger
 	// Version is that of this program. It is stored, so that an older program can say which one it needs.
 	Version string
 }
@@ -153,14 +150,6 @@ func (d *DB) Reader() Querier { return d.reader }
 func (d *DB) Pool() *pgxpool.Pool {
 	if p, ok := d.dialect.connector.(*postgres); ok {
 		return p.pool
-	}
-	return nil
-}
-
-// Direct says how to connect to the PostgreSQL server itself where the pool leads through PgBouncer; nil otherwise.
-func (d *DB) Direct() *pgx.ConnConfig {
-	if p, ok := d.dialect.connector.(*postgres); ok && p.limits != "" {
-		return p.direct.Copy()
 	}
 	return nil
 }

@@ -54,11 +54,6 @@ type postgres struct {
 	log    *slog.Logger
 	time   *serverClock
 
-	// direct leads to the server itself, for what a pooler of transactions cannot do; equal to config without a pooler.
-	direct *pgx.ConnConfig
-	// limits are the time limits of a transaction behind a pooler, which does not let a connection have them.
-	limits string
-
 	pool   *pgxpool.Pool
 	writer *pool // for single statements
 	reader *pool
@@ -80,18 +75,7 @@ func newPostgres(o Options) (*postgres, error) {
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = poolSize
 	}
-	if o.DirectURL == "" {
-		prepareConn(config.ConnConfig)
-		p.direct = config.ConnConfig
-		return p, nil
-	}
-	direct, err := parseAddress(o.DirectURL)
-	if err != nil {
-		return nil, fmt.Errorf("direct address: %w", err)
-	}
-	p.direct = direct.ConnConfig
-	prepareConn(p.direct)
-	p.behindPooler()
+	prepareConn(config.ConnConfig)
 	return p, nil
 }
 
@@ -113,26 +97,10 @@ func prepareConn(c *pgx.ConnConfig) {
 			c.RuntimeParams[name] = value
 		}
 	}
-	dialWithin(c)
-}
-
-func dialWithin(c *pgx.ConnConfig) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
-}
-
-// behindPooler prepares connections through PgBouncer in transaction mode: a statement is not prepared for later, because the next one
-// may reach another connection of the server, and limits are set in each transaction.
-func (p *postgres) behindPooler() {
-	c := p.config.ConnConfig
-	c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	c.RuntimeParams["application_name"] = "claudeops"
-	dialWithin(c)
-	p.limits = fmt.Sprintf(`SELECT set_config('lock_timeout', '%s', TRUE), set_config('statement_timeout', '%s', TRUE),
-		set_config('idle_in_transaction_session_timeout', '%s', TRUE)`,
-		milliseconds(lockTimeout), milliseconds(statementTimeout), milliseconds(idleInTransaction))
 }
 
 func (p *postgres) dialect() dialect {
@@ -161,9 +129,7 @@ func (p *postgres) open(ctx context.Context) (writer, reader *pool, err error) {
 }
 
 func (p *postgres) openReader(ctx context.Context) (*pool, error) {
-	if p.limits == "" {
-		p.config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	}
+	p.config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	if err := p.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -209,7 +175,7 @@ func (p *postgres) connections(limit int) *pool {
 
 // openUnlimited opens connections without time limits, for work that takes long.
 func (p *postgres) openUnlimited() *sql.DB {
-	config := p.direct.Copy()
+	config := p.config.ConnConfig.Copy()
 	for _, limit := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
 		config.RuntimeParams[limit] = "0"
 	}

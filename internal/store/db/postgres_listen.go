@@ -41,7 +41,7 @@ func (p *postgres) listen(ctx context.Context, changed func()) error {
 
 // listenOnce listens on one connection until it breaks.
 func (p *postgres) listenOnce(ctx context.Context, changed func()) (connected bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, p.direct.Copy())
+	conn, err := pgx.ConnectConfig(ctx, p.config.ConnConfig.Copy())
 	if err != nil {
 		return false, err
 	}

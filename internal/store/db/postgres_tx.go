@@ -60,12 +60,8 @@ func (p *postgres) openTx(ctx context.Context, seats chan struct{}, begin string
 	}
 	t := &serverTx{
 		ctx: ctx, cancel: cancel, pool: p.pool, conn: conn, free: func() { <-seats }, bind: p.binder.bind,
-		pending: []statement{plainStatement(begin)},
+		pending: append([]statement{plainStatement(begin)}, first...),
 	}
-	if p.limits != "" {
-		t.pending = append(t.pending, plainStatement(p.limits))
-	}
-	t.pending = append(t.pending, first...)
 	return transaction{
 		//nolint:contextcheck // the transaction has it
 		Querier: t, commit: func() error { return explain(ctx, t.commit()) }, rollBack: t.rollBack,

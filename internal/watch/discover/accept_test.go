@@ -98,7 +98,7 @@ func TestAChangedRepositoryLosesTrust(t *testing.T) {
 		},
 		{
 			"a dependency that would mute it",
-			map[string]string{"repo/CLAUDE-OPS.md": strings.Replace(manifest, "{name: db,", "{name: db, depends_on: [other],", 1) + "\n# Services\n- other: nowhere.lan:1\n"},
+			map[string]string{"repo/CLAUDE-OPS.md": strings.Replace(manifest, "{name: db,", "{name: db, depends_on: [other],", 1), "repo/.claude-ops/services.yaml": "- {name: other, probes: ['nowhere.lan:1']}\n"},
 			"",
 			[]string{"trusted web 1 [db]", "changed db 1 []", "new other 1 []"},
 			"http://web.lan/ db.lan:5432",

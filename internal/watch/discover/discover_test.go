@@ -85,13 +85,9 @@ func TestRepositoriesAreReadWithTheirOwnWordsFirst(t *testing.T) {
 		"broken/.claude-ops/services.yaml:16 c aliases=[] group= needs=[] probes=[] known=",
 		"broken/.claude-ops/services.yaml:17 d aliases=[dd] group= needs=[] probes=[] known=",
 		`homelab/CLAUDE-OPS.md:4 nas aliases=[] group= needs=[] probes=["tcp nas.lan:445"] known=`,
-		`homelab/CLAUDE-OPS.md:15 jellyfin aliases=[films] group= needs=[nas] probes=["GET http://nas.lan:8096/health"] known=`,
-		`homelab/CLAUDE-OPS.md:16 paperless aliases=[] group= needs=[postgres] probes=[] known=`,
-		`homelab/CLAUDE-OPS.md:20 mqtt aliases=[] group= needs=[] probes=["tcp mqtt.lan:1883"] known=`,
-		`homelab/CLAUDE-OPS.md:21 router aliases=[] group= needs=[] probes=["GET http://192.168.1.1/"] known=`,
-		`homelab/CLAUDE-OPS.md:22 backup aliases=[] group= needs=[] probes=[] known=`,
 		`homelab/.claude-ops/services.yaml:2 dns aliases=[pihole] group=network needs=[] probes=["dns AAAA example.org" "GET http://192.168.1.2/admin"] known=`,
 		`homelab/.claude-ops/services.yaml:8 postgres aliases=[] group= needs=[] probes=["systemd postgresql.service"] known=`,
+		`homelab/stacks/media/compose.yaml:5 jellyfin aliases=[] group= needs=[] probes=["tcp 127.0.0.1:8096"] known=`,
 		`homelab/stacks/media/compose.yaml:8 sonarr aliases=[] group= needs=[indexer] probes=["container media-sonarr-1" "tcp 127.0.0.1:8989"] known=`,
 		`homelab/stacks/media/compose.yaml:14 indexer aliases=[prowlarr] group=arr needs=[] probes=["GET http://127.0.0.1:9696/ping" "tcp 127.0.0.1:9696"] known=`,
 		`homelab/stacks/media/compose.yaml:22 tool aliases=[] group= needs=[] probes=[] known=`,
@@ -121,6 +117,8 @@ func TestWhatCannotBeUsedIsToldWithFileAndLine(t *testing.T) {
 		"broken/.claude-ops/services.yaml:16: the dependency of c on c is left out",
 		`broken/.claude-ops/services.yaml:16: c depends on "nowhere"`,
 		`broken/.claude-ops/services.yaml:17: "colour" is not known here`,
+		`homelab/CLAUDE-OPS.md:15: services in lists and tables are not read; write them into the front matter, between two lines --- at the top: ` +
+			`services: [{name: jellyfin, probes: ["http://nas.lan:8096/health"]}, paperless, mqtt, {name: router, probes: ["http://192.168.1.1/"]}, backup]`,
 		`broken/.claude-ops/services.yaml:17: the alias "a" already names the service a`,
 		"broken/.claude-ops/services.yaml:18: services: expected a name",
 		"broken/compose.yaml:3: is not valid YAML",
@@ -201,8 +199,8 @@ func TestPastedYAMLIsAcceptedByTheConfigurationAndMeansTheSame(t *testing.T) {
 	if got, want := fmt.Sprintf("%+v", e.Probes), fmt.Sprintf("%+v", probes); got != want {
 		t.Errorf("probes are\n%s\nwant\n%s", got, want)
 	}
-	if !strings.Contains(text, "  # homelab/CLAUDE-OPS.md:15\n  - name: jellyfin\n") {
-		t.Errorf("the text does not say where jellyfin stands:\n%s", text)
+	if !strings.Contains(text, "  # homelab/CLAUDE-OPS.md:4\n  - name: nas\n") {
+		t.Errorf("the text does not say where nas stands:\n%s", text)
 	}
 }
 
@@ -259,12 +257,11 @@ func TestHostileFilesBecomeProblems(t *testing.T) {
 		{"link-local port", "compose.yaml", "services: {a: {ports: ['169.254.169.254:80:80']}}\n", "not an address"},
 		{"binary", ".claude-ops/services.yaml", "\x00\x01\xff", "is not UTF-8 text"},
 		{"control characters", ".claude-ops/services.yaml", "\x00\x01", "is not valid YAML"},
-		{"an address that turns round", "CLAUDE-OPS.md", "# Services\n- a: http://h/\u202egro.live\n", "not an http or https URL"},
+		{"an address that turns round", ".claude-ops/services.yaml", "- {name: a, probes: [\"http://h/\u202egro.live\"]}\n", "not an http or https URL"},
 		{"text", ".claude-ops/services.yaml", "hello\n", "services: expected a list"},
 		{"mapping", ".claude-ops/services.yaml", "a: b\n", "has no services"},
 		{"open front matter", "CLAUDE-OPS.md", "---\nservices: [a]\n", "the front matter has no end"},
 		{"bad front matter", "CLAUDE-OPS.md", "---\nname: a\nservices: [\n---\n", "CLAUDE-OPS.md:3: is not valid YAML"},
-		{"table without names", "CLAUDE-OPS.md", "# Services\n| A |\n|---|\n| b |\n", `no column "Service"`},
 		{"long name", ".claude-ops/services.yaml", "- " + strings.Repeat("n", 501) + "\n", "longer than 500"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

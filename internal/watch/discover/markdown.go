@@ -7,15 +7,14 @@ import (
 )
 
 var (
-	heading   = ops.Pattern(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
-	bullet    = ops.Pattern(`^\s{0,3}[-*+]\s+(.*)$`)
-	rule      = ops.Pattern(`^\s*\|?[\s:|-]+\|?\s*$`)
-	link      = ops.Pattern(`^\[([^\]]*)\]\(([^)\s]*)[^)]*\)`)
-	emphasis  = ops.Pattern("`|\\*\\*|__")
-	separator = ops.Pattern(`^(.+?)(?::\s+|\s+[-–—]\s+)(.*)$`)
+	heading = ops.Pattern(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
+	bullet  = ops.Pattern(`^\s{0,3}[-*+]\s+(.*)$`)
+	rule    = ops.Pattern(`^\s*\|?[\s:|-]+\|?\s*$`)
+	word    = ops.Pattern(`[A-Za-z0-9][A-Za-z0-9._@-]{0,62}`)
+	webLink = ops.Pattern(`https?://[A-Za-z0-9._~:/?=%-]+`)
 )
 
-// markdown reads a manifest: services of its front matter, and the list or table below a heading "Services".
+// markdown reads the front matter of a manifest.
 func (r *repository) markdown(name, text string) {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
 	d := &document{scanner: r.scanner, file: r.file(name)}
@@ -33,7 +32,7 @@ func (r *repository) markdown(name, text string) {
 		start = end + 1
 		r.frontMatter(d, strings.Join(lines[1:end], "\n"), name)
 	}
-	r.section(d, lines, start, name)
+	d.oldForm(lines[start:], start)
 }
 
 func (r *repository) frontMatter(d *document, text, name string) {
@@ -48,172 +47,48 @@ func (r *repository) frontMatter(d *document, text, name string) {
 	}
 }
 
-// section reads the part of the text that lists services.
-func (r *repository) section(d *document, lines []string, start int, name string) {
-	inside, fenced := 0, false
-	var columns []string
-	for i := start; i < len(lines); i++ {
-		line := lines[i]
+// oldForm finds the lists and tables below a heading "Services", which earlier versions read, and says what to write instead.
+func (d *document) oldForm(lines []string, offset int) {
+	inside, fenced, at := 0, false, 0
+	var entries []string
+	for i, line := range lines {
 		trimmed := strings.TrimSpace(line)
 		if strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~") {
 			fenced = !fenced
 		}
-		if fenced {
-			continue
-		}
-		if m := heading().FindStringSubmatch(line); m != nil {
+		if m := heading().FindStringSubmatch(line); m != nil && !fenced {
 			level := len(m[1])
 			switch {
 			case strings.EqualFold(m[2], "services"):
-				inside, columns = level, nil
-			case inside > 0 && level <= inside:
+				inside = level
+			case level <= inside:
 				inside = 0
 			}
 			continue
 		}
-		if inside == 0 {
+		header := i+1 < len(lines) && rule().MatchString(lines[i+1])
+		row := strings.HasPrefix(trimmed, "|") && !rule().MatchString(line) && !header
+		if fenced || inside == 0 || !row && !bullet().MatchString(line) {
 			continue
 		}
-		if !d.step() {
-			return
+		if at == 0 {
+			at = offset + i + 1
 		}
-		if !strings.HasPrefix(trimmed, "|") {
-			columns = nil
-			if m := bullet().FindStringSubmatch(line); m != nil {
-				r.listed(d, i+1, m[1], name)
-			}
-			continue
+		if e := inYAML(trimmed); e != "" && len(entries) < maxList {
+			entries = append(entries, e)
 		}
-		switch {
-		case rule().MatchString(line):
-		case columns == nil:
-			columns = tableHeader(trimmed)
-			if !hasName(columns) {
-				d.problem(i+1, `the table has no column "Service"`)
-			}
-		case hasName(columns):
-			r.row(d, i+1, columns, cells(trimmed), name)
-		}
+	}
+	if at > 0 {
+		d.problem(at, "services in lists and tables are not read; write them into the front matter, between two lines --- at the top: "+
+			"services: ["+strings.Join(entries, ", ")+"]")
 	}
 }
 
-// listed reads an entry such as "jellyfin: http://nas:8096 the films".
-func (r *repository) listed(d *document, line int, text, name string) {
-	service, rest := text, ""
-	if m := link().FindStringSubmatch(text); m != nil {
-		service, rest = m[1], m[2]
-	} else if m := separator().FindStringSubmatch(text); m != nil {
-		service, rest = m[1], m[2]
+// inYAML is an entry of a list or table as it stands in the front matter.
+func inYAML(text string) string {
+	name, url := word().FindString(text), webLink().FindString(text)
+	if name == "" || url == "" {
+		return name
 	}
-	var probes []ops.ProbeSpec
-	first, _, _ := strings.Cut(strings.TrimSpace(plain(rest)), " ")
-	// The rest may describe the service; only a clear address is used.
-	if first = strings.TrimRight(first, ".,;"); strings.Contains(first, "://") || isTarget(first) {
-		p, err := parseTarget(first)
-		if err != nil {
-			d.problem(line, err.Error())
-		} else {
-			probes = append(probes, p)
-		}
-	}
-	r.add(d, line, ops.Service{Name: plain(service)}, probes, nil, "is listed in "+name)
-}
-
-func isTarget(s string) bool {
-	_, err := parseTarget(s)
-	return err == nil
-}
-
-// row reads one row of a table.
-func (r *repository) row(d *document, line int, columns, values []string, name string) {
-	var s ops.Service
-	var needs []mention
-	var probes []ops.ProbeSpec
-	for i, column := range columns {
-		if i >= len(values) || values[i] == "" || values[i] == "-" || values[i] == "–" || values[i] == "—" {
-			continue
-		}
-		switch column {
-		case "service":
-			s.Name = values[i]
-		case "aliases":
-			s.Aliases = split(values[i])
-		case "group":
-			if !plainName().MatchString(values[i]) {
-				d.problem(line, quoted(values[i])+" is not a name for a group")
-				continue
-			}
-			s.Group = values[i]
-		case "depends_on":
-			for _, n := range split(values[i]) {
-				needs = append(needs, mention{n, line})
-			}
-		case "check":
-			for _, text := range split(values[i]) {
-				p, err := parseTarget(text)
-				if err != nil {
-					d.problem(line, err.Error())
-					continue
-				}
-				probes = append(probes, p)
-			}
-		}
-	}
-	if s.Name == "" {
-		d.problem(line, "the row names no service")
-		return
-	}
-	r.add(d, line, s, probes, needs, "is listed in "+name)
-}
-
-// tableHeader is the meaning of each column; empty for unknown ones.
-func tableHeader(line string) []string {
-	meaning := map[string]string{
-		"service": "service", "name": "service", "services": "service", "url": "check", "address": "check", "check": "check", "probe": "check",
-		"aliases": "aliases", "alias": "aliases", "container": "aliases", "also known as": "aliases", "group": "group",
-		"depends on": "depends_on", "depends_on": "depends_on", "dependencies": "depends_on", "needs": "depends_on",
-	}
-	out := []string{}
-	for _, c := range cells(line) {
-		out = append(out, meaning[strings.ToLower(c)])
-	}
-	return out
-}
-
-func hasName(columns []string) bool {
-	for _, c := range columns {
-		if c == "service" {
-			return true
-		}
-	}
-	return false
-}
-
-func cells(line string) []string {
-	line = strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|")
-	var out []string
-	for c := range strings.SplitSeq(line, "|") {
-		out = append(out, plain(c))
-	}
-	return out
-}
-
-// split returns the values of a cell.
-func split(text string) []string {
-	var out []string
-	for v := range strings.SplitSeq(text, ",") {
-		if v = plain(v); v != "" && len(out) < maxList {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// plain removes Markdown from a text.
-func plain(s string) string {
-	s = strings.TrimSpace(emphasis().ReplaceAllString(s, ""))
-	if m := link().FindStringSubmatch(s); m != nil {
-		s = m[1]
-	}
-	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, "<"), ">"))
+	return "{name: " + name + `, probes: ["` + url + `"]}`
 }
