@@ -180,15 +180,18 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if done, err = a.perform(ctx, env, now, step); err != nil {
 			return a.release(ctx, id, err)
 		}
-		if len(done.Runs) > 0 {
-			if now, err = a.look(ctx, now); err != nil {
-				return a.release(ctx, id, err)
-			}
+		next, err := a.look(ctx, now)
+		switch {
+		case err == nil:
+			now = next
+		case len(done.Runs) > 0: // they are recorded already
+			return a.release(ctx, id, err)
 		}
 	}
 }
 
-// look reads the journal again after a step of a plan: an incident may have been closed while it ran, and then no other step is due.
+// look reads the journal again after what took time: meanwhile an incident may have been closed or opened, and who is told what depends on
+// it. What was done is not lost where it cannot be read: it is recorded by what was known before.
 func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -196,8 +199,15 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 	if err != nil {
 		return now, err
 	}
-	readSessions(next.Journal, now.Journal)
+	follow(&next.Journal, now.Journal)
 	return next, nil
+}
+
+// follow takes over what is known from before: what the sessions said, and of other cycles what was known when this one was claimed, which
+// holds until it is claimed again.
+func follow(next *ops.Journal, known ops.Journal) {
+	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	readSessions(*next, known)
 }
 
 // perform does what the step says and returns what came of it.
@@ -264,11 +274,7 @@ func (a *Advancer) record(
 	if err != nil {
 		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
 	}
-	// What was known of other cycles when this one was claimed holds until it is claimed again.
-	known := now.Journal
-	next.Journal.Spend, next.Journal.Windows = known.Spend, known.Windows
-	next.Journal.Before, next.Journal.LastLook = known.Before, known.LastLook
-	readSessions(next.Journal, known.With(done))
+	follow(&next.Journal, now.Journal.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
 	a.Changed(id)
 	return next, nil

@@ -59,19 +59,24 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 		return next, err
 	}
 	p.written++
-	known := p.now.Journal
-	p.now = next
-	p.now.Journal.Spend, p.now.Journal.Windows, p.now.Journal.Before, p.now.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	p.take(next)
 	if t.Step.Kind == ops.StepQueue {
 		p.follow()
 	}
 	return next, nil
 }
 
+// take keeps what was known of other cycles, as Advance does.
+func (p *tape) take(next ops.Claimed) {
+	known := p.now.Journal
+	p.now = next
+	p.now.Journal.Spend, p.now.Journal.Windows, p.now.Journal.Before, p.now.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+}
+
 func (p *tape) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
 	claimed, err := p.Journal.Load(ctx, id)
 	if err == nil {
-		p.now = claimed
+		p.take(claimed)
 	}
 	return claimed, err
 }

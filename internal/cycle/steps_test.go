@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/test/cycletest"
 	"claudeops/test/storetest"
 )
@@ -100,6 +101,28 @@ func TestAStepIsTakenWithoutItsFacts(t *testing.T) {
 		r.must(err)
 		if steps := storetest.ReplaySteps(t, r.store); !got.Status.Ended() || len(steps) != 1 || r.tape.written != 2 {
 			t.Errorf("the cycle is %s, and %d of %d steps are stored", got.Status, len(steps), r.tape.written)
+		}
+	})
+}
+
+// Whether people know of a problem already is asked when a session has ended, not when it began: they may have closed the incident since.
+func TestAnIncidentThatIsClosedWhileAnAgentWorksIsToldAgain(t *testing.T) {
+	storetest.NewFile(t) // its template is made once, and not within a bubble
+	synctest.Test(t, func(t *testing.T) {
+		closes := func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+			_, err := r.store.ResolveIncident(t.Context(), r.incident().ID, "ada", "done", clock())
+			r.must(err)
+			return says(ops.OutcomeNeedsHuman)(r, spec)
+		}
+		r := newRehearsal(t, chain{policy: resuming(), acts: []act{says(ops.OutcomeNeedsHuman), closes}})
+		defer func() { r.must(r.store.Close()) }()
+		r.earlier()
+		r.submit(ops.NewCycle{})
+		r.advance()
+		told, err := r.store.NoticeList(t.Context(), store.NoticeFilter{})
+		r.must(err)
+		if len(told) != 2 || r.incident().LastCycle != r.id {
+			t.Errorf("told %+v", told)
 		}
 	})
 }

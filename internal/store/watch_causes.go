@@ -61,12 +61,15 @@ func (s *Watch) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 	return c, started, nil
 }
 
-// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. The
-// services are compared here: a cause may have more of them than a statement may have arguments.
+// cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. One that
+// was cancelled or held back and left no incident has taken care of nothing. The services are compared here: a cause may have more of them
+// than a statement may have arguments.
 func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.Time) (ops.CycleID, error) {
 	candidates, err := db.List(ctx, tx, db.ScanInt, `SELECT c.id FROM cycles c WHERE c.environment = ?
 		AND (c.ended_at IS NULL OR c.created_at >= ?)
 		AND EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id) AND NOT EXISTS (SELECT 1 FROM causes z WHERE z.cycle_id = c.id)
+		AND (c.status NOT IN ('suppressed', 'cancelled') OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id
+			WHERE x.cycle_id = c.id AND i.resolved_at IS NULL))
 		ORDER BY c.id DESC`, c.Environment, db.Time(since))
 	if err != nil {
 		return 0, err
@@ -188,11 +191,7 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		if notice == nil {
 			return nil
 		}
-		// Later cycles may have found the same incident, and one of them, or the watch, may have told of its end.
-		told, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM notifications n WHERE n.kind = 'resolved' AND (n.cycle_id = ?
-			OR n.created_at >= ? AND n.cycle_id IN (SELECT y.cycle_id FROM incident_cycles x JOIN incident_cycles y
-				ON y.incident_id = x.incident_id WHERE x.cycle_id = ?))`, c.Cycle, db.Time(c.At), c.Cycle)
-		if err != nil || told > 0 {
+		if due, err := endIsNews(ctx, tx, c, at); err != nil || !due {
 			return err
 		}
 		n := *notice
@@ -204,6 +203,40 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		return fmt.Errorf("resolve cause %d: %w", c.ID, err)
 	}
 	return nil
+}
+
+// endIsNews reports whether people know of a cause, by a notice or because they were called, and not yet of its end. Other cycles may have
+// found the same incident, or another one of the same service, and one of them, or the watch, may have told of it.
+func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) (bool, error) {
+	type told struct {
+		over    bool
+		service string
+		own     bool // of the cycle of the cause, or of one that worked on the same incident
+	}
+	since := c.At
+	if at.Before(since) {
+		since = at // the clock was set back
+	}
+	all, err := db.List(ctx, tx, func(r db.Row) (n told, err error) {
+		return n, r.Scan(&n.over, &n.service, &n.own)
+	}, `SELECT n.kind = 'resolved', n.service, COALESCE(n.cycle_id = ? OR n.cycle_id IN (SELECT y.cycle_id FROM incident_cycles x
+			JOIN incident_cycles y ON y.incident_id = x.incident_id WHERE x.cycle_id = ?), FALSE)
+		FROM notifications n WHERE n.environment = ? AND (n.created_at >= ? OR n.cycle_id = ?)
+		UNION ALL SELECT FALSE, i.service, TRUE FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id
+			WHERE x.cycle_id = ? AND i.called_at IS NOT NULL`,
+		c.Cycle, c.Cycle, c.Environment, db.Time(since), c.Cycle, c.Cycle)
+	if err != nil {
+		return false, err
+	}
+	begun := slices.ContainsFunc(all, func(n told) bool {
+		return n.own && !n.over && (n.service == "" || slices.Contains(c.Services, n.service))
+	})
+	if !begun || slices.ContainsFunc(all, func(n told) bool { return n.own && n.over }) {
+		return false, nil
+	}
+	return slices.ContainsFunc(c.Services, func(name string) bool {
+		return !slices.ContainsFunc(all, func(n told) bool { return n.over && n.service == name })
+	}), nil
 }
 
 // resolveAll resolves incidents of one environment, each with its event.

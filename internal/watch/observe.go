@@ -42,6 +42,11 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
 	counted, later := env.count(m.counted, m.later, news, now)
 	m.save = env.withLastResults(m, counted, later)
+	// The incidents are closed first. Who dies between the two sees the recovery again; the other way round nobody would ever see it.
+	if !w.allRecovered(ctx, env, m, now) {
+		env.uncount(counted, later)
+		return false
+	}
 	if news || len(counted) > 0 || len(later) > 0 {
 		kept := append(m.kept[:len(m.kept):len(m.kept)], later...)
 		if err := w.o.Store.RecordResults(ctx, env.config.Name, kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
@@ -62,7 +67,6 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 			env.kept[key{c.Service, c.Probe}] = c
 		}
 	}
-	w.allRecovered(ctx, env, m.recovered, now)
 	return true
 }
 
@@ -243,41 +247,49 @@ func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Eve
 	return e
 }
 
-// allRecovered closes the incidents of services whose checks are all good.
-func (w *Watch) allRecovered(ctx context.Context, env *environment, recovered []recovery, now time.Time) {
-	if len(recovered) == 0 {
-		return
+// allRecovered closes the incidents of services whose checks are all good after an update, and reports whether it could.
+func (w *Watch) allRecovered(ctx context.Context, env *environment, m update, now time.Time) bool {
+	if len(m.recovered) == 0 {
+		return true
 	}
 	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		w.logError(ctx, "read the incidents of services that recovered", err)
-		return
+		return false
 	}
 	concerned := map[string]bool{}
 	for _, i := range open {
 		concerned[i.Service] = true
 	}
-	for _, v := range env.states {
+	for _, v := range m.states {
 		if v.Failing() {
 			delete(concerned, v.Service)
 		}
 	}
-	for _, r := range recovered {
-		if concerned[r.service] {
-			w.recovered(ctx, env, r, now)
+	for k, v := range env.states {
+		if _, changed := m.states[k]; !changed && v.Failing() {
+			delete(concerned, v.Service)
 		}
 	}
+	for _, r := range m.recovered {
+		if concerned[r.service] && !w.recovered(ctx, env, r, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // recovered closes the incidents of a service whose checks are all good.
-func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now time.Time) {
+func (w *Watch) recovered(ctx context.Context, env *environment, r recovery, now time.Time) bool {
 	closed, err := w.o.Store.ServiceRecovered(ctx, env.config.Name, r.service, r.began, r.how, now)
-	switch {
-	case err != nil:
+	if err != nil {
 		w.logError(ctx, "close the incidents of a service that recovered", err)
-	case closed > 0:
+		return false
+	}
+	if closed > 0 {
 		w.ended()
 	}
+	return true
 }
 
 // takeAlerts processes the alerts of other systems, and reports whether there are more.

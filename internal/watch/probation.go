@@ -21,7 +21,7 @@ func (w *Watch) claims(ctx context.Context, env *environment, now time.Time) []o
 // confirm takes over what the probes of a cycle found after its repair: they look more often, and a service that fails again before the
 // watch has seen it good would be taken for one that never recovered.
 func (w *Watch) confirm(ctx context.Context, env *environment, claims []ops.Claim, now time.Time) {
-	var m update
+	m := update{states: map[key]health.State{}}
 	for _, c := range claims {
 		for k, v := range env.states {
 			if k.service != c.Service || !slices.Contains(c.Probes, k.probe) {
@@ -31,12 +31,13 @@ func (w *Watch) confirm(ctx context.Context, env *environment, claims []ops.Clai
 			if !changed {
 				continue
 			}
+			m.states[k] = after
 			m.save = append(m.save, after)
 			m.events = append(m.events, env.event(change, after.Last.Purpose))
 			m.recovered = append(m.recovered, recovery{k.service, v.Began, change.Reason})
 		}
 	}
-	if len(m.save) == 0 {
+	if len(m.save) == 0 || !w.allRecovered(ctx, env, m, now) {
 		return
 	}
 	if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, nil, m.save, limitEvents(m.events), nil); err != nil {
@@ -47,7 +48,6 @@ func (w *Watch) confirm(ctx context.Context, env *environment, claims []ops.Clai
 		k := key{v.Service, v.Probe}
 		env.states[k], env.saved[k] = v, now
 	}
-	w.allRecovered(ctx, env, m.recovered, now)
 }
 
 // relapses opens the incidents again whose check fails on probation, and says when the next cycle may start. What is silenced, in
