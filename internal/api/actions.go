@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -83,10 +83,10 @@ type runActionInput struct {
 	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-		Service     string `json:"service" minLength:"1" maxLength:"200"`
-		Action      string `json:"action" minLength:"1" maxLength:"40"`
-		Branch      string `json:"branch,omitempty" maxLength:"200" doc:"For an action that pushes a branch."`
-		Why         string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is needed, for the record."`
+		Service     string `json:"service"`
+		Action      string `json:"action"`
+		Branch      string `json:"branch,omitempty" doc:"For an action that pushes a branch."`
+		Why         string `json:"why" doc:"Why it is needed, for the record. At most 500 characters."`
 	}
 }
 
@@ -94,7 +94,7 @@ type undoActionInput struct {
 	RowPath
 	Keyed
 	Body struct {
-		Why string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is undone, for the record."`
+		Why string `json:"why" doc:"Why it is undone, for the record. At most 500 characters."`
 	}
 }
 
@@ -117,24 +117,13 @@ type withdrawActionInput struct {
 	RowPath
 	Keyed
 	Body struct {
-		Why string `json:"why" minLength:"1" maxLength:"500" doc:"Why it is taken back, for the record."`
+		Why string `json:"why" doc:"Why it is taken back, for the record. At most 500 characters."`
 	}
 }
 
 func (s *server) withdrawAction(ctx context.Context, in *withdrawActionInput) (*body[ActionRun], error) {
-	what := fmt.Sprintf("action %d", in.ID)
-	r, err := s.Store.ActionRun(ctx, in.ID)
-	if err == nil {
-		err = s.Store.RefuseAction(ctx, in.ID, in.Body.Why, s.Clock())
-	}
-	if err == nil {
-		r, err = s.Store.ActionRun(ctx, in.ID)
-	}
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	s.changed()
-	return &body[ActionRun]{ActionRunRow(r)}, nil
+	r, err := s.desk.Withdraw(ctx, by(ctx), in.ID, in.Body.Why)
+	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
 }
 
 func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {
@@ -184,81 +173,26 @@ func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionR
 
 func (s *server) getRun(ctx context.Context, in *RowPath) (*body[ActionRun], error) {
 	r, err := s.Store.ActionRun(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("action %d", in.ID), err)
-	}
-	return &body[ActionRun]{ActionRunRow(r)}, nil
+	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
 }
 
 func (s *server) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
-	e, err := s.environment(in.Body.Environment)
-	if err != nil {
-		return nil, err
-	}
-	r, err := RequestedRun(e, in.Body.Service, in.Body.Action)
-	if err != nil {
-		return nil, s.problem("action", err)
-	}
-	r.Person, r.Why, r.Branch = who(ctx), in.Body.Why, in.Body.Branch
-	return s.requestRun(ctx, r)
-}
-
-// RequestedRun is a request to run an action that is configured.
-func RequestedRun(e ops.Environment, service, name string) (ops.ActionRun, error) {
-	canonical, _ := e.Policy.Inventory.Canonical(service)
-	a, known := e.Policy.Inventory.Action(canonical, name)
-	if !known {
-		return ops.ActionRun{}, fmt.Errorf("service %s has no action %s; see the list of actions: %w", service, name, ops.ErrNotFound)
-	}
-	return ops.ActionRun{
-		Environment: e.Name, Service: canonical, Action: name, Kind: a.Kind, Tier: a.Tier, Does: a.Does(), Digest: a.Digest(),
-	}, nil
-}
-
-// RequestedUndo is a request to undo a run.
-func RequestedUndo(environments []ops.Environment, r ops.ActionRun) (ops.ActionRun, error) {
-	for _, e := range environments {
-		a, known := e.Policy.Inventory.Action(r.Service, r.Action)
-		if e.Name != r.Environment || !known {
-			continue
-		}
-		switch {
-		case !a.Undoable() || r.UndoOf != 0:
-			return ops.ActionRun{}, fmt.Errorf("%s of %s has no way back: %w", r.Action, r.Service, ops.ErrConflict)
-		case r.Status == ops.ActionUndone || r.Status == ops.ActionRefused || !r.Status.Ended():
-			return ops.ActionRun{}, fmt.Errorf("action %d is %s: %w", r.ID, r.Status, ops.ErrConflict)
-		}
-		return ops.ActionRun{
-			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID,
-			Does: a.WayBack(), Digest: a.Digest(),
-		}, nil
-	}
-	return ops.ActionRun{}, fmt.Errorf("%s of %s is not configured any more: %w", r.Action, r.Service, ops.ErrConflict)
+	r, err := s.desk.RunAction(ctx, by(ctx), desk.Action{
+		Environment: in.Body.Environment, Service: in.Body.Service, Name: in.Body.Action, Branch: in.Body.Branch, Why: in.Body.Why,
+	})
+	return s.run("action", r, err)
 }
 
 func (s *server) undoAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
-	what := fmt.Sprintf("action %d", in.ID)
-	r, err := s.Store.ActionRun(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	undo, err := RequestedUndo(s.Environments, r)
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	undo.Person, undo.Why = who(ctx), in.Body.Why
-	return s.requestRun(ctx, undo)
+	r, err := s.desk.Undo(ctx, by(ctx), in.ID, in.Body.Why)
+	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
 }
 
-func (s *server) requestRun(ctx context.Context, r ops.ActionRun) (*body[ActionRun], error) {
-	if strings.TrimSpace(r.Why) == "" {
-		return nil, huma.Error422UnprocessableEntity("why is missing: say why it is needed")
-	}
-	r, err := s.Store.RequestAction(ctx, r, s.Clock())
+// run answers with the run of an action.
+func (s *server) run(what string, r ops.ActionRun, err error) (*body[ActionRun], error) {
 	if err != nil {
-		return nil, s.problem("action", err)
+		return nil, s.problem(what, err)
 	}
-	s.changed()
 	return &body[ActionRun]{ActionRunRow(r)}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"claudeops/internal/api/situation"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -27,18 +28,10 @@ const Prefix = "/api/v1"
 // maxBody is far above the longest prompt that is accepted.
 const maxBody = 64 << 10
 
-// Control is what the API can ask of the running supervisor.
-type Control interface {
-	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
-	Cancel(ctx context.Context, id ops.CycleID, why string) error
-	// Wake says that something the cycle waits for has changed.
-	Wake(id ops.CycleID)
-}
-
 // Options are what the API needs.
 type Options struct {
 	Store        *store.Store
-	Control      Control
+	Control      desk.Control
 	Logger       *slog.Logger
 	Clock        ops.Clock
 	Version      string
@@ -70,6 +63,7 @@ type Process = metrics.Process
 
 type server struct {
 	Options
+	desk *desk.Desk
 }
 
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
@@ -78,6 +72,7 @@ func New(o Options) http.Handler {
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
+	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed}
 	if s.Walls == nil {
 		s.Walls = func() []situation.Wall { return nil }
 	}
@@ -166,18 +161,11 @@ func otherMethods(routes *http.ServeMux, r *http.Request) []string {
 
 // environment returns the environment of a request: the named one, or the first.
 func (s *server) environment(name string) (ops.Environment, error) {
-	if name == "" {
-		return s.Environments[0], nil
+	e, err := s.desk.Environment(name)
+	if err != nil {
+		return e, s.problem("environment", err)
 	}
-	var names []string
-	for _, e := range s.Environments {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
-	}
-	return ops.Environment{}, huma.Error422UnprocessableEntity(fmt.Sprintf("no environment is called %q; configured: %s",
-		name, strings.Join(names, ", ")))
+	return e, nil
 }
 
 // environments returns the environments of a request: the named one, or all.

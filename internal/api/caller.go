@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"claudeops/internal/access"
-	"claudeops/internal/ops"
+	"claudeops/internal/desk"
 )
 
 // Caller is the sender of a request.
@@ -43,20 +43,17 @@ func CallerOf(ctx context.Context) Caller {
 }
 
 // Recorded is the name under which a request is recorded.
-func (c Caller) Recorded() string {
-	if c.Via == "" {
-		return c.Name
-	}
-	return c.Via + " (" + c.Name + ")"
-}
+func (c Caller) Recorded() string { return desk.Person{Name: c.Name, Via: c.Via}.String() }
 
 // who is the name under which a request is recorded.
 func who(ctx context.Context) string { return CallerOf(ctx).Recorded() }
 
-// trigger is how a cycle was started: by a person at this machine, or through the API.
-func trigger(ctx context.Context) ops.Trigger {
-	if CallerOf(ctx).Local {
-		return ops.TriggerManual
+// by is the person of a request.
+func by(ctx context.Context) desk.Person {
+	c := CallerOf(ctx)
+	p := desk.Person{Name: c.Name, Via: c.Via, Door: desk.API}
+	if c.Local {
+		p.Door = desk.Command
 	}
-	return ops.TriggerAPI
+	return p
 }

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,9 +27,9 @@ type clearInput struct {
 	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-		Service     string `json:"service" minLength:"1" maxLength:"200"`
-		Action      string `json:"action,omitempty" maxLength:"40" doc:"restart, redeployment, or an action with its own cooldown. Default: all."`
-		Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why the limit is reset, for the record."`
+		Service     string `json:"service"`
+		Action      string `json:"action,omitempty" doc:"restart, redeployment, or an action with its own cooldown. Default: all."`
+		Reason      string `json:"reason" doc:"Why the limit is reset, for the record. At most 500 characters."`
 	}
 }
 
@@ -65,19 +63,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 }
 
 func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[cleared], error) {
-	e, err := s.environment(in.Body.Environment)
-	if err != nil {
-		return nil, err
-	}
-	if strings.TrimSpace(in.Body.Reason) == "" {
-		return nil, huma.Error422UnprocessableEntity("reason is missing: say why the limit is reset")
-	}
-	limited := func(l ops.CooldownLimit) bool { return l.Action == in.Body.Action }
-	if in.Body.Action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
-		return nil, huma.Error422UnprocessableEntity(
-			in.Body.Action + " has no cooldown: use restart, redeployment or an action with its own cooldown")
-	}
-	n, err := s.Store.ClearCooldown(ctx, e.Name, in.Body.Service, in.Body.Action, in.Body.Reason, who(ctx), s.Clock())
+	n, err := s.desk.ClearCooldown(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.Action, in.Body.Reason)
 	if err != nil {
 		return nil, s.problem("cooldown of "+in.Body.Service, err)
 	}

@@ -81,7 +81,7 @@ type accepted struct {
 // newCycle is what a caller can choose. The tier is not part of it: every cycle starts at Tier 1.
 type newCycle struct {
 	Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-	Prompt      string `json:"prompt,omitempty" maxLength:"20000" doc:"Added to the prompt of Tier 1."`
+	Prompt      string `json:"prompt,omitempty" doc:"Added to the prompt of Tier 1. At most 20,000 characters."`
 	DryRun      bool   `json:"dry_run,omitempty" doc:"Observe only. False does not override a configured dry run."`
 }
 
@@ -110,7 +110,7 @@ type cancelInput struct {
 	CyclePath
 	Keyed
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
 }
 
@@ -153,26 +153,14 @@ func (s *server) registerCycles(api huma.API) {
 }
 
 func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
-	var asked newCycle
-	if in.Body != nil {
-		asked = *in.Body
-	}
-	environment, err := s.environment(asked.Environment)
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.Control.Submit(ctx, ops.NewCycle{
-		Environment: environment.Name,
-		Trigger:     trigger(ctx),
-		Prompt:      asked.Prompt,
-		Options:     ops.CycleOptions{DryRun: asked.DryRun},
-		At:          s.Clock(),
-		Key:         in.scoped(ctx),
+	asked := value(in.Body)
+	id, err := s.desk.RunCycle(ctx, by(ctx), ops.NewCycle{
+		Environment: asked.Environment, Prompt: asked.Prompt, Options: ops.CycleOptions{DryRun: asked.DryRun}, Key: in.scoped(ctx),
 	})
 	if err != nil {
 		return nil, s.problem("run a cycle", err)
 	}
-	return s.queued(ctx, id, environment.Name)
+	return s.queued(ctx, id, asked.Environment)
 }
 
 // queued answers with a cycle that was queued, and with what agents leave alone in its environment. The cycle is queued whatever that is.
@@ -255,11 +243,7 @@ func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
-	why := "cancelled through the API"
-	if in.Body != nil && in.Body.Reason != "" {
-		why = in.Body.Reason
-	}
-	if err := s.Control.Cancel(ctx, ops.CycleID(in.ID), why); err != nil {
+	if err := s.desk.Cancel(ctx, by(ctx), ops.CycleID(in.ID), value(in.Body).Reason); err != nil {
 		return nil, s.problem(fmt.Sprintf("cancel cycle %d", in.ID), err)
 	}
 	return &body[accepted]{accepted{ID: in.ID, Status: "cancelling"}}, nil

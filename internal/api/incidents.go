@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/postmortem"
@@ -91,9 +91,9 @@ type approveInput struct {
 	RowPath
 	Keyed
 	Body *struct {
-		Reason   string `json:"reason,omitempty" maxLength:"500" doc:"Why, for the record."`
+		Reason   string `json:"reason,omitempty" doc:"Why, for the record. At most 500 characters."`
 		PlanHash string `json:"plan_hash,omitempty" doc:"The plan that is approved. Without it no step of a plan runs, and the tier starts."`
-		Steps    []int  `json:"steps,omitempty" maxItems:"50" doc:"The approved steps, counted from 1. Default: all."`
+		Steps    []int  `json:"steps,omitempty" doc:"The approved steps, counted from 1. Default: all."`
 	}
 }
 
@@ -122,7 +122,7 @@ type answerInput struct {
 	RowPath
 	Keyed
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
 }
 
@@ -137,7 +137,7 @@ type denyInput struct {
 	RowPath
 	Keyed
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 		For    string `json:"for,omitempty" doc:"How long the no lasts: such as 24h (default), or seconds; 0: this question only."`
 	}
 }
@@ -148,7 +148,7 @@ type snoozeInput struct {
 	Body struct {
 		Until  *time.Time `json:"until,omitempty" doc:"A time in the future."`
 		For    string     `json:"for,omitempty" doc:"A duration such as 2h, instead of until."`
-		Reason string     `json:"reason,omitempty" maxLength:"500" doc:"For the record."`
+		Reason string     `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
 }
 
@@ -196,7 +196,8 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
-	return s.incident(in.ID, func() (ops.Incident, error) { return s.Store.Incident(ctx, in.ID) })
+	i, err := s.Store.Incident(ctx, in.ID)
+	return s.incident(in.ID, i, err)
 }
 
 // reportOperation describes the report, which is text and not JSON.
@@ -228,54 +229,36 @@ type runIncidentInput struct {
 }
 
 func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submitOutput, error) {
-	i, err := s.Store.Incident(ctx, in.ID)
+	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID, in.scoped(ctx))
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
-	}
-	n := i.Again()
-	n.Trigger, n.At, n.Key = trigger(ctx), s.Clock(), in.scoped(ctx)
-	id, err := s.Control.Submit(ctx, n)
-	if err != nil {
-		return nil, s.problem("run a cycle", err)
 	}
 	return s.queued(ctx, id, i.Environment)
 }
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
-	return s.incident(in.ID, func() (ops.Incident, error) { return s.Store.Acknowledge(ctx, in.ID, who(ctx), in.reason(), s.Clock()) })
+	i, err := s.desk.Acknowledge(ctx, by(ctx), in.ID, in.reason())
+	return s.incident(in.ID, i, err)
 }
 
 func (s *server) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
-	return s.incident(in.ID, func() (ops.Incident, error) {
-		return s.Store.ResolveIncident(ctx, in.ID, who(ctx), in.reason(), s.Clock())
-	})
+	i, err := s.desk.Resolve(ctx, by(ctx), in.ID, in.reason())
+	return s.incident(in.ID, i, err)
 }
 
 func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
-	until := in.Body.Until
-	if in.Body.For != "" {
-		d, err := time.ParseDuration(in.Body.For)
-		if err != nil || d <= 0 {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("for is %q: give a duration such as 2h", in.Body.For))
-		}
-		until = ops.Ptr(s.Clock().Add(d))
+	until, err := end(in.Body.Until, in.Body.For)
+	if err != nil {
+		return nil, s.problem("snooze", err)
 	}
-	if until == nil || !until.After(s.Clock()) {
-		return nil, huma.Error422UnprocessableEntity("the end is missing or in the past: give until or for")
-	}
-	return s.incident(in.ID, func() (ops.Incident, error) {
-		return s.Store.Snooze(ctx, in.ID, who(ctx), *until, in.Body.Reason, s.Clock())
-	})
+	i, err := s.desk.Snooze(ctx, by(ctx), in.ID, until, in.Body.Reason)
+	return s.incident(in.ID, i, err)
 }
 
-// incident reads or changes an incident and wakes the cycle that waits for it.
-func (s *server) incident(id int64, do func() (ops.Incident, error)) (*body[Incident], error) {
-	i, err := do()
+// incident answers with an incident.
+func (s *server) incident(id int64, i ops.Incident, err error) (*body[Incident], error) {
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", id), err)
-	}
-	if i.Waiting != nil {
-		s.Control.Wake(*i.Waiting)
 	}
 	return &body[Incident]{IncidentRow(i)}, nil
 }
@@ -296,60 +279,34 @@ func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[li
 
 func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval], error) {
 	a, err := s.Store.Approval(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
-	}
-	return &body[Approval]{ApprovalRow(a)}, nil
+	return s.approval(in.ID, a, err)
 }
 
 func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
-	var reason string
+	asked := value(in.Body)
 	var lasts *time.Duration
-	if in.Body != nil {
-		reason = in.Body.Reason
-	}
-	if in.Body != nil && in.Body.For != "" {
-		d, err := lasting(in.Body.For)
+	if asked.For != "" {
+		d, err := desk.Span(asked.For)
 		if err != nil {
-			return nil, huma.Error422UnprocessableEntity(err.Error())
+			return nil, s.problem("deny", err)
 		}
 		lasts = &d
 	}
-	a, err := s.Store.Deny(ctx, in.ID, lasts, who(ctx), reason, s.Clock())
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
-	}
-	s.Control.Wake(a.CycleID)
-	return &body[Approval]{ApprovalRow(a)}, nil
-}
-
-// lasting reads a duration, or seconds.
-func lasting(text string) (time.Duration, error) {
-	given := text
-	if _, err := strconv.Atoi(text); err == nil {
-		given += "s"
-	}
-	d, err := time.ParseDuration(given)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("for is %q: give a duration such as 24h, seconds, or 0", text)
-	}
-	return d, nil
+	a, err := s.desk.Deny(ctx, by(ctx), in.ID, lasts, asked.Reason)
+	return s.approval(in.ID, a, err)
 }
 
 func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
-	var reason, hash string
-	var steps []int
-	if in.Body != nil {
-		reason, hash, steps = in.Body.Reason, in.Body.PlanHash, in.Body.Steps
-	}
-	a, err := s.Store.Approval(ctx, in.ID)
-	if err == nil {
-		a, err = s.Store.ApproveSteps(ctx, a, hash, steps, who(ctx), reason, s.Clock())
-	}
+	asked := value(in.Body)
+	a, err := s.desk.Approve(ctx, by(ctx), in.ID, desk.Steps{Plan: asked.PlanHash, Numbers: asked.Steps}, asked.Reason)
+	return s.approval(in.ID, a, err)
+}
+
+// approval answers with an approval.
+func (s *server) approval(id int64, a ops.Approval, err error) (*body[Approval], error) {
 	if err != nil {
-		return nil, s.problem(fmt.Sprintf("approval %d", in.ID), err)
+		return nil, s.problem(fmt.Sprintf("approval %d", id), err)
 	}
-	s.Control.Wake(a.CycleID)
 	return &body[Approval]{ApprovalRow(a)}, nil
 }
 

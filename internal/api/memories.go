@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,10 +39,10 @@ type rememberInput struct {
 	Keyed
 	Body struct {
 		Environment string     `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
-		Category    string     `json:"category,omitempty" maxLength:"50" default:"note" doc:"Kind of knowledge, one word."`
-		Service     string     `json:"service,omitempty" maxLength:"200" doc:"Service it is about. Default: all."`
-		Observation string     `json:"observation" minLength:"1" maxLength:"2000"`
-		Confidence  float64    `json:"confidence,omitempty" minimum:"0" maximum:"1" default:"0.9"`
+		Category    string     `json:"category,omitempty" default:"note" doc:"Kind of knowledge, one word. At most 50 characters."`
+		Service     string     `json:"service,omitempty" doc:"Service it is about. Default: all."`
+		Observation string     `json:"observation" doc:"At most 2000 characters."`
+		Confidence  *float64   `json:"confidence,omitempty" doc:"From 0 to 1. Default: 0.9."`
 		ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"When it expires. Default: never."`
 	}
 }
@@ -81,53 +80,27 @@ func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list
 	return &body[list[Memory]]{page(rows, q.Limit, func(m ops.Memory) int64 { return m.ID }, MemoryRow)}, nil
 }
 
-// memory finds a memory by its id.
-func (s *server) memory(ctx context.Context, id int64) (ops.Memory, error) {
-	rows, err := s.Store.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
-	if err == nil && (len(rows) == 0 || rows[0].ID != id) {
-		err = ops.ErrNotFound
-	}
-	if err != nil {
-		return ops.Memory{}, s.problem(fmt.Sprintf("memory %d", id), err)
-	}
-	return rows[0], nil
-}
-
 func (s *server) getMemory(ctx context.Context, in *RowPath) (*body[Memory], error) {
-	m, err := s.memory(ctx, in.ID)
+	m, err := s.desk.Memory(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return nil, s.problem(fmt.Sprintf("memory %d", in.ID), err)
 	}
 	return &body[Memory]{MemoryRow(m)}, nil
 }
 
 func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutput, error) {
-	e, err := s.environment(in.Body.Environment)
-	if err != nil {
-		return nil, err
-	}
-	if strings.TrimSpace(in.Body.Observation) == "" {
-		return nil, huma.Error422UnprocessableEntity("the observation is empty")
-	}
-	if x := in.Body.ExpiresAt; x != nil && !x.After(s.Clock()) {
-		return nil, huma.Error422UnprocessableEntity("expires_at is in the past")
-	}
-	id, err := s.Store.AddMemory(ctx, ops.Memory{
-		Environment: e.Name, Category: in.Body.Category, Service: in.Body.Service, Observation: in.Body.Observation,
-		Confidence: in.Body.Confidence, Source: "operator", CreatedAt: s.Clock(), ExpiresAt: in.Body.ExpiresAt,
-	})
+	m, err := s.desk.AddMemory(ctx, by(ctx), ops.Memory{
+		Environment: in.Body.Environment, Category: in.Body.Category, Service: in.Body.Service, Observation: in.Body.Observation,
+		ExpiresAt: in.Body.ExpiresAt,
+	}, in.Body.Confidence)
 	if err != nil {
 		return nil, s.problem("add memory", err)
 	}
-	m, err := s.memory(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", Prefix, id), Body: MemoryRow(m)}, nil
+	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", Prefix, m.ID), Body: MemoryRow(m)}, nil
 }
 
 func (s *server) forget(ctx context.Context, in *RowPath) (*struct{}, error) {
-	if err := s.Store.RemoveMemory(ctx, in.ID); err != nil {
+	if err := s.desk.RemoveMemory(ctx, by(ctx), in.ID); err != nil {
 		return nil, s.problem(fmt.Sprintf("memory %d", in.ID), err)
 	}
 	return &struct{}{}, nil

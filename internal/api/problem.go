@@ -8,12 +8,16 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
 // problem turns an error into one that the caller sees. Internal errors are logged and not shown.
 func (s *server) problem(what string, err error) error {
+	if text, wrong := desk.Problem(err); wrong {
+		return huma.Error422UnprocessableEntity(text)
+	}
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
 		return huma.Error404NotFound(what + ": not found")

@@ -137,18 +137,9 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 	return &body[Chain]{chainOf(rows)}, nil
 }
 
-// stopSession ends the whole cycle: an unfinished repair is for a person, not for the next tier.
 func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
-	what := fmt.Sprintf("stop session %d", in.ID)
-	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	if row.Status.Ended() {
-		return nil, huma.Error409Conflict(fmt.Sprintf("%s: it already ended (%s)", what, row.Status))
-	}
-	if err := s.Control.Cancel(ctx, row.CycleID, fmt.Sprintf("session %d was stopped through the API", in.ID)); err != nil {
-		return nil, s.problem(what, err)
+	if err := s.desk.Stop(ctx, by(ctx), ops.SessionID(in.ID)); err != nil {
+		return nil, s.problem(fmt.Sprintf("stop session %d", in.ID), err)
 	}
 	return &body[accepted]{accepted{ID: in.ID, Status: "stopping"}}, nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -58,14 +58,14 @@ type silenceInput struct {
 	Keyed
 	Body struct {
 		Environment string            `json:"environment,omitempty" doc:"Default: all."`
-		Service     string            `json:"service,omitempty" maxLength:"200" doc:"Service name; * matches any text."`
-		Group       string            `json:"group,omitempty" maxLength:"200" doc:"Group of services."`
-		Probe       string            `json:"probe,omitempty" maxLength:"200" doc:"Name of a probe."`
-		Labels      map[string]string `json:"labels,omitempty" maxProperties:"20" doc:"Labels of alerts, with a pattern for each."`
-		Reason      string            `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the record."`
+		Service     string            `json:"service,omitempty" doc:"Service name; * matches any text. A name has at most 200 characters."`
+		Group       string            `json:"group,omitempty" doc:"Group of services."`
+		Probe       string            `json:"probe,omitempty" doc:"Name of a probe."`
+		Labels      map[string]string `json:"labels,omitempty" doc:"Up to 20 labels of alerts, with a pattern for each."`
+		Reason      string            `json:"reason" doc:"Why, for the record. At most 500 characters."`
 		From        *time.Time        `json:"from,omitempty" doc:"Start. Default: now."`
 		Until       *time.Time        `json:"until,omitempty" doc:"End."`
-		For         string            `json:"for,omitempty" doc:"Duration such as 2h, instead of until."`
+		For         string            `json:"for,omitempty" doc:"A duration such as 2h, or seconds, instead of until. At most 90 days."`
 	}
 }
 
@@ -118,68 +118,45 @@ func (s *server) listSilences(ctx context.Context, q *silencesQuery) (*body[list
 }
 
 func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutput, error) {
-	now := s.Clock()
-	if in.Body.Environment != "" {
-		if _, err := s.environment(in.Body.Environment); err != nil {
-			return nil, err
-		}
-	}
-	q := ops.Silence{
+	asked := desk.Silence{
 		Environment: in.Body.Environment, Service: in.Body.Service, Group: in.Body.Group, Probe: in.Body.Probe, Labels: in.Body.Labels,
-		Reason: in.Body.Reason, Author: who(ctx), CreatedAt: now, From: now,
+		Reason: in.Body.Reason, From: value(in.Body.From),
 	}
-	if in.Body.From != nil {
-		q.From = *in.Body.From
+	var err error
+	if asked.End, err = end(in.Body.Until, in.Body.For); err != nil {
+		return nil, s.problem("add silence", err)
 	}
-	if err := in.settle(&q); err != nil {
-		return nil, err
-	}
-	added, err := s.Store.AddSilence(ctx, q)
+	added, err := s.desk.AddSilence(ctx, by(ctx), asked)
 	if err != nil {
 		return nil, s.problem("add silence", err)
 	}
-	s.changed()
 	location := fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", Prefix, added.ID+1)
-	return &silenceOutput{Location: location, Body: SilenceRow(added, now)}, nil
+	return &silenceOutput{Location: location, Body: SilenceRow(added, s.Clock())}, nil
 }
 
-// settle sets the end of a silence and checks that nothing is missing.
-func (in *silenceInput) settle(q *ops.Silence) error {
-	switch {
-	case q.Service == "" && q.Group == "" && q.Probe == "" && len(q.Labels) == 0:
-		return huma.Error422UnprocessableEntity("it would mute everything: give service, group, probe or labels; * matches any text")
-	case strings.TrimSpace(q.Reason) == "":
-		return huma.Error422UnprocessableEntity("reason is missing: say why, for the record")
-	case (in.Body.Until == nil) == (in.Body.For == ""):
-		return huma.Error422UnprocessableEntity("a silence needs an end: give either until or for")
-	case in.Body.Until != nil:
-		q.Until = *in.Body.Until
-	default:
-		d, err := time.ParseDuration(in.Body.For)
-		if err != nil || d <= 0 {
-			return huma.Error422UnprocessableEntity(fmt.Sprintf("for is %q: give a duration such as 2h", in.Body.For))
-		}
-		q.Until = q.From.Add(d)
+// end is when something ends: at a time, or after a while.
+func end(until *time.Time, span string) (out desk.End, err error) {
+	out.Until = value(until)
+	if span != "" {
+		out.For, err = desk.Span(span)
 	}
-	for name, pattern := range q.Labels {
-		if name == "" || pattern == "" || len(name) > 200 || len(pattern) > 200 {
-			return huma.Error422UnprocessableEntity("a label needs a name and a pattern of at most 200 characters each")
-		}
+	return out, err
+}
+
+// value is the zero value for nil.
+func value[T any](p *T) (out T) {
+	if p != nil {
+		out = *p
 	}
-	if !q.Until.After(q.From) || !q.Until.After(q.CreatedAt) {
-		return huma.Error422UnprocessableEntity("the end is before the start or in the past: give a later end")
-	}
-	return nil
+	return out
 }
 
 func (s *server) endSilence(ctx context.Context, in *rowInput) (*body[Silence], error) {
-	now := s.Clock()
-	q, err := s.Store.EndSilence(ctx, in.ID, who(ctx), now)
+	q, err := s.desk.EndSilence(ctx, by(ctx), in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("silence %d", in.ID), err)
 	}
-	s.changed()
-	return &body[Silence]{SilenceRow(q, now)}, nil
+	return &body[Silence]{SilenceRow(q, s.Clock())}, nil
 }
 
 func (s *server) listNotifications(ctx context.Context, q *notificationsQuery) (*body[list[Notification]], error) {
@@ -196,10 +173,9 @@ func (s *server) listNotifications(ctx context.Context, q *notificationsQuery) (
 
 func (s *server) retryNotification(ctx context.Context, in *rowInput) (*body[Notification], error) {
 	what := fmt.Sprintf("notification %d", in.ID)
-	if err := s.Store.RetryNotice(ctx, in.ID, s.Clock()); err != nil {
+	if err := s.desk.RetryNotification(ctx, by(ctx), in.ID); err != nil {
 		return nil, s.problem(what, err)
 	}
-	s.changed()
 	rows, err := s.Store.NoticeList(ctx, store.NoticeFilter{Before: in.ID + 1, Limit: 1})
 	if err == nil && (len(rows) == 0 || rows[0].ID != in.ID) {
 		err = ops.ErrNotFound
@@ -208,13 +184,6 @@ func (s *server) retryNotification(ctx context.Context, in *rowInput) (*body[Not
 		return nil, s.problem(what, err)
 	}
 	return &body[Notification]{NotificationRow(rows[0])}, nil
-}
-
-// changed reports that silences or notifications were written.
-func (s *server) changed() {
-	if s.Changed != nil {
-		s.Changed()
-	}
 }
 
 // SilenceRow is a silence at a time.

@@ -159,7 +159,7 @@ func (a *app) actionsRun() *cobra.Command {
 		Use: "run SERVICE ACTION", Short: "Run an action now; the daemon checks and runs it", Args: cobra.ExactArgs(2),
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.request(c.Context(), why, func(s *client) (api.ActionRun, error) {
+			return a.request(c.Context(), func(s *client) (api.ActionRun, error) {
 				return s.RunAction(c.Context(), environment, args[0], args[1], branch, why)
 			})
 		},
@@ -179,7 +179,7 @@ func (a *app) actionsUndo() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.request(c.Context(), why, func(s *client) (api.ActionRun, error) { return s.UndoAction(c.Context(), id, why) })
+			return a.request(c.Context(), func(s *client) (api.ActionRun, error) { return s.UndoAction(c.Context(), id, why) })
 		},
 	}
 	c.Flags().StringVar(&why, "why", "", "why it is undone, for the record (required)")
@@ -187,10 +187,7 @@ func (a *app) actionsUndo() *cobra.Command {
 }
 
 // request asks the daemon for a run and waits for its end.
-func (a *app) request(ctx context.Context, why string, ask func(*client) (api.ActionRun, error)) error {
-	if strings.TrimSpace(why) == "" {
-		return usage(errors.New("--why is missing: say why, for the record"))
-	}
+func (a *app) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
 	var run api.ActionRun
 	err := a.change(ctx, func(s *client) error {
 		var err error

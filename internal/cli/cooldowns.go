@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 )
 
 func (a *app) cooldownsCommand() *cobra.Command {
@@ -41,12 +39,6 @@ func (a *app) cooldownsClear() *cobra.Command {
 		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !config.IsActionName(args[1]) {
-				return usage(fmt.Errorf("%q is not an action: use restart, redeployment or the name of an action", args[1]))
-			}
-			if reason == "" {
-				return usage(errors.New("--reason is missing: say why, for the record"))
-			}
 			return a.change(c.Context(), func(s *client) error {
 				n, err := s.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
 				if err != nil {

@@ -136,30 +136,30 @@ func (a *app) cyclesCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error { return a.cancel(c.Context(), s, ops.CycleID(n), why) })
+			return a.change(c.Context(), func(s *client) error {
+				return a.ending(c.Context(), fmt.Sprintf("cycle %d", n), s.CancelCycle(c.Context(), ops.CycleID(n), why))
+			})
 		},
 	}
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")
 	return c
 }
 
-// cancel records the request and wakes the daemon. Without a daemon the next start ends the cycle.
-func (a *app) cancel(ctx context.Context, s *client, id ops.CycleID, why string) error {
-	if err := s.CancelCycle(ctx, id, why); err != nil {
+// ending wakes the daemon, which ends what was cancelled. Without a daemon the next start does.
+func (a *app) ending(ctx context.Context, what string, err error) error {
+	if err != nil {
 		return err
 	}
-	if a.remote != nil {
-		fmt.Fprintf(a.Stderr, "cycle %d is being cancelled\n", id)
-		return nil
+	if a.remote == nil {
+		_, err = control.Wake(ctx, a.stateDir)
 	}
-	_, err := control.Wake(ctx, a.stateDir)
 	switch {
 	case errors.Is(err, control.ErrNoDaemon):
-		fmt.Fprintf(a.Stderr, "cycle %d ends at the next start: no daemon is running\n", id)
+		fmt.Fprintf(a.Stderr, "%s ends at the next start: no daemon is running\n", what)
 	case err != nil:
 		return fmt.Errorf("wake daemon: %w", err)
 	default:
-		fmt.Fprintf(a.Stderr, "cycle %d is being cancelled\n", id)
+		fmt.Fprintf(a.Stderr, "%s is being cancelled\n", what)
 	}
 	return nil
 }

@@ -227,9 +227,6 @@ func (a *app) incidentsSnooze() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if span <= 0 {
-				return usage(errors.New("--for is missing: give a duration such as 2h"))
-			}
 			return a.change(c.Context(), func(s *client) error {
 				i, err := s.Snooze(c.Context(), id, span, reason)
 				if err != nil {
@@ -398,9 +395,6 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 			id, err := number(args[0])
 			if err != nil {
 				return err
-			}
-			if span < 0 {
-				return usage(errors.New("--for is negative: give a duration such as 24h, or 0 for this question only"))
 			}
 			lasts := &span
 			if !c.Flags().Changed("for") {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,12 +50,6 @@ func (a *app) memoryAdd() *cobra.Command {
 		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
 		Example: `  claudeops memory add --service jellyfin "the first start after an upgrade takes ten minutes"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if m.Confidence < 0 || m.Confidence > 1 {
-				return usage(fmt.Errorf("--confidence is %v: use 0 to 1", m.Confidence))
-			}
-			if args[0] == "" {
-				return usage(errors.New("the text is empty"))
-			}
 			m.Observation = args[0]
 			return a.change(c.Context(), func(s *client) error {
 				if keep > 0 {

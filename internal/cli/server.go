@@ -71,6 +71,11 @@ func (c *client) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, 
 	return got.ID, err
 }
 
+// StopSession asks for the end of a session and its cycle.
+func (c *client) StopSession(ctx context.Context, id ops.SessionID) error {
+	return c.ask(ctx, http.MethodPost, "/sessions/"+digits(id)+"/stop", nil, nil)
+}
+
 // CancelCycle asks for the end of a cycle.
 func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string) error {
 	return c.ask(ctx, http.MethodPost, "/cycles/"+digits(id)+"/cancel", because(reason), nil)
@@ -261,9 +266,10 @@ func (c *client) AddSilence(ctx context.Context, q ops.Silence, span time.Durati
 	if !q.From.IsZero() {
 		body["from"] = q.From
 	}
-	if q.Until.IsZero() {
+	if span != 0 {
 		body["for"] = span.String()
-	} else {
+	}
+	if !q.Until.IsZero() {
 		body["until"] = q.Until
 	}
 	return post[api.Silence](ctx, c, "/silences", body)

@@ -290,14 +290,7 @@ func (a *app) sessionsStop() *cobra.Command {
 				return err
 			}
 			return a.change(c.Context(), func(s *client) error {
-				x, err := s.Session(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				if x.Status.Ended() {
-					return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, x.Status, ops.ErrConflict)
-				}
-				return a.cancel(c.Context(), s, ops.CycleID(x.CycleID), fmt.Sprintf("session %d was stopped from the command line", id))
+				return a.ending(c.Context(), fmt.Sprintf("session %d", id), s.StopSession(c.Context(), id))
 			})
 		},
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,14 +73,11 @@ func (a *app) silencesAdd() *cobra.Command {
 			if q.Labels, err = pairs(labels); err != nil {
 				return usage(err)
 			}
-			if q.Service == "" && q.Group == "" && q.Probe == "" && len(q.Labels) == 0 {
-				return usage(errors.New("give --service, --group, --probe or --label; * matches any text"))
+			if q.From, err = at("from", from); err != nil {
+				return err
 			}
-			if strings.TrimSpace(q.Reason) == "" {
-				return usage(errors.New("--reason is missing: say why, for the record"))
-			}
-			if q.From, q.Until, err = times(from, until, span, time.Now()); err != nil {
-				return usage(err)
+			if q.Until, err = at("until", until); err != nil {
+				return err
 			}
 			return a.change(c.Context(), func(s *client) error {
 				added, err := s.AddSilence(c.Context(), q, span)
@@ -122,34 +118,16 @@ func pairs(words []string) (map[string]string, error) {
 	return out, nil
 }
 
-// times reads when a silence begins and ends. A start or an end that is not given is zero.
-func times(from, until string, span time.Duration, now time.Time) (begin, end time.Time, err error) {
-	if from != "" {
-		if begin, err = time.Parse(time.RFC3339, from); err != nil {
-			return begin, end, fmt.Errorf("--from is %q: give a time such as 2026-03-14T22:00:00Z", from)
-		}
+// at reads the time of a flag; none is zero.
+func at(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	switch {
-	case until != "" && span != 0:
-		return begin, end, errors.New("give --for or --until, not both")
-	case until == "" && span <= 0:
-		return begin, end, errors.New("choose a duration with --for 2h, or an end with --until")
-	case until != "":
-		if end, err = time.Parse(time.RFC3339, until); err != nil {
-			return begin, end, fmt.Errorf("--until is %q: give a time such as 2026-03-15T04:00:00Z", until)
-		}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, usage(fmt.Errorf("--%s is %q: give a time such as 2026-03-14T22:00:00Z", flag, text))
 	}
-	last := end
-	switch {
-	case until == "" && from == "":
-		last = now.Add(span)
-	case until == "":
-		last = begin.Add(span)
-	}
-	if !last.After(now) || !last.After(begin) {
-		return begin, end, errors.New("the end is before the start or in the past: give a later end")
-	}
-	return begin, end, nil
+	return t, nil
 }
 
 func (a *app) silencesRemove() *cobra.Command {

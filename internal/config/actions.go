@@ -29,7 +29,6 @@ const (
 
 var (
 	placeholder     = ops.Pattern(`\{\{[^}]*\}\}`)
-	actionNaming    = ops.Pattern(actionName)
 	containerNaming = ops.Pattern(containerForm)
 	unitNaming      = ops.Pattern(unitForm)
 )
@@ -43,9 +42,6 @@ type action struct {
 	per   time.Duration
 	off   bool
 }
-
-// IsActionName reports whether an action can have this name.
-func IsActionName(name string) bool { return actionNaming().MatchString(name) }
 
 func namedKind(name string, form string) kind[string] {
 	return matching(name, form, "a "+name, "use letters, digits, dots and dashes, beginning with a letter or digit")

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"claudeops/internal/config"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/notify"
 )
@@ -81,7 +82,8 @@ func (h *Host) replies() *notify.Replies {
 		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
 	}
 	return notify.NewReplies(notify.RepliesOptions{
-		Native: native(c), Store: h.store, URLs: urls, Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
+		Native: native(c), Store: h.store, URLs: urls, Clock: h.Clock, Logger: h.Logger,
+		Desk: &desk.Desk{Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge},
 	})
 }
 

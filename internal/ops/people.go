@@ -71,6 +71,15 @@ type Approval struct {
 	States []PlanProgress
 }
 
+// AllSteps are the steps of the plan, counted from 1.
+func (a Approval) AllSteps() []int {
+	var steps []int
+	for n := range a.Plan {
+		steps = append(steps, n+1)
+	}
+	return steps
+}
+
 // Supervisor is the name under which the program answers questions and closes incidents by itself.
 const Supervisor = "claudeops"
 

@@ -146,4 +146,5 @@ type Memory struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	ExpiresAt   *time.Time
+	By          string // the person who adds it, for the event; it is not stored with the memory
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -93,12 +92,6 @@ func (s *Acts) LastVersion(ctx context.Context, environment, service, current st
 func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time) (ops.ActionRun, error) {
 	at = s.orNow(at)
 	err := s.db.Write(ctx, "request_action", func(tx db.Querier) error {
-		if err := requireName(r.Person); err != nil {
-			return err
-		}
-		if strings.TrimSpace(r.Why) == "" {
-			return errors.New("no reason given: say why it is needed")
-		}
 		r.Status, r.RequestedAt = ops.ActionRequested, at
 		var err error
 		if r.ID, err = insertAction(ctx, tx, r); err != nil {

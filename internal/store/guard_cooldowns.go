@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -134,9 +132,6 @@ func cooldowns(ctx context.Context, q db.Querier, environment string, limits []o
 // means every action. It needs no owner: a person may do it next to a running daemon.
 func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, reason, by string, at time.Time) (cleared int, err error) {
 	err = s.db.Write(ctx, "clear_cooldown", func(tx db.Querier) error {
-		if strings.TrimSpace(reason) == "" {
-			return errors.New("no reason given: say why it may be done again")
-		}
 		at := s.orNow(at)
 		// The status stays: a running action may go on, and a service that is down may be brought up.
 		r, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET counts = FALSE, cleared_at = ?

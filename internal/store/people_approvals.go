@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -171,7 +170,7 @@ type given struct {
 
 // answerIn is Answer within a transaction. A conflict has written nothing.
 func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
-	if err := checkAnswer(g.status, g.by); err != nil {
+	if err := checkAnswer(g.status); err != nil {
 		return ops.Approval{}, err
 	}
 	a, err := settleApproval(ctx, tx, id, g.status, g.by, g.reason, at)
@@ -212,14 +211,10 @@ func (s *People) AnswerPlan(
 func (s *People) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval, hash string, steps []int, by, reason string,
 	at time.Time,
 ) (ops.Approval, error) {
-	if err := requireName(by); err != nil {
-		return ops.Approval{}, err
+	if hash != a.PlanHash {
+		return ops.Approval{}, fmt.Errorf("the plan is not the one that was shown: look at it again: %w", ops.ErrConflict)
 	}
-	chosen, err := chosenSteps(a, hash, steps)
-	if err != nil {
-		return ops.Approval{}, err
-	}
-	text, err := db.JSON(chosen)
+	text, err := db.JSON(db.OrEmpty(steps))
 	if err != nil {
 		return ops.Approval{}, err
 	}
@@ -228,47 +223,6 @@ func (s *People) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval
 		return ops.Approval{}, err
 	}
 	return s.answerIn(ctx, tx, a.ID, given{status: ops.ApprovalApproved, by: by, reason: reason}, at)
-}
-
-// ApproveSteps approves a question: with the hash of its plan the given steps of it, or all if none are given, and without a hash
-// none of them.
-func (s *People) ApproveSteps(ctx context.Context, a ops.Approval, hash string, steps []int, by, reason string,
-	at time.Time,
-) (ops.Approval, error) {
-	if hash == "" {
-		return s.Answer(ctx, a.ID, ops.ApprovalApproved, by, reason, at)
-	}
-	if len(steps) == 0 {
-		steps = allSteps(a)
-	}
-	return s.AnswerPlan(ctx, a.ID, hash, steps, by, reason, at)
-}
-
-// allSteps are the steps of the plan of a question, counted from 1.
-func allSteps(a ops.Approval) []int {
-	var steps []int
-	for n := range a.Plan {
-		steps = append(steps, n+1)
-	}
-	return steps
-}
-
-// chosenSteps checks what a person chose of a plan.
-func chosenSteps(a ops.Approval, hash string, steps []int) ([]int, error) {
-	if len(a.Plan) == 0 {
-		return nil, errors.New("the question has no plan")
-	}
-	if hash != a.PlanHash {
-		return nil, fmt.Errorf("the plan is not the one that was shown: look at it again: %w", ops.ErrConflict)
-	}
-	chosen := slices.Clone(steps)
-	slices.Sort(chosen)
-	for i, n := range chosen {
-		if n < 1 || n > len(a.Plan) || i > 0 && n == chosen[i-1] {
-			return nil, fmt.Errorf("the plan has the steps 1 to %d, each once; got %d", len(a.Plan), n)
-		}
-	}
-	return db.OrEmpty(chosen), nil
 }
 
 // settleApproval records the answer to a pending question, with its event.
@@ -305,7 +259,7 @@ func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error
 	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove {
 		return err
 	}
-	a.Steps, a.Answer = allSteps(*a), a.Answer+"; on_expiry approves all steps of the plan"
+	a.Steps, a.Answer = a.AllSteps(), a.Answer+"; on_expiry approves all steps of the plan"
 	text, err := db.JSON(a.Steps)
 	if err != nil {
 		return err
@@ -336,7 +290,7 @@ func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at ti
 	return nil
 }
 
-func checkAnswer(status ops.ApprovalStatus, by string) error {
+func checkAnswer(status ops.ApprovalStatus) error {
 	switch status {
 	case ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired:
 	case ops.ApprovalPending, ops.ApprovalWithdrawn:
@@ -344,7 +298,7 @@ func checkAnswer(status ops.ApprovalStatus, by string) error {
 	default:
 		return fmt.Errorf("%q is not an answer", status)
 	}
-	return requireName(by)
+	return nil
 }
 
 // describeAnswer says who answered what and when.

@@ -117,23 +117,19 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 	m.Source = cmp.Or(m.Source, sourceOperator)
 	var id int64
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
-		switch {
-		case strings.TrimSpace(m.Observation) == "":
-			return errors.New("the observation is empty")
-		case m.Confidence < 0 || m.Confidence > 1:
-			return fmt.Errorf("confidence %v is not between 0 and 1", m.Confidence)
-		}
 		known, err := sameMemory(ctx, tx, m)
 		switch {
 		case errors.Is(err, ops.ErrNotFound):
 			id, err = insertMemory(ctx, tx, m, s.clock())
-			return err
-		case err != nil:
+		case err == nil:
+			id = known.ID
+			m.Confidence = max(m.Confidence, raise(known.Confidence))
+			err = updateMemory(ctx, tx, id, m, s.clock())
+		}
+		if err != nil || m.By == "" {
 			return err
 		}
-		id = known.ID
-		m.Confidence = max(m.Confidence, raise(known.Confidence))
-		return updateMemory(ctx, tx, id, m, s.clock())
+		return recordMemory(ctx, tx, m, fmt.Sprintf("%s added memory %d", m.By, id), s.orNow(m.CreatedAt))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("add memory: %w", err)
@@ -142,18 +138,36 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 }
 
 // RemoveMemory deletes an observation.
-func (s *People) RemoveMemory(ctx context.Context, id int64) error {
+func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.Time) error {
 	err := s.db.Write(ctx, "memory", func(tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id))
-		if err == nil && !ok {
-			err = ops.ErrNotFound
+		m, err := db.One(ctx, tx, scanMemory, selectMemories+` WHERE m.id = ?`, id)
+		if err != nil {
+			return err
 		}
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return recordMemory(ctx, tx, m, fmt.Sprintf("%s removed memory %d", by, id), s.orNow(at))
 	})
 	if err != nil {
 		return fmt.Errorf("remove memory %d: %w", id, err)
 	}
 	return nil
+}
+
+// shownMemory is how much of an observation its event tells.
+const shownMemory = 200
+
+// recordMemory records what a person did with a memory.
+func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, did string, at time.Time) error {
+	line, _, _ := strings.Cut(m.Observation, "\n")
+	if all := []rune(line); len(all) > shownMemory {
+		line = string(all[:shownMemory]) + "…"
+	}
+	return insertEvent(ctx, tx, ops.Event{
+		Environment: m.Environment, Level: ops.LevelInfo, Kind: ops.EventMemory, Service: m.Service,
+		Message: did + ": " + line,
+	}, at)
 }
 
 // learn stores a lesson of a session or of the supervisor. An operator's memory of the same keeps its source, and one without an

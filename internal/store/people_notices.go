@@ -160,14 +160,20 @@ func noticeValues(n ops.Notice) []any {
 }
 
 // RetryNotice puts a notice that was given up, or had no target, back into the outbox. Any other is ops.ErrConflict.
-func (s *People) RetryNotice(ctx context.Context, id int64, at time.Time) error {
+func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.Time) error {
+	at = s.orNow(at)
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = 0, next_at = ?, error = ''
-			WHERE id = ? AND status IN (?, ?)`, ops.NoticePending, db.Time(s.orNow(at)), id, ops.NoticeDead, ops.NoticeSkipped))
+			WHERE id = ? AND status IN (?, ?)`, ops.NoticePending, db.Time(at), id, ops.NoticeDead, ops.NoticeSkipped))
 		if err == nil && !ok {
 			err = noticeConflict(ctx, tx, id)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return insertEvent(ctx, tx, ops.Event{
+			Level: ops.LevelInfo, Kind: ops.EventNotification, Message: fmt.Sprintf("%s sends notification %d again", by, id),
+		}, at)
 	})
 	if err != nil {
 		return fmt.Errorf("retry notice %d: %w", id, err)

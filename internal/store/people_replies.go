@@ -260,7 +260,7 @@ func (t *takenReply) answerApproval(ctx context.Context, out *answer.Result) err
 		if a.PlanHash == "" {
 			a, err = t.s.answerIn(ctx, t.tx, a.ID, said, t.At)
 		} else {
-			a, err = t.s.answerPlanIn(ctx, t.tx, a, a.PlanHash, allSteps(a), said.by, said.reason, t.At)
+			a, err = t.s.answerPlanIn(ctx, t.tx, a, a.PlanHash, a.AllSteps(), said.by, said.reason, t.At)
 		}
 		out.Text = fmt.Sprintf("Approved (approval %d). The cycle continues.", t.Token.Approval)
 	case answer.Deny:

@@ -182,3 +182,11 @@ func (s *People) TokenWorks(ctx context.Context, id int64, now time.Time) (bool,
 	}
 	return n > 0, nil
 }
+
+// requireName refuses a change without a name.
+func requireName(by string) error {
+	if strings.TrimSpace(by) == "" {
+		return errors.New("no name given: say who answers")
+	}
+	return nil
+}

@@ -1,13 +1,12 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
-	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -115,11 +114,11 @@ func (s *server) runView(m moment, r ops.ActionRun) runView {
 		at := m.stamp(*r.EndedAt)
 		view.Ended = &at
 	}
-	if undo, err := api.RequestedUndo(s.Environments, r); err == nil {
+	if undo, err := s.desk.UndoOf(r); err == nil {
 		view.Undo = &question{
 			ID: fmt.Sprintf("undo-%d", r.ID), Button: "Undo", Icon: "rotate-ccw", Style: "plain", Title: fmt.Sprintf("Undo %s?", view.Title),
 			Text: "The supervisor runs: " + plain(undo.Does), Action: fmt.Sprintf("/actions/%d/undo", r.ID), Yes: "Undo it", No: "Cancel",
-			Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason}},
+			Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: desk.MaxReason}},
 		}
 	}
 	return view
@@ -177,11 +176,12 @@ func actionGroupOf(environment string, v ops.Service) actionGroup {
 				Text:   "The supervisor runs: " + plain(a.Does()) + ". Cooldowns apply.",
 				Action: "/actions", Yes: "Run it", No: "Cancel",
 				Hidden: map[string]string{"environment": environment, "service": v.Name, "action": a.Name},
-				Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason}},
+				Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: desk.MaxReason}},
 			},
 		}
 		if a.Kind == ops.ActionPush {
-			view.Run.Fields = append(view.Run.Fields, input{Name: "branch", Label: "Branch", Required: true, Max: 200, Value: plain(a.Prefix)})
+			branch := input{Name: "branch", Label: "Branch", Required: true, Max: desk.MaxName, Value: plain(a.Prefix)}
+			view.Run.Fields = append(view.Run.Fields, branch)
 		}
 		g.Actions = append(g.Actions, view)
 	}
@@ -223,58 +223,33 @@ func (s *server) findRun(r *http.Request) (ops.ActionRun, error) {
 
 // runAction asks the daemon for an action.
 func (s *server) runAction(w http.ResponseWriter, r *http.Request) {
-	name := r.PostFormValue("environment")
-	for _, e := range s.Environments {
-		if e.Name != name {
-			continue
-		}
-		run, err := api.RequestedRun(e, r.PostFormValue("service"), r.PostFormValue("action"))
-		if err != nil {
-			break
-		}
-		run.Person, run.Why, run.Branch = s.person(r), reason(r), strings.TrimSpace(plain(r.PostFormValue("branch")))
-		if problem := s.requestRun(r.Context(), run); problem != "" {
-			s.showActions(w, r, http.StatusUnprocessableEntity, problem)
-			return
-		}
-		http.Redirect(w, r, "/actions?done=requested", http.StatusSeeOther)
+	_, err := s.desk.RunAction(r.Context(), by(r), desk.Action{
+		Environment: r.PostFormValue("environment"), Service: r.PostFormValue("service"), Name: r.PostFormValue("action"),
+		Branch: typed(r, "branch"), Why: reason(r),
+	})
+	if errors.Is(err, ops.ErrNotFound) {
+		s.showActions(w, r, http.StatusUnprocessableEntity, "This action does not exist. Nothing was run.")
 		return
 	}
-	s.showActions(w, r, http.StatusUnprocessableEntity, "This action does not exist. Nothing was run.")
-}
-
-// requestRun records a request, or says what is wrong with it.
-func (s *server) requestRun(ctx context.Context, run ops.ActionRun) string {
-	if run.Why == "" {
-		return "Enter a reason. Nothing was run."
-	}
-	_, err := s.Store.RequestAction(ctx, run, s.Clock())
-	switch {
-	case errors.Is(err, ops.ErrConflict):
-		return "It is being undone already. Nothing was run."
-	case err != nil:
-		s.Logger.ErrorContext(ctx, "an action could not be requested", "error", err)
-		return "It could not be recorded. Nothing was run."
-	}
-	s.signalChange()
-	return ""
+	s.requested(w, r, err, s.showActions)
 }
 
 func (s *server) undoAction(w http.ResponseWriter, r *http.Request) {
-	run, err := s.findRun(r)
-	if err != nil {
+	id, _ := rowID(r) // there is none with the id 0
+	_, err := s.desk.Undo(r.Context(), by(r), id, reason(r))
+	s.requested(w, r, err, s.showAction)
+}
+
+// requested answers a request for an action: with the list of runs, or with the form and what is wrong.
+func (s *server) requested(w http.ResponseWriter, r *http.Request, err error, show func(http.ResponseWriter, *http.Request, int, string)) {
+	again := func(problem string) { show(w, r, http.StatusUnprocessableEntity, problem) }
+	switch {
+	case refused(err, "Nothing was run.", again):
+	case errors.Is(err, ops.ErrConflict):
+		show(w, r, http.StatusConflict, "It cannot be done now: "+plain(err.Error())+". Nothing was run.")
+	case err != nil:
 		s.fail(w, r, "action", err)
-		return
+	default:
+		http.Redirect(w, r, "/actions?done=requested", http.StatusSeeOther)
 	}
-	undo, err := api.RequestedUndo(s.Environments, run)
-	if err != nil {
-		s.showAction(w, r, http.StatusConflict, "It cannot be undone now. Nothing was changed.")
-		return
-	}
-	undo.Person, undo.Why = s.person(r), reason(r)
-	if problem := s.requestRun(r.Context(), undo); problem != "" {
-		s.showAction(w, r, http.StatusUnprocessableEntity, problem)
-		return
-	}
-	http.Redirect(w, r, "/actions?done=requested", http.StatusSeeOther)
 }

@@ -201,7 +201,7 @@ func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route, _ := t.LinkRoute()
-	result, err := s.Store.TakeReply(r.Context(), signed.Reply{
+	result, err := s.desk.Reply(r.Context(), signed.Reply{
 		Token: t, Code: signed.Code(r.PathValue("token")), Source: linkChannel + " " + rand.Text(), Channel: linkChannel, By: "link to " + route,
 		Snooze: linkSnooze, At: s.Clock(),
 	})
@@ -209,14 +209,10 @@ func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "link", err)
 		return
 	}
-	for _, id := range result.Cycles {
-		s.Control.Wake(id)
-	}
 	if !result.Done {
 		s.linkProblem(w, r, http.StatusConflict, plain(result.Text), "Nothing was changed.")
 		return
 	}
-	s.signalChange()
 	s.render(w, r, http.StatusOK, "sign_in_problem", page{
 		Title: "Done", Static: true, Body: problemView{Title: "Done", Good: plain(result.Text), Todo: "You can close this page."},
 	})

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -335,7 +336,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 	if a.Status != ops.ApprovalPending {
 		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a))
 		if a.Answer != "" {
-			view.Conflict += " Reason: " + firstLine(a.Answer, maxReason)
+			view.Conflict += " Reason: " + firstLine(a.Answer, desk.MaxReason)
 		}
 	}
 	s.render(w, r, status, "approval", page{Title: view.Title, Nav: "incidents", Body: view, Static: true})
@@ -349,31 +350,29 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	word := r.PathValue("answer")
-	var status ops.ApprovalStatus
+	var err error
 	switch word {
 	case answerApprove:
-		status = ops.ApprovalApproved
-	case answerDeny:
-		status = ops.ApprovalDenied
-		if reason(r) == "" {
-			s.showApproval(w, r, http.StatusUnprocessableEntity, "", "Enter a reason for the denial. Nothing was changed.")
-			return
+		var steps desk.Steps
+		if steps, err = chosenSteps(r); err == nil {
+			_, err = s.desk.Approve(r.Context(), by(r), id, steps, reason(r))
 		}
+	case answerDeny:
+		_, err = s.desk.Deny(r.Context(), by(r), id, denyFor(r), reason(r))
 	default:
 		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
 	}
-	a, err := s.recordAnswer(r, id, status)
+	show := func(problem string) { s.showApproval(w, r, http.StatusUnprocessableEntity, "", problem) }
 	switch {
+	case refused(err, "Nothing was changed.", show):
 	case errors.Is(err, ops.ErrConflict):
 		s.showApproval(w, r, http.StatusConflict, "", "")
-		return
 	case err != nil:
 		s.fail(w, r, "approval", err)
-		return
+	default:
+		http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
 	}
-	s.Control.Wake(a.CycleID)
-	http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
 }
 
 // denyFor is how long a no lasts, or nil if the form does not say.
@@ -385,22 +384,14 @@ func denyFor(r *http.Request) *time.Duration {
 	return &d
 }
 
-// recordAnswer records an answer. Of a plan those steps are approved that were ticked on the page that showed it; without any, no
-// step runs, and the tier starts.
-func (s *server) recordAnswer(r *http.Request, id int64, status ops.ApprovalStatus) (ops.Approval, error) {
-	var steps []int
+// chosenSteps are the steps of a plan that were ticked on the page that showed it; without any, no step runs, and the tier starts.
+func chosenSteps(r *http.Request) (out desk.Steps, err error) {
 	for _, word := range r.PostForm["step"] {
 		n, err := strconv.Atoi(word)
 		if err != nil {
-			return ops.Approval{}, fmt.Errorf("step %q: %w", plain(word), ops.ErrConflict)
+			return out, fmt.Errorf("step %q: %w", plain(word), ops.ErrConflict)
 		}
-		steps = append(steps, n)
+		out.Plan, out.Numbers = r.PostFormValue("plan_hash"), append(out.Numbers, n)
 	}
-	if status == ops.ApprovalDenied {
-		return s.Store.Deny(r.Context(), id, denyFor(r), s.person(r), reason(r), s.Clock())
-	}
-	if len(steps) == 0 {
-		return s.Store.Answer(r.Context(), id, status, s.person(r), reason(r), s.Clock())
-	}
-	return s.Store.AnswerPlan(r.Context(), id, r.PostFormValue("plan_hash"), steps, s.person(r), reason(r), s.Clock())
+	return out, nil
 }

@@ -2,11 +2,12 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -211,7 +212,7 @@ func planSteps(a ops.Approval, runs []ops.ActionRun) []planStepView {
 		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
 		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
 		out = append(out, planStepView{
-			ApprovedStep: p, Badge: planStepBadge(states[i].State), Note: firstLine(states[i].Why, maxReason), Run: states[i].Run,
+			ApprovedStep: p, Badge: planStepBadge(states[i].State), Note: firstLine(states[i].Why, desk.MaxReason), Run: states[i].Run,
 		})
 	}
 	return out
@@ -249,49 +250,22 @@ func stopCycleQuestion(id ops.CycleID) *question {
 
 // stopCycle ends a cycle that has not ended.
 func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such cycle.")
-		return
-	}
-	c, err := s.Store.Cycle(r.Context(), ops.CycleID(id))
-	if err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
-	if c.Status.Ended() {
+	id, _ := rowID(r) // there is none with the id 0
+	err := s.desk.Cancel(r.Context(), by(r), ops.CycleID(id), "")
+	switch {
+	case errors.Is(err, ops.ErrConflict):
 		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("Cycle C-%d has already ended.", id))
-		return
-	}
-	if err := s.Control.Cancel(r.Context(), c.ID, fmt.Sprintf("cycle %d was stopped from its page", id)); err != nil {
+	case err != nil:
 		s.fail(w, r, "cycle", err)
-		return
+	default:
+		http.Redirect(w, r, cyclePath(ops.CycleID(id))+"?stopping=1", http.StatusSeeOther)
 	}
-	http.Redirect(w, r, cyclePath(c.ID)+"?stopping=1", http.StatusSeeOther)
 }
 
 // runAgain submits a cycle with the same prompt, limits and environment.
 func (s *server) runAgain(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such cycle.")
-		return
-	}
-	c, err := s.Store.Cycle(r.Context(), ops.CycleID(id))
-	if err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
-	if !slices.Contains(environmentNames(s.Environments), c.Environment) {
-		s.errorPage(w, r, http.StatusConflict,
-			fmt.Sprintf("The environment %q is not configured any more. Nothing was started.", plain(c.Environment)))
-		return
-	}
-	n := ops.NewCycle{Environment: c.Environment, Trigger: ops.TriggerManual, Prompt: c.Prompt, Options: c.Options, At: s.Clock()}
-	if c.Trigger == ops.TriggerAlert {
-		n.Problem = c.Problem // the prompt of an alert has no line that names it
-	}
-	again, err := s.Control.Submit(r.Context(), n)
+	id, _ := rowID(r)
+	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(id))
 	if err != nil {
 		s.fail(w, r, "cycle", err)
 		return

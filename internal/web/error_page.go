@@ -45,6 +45,9 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 
 // fail shows an error. Internal errors are logged and not shown.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
+	if refused(err, "Nothing was changed.", func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }) {
+		return
+	}
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
 		s.errorPage(w, r, http.StatusNotFound, "No such "+what+".")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 )
 
@@ -83,22 +84,21 @@ func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
 		return
 	}
-	ctx, by, now := r.Context(), s.person(r), s.Clock()
-	var i ops.Incident
+	ctx := r.Context()
 	var err error
 	action := r.PathValue("action")
 	switch action {
 	case actionAcknowledge:
-		i, err = s.Store.Acknowledge(ctx, id, by, reason(r), now)
+		_, err = s.desk.Acknowledge(ctx, by(r), id, reason(r))
 	case actionResolve:
-		i, err = s.Store.ResolveIncident(ctx, id, by, reason(r), now)
+		_, err = s.desk.Resolve(ctx, by(r), id, reason(r))
 	case actionSnooze:
-		until, ok := snoozeEnd(r.PostFormValue("for"), now)
+		until, ok := snoozeEnd(r.PostFormValue("for"), s.Clock())
 		if !ok {
 			s.errorPage(w, r, http.StatusUnprocessableEntity, "Choose 1 hour, 4 hours or until tomorrow. Nothing was changed.")
 			return
 		}
-		i, err = s.Store.Snooze(ctx, id, by, until, reason(r), now)
+		_, err = s.desk.Snooze(ctx, by(r), id, desk.End{Until: until}, reason(r))
 	default:
 		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 		return
@@ -110,9 +110,6 @@ func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
-	}
-	if i.Waiting != nil {
-		s.Control.Wake(*i.Waiting)
 	}
 	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, action), http.StatusSeeOther)
 }

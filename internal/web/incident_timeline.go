@@ -95,15 +95,8 @@ func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
 		return
 	}
-	i, err := s.Store.Incident(r.Context(), id)
-	if err != nil {
+	if _, _, err := s.desk.RunAgain(r.Context(), by(r), id, ""); err != nil {
 		s.fail(w, r, "incident", err)
-		return
-	}
-	n := i.Again()
-	n.At = s.Clock()
-	if _, err := s.Control.Submit(r.Context(), n); err != nil {
-		s.fail(w, r, "cycle", err)
 		return
 	}
 	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), http.StatusSeeOther)

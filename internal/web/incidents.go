@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -318,7 +319,7 @@ func incidentActions(i ops.Incident) []question {
 }
 
 func actionQuestion(i ops.Incident, action string) (question, bool) {
-	note := input{Name: "reason", Label: "Note", Kind: "area", Max: maxReason}
+	note := input{Name: "reason", Label: "Note", Kind: "area", Max: desk.MaxReason}
 	q := question{
 		ID: fmt.Sprintf("%s-%d", action, i.ID), Action: fmt.Sprintf("/incidents/%d/%s", i.ID, action), No: "Cancel", Fields: []input{note},
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,15 +182,15 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by token at")
 }
 
-func TestDenyNeedsAReason(t *testing.T) {
+func TestAReasonHasALimit(t *testing.T) {
 	s, control := watched(t)
 	_, a := s.asks("Tier 3 needs a yes.")
 	path := fmt.Sprintf("/approvals/%d/deny", a.ID)
-	refused := s.post(path, url.Values{"reason": {"  "}})
+	refused := s.post(path, url.Values{"reason": {strings.Repeat("x", 501)}})
 	if refused.StatusCode != http.StatusUnprocessableEntity || len(control.woken) > 0 {
 		t.Fatalf("status %d, woken %v", refused.StatusCode, control.woken)
 	}
-	mustContain(t, refused.body, "Enter a reason for the denial.", `role="alert"`, "Approve once")
+	mustContain(t, refused.body, "Reason has 501 characters: use at most 500. Nothing was changed.", `role="alert"`, "Approve once")
 	if got := s.post(path, url.Values{"reason": {"not today"}}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
 	}

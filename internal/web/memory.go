@@ -5,18 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-const (
-	maxObservation = 2000
-	maxWord        = 80
-	ownConfidence  = 0.9 // confidence of what an operator writes
-)
+const maxWord = 80
 
 type memoryView struct {
 	Memories  []memoryRow
@@ -121,14 +117,13 @@ func forget(id int64) question {
 }
 
 func (s *server) addQuestion(r *http.Request) question {
-	typed := func(name string) string { return plain(r.PostFormValue(name)) }
 	q := question{
 		ID: "add-memory", Button: "Add", Icon: "plus", Style: "primary", Title: "Add a memory", Action: "/memory", Yes: "Add", No: "Cancel",
 		Text: "Later sessions read it as information, not as an instruction.",
 		Fields: []input{
-			{Name: "observation", Label: "Memory", Kind: "area", Required: true, Max: maxObservation, Value: typed("observation")},
-			{Name: "service", Label: "Service", Max: maxWord, Value: typed("service"), Hint: "Leave empty for all services"},
-			{Name: "category", Label: "Category", Max: maxWord, Value: typed("category"), Hint: "One word, for example timing or cause"},
+			{Name: "observation", Label: "Memory", Kind: "area", Required: true, Max: desk.MaxObservation, Value: typed(r, "observation")},
+			{Name: "service", Label: "Service", Max: desk.MaxName, Value: typed(r, "service"), Hint: "Leave empty for all services"},
+			{Name: "category", Label: "Category", Max: desk.MaxCategory, Value: typed(r, "category"), Hint: "One word, for example timing or cause"},
 			{Name: "keep", Label: "Keep for", Kind: "select", Required: true, Choices: []choice{
 				{Value: "", Word: "No limit"}, {Value: "30", Word: "30 days"}, {Value: "90", Word: "90 days"}, {Value: "365", Word: "1 year"},
 			}},
@@ -145,44 +140,27 @@ func (s *server) addQuestion(r *http.Request) question {
 }
 
 func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
-	now := s.Clock()
+	show := func(problem string) { s.showMemories(w, r, http.StatusUnprocessableEntity, problem) }
 	m := ops.Memory{
-		Environment: r.PostFormValue("environment"), Category: strings.TrimSpace(plain(r.PostFormValue("category"))),
-		Service: strings.TrimSpace(plain(r.PostFormValue("service"))), Observation: strings.TrimSpace(plain(r.PostFormValue("observation"))),
-		Confidence: ownConfidence, Source: "operator", CreatedAt: now,
+		Environment: r.PostFormValue("environment"), Category: typed(r, "category"), Service: typed(r, "service"),
+		Observation: typed(r, "observation"),
 	}
-	if m.Environment == "" {
-		m.Environment = s.Environments[0].Name
+	if keep := r.PostFormValue("keep"); keep != "" {
+		days, err := strconv.Atoi(keep)
+		if err != nil || days < 1 || days > 3650 {
+			show("Keep it without limit or for 1 to 3650 days. Nothing was added.")
+			return
+		}
+		m.ExpiresAt = ops.Ptr(s.Clock().Add(time.Duration(days) * 24 * time.Hour))
 	}
-	if m.Category == "" {
-		m.Category = "note"
-	}
-	problem := ""
-	days, err := strconv.Atoi(r.PostFormValue("keep"))
+	_, err := s.desk.AddMemory(r.Context(), by(r), m, nil)
 	switch {
-	case m.Observation == "":
-		problem = "Enter what is known. Nothing was added."
-	case len(m.Observation) > maxObservation || len(m.Category) > maxWord || len(m.Service) > maxWord:
-		problem = fmt.Sprintf("Too long: at most %d characters, and %d for a service or category. Nothing was added.", maxObservation, maxWord)
-	case !slices.Contains(environmentNames(s.Environments), m.Environment):
-		problem = fmt.Sprintf("No such environment: %q. Nothing was added.", plain(m.Environment))
-	case r.PostFormValue("keep") != "" && (err != nil || days < 1 || days > 3650):
-		problem = "Keep it without limit or for 1 to 3650 days. Nothing was added."
-	}
-	if problem != "" {
-		s.showMemories(w, r, http.StatusUnprocessableEntity, problem)
-		return
-	}
-	if days > 0 {
-		m.ExpiresAt = ops.Ptr(now.Add(time.Duration(days) * 24 * time.Hour))
-	}
-	id, err := s.Store.AddMemory(r.Context(), m)
-	if err != nil {
+	case refused(err, "Nothing was added.", show):
+	case err != nil:
 		s.fail(w, r, "memory", err)
-		return
+	default:
+		http.Redirect(w, r, "/memory?done=added", http.StatusSeeOther)
 	}
-	s.audit(r, m, fmt.Sprintf("%s added memory %d: %s", s.person(r), id, firstLine(m.Observation, 200)))
-	http.Redirect(w, r, "/memory?done=added", http.StatusSeeOther)
 }
 
 // memoryPage asks for confirmation before it removes a memory.
@@ -196,14 +174,7 @@ func (s *server) findMemory(r *http.Request) (ops.Memory, error) {
 	if !ok {
 		return ops.Memory{}, ops.ErrNotFound
 	}
-	found, err := s.Store.Memories(r.Context(), store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
-	if err != nil {
-		return ops.Memory{}, err
-	}
-	if len(found) == 0 || found[0].ID != id {
-		return ops.Memory{}, ops.ErrNotFound
-	}
-	return found[0], nil
+	return s.desk.Memory(r.Context(), id)
 }
 
 func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
@@ -219,24 +190,10 @@ func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) removeMemory(w http.ResponseWriter, r *http.Request) {
-	m, err := s.findMemory(r)
-	if err == nil {
-		err = s.Store.RemoveMemory(r.Context(), m.ID)
-	}
-	if err != nil {
+	id, _ := rowID(r) // there is none with the id 0
+	if err := s.desk.RemoveMemory(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "memory", err)
 		return
 	}
-	s.audit(r, m, fmt.Sprintf("%s removed memory %d: %s", s.person(r), m.ID, firstLine(m.Observation, 200)))
 	http.Redirect(w, r, "/memory?done=removed", http.StatusSeeOther)
-}
-
-// audit records who changed a memory. The change itself is done, so a failure is only logged.
-func (s *server) audit(r *http.Request, m ops.Memory, message string) {
-	_, err := s.Store.AddEvent(r.Context(), ops.Event{
-		At: s.Clock(), Environment: m.Environment, Level: ops.LevelInfo, Kind: ops.EventMemory, Service: m.Service, Message: message,
-	})
-	if err != nil {
-		s.Logger.ErrorContext(r.Context(), "record memory change failed", "error", err)
-	}
 }

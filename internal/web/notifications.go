@@ -122,10 +122,9 @@ func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "notification", ops.ErrNotFound)
 		return
 	}
-	if err := s.Store.RetryNotice(r.Context(), id, s.Clock()); err != nil {
+	if err := s.desk.RetryNotification(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "notification", err)
 		return
 	}
-	s.signalChange()
 	http.Redirect(w, r, "/notifications?status=pending&done=again", http.StatusSeeOther)
 }

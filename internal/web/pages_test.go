@@ -179,7 +179,7 @@ func TestRunNowSubmitsAManualCycle(t *testing.T) {
 	if n := s.control.Submitted[1]; n.Prompt != "look at jellyfin" || n.Options.MaxTier != ops.Tier2 || !n.Options.DryRun {
 		t.Errorf("submitted %+v", n)
 	}
-	for _, bad := range []url.Values{{"max_tier": {"4"}}, {"max_tier": {"x"}}, {"prompt": {strings.Repeat("x", 4001)}}} {
+	for _, bad := range []url.Values{{"max_tier": {"4"}}, {"max_tier": {"x"}}, {"prompt": {strings.Repeat("x", 20_001)}}} {
 		if got := s.do(form(t, "/run", bad)).StatusCode; got != http.StatusUnprocessableEntity {
 			t.Errorf("%v gives %d", bad, got)
 		}

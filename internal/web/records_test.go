@@ -104,7 +104,7 @@ func TestUnusableMemoriesAreRefused(t *testing.T) {
 	for name, fields := range map[string]url.Values{
 		"empty": {"observation": {"  "}}, "long": {"observation": {strings.Repeat("x", 2001)}}, "long service": {
 			"observation": {"x"},
-			"service":     {strings.Repeat("x", 81)},
+			"service":     {strings.Repeat("x", 201)},
 		},
 		"environment": {"observation": {"x"}, "environment": {"elsewhere"}}, "keep": {
 			"observation": {"x"},

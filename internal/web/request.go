@@ -4,15 +4,29 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"claudeops/internal/desk"
 )
 
-const (
-	maxReason = 500
-	listed    = 25 // rows per page
-)
+const listed = 25 // rows per page
 
 // person is the name that actions from a page are recorded under.
 func (s *server) person(r *http.Request) string { return caller(r).Name }
+
+// by is the visitor of a page as the one who does something.
+func by(r *http.Request) desk.Person { return desk.Person{Name: caller(r).Name, Door: desk.Page} }
+
+// refused shows a form again with what is wrong with it, and reports whether something was. undone says that nothing happened.
+func refused(err error, undone string, show func(problem string)) bool {
+	text, wrong := desk.Problem(err)
+	if wrong {
+		first, size := utf8.DecodeRuneInString(text)
+		show(string(unicode.ToUpper(first)) + plain(text[size:]) + ". " + undone)
+	}
+	return wrong
+}
 
 // rowID returns the id in the URL.
 func rowID(r *http.Request) (int64, bool) {
@@ -31,9 +45,11 @@ func cursor(r *http.Request) (int64, bool) {
 }
 
 // reason returns the reason field of a form.
-func reason(r *http.Request) string {
-	text, _ := clip(strings.TrimSpace(plain(r.PostFormValue("reason"))), maxReason)
-	return text
+func reason(r *http.Request) string { return typed(r, "reason") }
+
+// typed returns a field of a form as a person typed it.
+func typed(r *http.Request, name string) string {
+	return strings.TrimSpace(plain(r.PostFormValue(name)))
 }
 
 // queried returns a field of a filter form.

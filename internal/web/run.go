@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,27 +15,13 @@ import (
 
 // run submits a manual cycle. If another one is running, the new one waits for it.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
-	names := environmentNames(s.Environments)
-	environment := r.PostFormValue("environment")
-	if environment == "" {
-		environment = names[0]
+	tier, err := strconv.Atoi(cmp.Or(r.PostFormValue("max_tier"), "0"))
+	if err != nil {
+		tier = -1
 	}
-	if !slices.Contains(names, environment) {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("No such environment: %q.", environment))
-		return
-	}
-	options, ok := runOptions(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "The highest tier must be 1, 2 or 3.")
-		return
-	}
-	prompt := strings.TrimSpace(r.PostFormValue("prompt"))
-	if len(prompt) > maxPrompt {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("The prompt can have at most %d characters.", maxPrompt))
-		return
-	}
-	id, err := s.Control.Submit(r.Context(), ops.NewCycle{
-		Environment: environment, Trigger: ops.TriggerManual, Prompt: prompt, Options: options, At: s.Clock(),
+	id, err := s.desk.RunCycle(r.Context(), by(r), ops.NewCycle{
+		Environment: r.PostFormValue("environment"), Prompt: r.PostFormValue("prompt"),
+		Options: ops.CycleOptions{DryRun: r.PostFormValue("dry_run") != "", MaxTier: ops.Tier(tier)},
 	})
 	if err != nil {
 		s.fail(w, r, "cycle", err)
@@ -69,21 +57,6 @@ func (s *server) heldText(ctx context.Context, environment string) string {
 	return text
 }
 
-// maxPrompt limits the prompt in the dialog.
-const maxPrompt = 4000
-
-// runOptions reads the limits of a manual cycle.
-func runOptions(r *http.Request) (ops.CycleOptions, bool) {
-	options := ops.CycleOptions{DryRun: r.PostFormValue("dry_run") != ""}
-	given := r.PostFormValue("max_tier")
-	if given == "" {
-		return options, true
-	}
-	tier, err := strconv.Atoi(given)
-	options.MaxTier = ops.Tier(tier)
-	return options, err == nil && options.MaxTier.Known()
-}
-
 // stop ends the cycle of a running session.
 func (s *server) stop(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
@@ -91,20 +64,15 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such session.")
 		return
 	}
-	session, err := s.Store.Session(r.Context(), id)
-	if err != nil {
-		s.fail(w, r, "session", err)
-		return
-	}
-	if session.Status.Ended() {
+	err := s.desk.Stop(r.Context(), by(r), id)
+	switch {
+	case errors.Is(err, ops.ErrConflict):
 		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("Session #%d has already ended.", id))
-		return
+	case err != nil:
+		s.fail(w, r, "session", err)
+	default:
+		http.Redirect(w, r, fmt.Sprintf("/sessions/%d?stopping=1", id), http.StatusSeeOther)
 	}
-	if err := s.Control.Cancel(r.Context(), session.CycleID, fmt.Sprintf("session %d was stopped from its page", id)); err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
-	http.Redirect(w, r, fmt.Sprintf("/sessions/%d?stopping=1", id), http.StatusSeeOther)
 }
 
 func sessionID(r *http.Request) (ops.SessionID, bool) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/api/situation"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -359,7 +360,7 @@ func silenceOf(environment, name string) question {
 		Text: "No cycle starts for it, and nothing escalates, until the silence ends.", Yes: "Silence it", No: "Cancel",
 		Hidden: map[string]string{"environment": environment, "service": name, "back": servicePath(environment, name)},
 		Fields: []input{
-			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Hint: "For other operators"},
+			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: desk.MaxReason, Hint: "For other operators"},
 			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations("1h")},
 		},
 	}

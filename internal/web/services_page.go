@@ -343,21 +343,13 @@ func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int
 	s.render(w, r, status, "cooldown_clear", page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true})
 }
 
-// clearCooldown resets a cooldown; the store records who did it and why.
+// clearCooldown resets a cooldown.
 func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
-	why := reason(r)
-	if why == "" {
-		s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, "Enter a reason. Nothing was changed.")
-		return
-	}
-	action := r.PostFormValue("action")
-	if action == "" {
-		s.errorPage(w, r, http.StatusUnprocessableEntity, "The action is missing. Nothing was changed.")
-		return
-	}
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	n, err := s.Store.ClearCooldown(r.Context(), environment, service, action, why, s.person(r), s.Clock())
+	n, err := s.desk.ClearCooldown(r.Context(), by(r), environment, service, r.PostFormValue("action"), reason(r))
+	show := func(problem string) { s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, problem) }
 	switch {
+	case refused(err, "Nothing was changed.", show):
 	case errors.Is(err, ops.ErrNotFound):
 		s.errorPage(w, r, http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared.")
 	case err != nil:

@@ -9,16 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-const (
-	maxPattern = 200
-	// longestSilence limits a silence, because longer ones are forgotten.
-	longestSilence = 90 * 24 * time.Hour
-	untilLayout    = "2006-01-02 15:04"
-)
+const untilLayout = "2006-01-02 15:04"
 
 type silencesView struct {
 	Tabs      []option
@@ -163,19 +159,21 @@ func silenceDurations(value string) []choice {
 }
 
 func (s *server) silenceQuestion(r *http.Request, m moment) question {
-	typed := func(name string) string { return plain(r.PostFormValue(name)) }
 	q := question{
 		ID: "add-silence", Button: "Add silence", Icon: "bell-off", Style: "primary", Title: "Add a silence", Action: "/silences",
 		Yes: "Add silence", No: "Cancel", Hidden: map[string]string{"zone": ""},
 		Text: "While it is active, no cycle starts for matching services, and nothing escalates. " +
 			"Enter a service, a group or both; * matches any text.",
 		Fields: []input{
-			{Name: "service", Label: "Service", Max: maxPattern, Value: typed("service"), Hint: "For example jellyfin or media-*"},
-			{Name: "group", Label: "Group", Max: maxPattern, Value: typed("group")},
-			{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: maxReason, Value: typed("reason"), Hint: "For other operators"},
-			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations(typed("for"))},
+			{Name: "service", Label: "Service", Max: desk.MaxName, Value: typed(r, "service"), Hint: "For example jellyfin or media-*"},
+			{Name: "group", Label: "Group", Max: desk.MaxName, Value: typed(r, "group")},
 			{
-				Name: "until", Label: "Or until", Max: len(untilLayout), Value: typed("until"),
+				Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: desk.MaxReason, Value: typed(r, "reason"),
+				Hint: "For other operators",
+			},
+			{Name: "for", Label: "Duration", Kind: "select", Required: true, Choices: silenceDurations(typed(r, "for"))},
+			{
+				Name: "until", Label: "Or until", Max: len(untilLayout), Value: typed(r, "until"),
 				Hint: "For example " + m.now.UTC().Add(48*time.Hour).Format(untilLayout) + " (UTC)",
 			},
 		},
@@ -190,65 +188,43 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 	return q
 }
 
-// silenceEnd returns the end of a silence, or what is wrong with it.
-func silenceEnd(r *http.Request, now time.Time) (end time.Time, problem string) {
+// silenceEnd returns the end of a silence, or what is wrong with how it is written.
+func silenceEnd(r *http.Request, now time.Time) (end desk.End, problem string, err error) {
 	if text := strings.TrimSpace(r.PostFormValue("until")); text != "" {
 		zone, err := time.LoadLocation(r.PostFormValue("zone")) // empty means UTC
 		if err != nil {
-			return end, "The time zone is not known here. Choose a duration."
+			return end, "The time zone is not known here. Choose a duration.", nil
 		}
-		end, err := time.ParseInLocation(untilLayout, text, zone)
-		if err != nil {
-			return end, "Enter the end as a time, for example " + now.In(zone).Format(untilLayout) + "."
+		if end.Until, err = time.ParseInLocation(untilLayout, text, zone); err != nil {
+			return end, "Enter the end as a time, for example " + now.In(zone).Format(untilLayout) + ".", nil
 		}
-		return end, within(end, now)
+		return end, "", nil
 	}
-	d, err := time.ParseDuration(r.PostFormValue("for"))
-	if err != nil {
-		return end, "Choose a duration."
+	if text := r.PostFormValue("for"); text != "" {
+		end.For, err = desk.Span(text)
 	}
-	return now.Add(d), within(now.Add(d), now)
-}
-
-func within(end, now time.Time) string {
-	switch {
-	case !end.After(now):
-		return "The end is in the past."
-	case end.Sub(now) > longestSilence:
-		return "A silence can last at most 90 days."
-	}
-	return ""
+	return end, "", err
 }
 
 func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
-	now := s.Clock()
-	typed := func(name string) string { return strings.TrimSpace(plain(r.PostFormValue(name))) }
-	q := ops.Silence{
-		Environment: r.PostFormValue("environment"), Service: typed("service"), Group: typed("group"), Reason: reason(r),
-		Author: s.person(r), CreatedAt: now, From: now,
-	}
-	var problem string
-	q.Until, problem = silenceEnd(r, now)
-	switch {
-	case q.Service == "" && q.Group == "":
-		problem = "Enter a service or a group."
-	case len(q.Service) > maxPattern || len(q.Group) > maxPattern:
-		problem = fmt.Sprintf("A service or group can have at most %d characters.", maxPattern)
-	case q.Reason == "":
-		problem = "Enter a reason."
-	case q.Environment != "" && !slices.Contains(environmentNames(s.Environments), q.Environment):
-		problem = fmt.Sprintf("No such environment: %q.", plain(q.Environment))
-	}
+	show := func(problem string) { s.showSilences(w, r, http.StatusUnprocessableEntity, problem) }
+	end, problem, err := silenceEnd(r, s.Clock())
 	if problem != "" {
-		s.showSilences(w, r, http.StatusUnprocessableEntity, problem+" Nothing was added.")
+		show(problem + " Nothing was added.")
 		return
 	}
-	if _, err := s.Store.AddSilence(r.Context(), q); err != nil {
+	if err == nil {
+		_, err = s.desk.AddSilence(r.Context(), by(r), desk.Silence{
+			Environment: r.PostFormValue("environment"), Service: typed(r, "service"), Group: typed(r, "group"), Reason: reason(r), End: end,
+		})
+	}
+	switch {
+	case refused(err, "Nothing was added.", show):
+	case err != nil:
 		s.fail(w, r, "silence", err)
-		return
+	default:
+		http.Redirect(w, r, serviceBack(r, "added", "/silences?done=added"), http.StatusSeeOther)
 	}
-	s.signalChange()
-	http.Redirect(w, r, serviceBack(r, "added", "/silences?done=added"), http.StatusSeeOther)
 }
 
 // askSilence asks for confirmation before it ends a silence.
@@ -278,18 +254,17 @@ func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
 	return found[0], nil
 }
 
-// endSilence ends a silence; the store records who did it.
+// endSilence ends a silence.
 func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)
 	if !ok {
 		s.fail(w, r, "silence", ops.ErrNotFound)
 		return
 	}
-	if _, err := s.Store.EndSilence(r.Context(), id, s.person(r), s.Clock()); err != nil {
+	if _, err := s.desk.EndSilence(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "silence", err)
 		return
 	}
-	s.signalChange()
 	http.Redirect(w, r, serviceBack(r, "ended", "/silences?done=ended"), http.StatusSeeOther)
 }
 

@@ -9,23 +9,16 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web/oidc"
 )
 
-// Control is what the pages ask of the running supervisor.
-type Control interface {
-	Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
-	Cancel(ctx context.Context, id ops.CycleID, why string) error
-	// Wake reports that something the cycle waits for has changed.
-	Wake(id ops.CycleID)
-}
-
 // Options are what the pages and the API need.
 type Options struct {
 	Store   *store.Store
-	Control Control
+	Control desk.Control
 	Logger  *slog.Logger
 	Clock   ops.Clock // its location is the one in which times are shown
 	// Token gives access to the pages after a login and to the API as a bearer token. An empty token admits nobody.
@@ -86,6 +79,7 @@ type Options struct {
 
 type server struct {
 	Options
+	desk     *desk.Desk
 	pages    pageSet
 	assets   assetSet
 	counters *counterCache
@@ -115,6 +109,7 @@ func New(o Options) http.Handler {
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
+	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange}
 	if s.Walls == nil {
 		s.Walls = func() []Wall { return nil }
 	}

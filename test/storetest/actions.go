@@ -18,7 +18,6 @@ func actionCases() []testCase {
 		{"a refused action leaves only its refusal", refusedActionLeavesNothing},
 		{"the action of a person counts, and clearing clears it", personCounts},
 		{"a request is taken once", requestTakenOnce},
-		{"a request needs a name and a reason", requestNeedsReason},
 		{"a run of an ended supervisor is interrupted and never ends twice", interruptedActions},
 		{"an old term begins and ends nothing", oldTermDoesNotAct},
 		{"a run is undone once", undoneOnce},
@@ -204,15 +203,6 @@ func requestTakenOnce(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	wantParts(t, events[0].Message, "ada", "restart of web", "it hangs")
-}
-
-func requestNeedsReason(t *testing.T, f *Fixture) {
-	for _, r := range []ops.ActionRun{{Person: "ada"}, {Why: "because"}, {Person: "ada", Why: " "}} {
-		r.Environment, r.Service, r.Action = "home", "web", "restart"
-		if _, err := f.Store.RequestAction(t.Context(), r, f.At); err == nil {
-			t.Errorf("%+v is accepted", r)
-		}
-	}
 }
 
 func interruptedActions(t *testing.T, f *Fixture) {

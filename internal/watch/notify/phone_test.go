@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -94,17 +95,28 @@ func (p *phone) send(n ops.Notice, urls ...string) {
 	must(p.t, NewSender(AppriseOptions{URLs: urls, Dir: p.t.TempDir()}, p.native).Send(p.t.Context(), n))
 }
 
+// desk is where the answers are carried out.
+func (p *phone) desk() *desk.Desk {
+	return &desk.Desk{Store: p.f.Store, Control: woken{p: p}, Clock: p.clock}
+}
+
+// woken notes the cycles that are woken.
+type woken struct {
+	desk.Control
+	p *phone
+}
+
+func (w woken) Wake(id ops.CycleID) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	w.p.woken = append(w.p.woken, id)
+}
+
 // read reads answers until the returned function stops it.
-func (p *phone) read(s ReplyStore, urls ...string) (stop func()) {
+func (p *phone) read(d Desk, urls ...string) (stop func()) {
 	p.t.Helper()
 	r := NewReplies(RepliesOptions{
-		Native: p.native, Store: s, URLs: urls, Clock: p.clock, Logger: slog.New(slog.DiscardHandler),
-		Answered: func(id ops.CycleID) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.woken = append(p.woken, id)
-		},
-		Changed: func() {},
+		Native: p.native, Store: p.f.Store, Desk: d, URLs: urls, Clock: p.clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.pause = func(ctx context.Context, _ time.Duration) {
 		select {
@@ -231,7 +243,7 @@ func TestAnAnswerByTelegram(t *testing.T) {
 	p := newPhone(t)
 	n, a := p.ask(ops.ApprovalTier, ops.ApprovedStep{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}})
 	p.send(n, p.telegram.Target("42"))
-	p.read(p.f.Store, p.telegram.Target("42"))
+	p.read(p.desk(), p.telegram.Target("42"))
 	m := p.telegram.Messages()[0]
 	p.telegram.Press(t, m, "Approve", alice, "alice")
 	p.until("the message is edited", func() bool { return p.telegram.Messages()[0].Edited })
@@ -278,7 +290,7 @@ func TestAResponderDeniesAndAcknowledgesByTelegram(t *testing.T) {
 	p.send(tier, p.telegram.Target("42"))
 	p.send(review, p.telegram.Target("42"))
 	p.send(called, p.telegram.Target("42"))
-	p.read(p.f.Store, p.telegram.Target("42"))
+	p.read(p.desk(), p.telegram.Target("42"))
 	sent := p.telegram.Messages()
 	p.telegram.Press(t, sent[0], "Approve", bob, "bob")
 	p.telegram.Press(t, sent[1], "Accept", bob, "bob")
@@ -311,7 +323,7 @@ func TestStrangersAreRefusedAndAudited(t *testing.T) {
 	p := newPhone(t)
 	n, a := p.ask(ops.ApprovalTier)
 	p.send(n, p.telegram.Target("42"))
-	p.read(p.f.Store, p.telegram.Target("42"))
+	p.read(p.desk(), p.telegram.Target("42"))
 	m := p.telegram.Messages()[0]
 	p.telegram.Press(t, m, "Approve", mallory, "alice")
 	p.telegram.Say(mallory, "evil\x1b]0;", "/approve 1")
@@ -366,7 +378,7 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 	elsewhere.Recipient = "ntfy:00000000"
 	forged := answer.Sign([]byte(strings.Repeat("x", answer.KeySize)), genuine)
 	must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{forged}, genuine.Expires))
-	p.read(p.f.Store, p.telegram.Target("42"))
+	p.read(p.desk(), p.telegram.Target("42"))
 	for _, c := range []struct {
 		data string
 		chat int64
@@ -404,7 +416,7 @@ func TestAnAnswerByNtfy(t *testing.T) {
 	n, a := p.ask(ops.ApprovalTier)
 	target := p.ntfy.Target("homelab")
 	p.send(n, target)
-	p.read(p.f.Store, target)
+	p.read(p.desk(), target)
 	note := p.ntfy.Notes("homelab")[0]
 	p.ntfy.Press(t, note, "Deny")
 	p.until("it is told", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
@@ -435,7 +447,7 @@ func TestOnlyTheSettingLetsNtfyApprove(t *testing.T) {
 	note := p.ntfy.Notes("homelab")[0]
 	// The setting was turned off after the message was sent.
 	p.native.ApproveByNtfy = false
-	stop := p.read(p.f.Store, target)
+	stop := p.read(p.desk(), target)
 	p.ntfy.Press(t, note, "Approve")
 	p.until("the refusal is told", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
 	stop()
@@ -443,7 +455,7 @@ func TestOnlyTheSettingLetsNtfyApprove(t *testing.T) {
 		t.Errorf("%s, said %+v", p.status(a), said)
 	}
 	p.native.ApproveByNtfy = true
-	p.read(p.f.Store, target)
+	p.read(p.desk(), target)
 	p.ntfy.Press(t, note, "Approve")
 	p.until("it is approved", func() bool { return p.status(a) == ops.ApprovalApproved })
 }
@@ -454,7 +466,7 @@ func TestHostileTextsAtTheReplyTopicDoNothing(t *testing.T) {
 	target, other := p.ntfy.Target("homelab"), p.ntfy.Target("family")
 	p.send(n, target)
 	p.send(n, other)
-	p.read(p.f.Store, target, other)
+	p.read(p.desk(), target, other)
 	note, family := p.ntfy.Notes("homelab")[0], p.ntfy.Notes("family")[0]
 	topic := note.Actions[0].URL
 	if topic == family.Actions[0].URL {
@@ -490,7 +502,7 @@ func TestARestartLosesNothingAndRepeatsNothing(t *testing.T) {
 	for _, n := range []ops.Notice{first, second, third} {
 		p.send(n, urls...)
 	}
-	stop := p.read(p.f.Store, urls...)
+	stop := p.read(p.desk(), urls...)
 	p.telegram.Press(t, p.telegram.Messages()[0], "Deny", alice, "alice")
 	p.until("the first is answered", func() bool { return p.status(a1) == ops.ApprovalDenied })
 	notes := p.ntfy.Notes("homelab")
@@ -502,7 +514,7 @@ func TestARestartLosesNothingAndRepeatsNothing(t *testing.T) {
 	p.telegram.Press(t, p.telegram.Messages()[2], "Deny", alice, "alice")
 	p.telegram.Repeat()
 	before := len(p.ntfy.Since())
-	p.read(p.f.Store, urls...)
+	p.read(p.desk(), urls...)
 	p.until("what came meanwhile is answered", func() bool { return p.status(a3) == ops.ApprovalDenied })
 	p.until("ntfy is read again", func() bool { return len(p.ntfy.Since()) > before })
 	if since := p.ntfy.Since(); since[before] == "all" || since[before] == "" {
@@ -525,13 +537,13 @@ func TestARestartLosesNothingAndRepeatsNothing(t *testing.T) {
 
 // failing is a database that fails to record some replies.
 type failing struct {
-	ReplyStore
+	Desk
 	mu    sync.Mutex
 	fails int
 	after bool // it is recorded, but the caller is not told
 }
 
-func (f *failing) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error) {
+func (f *failing) Reply(ctx context.Context, r answer.Reply) (answer.Result, error) {
 	f.mu.Lock()
 	fail := f.fails > 0
 	f.fails--
@@ -539,7 +551,7 @@ func (f *failing) TakeReply(ctx context.Context, r answer.Reply) (answer.Result,
 	if fail && !f.after {
 		return answer.Result{}, errors.New("database is locked")
 	}
-	result, err := f.ReplyStore.TakeReply(ctx, r)
+	result, err := f.Desk.Reply(ctx, r)
 	if fail {
 		return answer.Result{}, errors.New("connection lost")
 	}
@@ -553,7 +565,7 @@ func TestAnAnswerThatCouldNotBeRecordedIsTakenAgain(t *testing.T) {
 			n, incidents := p.call("web")
 			urls := []string{p.telegram.Target("42"), p.ntfy.Target("homelab")}
 			p.send(n, urls...)
-			p.read(&failing{ReplyStore: p.f.Store, fails: 2, after: after}, urls...)
+			p.read(&failing{Desk: p.desk(), fails: 2, after: after}, urls...)
 			p.telegram.Press(t, p.telegram.Messages()[0], "Snooze 2h", alice, "alice")
 			p.until("it is snoozed", func() bool {
 				i, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
@@ -579,8 +591,8 @@ func TestTwoReadersActOnce(t *testing.T) {
 	n, incidents := p.call("web")
 	urls := []string{p.ntfy.Target("homelab")}
 	p.send(n, urls...)
-	p.read(p.f.Store, urls...)
-	p.read(p.f.Store, urls...)
+	p.read(p.desk(), urls...)
+	p.read(p.desk(), urls...)
 	p.until("both read", func() bool { return p.ntfy.Streams() == 2 })
 	p.ntfy.Press(t, p.ntfy.Notes("homelab")[0], "Snooze 2h")
 	p.until("one says so", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
@@ -597,7 +609,7 @@ func TestAnAnswerAfterTheExpiryIsTooLate(t *testing.T) {
 	urls := []string{p.telegram.Target("42"), p.ntfy.Target("homelab")}
 	p.send(n, urls...)
 	p.pass(time.Hour) // nobody has recorded yet that the question expired
-	p.read(p.f.Store, urls...)
+	p.read(p.desk(), urls...)
 	p.telegram.Press(t, p.telegram.Messages()[0], "Approve", alice, "alice")
 	p.ntfy.Press(t, p.ntfy.Notes("homelab")[0], "Deny")
 	p.until("both are told", func() bool { return len(p.telegram.Popups()) == 1 && len(p.ntfy.Notes("homelab")) == 2 })
@@ -669,7 +681,7 @@ func TestAnNtfyServerWithAccessControl(t *testing.T) {
 	if note.Actions[0].URL != p.ntfy.URL+"/answers" || strings.Contains(fmt.Sprint(note), "tk_secret") {
 		t.Errorf("the button is %+v", note.Actions[0])
 	}
-	p.read(p.f.Store, target)
+	p.read(p.desk(), target)
 	p.ntfy.Press(t, note, "Deny")
 	p.until("it is denied", func() bool { return p.status(a) == ops.ApprovalDenied })
 }
@@ -687,7 +699,7 @@ func TestASilenceDoesNotChangeAnAnswer(t *testing.T) {
 				must(t, err)
 			}
 			p.send(n, p.telegram.Target("42"))
-			p.read(p.f.Store, p.telegram.Target("42"))
+			p.read(p.desk(), p.telegram.Target("42"))
 			m := p.telegram.Messages()[0]
 			i := slices.IndexFunc(m.Buttons, func(b phonetest.Button) bool { return strings.HasPrefix(b.Text, button[:6]) })
 			if i < 0 {

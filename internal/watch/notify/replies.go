@@ -14,12 +14,16 @@ import (
 	"claudeops/internal/ops"
 )
 
-// ReplyStore takes the answers of people.
+// ReplyStore knows the buttons that were sent, and how far the answers were read.
 type ReplyStore interface {
 	AnswerKey(ctx context.Context) ([]byte, error)
 	AnswerToken(ctx context.Context, code string) (string, error)
 	ReplyMark(ctx context.Context, channel string) (string, error)
-	TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error)
+}
+
+// Desk carries out what people answer.
+type Desk interface {
+	Reply(ctx context.Context, r answer.Reply) (answer.Result, error)
 }
 
 // RepliesOptions are what reading answers needs.
@@ -27,13 +31,11 @@ type RepliesOptions struct {
 	Native
 
 	Store ReplyStore
+	Desk  Desk
 	// URLs are the targets of all routes.
-	URLs []string
-	// Answered is called with the cycles that an answer wakes, Changed after every answer.
-	Answered func(ops.CycleID)
-	Changed  func()
-	Clock    ops.Clock
-	Logger   *slog.Logger
+	URLs   []string
+	Clock  ops.Clock
+	Logger *slog.Logger
 }
 
 // Replies reads the answers that people give with buttons. It asks the servers for them, so nothing of this host has to be reachable.
@@ -172,26 +174,18 @@ func (r *Replies) verify(key []byte, token string, reply *answer.Reply) {
 	}
 }
 
-// take records a reply and wakes what waits for it. It fails only if the database does; then the message is read again.
+// take carries out a reply. It fails only if the database does; then the message is read again.
 func (r *Replies) take(ctx context.Context, reply answer.Reply) (answer.Result, error) {
 	reply.At, reply.Snooze = r.Clock(), SnoozeFor
 	if reply.Refused != "" && !reply.Silent {
 		reply.Silent = !r.refused.take(reply.At)
 	}
 	failpoint.Hit("reply.take.before")
-	result, err := r.Store.TakeReply(ctx, reply)
+	result, err := r.Desk.Reply(ctx, reply)
 	if err != nil {
 		return result, err
 	}
 	failpoint.Hit("reply.take.after")
-	if result.Done && !result.Repeated {
-		for _, cycle := range result.Cycles {
-			r.Answered(cycle)
-		}
-	}
-	if r.Changed != nil && !reply.Silent {
-		r.Changed()
-	}
 	return result, nil
 }
 

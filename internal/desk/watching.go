@@ -1,0 +1,178 @@
+package desk
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+const (
+	// LongestSilence limits a silence, because longer ones are forgotten.
+	LongestSilence = 90 * 24 * time.Hour
+	mostLabels     = 20
+	// ownConfidence is the confidence in what an operator writes.
+	ownConfidence = 0.9
+)
+
+// Silence is a silence that somebody asks for.
+type Silence struct {
+	Environment           string // empty: all
+	Service, Group, Probe string
+	Labels                map[string]string
+	Reason                string
+	From                  time.Time // zero: now
+	End
+}
+
+// AddSilence mutes matching services, groups, probes or alerts for a time.
+func (d *Desk) AddSilence(ctx context.Context, by Person, s Silence) (ops.Silence, error) {
+	now := d.Clock()
+	if s.From.IsZero() {
+		s.From = now
+	}
+	until, err := d.checkSilence(&s, now)
+	if err != nil {
+		return ops.Silence{}, err
+	}
+	added, err := d.Store.AddSilence(ctx, ops.Silence{
+		Environment: s.Environment, Service: s.Service, Group: s.Group, Probe: s.Probe, Labels: s.Labels, Reason: s.Reason,
+		Author: by.String(), CreatedAt: now, From: s.From, Until: until,
+	})
+	if err == nil {
+		d.changed()
+	}
+	return added, err
+}
+
+func (d *Desk) checkSilence(s *Silence, now time.Time) (until time.Time, err error) {
+	if s.Environment != "" {
+		if _, err := d.Environment(s.Environment); err != nil {
+			return until, err
+		}
+	}
+	if err := names(named{"service", &s.Service}, named{"group", &s.Group}, named{"probe", &s.Probe}); err != nil {
+		return until, err
+	}
+	if err := checkLabels(s.Labels); err != nil {
+		return until, err
+	}
+	if s.Service == "" && s.Group == "" && s.Probe == "" && len(s.Labels) == 0 {
+		return until, wrong("it would mute everything: give a service, group, probe or labels; * matches any text")
+	}
+	if err := needed("reason", &s.Reason, MaxReason, sayWhy); err != nil {
+		return until, err
+	}
+	until, err = s.after(s.From, now)
+	if err == nil && until.Sub(s.From) > LongestSilence {
+		err = wrong("a silence lasts at most 90 days: give an earlier end")
+	}
+	return until, err
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > mostLabels {
+		return wrong("there are %d labels: use at most %d", len(labels), mostLabels)
+	}
+	for name, pattern := range labels {
+		if name == "" || pattern == "" {
+			return wrong("a label needs a name and a pattern")
+		}
+		if err := names(named{"the name of a label", &name}, named{"the pattern of a label", &pattern}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EndSilence ends a silence now.
+func (d *Desk) EndSilence(ctx context.Context, by Person, id int64) (ops.Silence, error) {
+	q, err := d.Store.EndSilence(ctx, id, by.String(), d.Clock())
+	if err == nil {
+		d.changed()
+	}
+	return q, err
+}
+
+// AddMemory adds a note that later sessions are given. Without a confidence it has that of an operator.
+func (d *Desk) AddMemory(ctx context.Context, by Person, m ops.Memory, confidence *float64) (ops.Memory, error) {
+	e, err := d.Environment(m.Environment)
+	if err == nil {
+		err = needed("observation", &m.Observation, MaxObservation, "say what is known")
+	}
+	if err == nil {
+		err = text("category", &m.Category, MaxCategory)
+	}
+	if err == nil {
+		err = text("service", &m.Service, MaxName)
+	}
+	if err != nil {
+		return ops.Memory{}, err
+	}
+	m.Environment, m.By, m.CreatedAt, m.Confidence = e.Name, by.String(), d.Clock(), ownConfidence
+	if m.Category == "" {
+		m.Category = "note"
+	}
+	if confidence != nil {
+		m.Confidence = *confidence
+	}
+	switch {
+	case m.Confidence < 0 || m.Confidence > 1:
+		return ops.Memory{}, wrong("confidence is %v: use 0 to 1", m.Confidence)
+	case m.ExpiresAt != nil && !m.ExpiresAt.After(m.CreatedAt):
+		return ops.Memory{}, wrong("it would have expired already: give a later time")
+	}
+	id, err := d.Store.AddMemory(ctx, m)
+	if err != nil {
+		return ops.Memory{}, err
+	}
+	return d.Memory(ctx, id)
+}
+
+// Memory finds a memory by its id.
+func (d *Desk) Memory(ctx context.Context, id int64) (ops.Memory, error) {
+	rows, err := d.Store.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
+	if err == nil && (len(rows) == 0 || rows[0].ID != id) {
+		err = ops.ErrNotFound
+	}
+	if err != nil {
+		return ops.Memory{}, err
+	}
+	return rows[0], nil
+}
+
+// RemoveMemory deletes a note.
+func (d *Desk) RemoveMemory(ctx context.Context, by Person, id int64) error {
+	return d.Store.RemoveMemory(ctx, id, by.String(), d.Clock())
+}
+
+// ClearCooldown lets earlier actions on a service no longer count: of one kind, or of all.
+func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, service, action, reason string) (cleared int, err error) {
+	e, err := d.Environment(environment)
+	if err == nil {
+		err = needed("service", &service, MaxName, "say which one")
+	}
+	if err == nil {
+		err = needed("reason", &reason, MaxReason, sayWhy)
+	}
+	if err != nil {
+		return 0, err
+	}
+	limited := func(l ops.CooldownLimit) bool { return l.Action == action }
+	if action = strings.TrimSpace(action); action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
+		return 0, wrong("%s has no cooldown: use restart, redeployment or an action with its own cooldown", action)
+	}
+	return d.Store.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
+}
+
+// RetryNotification sends a notification again.
+func (d *Desk) RetryNotification(ctx context.Context, by Person, id int64) error {
+	err := d.Store.RetryNotice(ctx, id, by.String(), d.Clock())
+	if err == nil {
+		d.changed()
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"claudeops/internal/ops"
+)
+
+// RunCycle queues a cycle. What the person chooses is the environment, the prompt, the limits and the key of the request.
+func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.CycleID, error) {
+	e, err := d.Environment(n.Environment)
+	if err == nil {
+		err = text("prompt", &n.Prompt, MaxPrompt)
+	}
+	if err == nil && n.Options.MaxTier != 0 && !n.Options.MaxTier.Known() {
+		err = wrong("the highest tier is %d: use 1, 2 or 3", n.Options.MaxTier)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n.Environment, n.At, n.Trigger = e.Name, d.Clock(), ops.TriggerManual
+	if by.Door == API {
+		n.Trigger = ops.TriggerAPI
+	}
+	return d.Control.Submit(ctx, n)
+}
+
+// RunAgain queues another cycle for an incident.
+func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64, key string) (ops.CycleID, ops.Incident, error) {
+	i, err := d.Store.Incident(ctx, incident)
+	if err == nil {
+		err = d.configured(i.Environment)
+	}
+	if err != nil {
+		return 0, i, err
+	}
+	n := i.Again()
+	n.Key = key
+	id, err := d.RunCycle(ctx, by, n)
+	return id, i, err
+}
+
+// Repeat queues a cycle like an earlier one.
+func (d *Desk) Repeat(ctx context.Context, by Person, id ops.CycleID) (ops.CycleID, error) {
+	c, err := d.Store.Cycle(ctx, id)
+	if err == nil {
+		err = d.configured(c.Environment)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n := ops.NewCycle{Environment: c.Environment, Prompt: c.Prompt, Options: c.Options}
+	if c.Trigger == ops.TriggerAlert {
+		n.Problem = c.Problem // the prompt of an alert has no line that names it
+	}
+	return d.RunCycle(ctx, by, n)
+}
+
+func (d *Desk) configured(environment string) error {
+	if slices.ContainsFunc(d.Environments, func(e ops.Environment) bool { return e.Name == environment }) {
+		return nil
+	}
+	return fmt.Errorf("the environment %q is not configured any more: %w", environment, ops.ErrConflict)
+}
+
+// Cancel ends a cycle.
+func (d *Desk) Cancel(ctx context.Context, by Person, id ops.CycleID, reason string) error {
+	if err := text("reason", &reason, MaxReason); err != nil {
+		return err
+	}
+	if reason == "" {
+		reason = "cancelled " + by.from()
+	}
+	return d.Control.Cancel(ctx, id, reason)
+}
+
+// Stop stops a session and ends its cycle: an unfinished repair is for a person, not for the next tier.
+func (d *Desk) Stop(ctx context.Context, by Person, id ops.SessionID) error {
+	s, err := d.Store.Session(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Status.Ended() {
+		return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, s.Status, ops.ErrConflict)
+	}
+	return d.Control.Cancel(ctx, s.CycleID, fmt.Sprintf("session %d was stopped %s", id, by.from()))
+}
+
+// Action is an action that somebody asks for.
+type Action struct {
+	Environment, Service, Name, Branch, Why string
+}
+
+// RunAction asks the daemon to run an action.
+func (d *Desk) RunAction(ctx context.Context, by Person, a Action) (ops.ActionRun, error) {
+	e, err := d.Environment(a.Environment)
+	if err == nil {
+		err = needed("why", &a.Why, MaxReason, sayWhy)
+	}
+	if err == nil {
+		err = names(named{"service", &a.Service}, named{"action", &a.Name}, named{"branch", &a.Branch})
+	}
+	if err != nil {
+		return ops.ActionRun{}, err
+	}
+	service, _ := e.Policy.Inventory.Canonical(a.Service)
+	spec, known := e.Policy.Inventory.Action(service, a.Name)
+	if !known {
+		return ops.ActionRun{}, fmt.Errorf("service %s has no action %s; see the list of actions: %w", a.Service, a.Name, ops.ErrNotFound)
+	}
+	return d.request(ctx, by, ops.ActionRun{
+		Environment: e.Name, Service: service, Action: a.Name, Kind: spec.Kind, Tier: spec.Tier, Does: spec.Does(), Digest: spec.Digest(),
+		Branch: a.Branch, Why: a.Why,
+	})
+}
+
+// Undo asks the daemon to undo a run.
+func (d *Desk) Undo(ctx context.Context, by Person, id int64, why string) (ops.ActionRun, error) {
+	if err := needed("why", &why, MaxReason, sayWhy); err != nil {
+		return ops.ActionRun{}, err
+	}
+	r, err := d.Store.ActionRun(ctx, id)
+	if err != nil {
+		return ops.ActionRun{}, err
+	}
+	undo, err := d.UndoOf(r)
+	if err != nil {
+		return ops.ActionRun{}, err
+	}
+	undo.Why = why
+	return d.request(ctx, by, undo)
+}
+
+// UndoOf is the run that would undo another one.
+func (d *Desk) UndoOf(r ops.ActionRun) (ops.ActionRun, error) {
+	for _, e := range d.Environments {
+		a, known := e.Policy.Inventory.Action(r.Service, r.Action)
+		if e.Name != r.Environment || !known {
+			continue
+		}
+		switch {
+		case !a.Undoable() || r.UndoOf != 0:
+			return ops.ActionRun{}, fmt.Errorf("%s of %s has no way back: %w", r.Action, r.Service, ops.ErrConflict)
+		case r.Status == ops.ActionUndone || r.Status == ops.ActionRefused || !r.Status.Ended():
+			return ops.ActionRun{}, fmt.Errorf("action %d is %s: %w", r.ID, r.Status, ops.ErrConflict)
+		}
+		return ops.ActionRun{
+			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID,
+			Does: a.WayBack(), Digest: a.Digest(),
+		}, nil
+	}
+	return ops.ActionRun{}, fmt.Errorf("%s of %s is not configured any more: %w", r.Action, r.Service, ops.ErrConflict)
+}
+
+func (d *Desk) request(ctx context.Context, by Person, r ops.ActionRun) (ops.ActionRun, error) {
+	r.Person = by.String()
+	r, err := d.Store.RequestAction(ctx, r, d.Clock())
+	if err == nil {
+		d.changed()
+	}
+	return r, err
+}
+
+// Withdraw takes back a request that no daemon has taken.
+func (d *Desk) Withdraw(ctx context.Context, by Person, id int64, why string) (ops.ActionRun, error) {
+	err := needed("why", &why, MaxReason, sayWhy)
+	if err == nil {
+		_, err = d.Store.ActionRun(ctx, id)
+	}
+	if err == nil {
+		err = d.Store.RefuseAction(ctx, id, fmt.Sprintf("%s withdrew it: %s", by, why), d.Clock())
+	}
+	if errors.Is(err, ops.ErrConflict) {
+		err = fmt.Errorf("action %d has been taken: %w", id, ops.ErrConflict)
+	}
+	if err != nil {
+		return ops.ActionRun{}, err
+	}
+	d.changed()
+	return d.Store.ActionRun(ctx, id)
+}
