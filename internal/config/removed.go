@@ -18,7 +18,7 @@ type removedSetting struct {
 
 func removedSettings() []removedSetting {
 	return []removedSetting{
-		{"database_direct_url", "CLAUDEOPS_DATABASE_DIRECT_URL", "connect to PostgreSQL directly with database_url, without PgBouncer, and remove it"},
+		{"database_direct_url", "CLAUDEOPS_DATABASE_DIRECT_URL", "remove it: database_url leads to PostgreSQL directly, without PgBouncer"},
 	}
 }
 
