@@ -235,6 +235,10 @@ func TestStatusListsWhatItCounts(t *testing.T) {
 	if r := b.run("approvals", "deny", "1", "--reason", "no"); r.code != 0 {
 		t.Fatalf("deny exits %d: %s", r.code, r.stderr)
 	}
+	same(0) // somebody has looked at it, and the no lasts
+	if r := b.run("approvals", "deny", "1", "--for", "0"); r.code != 0 {
+		t.Fatalf("deny --for 0 exits %d: %s", r.code, r.stderr)
+	}
 	same(1)
 	if r := b.run("incidents", "ack", "1"); r.code != 0 {
 		t.Fatalf("ack exits %d: %s", r.code, r.stderr)

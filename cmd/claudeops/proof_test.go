@@ -91,11 +91,7 @@ func TestProof_ACallForHelpUnderGreenProbesStaysOpen(t *testing.T) {
 	if n := b.notices(); len(n) != 1 || !strings.Contains(n[0].Body, "web") || !strings.Contains(n[0].Body, "ups") {
 		t.Errorf("people were told %+v", n)
 	}
-	d := b.ready()
-	d.until("a scheduled look finds all probes green", func() bool {
-		c, ok := b.newest()
-		return ok && c.Cycle.Trigger == ops.TriggerScheduled && c.Cycle.Status == ops.CycleHealthy
-	})
+	b.once(0) // all probes are green
 	if i, env := b.incidentOf("web"), b.incidentOf(""); i.ResolvedAt != nil || i.ID == 0 || env.ResolvedAt != nil || env.Class != ops.ClassEnvironment {
 		t.Errorf("the incidents are %+v and %+v", i, env)
 	}

@@ -33,7 +33,8 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	address, rings := phone(t)
 	other := agenttest.Escalates(1, 0.03, "jellyfin")
 	other.Handoff = strings.Replace(other.Handoff, `"check_type":"http"`, `"check_type":"container"`, 1) // the agent looks at something else this time
-	b := newBox(t, agenttest.Scenario{Plays: agenttest.InOrder(1, agenttest.Escalates(1, 0.03, "jellyfin"), other, agenttest.Escalates(1, 0.03, "jellyfin"), agenttest.Healthy(0.01))},
+	well := agenttest.Answers(0.01, strings.ReplaceAll(healthyOutcome, `"web"`, `"jellyfin"`))
+	b := newBox(t, agenttest.Scenario{Plays: agenttest.InOrder(1, agenttest.Escalates(1, 0.03, "jellyfin"), other, agenttest.Escalates(1, 0.03, "jellyfin"), well)},
 		"CLAUDEOPS_DRY_RUN=true", address)
 	for cycle := 1; cycle <= 3; cycle++ { // each is another start of the program
 		b.once(7)

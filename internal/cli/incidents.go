@@ -166,9 +166,7 @@ func printIncident(w io.Writer, i api.Incident) {
 	if json.Unmarshal(i.Report, &r) != nil {
 		return
 	}
-	if i.ResolvedAt != nil {
-		r.Recommendation = "" // no longer true
-	}
+	r.Recommendation = ops.Incident{Status: ops.IncidentStatus(i.Status), ResolvedAt: i.ResolvedAt}.ToDo(r.Recommendation)
 	for _, x := range r.Checks {
 		if x.Status != ops.Healthy {
 			fmt.Fprintf(w, "  %s %s: %s %s\n", clean(x.Service), x.CheckType, x.Status, clean(x.Error))

@@ -176,13 +176,16 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: probes that saw the services fail find all of them healthy.
+// planHelped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
+// repaired by the steps that a human approved.
 func (v view) planHelped() bool {
-	if !v.planRan() || !v.allProven(ops.ProbePlan) {
+	services := v.ours()
+	if !v.planRan() || !v.allProbed() || !slices.ContainsFunc(services, func(s string) bool { return v.proven(s, ops.ProbePlan) }) {
 		return false
 	}
-	checks := v.planChecks()
-	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	stopped := func(c ops.Check) bool { return slices.Contains(services, c.Service) }
+	return !slices.ContainsFunc(v.notRunning(), stopped) &&
+		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
 func planResolved(v view) ops.Step {

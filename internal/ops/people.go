@@ -156,7 +156,19 @@ func (i Incident) Denied(now time.Time) bool {
 func (i Incident) Known() (IncidentReport, error) {
 	var r IncidentReport
 	err := json.Unmarshal(i.Report, &r)
+	r.Recommendation = i.ToDo(r.Recommendation)
 	return r, err
+}
+
+// ToDo is what is left to do about the incident of what was recommended when it was reported.
+func (i Incident) ToDo(recommended string) string {
+	switch {
+	case i.ResolvedAt != nil:
+		return ""
+	case i.Status == IncidentUnverified:
+		return "nothing: a repair is claimed, and the next report about the service closes or reopens it"
+	}
+	return recommended
 }
 
 // NoticeSubject is what a person can still answer about a notice.

@@ -228,7 +228,11 @@ func (r *report) ended() {
 		}
 	}
 	if i.ResolvedAt == nil {
-		r.line("It has not ended: the incident is %s.", r.status())
+		if i.Status == ops.IncidentUnverified {
+			r.line("A repair is claimed, and nothing has confirmed it.")
+		} else {
+			r.line("It has not ended: the incident is %s.", r.status())
+		}
 		r.bullet("To do", r.say(r.known.Recommendation))
 		return
 	}
@@ -338,7 +342,7 @@ func (r *report) followUps() {
 			add("Cycle %d did not finish: %s", c.Cycle.ID, r.say(c.Cycle.Reason))
 		}
 	}
-	if r.story.Incident.ResolvedAt == nil && r.known.Recommendation != "" {
+	if r.known.Recommendation != "" && r.story.Incident.Status != ops.IncidentUnverified {
 		add("%s", r.say(r.known.Recommendation))
 	}
 	if n == 0 {

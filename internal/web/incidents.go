@@ -198,10 +198,7 @@ func (m moment) incident(i ops.Incident) incidentView {
 		view.Waiting = &ref
 	}
 	if known, err := i.Known(); err == nil {
-		view.Findings, view.Tried = sentences(known.Findings), sentences(known.Tried)
-		if i.ResolvedAt == nil { // later it is no longer true
-			view.Recommendation = sentences(known.Recommendation)
-		}
+		view.Findings, view.Tried, view.Recommendation = sentences(known.Findings), sentences(known.Tried), sentences(known.Recommendation)
 		if known.CostUSD > 0 {
 			view.Cost = dollars(&known.CostUSD)
 		}
